@@ -1,0 +1,166 @@
+"""Settings: a TOML recipe and command-line flags in, frozen dataclasses out.
+
+Every component keeps its settings in a frozen dataclass beside its code. A recipe is the
+same tree written as TOML and is read strictly: an unknown key, a wrong type or an impossible
+value is an error that names the file, the key and what would be right. Precedence, weakest
+first: the dataclass's default, the recipe, the command line.
+"""
+
+import dataclasses
+import difflib
+import json
+import tomllib
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from bertsmith.errors import ConfigError
+
+T = TypeVar("T")
+
+
+def read_recipe(path: Path) -> dict[str, Any]:
+    """Read a recipe file into plain tables.
+
+    Raises:
+        ConfigError: the file is missing or is not TOML (with line and column).
+    """
+    try:
+        text = Path(path).read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: no such recipe. Give the path of a .toml file.") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: a folder, not a recipe. Name a .toml file in it.") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"{path}: byte {error.start} is not UTF-8. A recipe is a UTF-8 text file in TOML."
+        ) from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: not valid TOML: {error}. Mend that line.") from None
+
+
+def from_mapping(
+    cls: type[T], values: Mapping[str, Any], place: str, default: T | None = None
+) -> T:
+    """Build the dataclass `cls` from nested tables, strictly.
+
+    Args:
+        cls: a dataclass whose fields are dataclasses or plain annotated values.
+        values: the tables; keys are field names.
+        place: where the tables come from, for messages.
+        default: what fields absent from `values` keep; without it, their declared defaults.
+
+    Raises:
+        ConfigError: an unknown key, a wrong type, a missing required value, or a value that the
+            dataclass's own check refuses.
+    """
+    hints = typing.get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    changes: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in fields:
+            raise ConfigError(_unknown_key(place, key, list(fields), _nested_keys(cls)))
+        inner = getattr(default, key) if default is not None else None
+        changes[key] = _convert(hints[key], value, f"{place}: {key}", inner)
+    if default is not None:
+        return _checked(place, lambda: _replace(default, changes))
+    missing = [
+        name for name, field in fields.items() if name not in changes and not _has_default(field)
+    ]
+    if missing:
+        raise ConfigError(f"{place}: '{missing[0]}' is missing. Add it.")
+    return _checked(place, lambda: cls(**changes))
+
+
+def parse_with_recipe(cls: type[T], args: Sequence[str], prog: str, description: str) -> T:
+    """Parse a command line whose first argument may be a recipe file (`*.toml`).
+
+    The recipe replaces the defaults of `cls`, and flags replace the recipe. Fields without a
+    default stay required unless the recipe gives them.
+    """
+    import tyro
+
+    default: Any = tyro.MISSING_NONPROP
+    if args and args[0].endswith(".toml"):
+        recipe = Path(args[0])
+        default = from_mapping(cls, read_recipe(recipe), str(recipe), _unset(cls))
+        args = args[1:]
+    return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default))
+
+
+def to_jsonable(value: Any) -> Any:
+    """Nested dataclasses, paths and tuples as what `json.dump` can write."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {
+            field.name: to_jsonable(getattr(value, field.name))
+            for field in dataclasses.fields(value)
+        }
+    if isinstance(value, Mapping):
+        return {str(key): to_jsonable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_jsonable(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, Mapping):
+            raise ConfigError(f"{place}: found {value!r}, a table is expected.")
+        return from_mapping(hint, value, place, default)
+    from pydantic import TypeAdapter, ValidationError
+
+    try:
+        # Through JSON, because strict JSON reading takes "runs/a" for a Path and a list for a
+        # tuple, yet still refuses "3" for 3 and 0.5 for an int.
+        return TypeAdapter(hint).validate_json(json.dumps(value, default=str), strict=True)
+    except ValidationError as error:
+        reason = error.errors()[0]["msg"]
+        raise ConfigError(f"{place}: found {value!r}. {reason}.") from None
+
+
+def _unknown_key(place: str, key: str, known: list[str], nested: Mapping[str, str]) -> str:
+    near = difflib.get_close_matches(key, [*known, *nested], n=1)
+    hint = f"did you mean '{nested.get(near[0], near[0])}'? " if near else ""
+    return f"{place}: unknown key '{key}'; {hint}Known keys: {', '.join(known)}."
+
+
+def _nested_keys(cls: type[Any]) -> dict[str, str]:
+    """Keys of the tables below `cls`, with the table each belongs to: a common slip."""
+    return {
+        field.name: f"[{table}] {field.name}"
+        for table, hint in typing.get_type_hints(cls).items()
+        if dataclasses.is_dataclass(hint)
+        for field in dataclasses.fields(hint)
+    }
+
+
+def _replace(value: T, changes: Mapping[str, Any]) -> T:
+    return dataclasses.replace(value, **changes)  # type: ignore[type-var]
+
+
+def _checked(place: str, build: Callable[[], T]) -> T:
+    try:
+        return build()
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+
+
+def _has_default(field: "dataclasses.Field[Any]") -> bool:
+    return (
+        field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+    )
+
+
+def _unset(cls: type[T]) -> T:
+    """An instance in which fields without a default are tyro's "must be given on the line"."""
+    import tyro
+
+    required = {
+        field.name: tyro.MISSING
+        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
+        if not _has_default(field)
+    }
+    return cls(**required)

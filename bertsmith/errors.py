@@ -1,0 +1,34 @@
+"""What can go wrong for the user, as exceptions with a message they can act on.
+
+A message names the place, what was found, what is allowed and what to do next, in that
+order and in the user's own spelling. The command line prints it without a traceback and
+exits with code 2; any other exception is a bug of ours and keeps its traceback.
+"""
+
+
+class BertsmithError(Exception):
+    """A problem that the user can solve; the message says how."""
+
+
+class InputError(BertsmithError):
+    """A text, table or row that cannot be read as asked."""
+
+
+class ConfigError(BertsmithError):
+    """A recipe, preset or command-line setting that cannot be met."""
+
+
+class CheckpointError(BertsmithError):
+    """A model folder that is incomplete, altered or does not fit together."""
+
+
+class CorpusError(BertsmithError):
+    """A corpus folder that is incomplete, altered or does not fit the tokenizer."""
+
+
+class TrainingError(BertsmithError):
+    """A run that must not go on, such as one whose loss is no longer a number."""
+
+
+class Interrupted(BertsmithError):  # noqa: N818 - a request by the user, not an error
+    """The user asked to stop; what was done so far is saved, and the message says where."""

@@ -1,0 +1,96 @@
+"""Writes that happen whole or not at all, and checksums.
+
+A file is written beside its place and renamed over it, so a reader, a crash or a full disk
+never meets half of it. A folder is built under a temporary name and swapped in last.
+"""
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from bertsmith.errors import InputError
+
+
+@contextlib.contextmanager
+def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """Open a temporary file that replaces `path` when the block ends without an error.
+
+    Raises:
+        InputError: the disk is full or the folder cannot be written; `path` is as it was.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    encoding = None if "b" in mode else "utf-8"
+    newline = None if "b" in mode else "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open(mode, encoding=encoding, newline=newline) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        raise write_error(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON, atomically; keys keep their order."""
+    with atomic_write(path, "w") as file:
+        json.dump(value, file, ensure_ascii=False, indent=2)
+        file.write("\n")
+
+
+@contextlib.contextmanager
+def atomic_dir(path: Path) -> Iterator[Path]:
+    """Give an empty folder that takes the place of `path` when the block ends without an error.
+
+    Whatever stood at `path` is removed only after the new folder is complete.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+        temporary.chmod(0o755)
+    except OSError as error:
+        raise write_error(path, error) from error
+    try:
+        yield temporary
+        replaced = temporary.with_suffix(".old")
+        if path.exists():
+            path.rename(replaced)
+        try:
+            temporary.rename(path)
+        except OSError:
+            if replaced.exists():
+                replaced.rename(path)
+            raise
+        shutil.rmtree(replaced, ignore_errors=True)
+    except OSError as error:
+        raise write_error(path, error) from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def write_error(path: Path, error: OSError) -> InputError:
+    """Say in one line why `path` could not be written and what to do."""
+    if error.errno == errno.ENOSPC:
+        return InputError(
+            f"{path}: the disk is full, nothing was changed. Free some space or choose another "
+            "folder, then run the command again."
+        )
+    return InputError(f"{path}: cannot be written ({error.strerror}). Choose another place.")
+
+
+def sha256_file(path: Path) -> str:
+    """The SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,54 @@
+"""What several rooms' tests share: real data where there is some, and a small corpus."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.text.wordpiece import Tokenizer
+
+# The same examples on every run, however slow the machine: red means that a change broke it.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
+
+SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+SYLLABLES = ["ba", "ce", "di", "fo", "gu", "ha", "ke", "li", "mo", "nu", "pa", "re"]
+WORDS = [first + second for first in SYLLABLES for second in SYLLABLES]
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of real public data, or a skipped test where it is absent."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "data"
+    path = Path(os.environ.get("BERTSMITH_DATA", default))
+    if not path.is_dir():
+        pytest.skip(f"no real data at {path}; set BERTSMITH_DATA to its folder")
+    return path
+
+
+@pytest.fixture(scope="session")
+def corpus_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A corpus of 40 small documents over 144 words, each document with 24 words of its own."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("corpus")
+    documents = []
+    for _ in range(40):
+        words = rng.choice(WORDS, 24, replace=False)
+        sentences = [
+            " ".join(rng.choice(words, rng.integers(3, 11))).capitalize() + "."
+            for _ in range(rng.integers(2, 14))
+        ]
+        documents.append(" ".join(sentences))
+    (folder / "text.txt").write_text("\n\n".join(documents), encoding="utf-8")
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, *WORDS, "."])
+    build_corpus(
+        [folder / "text.txt"],
+        tokenizer,
+        folder / "built",
+        CorpusSettings(held_out=0.15),
+        processes=1,
+    )
+    return folder / "built"

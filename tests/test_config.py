@@ -1,0 +1,91 @@
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from bertsmith.config import from_mapping, parse_with_recipe, read_recipe, to_jsonable
+from bertsmith.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Optim:
+    learning_rate: float = 1e-3
+    """How far each step goes."""
+
+    def __post_init__(self) -> None:
+        if self.learning_rate <= 0:
+            raise ConfigError(f"learning_rate: found {self.learning_rate}, must be above 0.")
+
+
+@dataclass(frozen=True)
+class Settings:
+    corpus: Path
+    """The folder to read."""
+    preset: Literal["tiny", "mini"] = "tiny"
+    steps: int | None = None
+    optim: Optim = field(default_factory=Optim)
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "recipe.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_precedence_is_default_then_recipe_then_command_line(tmp_path: Path) -> None:
+    recipe = write(tmp_path, 'corpus = "c"\nsteps = 7\n[optim]\nlearning_rate = 3\n')
+    from_recipe = parse_with_recipe(Settings, [recipe], "p", "d")
+    assert from_recipe == Settings(Path("c"), "tiny", 7, Optim(3.0))
+    args = [recipe, "--steps", "9", "--optim.learning-rate", "2e-4"]
+    on_top = parse_with_recipe(Settings, args, "p", "d")
+    assert on_top == Settings(Path("c"), "tiny", 9, Optim(2e-4))
+
+
+def test_a_field_without_default_stays_required(tmp_path: Path) -> None:
+    recipe = write(tmp_path, "steps = 7\n")
+    with pytest.raises(SystemExit) as stop:
+        parse_with_recipe(Settings, [recipe], "p", "d")
+    assert stop.value.code == 2
+    assert parse_with_recipe(Settings, [recipe, "--corpus", "x"], "p", "d").corpus == Path("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("setps = 3", "unknown key 'setps'; did you mean 'steps'"),
+        ("learning_rat = 3", "did you mean '[optim] learning_rate'"),
+        ('steps = "3"', "steps: found '3'"),
+        ("steps = 1.5", "steps: found 1.5"),
+        ("steps = true", "steps: found True"),
+        ('preset = "huge"', "preset: found 'huge'"),
+        ("optim = 3", "optim: found 3, a table is expected"),
+        ("[optim]\nlearning_rate = -1", "learning_rate: found -1.0, must be above 0"),
+        ("steps =", "not valid TOML"),
+    ],
+)
+def test_strict_reading_names_file_and_key(tmp_path: Path, text: str, message: str) -> None:
+    recipe = write(tmp_path, text)
+    with pytest.raises(ConfigError) as error:
+        parse_with_recipe(Settings, [recipe, "--corpus", "x"], "p", "d")
+    assert message in str(error.value)
+    assert str(error.value).startswith(recipe)
+    assert "\n" not in str(error.value)
+
+
+def test_a_missing_value_is_named() -> None:
+    with pytest.raises(ConfigError, match="'corpus' is missing"):
+        from_mapping(Settings, {}, "run.json")
+
+
+def test_missing_and_undecodable_recipes(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such recipe"):
+        read_recipe(tmp_path / "absent.toml")
+    (tmp_path / "bad.toml").write_bytes(b"a = 1\n\xff")
+    with pytest.raises(ConfigError, match="byte 6 is not UTF-8"):
+        read_recipe(tmp_path / "bad.toml")
+
+
+def test_what_is_written_reads_back_equal() -> None:
+    settings = Settings(Path("a/b"), "mini", 3, Optim(0.5))
+    assert from_mapping(Settings, to_jsonable(settings), "run.json") == settings

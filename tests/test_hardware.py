@@ -1,0 +1,69 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertsmith import hardware
+from bertsmith.errors import ConfigError
+from bertsmith.hardware import Measurement, compute_settings, measured, select_device
+
+
+def figures(**changes: float) -> Measurement:
+    base = {
+        "fp32_gflops": 100.0,
+        "fp32_medium_gflops": 200.0,
+        "fp32_medium_error": 4e-7,
+        "bf16_gflops": 400.0,
+    }
+    return Measurement(processor="p", threads=2, **(base | changes))
+
+
+def test_the_fastest_way_that_keeps_its_promise_is_chosen() -> None:
+    assert figures().float32_route == "medium"
+    assert figures().precision == "bf16"
+    assert figures(fp32_medium_error=3e-3).float32_route == "highest"
+    assert figures(fp32_medium_gflops=90.0).float32_route == "highest"
+    assert figures(bf16_gflops=60.0).precision == "fp32"
+    assert figures(bf16_gflops=220.0).precision == "fp32"
+
+
+def test_measuring_leaves_torch_as_it_was() -> None:
+    before = torch.get_float32_matmul_precision()
+    found = hardware.measure(size=64)
+    assert min(found.fp32_gflops, found.fp32_medium_gflops, found.bf16_gflops) > 0
+    assert found.fp32_medium_error < 0.05
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_compute_settings_are_restored_after_an_error() -> None:
+    threads, route = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    with pytest.raises(RuntimeError), compute_settings(torch.device("cpu"), threads=1):
+        assert torch.get_num_threads() == 1
+        raise RuntimeError
+    assert torch.get_num_threads() == threads
+    assert torch.get_float32_matmul_precision() == route
+
+
+def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = measured()
+    path = tmp_path / "bertsmith" / "hardware.json"
+    stored = json.loads(path.read_text())
+    (key,) = stored
+    stored[key]["bf16_gflops"] = 12345.0
+    path.write_text(json.dumps(stored))
+    assert measured().bf16_gflops == 12345.0
+    path.write_text("{ damaged")
+    assert measured().processor == first.processor
+
+
+def test_devices() -> None:
+    assert select_device("cpu").type == "cpu"
+    assert select_device("auto").type in ("cpu", "cuda", "mps")
+    with pytest.raises(ConfigError, match="allowed are"):
+        select_device("tpu")
+    with pytest.raises(ConfigError, match="not available on this machine"):
+        select_device("cuda:77")
