@@ -1,0 +1,1 @@
+"""Characters to token ids. Nothing here needs torch."""

@@ -1,0 +1,215 @@
+"""Words cut into pieces, and counts of neighbouring pieces, both kept true under merges.
+
+All words lie in one flat array, each place linked to its neighbours, so that a merge touches
+only the places where it happens, in a handful of array operations. Memory is some 30 bytes
+for each character of the distinct words, and 30 for each pair of pieces that ever met.
+"""
+
+from array import array
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+CONTINUATION = "##"
+LEFT, RIGHT = 0, 1
+
+Ints = npt.NDArray[np.int64]
+Places = npt.NDArray[np.int32]
+
+# What stands in the flat array where no piece does: around words, and where a merge took one.
+_BOUNDARY, _ABSORBED = -1, -2
+
+
+@dataclass(frozen=True, slots=True)
+class MergeChange:
+    """What stood around the merged pairs: pieces, and the counts of their words."""
+
+    pair_weights: Ints
+    before: Ints
+    before_weights: Ints
+    after_old: Ints
+    after_new: Ints
+    after_weights: Ints
+
+
+class Segmentation:
+    """All words, cut into pieces.
+
+    frequency: how often each piece occurs, weighted by the counts of words, [pieces].
+    num_pieces: the sum of all frequencies.
+    """
+
+    def __init__(self, words: Mapping[str, int], ids: Mapping[str, int]) -> None:
+        self._symbol, self._weight = _flatten(words, ids)
+        places = np.arange(len(self._symbol), dtype=np.int32)
+        self._following = places + np.int32(1)
+        self._preceding = places - np.int32(1)
+        inside = self._symbol != _BOUNDARY
+        self._places = _group(places[inside], self._symbol[inside], len(ids))
+        self.frequency = np.array([self._weight[p].sum() for p in self._places], dtype=np.int64)
+        self.num_pieces = int(self.frequency.sum())
+
+    def add_piece(self) -> None:
+        """Make room for one more piece, which occurs nowhere yet."""
+        self._places.append(np.empty(0, dtype=np.int32))
+        self.frequency = grown(self.frequency, len(self._places), 0)
+
+    def neighbours(self) -> tuple[Ints, Ints, Ints]:
+        """Left piece, right piece and weight of every place where two pieces meet."""
+        left, right = self._symbol[:-1], self._symbol[1:]
+        meet = (left != _BOUNDARY) & (right != _BOUNDARY)
+        return left[meet], right[meet], self._weight[:-1][meet]
+
+    def merge(self, left: int, right: int, merged: int) -> MergeChange:
+        """Replace the pair by `merged` wherever it occurs, from left to right in a word."""
+        first = self._occurrences(left, right)
+        second = self._following[first]
+        before, after = self._preceding[first], self._following[second]
+        after_old = self._symbol[after]
+        self._symbol[second] = _ABSORBED
+        # Where two merged pairs touch, what lies between them counts once: as what follows.
+        open_before = self._symbol[before] >= 0
+        self._symbol[first] = merged
+        self._following[first] = after
+        self._preceding[after] = first
+        open_after = after_old >= 0
+        weight = self._weight[first]
+        self._move(left, right, merged, first, int(weight.sum()))
+        return MergeChange(
+            pair_weights=weight,
+            before=self._symbol[before[open_before]],
+            before_weights=weight[open_before],
+            after_old=after_old[open_after],
+            after_new=self._symbol[after[open_after]],
+            after_weights=weight[open_after],
+        )
+
+    def _occurrences(self, left: int, right: int) -> Places:
+        """Where the pair occurs: the places of its left pieces, none overlapping."""
+        if len(self._places[left]) <= len(self._places[right]):
+            first = self._live(left)
+            first = first[self._symbol[self._following[first]] == right]
+        else:
+            first = self._preceding[self._live(right)]
+            first = first[self._symbol[first] == left]
+        return self._every_other(first) if left == right else first
+
+    def _every_other(self, first: Places) -> Places:
+        """Of runs of overlapping pairs of equal pieces, each first, third, fifth ... pair."""
+        first = np.sort(first)
+        index = np.arange(len(first))
+        starts = np.ones(len(first), dtype=bool)
+        starts[1:] = self._following[first[:-1]] != first[1:]
+        run_start = np.maximum.accumulate(np.where(starts, index, 0))
+        chosen: Places = first[(index - run_start) % 2 == 0]
+        return chosen
+
+    def _live(self, piece: int) -> Places:
+        """The places where `piece` still stands; the others are forgotten."""
+        places = self._places[piece]
+        live: Places = places[self._symbol[places] == piece]
+        self._places[piece] = live
+        return live
+
+    def _move(self, left: int, right: int, merged: int, first: Places, weight: int) -> None:
+        self._places[merged] = np.concatenate([self._places[merged], first])
+        self.frequency[left] -= weight
+        self.frequency[right] -= weight
+        self.frequency[merged] += weight
+        self.num_pieces -= weight
+
+
+class PairTable:
+    """Counts of pairs of neighbouring pieces, found from either piece.
+
+    ends: left and right piece of each slot. count: how often the pair occurs. A slot whose
+    count has fallen to zero is dead and never used again.
+    """
+
+    def __init__(self) -> None:
+        self.ends = [np.empty(0, dtype=np.int32), np.empty(0, dtype=np.int32)]
+        self.count = np.empty(0, dtype=np.int64)
+        self._num_slots = 0
+        self._slots: tuple[list[array[int]], list[array[int]]] = ([], [])
+        self._slot_of_other = np.empty(0, dtype=np.int32)
+
+    def slots(self, piece: int, side: int) -> Places:
+        """The live slots of pairs with `piece` at `side`."""
+        slots = np.array(self._list(piece, side), dtype=np.int32)
+        live = slots[self.count[slots] > 0]
+        if len(live) < len(slots):
+            self._slots[side][piece] = array("i", live.tobytes())
+        return live
+
+    def change(self, piece: int, side: int, others: Ints, weights: Ints) -> None:
+        """Add `weights` to the pairs of `piece` at `side` with each of `others`."""
+        others, weights = _sum_by_key(others, weights)
+        slots = self._find(piece, side, others)
+        known = slots >= 0
+        self.count[slots[known]] += weights[known]
+        self._create(piece, side, others[~known], weights[~known])
+
+    def _find(self, piece: int, side: int, others: Ints) -> Places:
+        """The slots of the pairs of `piece` at `side` with `others`; -1 where there is none."""
+        slots = self.slots(piece, side)
+        ends = self.ends[1 - side][slots]
+        size = max(others.max(initial=-1), ends.max(initial=-1)) + 1
+        self._slot_of_other = grown(self._slot_of_other, size, -1)
+        self._slot_of_other[others] = -1
+        self._slot_of_other[ends] = slots
+        return self._slot_of_other[others]
+
+    def _create(self, piece: int, side: int, others: Ints, weights: Ints) -> None:
+        start, stop = self._num_slots, self._num_slots + len(others)
+        self.count = grown(self.count, stop, 0)
+        self.ends = [grown(ends, stop, 0) for ends in self.ends]
+        self.count[start:stop] = weights
+        self.ends[side][start:stop] = piece
+        self.ends[1 - side][start:stop] = others
+        self._list(piece, side).extend(range(start, stop))
+        for slot, other in enumerate(others.tolist(), start):
+            self._list(other, 1 - side).append(slot)
+        self._num_slots = stop
+
+    def _list(self, piece: int, side: int) -> "array[int]":
+        lists = self._slots[side]
+        lists.extend(array("i") for _ in range(piece + 1 - len(lists)))
+        return lists[piece]
+
+
+def _flatten(words: Mapping[str, int], ids: Mapping[str, int]) -> tuple[Places, Ints]:
+    """Piece id and word count per character of all words; boundaries around each word."""
+    symbol, weight = array("i", [_BOUNDARY]), array("q", [0])
+    for word, count in words.items():
+        symbol.append(ids[word[0]])
+        symbol.extend([ids[CONTINUATION + character] for character in word[1:]])
+        symbol.append(_BOUNDARY)
+        weight.extend([count] * (len(word) + 1))
+    return np.array(symbol, dtype=np.int32), np.array(weight, dtype=np.int64)
+
+
+def _group(values: Places, keys: Places, num_keys: int) -> list[Places]:
+    """Split `values` by their keys 0 ... num_keys - 1, order kept."""
+    order = np.argsort(keys, kind="stable")
+    bounds = np.searchsorted(keys[order], np.arange(1, num_keys))
+    return [group.copy() for group in np.split(values[order], bounds)]
+
+
+def _sum_by_key(keys: Ints, weights: Ints) -> tuple[Ints, Ints]:
+    """The distinct keys, sorted, and the sum of the weights of each."""
+    order = np.argsort(keys, kind="stable")
+    keys, weights = keys[order], weights[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=-1))
+    return keys[starts], np.add.reduceat(weights, starts) if len(starts) else weights
+
+
+def grown(values: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
+    """`values`, or a longer copy that holds at least `size`; growth by doubling."""
+    if size <= len(values):
+        return values
+    longer = np.full(max(size, 2 * len(values)), fill, dtype=values.dtype)
+    longer[: len(values)] = values
+    return longer

@@ -1,0 +1,181 @@
+"""Write bertsmith/text/unicode_tables.py: what the `tokenizers` library knows of each character.
+
+Run `python tools/generate_unicode_tables.py` after the pinned `tokenizers` has changed. Every code
+point is put through the library's own normalizers, so the tables hold what it does, whatever
+mixture of Unicode versions it was built with.
+"""
+
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import tokenizers
+from tokenizers import AddedToken, Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import NFD, BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+TARGET = Path(__file__).parents[1] / "bertsmith" / "text" / "unicode_tables.py"
+SURROGATES = range(0xD800, 0xE000)
+CHARACTERS = [chr(code) for code in range(0x110000) if code not in SURROGATES]
+HIGHEST_CLASS = "\u0345"  # the only mark of combining class 240: every other mark moves before it
+
+HEADER = '''"""What BERT's text rules do to each character, as ranges of code points.
+
+Written by tools/generate_unicode_tables.py from tokenizers {version}; do not edit. The tables are
+kept here, and not asked of `unicodedata`, because that library mixes several Unicode versions and
+Python's own changes with each release; a corpus must not change with the interpreter.
+
+A table is ranges "first-last" of hexadecimal code points, both ends included.
+"""
+'''
+
+
+def changed(normalize: Callable[[str], str]) -> dict[str, str]:
+    """The characters that `normalize` does not leave alone, and what each becomes."""
+    return {char: new for char in CHARACTERS if (new := normalize(char)) != char}
+
+
+def bert_step(**enabled: bool) -> Callable[[str], str]:
+    """One step of the BERT normalizer with the others switched off."""
+    steps = dict.fromkeys(
+        ("clean_text", "handle_chinese_chars", "strip_accents", "lowercase"), False
+    )
+    return BertNormalizer(**steps | enabled).normalize_str
+
+
+def cut_around(char: str) -> int:
+    """1 for a letter, 2 for a space, 3 for punctuation: pieces that "a{char}a" falls into."""
+    return len(BertPreTokenizer().pre_tokenize_str(f"a{char}a"))
+
+
+def is_word_character(char: str, probe: Tokenizer) -> bool:
+    """Whether a single-word token right after `char` is refused."""
+    return probe.token_to_id("[Q]") not in probe.encode(f"{char}[Q]").ids
+
+
+def single_word_probe() -> Tokenizer:
+    probe = Tokenizer(WordPiece({"[UNK]": 0, "[Q]": 1}, unk_token="[UNK]"))
+    probe.add_tokens([AddedToken("[Q]", single_word=True, normalized=False)])
+    return probe
+
+
+def ranges(characters: Iterable[str]) -> Iterator[tuple[int, int]]:
+    first = last = -2
+    for code in sorted(map(ord, characters)):
+        if code != last + 1:
+            if last >= 0:
+                yield first, last
+            first = code
+        last = code
+    yield first, last
+
+
+def write_ranges(characters: Iterable[str]) -> str:
+    return " ".join(f"{a:x}-{b:x}" if a != b else f"{a:x}" for a, b in ranges(characters))
+
+
+def shift_runs(pairs: dict[str, str]) -> list[list[int]]:
+    """Group one-to-one maps into runs [first, last, stride, shift]."""
+    runs: list[list[int]] = []
+    for upper, lower in sorted(pairs.items()):
+        code, shift = ord(upper), ord(lower) - ord(upper)
+        if runs and runs[-1][3] == shift:
+            first, last, stride, _ = runs[-1]
+            step = code - last
+            if step == stride or (first == last and step in (1, 2)):
+                runs[-1][1:3] = [code, step]
+                continue
+        runs.append([code, code, 1, shift])
+    return runs
+
+
+def write_shifts(pairs: dict[str, str]) -> str:
+    return " ".join(
+        f"{first:x}-{last:x}/{stride}{shift:+x}" for first, last, stride, shift in shift_runs(pairs)
+    )
+
+
+def write_table(name: str, comment: str, table: str) -> str:
+    wrapped = textwrap.fill(table, 99, break_on_hyphens=False, break_long_words=False)
+    return f'\n# {comment}\n{name} = """\n{wrapped}\n"""\n'
+
+
+def tables() -> Iterator[tuple[str, str, str]]:
+    """Name, comment and content of each table."""
+    cleaned = changed(bert_step(clean_text=True))
+    decomposed = changed(NFD().normalize_str)
+    stripped = changed(bert_step(strip_accents=True))
+    lowered = changed(bert_step(lowercase=True))
+    cuts = {char: n for char in CHARACTERS if (n := cut_around(char)) > 1}
+    probe = single_word_probe()
+    reordered = (
+        char
+        for char in CHARACTERS
+        if char == HIGHEST_CLASS
+        or (
+            char not in decomposed
+            and NFD().normalize_str(f"a{HIGHEST_CLASS}{char}") != f"a{HIGHEST_CLASS}{char}"
+        )
+    )
+
+    yield (
+        "REMOVED",
+        "Cleaning removes these: controls, formats, private use, U+0000 and U+FFFD.",
+        write_ranges(char for char, new in cleaned.items() if not new),
+    )
+    yield (
+        "WHITESPACE",
+        "White space; cleaning turns what it has not removed into a plain space.",
+        write_ranges(char for char, n in cuts.items() if n == 2),
+    )
+    yield (
+        "PUNCTUATION",
+        "Punctuation: each character is a word of its own.",
+        write_ranges(char for char, n in cuts.items() if n == 3),
+    )
+    yield (
+        "CHINESE",
+        "Chinese characters: each is a word of its own where that is asked for.",
+        write_ranges(changed(bert_step(handle_chinese_chars=True))),
+    )
+    yield (
+        "NONSPACING",
+        "Marks that stripping accents removes.",
+        write_ranges(char for char, new in stripped.items() if not new and char not in decomposed),
+    )
+    yield (
+        "DECOMPOSED",
+        "Characters that canonical decomposition changes. Into what, `unicodedata` may say:\n"
+        "# Unicode promises never to change it for a character that exists.",
+        write_ranges(decomposed),
+    )
+    yield (
+        "REORDERED",
+        "Marks of a combining class above 0. The class is under the same promise.",
+        write_ranges(reordered),
+    )
+    yield (
+        "LOWERCASE",
+        'Upper case to lower case: "first-last/stride+shift", the shift in hexadecimal too.',
+        write_shifts({upper: lower for upper, lower in lowered.items() if len(lower) == 1}),
+    )
+    yield (
+        "WORD",
+        "Word characters: a single-word added token may not touch them.",
+        write_ranges(char for char in CHARACTERS if is_word_character(char, probe)),
+    )
+
+
+def main() -> None:
+    """Write the module; tell of anything that the tables cannot hold."""
+    longer = {u: low for u, low in changed(bert_step(lowercase=True)).items() if len(low) > 1}
+    if longer != {"\u0130": "i\u0307"}:
+        raise SystemExit(f"normalize.py knows one letter with two lower-case ones, found {longer}")
+    parts = [HEADER.format(version=tokenizers.__version__)]
+    parts += [write_table(*table) for table in tables()]
+    TARGET.write_text("".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
