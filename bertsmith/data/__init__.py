@@ -1,0 +1,1 @@
+"""Documents to batches. Numpy up to batches.py, which is where torch begins."""

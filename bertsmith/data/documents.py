@@ -1,0 +1,224 @@
+"""Files of text → documents, one string at a time.
+
+Text files separate documents by empty lines; the other formats hold one document in each row.
+Memory is bounded whatever comes: a document or line beyond a few megabytes is handed on in
+parts, at the end of a sentence or word. Nothing is left out without being counted.
+"""
+
+import csv
+import io
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
+from bertsmith.data.parquet import iter_parquet
+from bertsmith.data.reading import Errors, Reading, SourceReport
+from bertsmith.data.sources import Format, Source, find_sources, open_source
+from bertsmith.errors import InputError
+
+__all__ = ["MAX_DOCUMENT_CHARS", "Errors", "SourceReport", "iter_documents"]
+
+MAX_DOCUMENT_CHARS = 1 << 22  # a long book; what is longer becomes several documents
+
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ASCII_SPACE = " \t\r\n\v\f"
+
+
+def iter_documents(
+    paths: Iterable[str | Path],
+    *,
+    text_column: str = "text",
+    errors: Errors = "strict",
+    report: SourceReport | None = None,
+) -> Iterator[str]:
+    """Stream the documents of files, folders and globs, sorted by path.
+
+    Rows of jsonl, csv, tsv and parquet are documents by their `text_column`. A tab-separated
+    file has no quoting. Documents without a visible character are skipped and counted.
+
+    With `errors="skip"`, a line or row that cannot be read is counted and left out; a file
+    that is missing, binary or damaged is an error all the same.
+
+    Raises:
+        InputError: at once for a path that cannot be read, later for what is found inside.
+    """
+    report = SourceReport() if report is None else report
+    sources, left_aside = find_sources(paths)
+    report.skipped += left_aside
+    report.bytes_on_disk += sum(source.path.stat().st_size for source in sources)
+    return _iter_sources(sources, text_column, errors, report)
+
+
+def _iter_sources(
+    sources: Sequence[Source], text_column: str, errors: Errors, report: SourceReport
+) -> Iterator[str]:
+    for source in sources:
+        reading = Reading(source, text_column, errors, report)
+        report.files += 1
+        with open_source(source, reading.count_bytes) as stream:
+            for text in _READERS[source.format](reading, stream):
+                yield from _accepted(text, report)
+
+
+def _accepted(text: str, report: SourceReport) -> Iterator[str]:
+    """The text as a document, or as several if it is long, or not at all if nothing is visible."""
+    if not _LETTER_OR_DIGIT.search(text) and not any(map(_is_visible, text)):
+        blank = not text.strip(_ASCII_SPACE)
+        report.skipped["empty_documents" if blank else "control_only_documents"] += 1
+        return
+    for earlier_parts, part in enumerate(_cut_long(text)):
+        report.documents += 1
+        report.cut.update(["long_documents"] if earlier_parts else [])
+        yield part
+
+
+def _is_visible(character: str) -> bool:
+    """Whether BERT's cleaning keeps the character and it is more than a space."""
+    if character.isspace() or character == "\ufffd":
+        return False
+    return not unicodedata.category(character).startswith("C")
+
+
+def _cut_long(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > MAX_DOCUMENT_CHARS:
+        end = place_to_cut(text, start + MAX_DOCUMENT_CHARS, TEXT_STOPS)
+        yield text[start:end]
+        start = end
+    yield text[start:] if start else text
+
+
+def _iter_txt(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
+    lines = Lines(reading, stream)
+    if not lines.start():
+        return
+    document: list[str] = []
+    size = 0
+    for line in lines.in_parts():
+        blank = not line.strip(_ASCII_SPACE)
+        if document and (blank or size + len(line) > MAX_DOCUMENT_CHARS):
+            reading.report.cut.update([] if blank else ["long_documents"])
+            yield "\n".join(document)
+            document, size = [], 0
+        if not blank:
+            document.append(line.rstrip("\r\n"))
+            size += len(line) + 1
+    if document:
+        yield "\n".join(document)
+
+
+def _iter_jsonl(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
+    lines = Lines(reading, stream)
+    if not lines.start():
+        return
+    for line in lines.whole():
+        text = None if line.isspace() else _json_text(reading, f":{lines.number}", line)
+        if text is not None:
+            yield text
+
+
+def _json_text(reading: Reading, place: str, line: str) -> str | None:
+    advice = 'Each line is to be one object such as {"text": "..."}; mend it'
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError as error:
+        reading.reject("bad_json", place, f"not JSON ({error.msg}, column {error.colno})", advice)
+        return None
+    except (ValueError, RecursionError) as error:
+        reading.reject("bad_json", place, f"not JSON that can be read ({error})", advice)
+        return None
+    if not isinstance(row, dict):
+        reading.reject("bad_json", place, f"found {_json_name(row)}, not an object", advice)
+        return None
+    if reading.text_column not in row:
+        found = reading.describe_missing_column(row)
+        reading.reject("missing_column", place, found, "Choose one with --text-column")
+        return None
+    return _checked_text(reading, place, row[reading.text_column])
+
+
+def _json_name(value: object) -> str:
+    names = {list: "a list", dict: "an object", str: "a string", bool: "true or false"}
+    return "null" if value is None else names.get(type(value), "a number")
+
+
+def _checked_text(reading: Reading, place: str, value: object) -> str | None:
+    """A row's text; an absent one (null) counts as an empty document."""
+    if value is None:
+        return ""
+    column = reading.text_column
+    if not isinstance(value, str):
+        found = f"column {column!r} holds {_json_name(value)}, not a string"
+        reading.reject("not_a_string", place, found, "Mend the row, choose another --text-column")
+        return None
+    if not value.isascii() and _SURROGATE.search(value):
+        found = f"column {column!r} holds half of a surrogate pair, which is no character"
+        reading.reject("invalid_utf8", place, found, "Mend the row")
+        return None
+    return value
+
+
+def _iter_table(reading: Reading, stream: io.BufferedReader, *, quoted: bool) -> Iterator[str]:
+    lines = Lines(reading, stream)
+    if not lines.start():
+        return
+    rows = _iter_rows(reading, lines, quoted)
+    _, header = next(rows, (1, []))
+    if reading.text_column not in header:
+        found = reading.describe_missing_column(header)
+        raise InputError(
+            f"{reading.source.path}:1: {found}. Choose one with --text-column; "
+            "the first line has to name the columns."
+        )
+    column = header.index(reading.text_column)
+    for number, row in rows:
+        if len(row) == len(header):
+            yield row[column]
+        else:
+            found = f"found {len(row)} fields, the header names {len(header)}"
+            reading.reject("bad_rows", f":{number}", found, "Mend the row")
+
+
+def _iter_rows(reading: Reading, lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """Rows that are not empty, each with the number of its first line."""
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
+    if quoted:
+        reader = csv.reader(lines.whole(), strict=True)
+    else:
+        reader = csv.reader(lines.whole(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    while True:
+        first_line = lines.number + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            advice = 'Close each quote, and double those inside a field (""); mend the row'
+            reading.reject("bad_rows", f":{first_line}", _csv_problem(error), advice)
+        else:
+            if row:
+                yield first_line, row
+
+
+def _csv_problem(error: csv.Error) -> str:
+    if "field larger than field limit" in str(error):
+        return (
+            f"a field has more than {MAX_ROW_BYTES:,} characters; perhaps its quote is never closed"
+        )
+    if "unexpected end of data" in str(error):
+        return "a quote that opens in this row is never closed"
+    return f"the row cannot be read ({error})"
+
+
+_READERS: Mapping[Format, Callable[[Reading, io.BufferedReader], Iterator[str]]] = {
+    "txt": _iter_txt,
+    "jsonl": _iter_jsonl,
+    "csv": partial(_iter_table, quoted=True),
+    "tsv": partial(_iter_table, quoted=False),
+    "parquet": iter_parquet,
+}

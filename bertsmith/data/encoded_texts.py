@@ -1,0 +1,99 @@
+"""Texts or pairs of texts in, token ids with [CLS] and [SEP] out, ready to be packed.
+
+Texts are encoded once and kept as small integer arrays, so that an epoch costs no tokenizing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.text.wordpiece import Tokenizer, truncated_lengths
+
+Text = str | tuple[str, str]
+"""A text, or a pair of texts."""
+
+
+@dataclass(frozen=True)
+class EncodedTexts:
+    """Token ids and type ids of texts, int32 arrays of each text's own length.
+
+    `num_cut` says how many tokens of each text were too many and had to be cut away.
+    """
+
+    ids: tuple[NDArray[np.int32], ...]
+    type_ids: tuple[NDArray[np.int32], ...]
+    num_cut: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """How many tokens each text has, special tokens included."""
+        return [len(row) for row in self.ids]
+
+    @property
+    def num_truncated(self) -> int:
+        """How many texts lost something."""
+        return sum(cut > 0 for cut in self.num_cut)
+
+
+def encode_texts(
+    tokenizer: Tokenizer, texts: Iterable[tuple[str, str | None]], max_length: int
+) -> EncodedTexts:
+    """Encode texts, each alone or with its pair, cut to `max_length` tokens (longest first)."""
+    ids, type_ids, num_cut = [], [], []
+    for text, pair in texts:
+        parts = [tokenizer.encode_ids(part) for part in (text, pair) if part is not None]
+        lengths = [len(part) for part in parts]
+        kept = truncated_lengths(lengths, max_length - len(parts) - 1)
+        row = [tokenizer.cls_id]
+        for part, length in zip(parts, kept, strict=True):
+            row += [*part[:length], tokenizer.sep_id]
+        ids.append(np.asarray(row, dtype=np.int32))
+        second = np.arange(len(row)) >= kept[0] + 2
+        type_ids.append(second.astype(np.int32))
+        num_cut.append(sum(lengths) - sum(kept))
+    return EncodedTexts(tuple(ids), tuple(type_ids), tuple(num_cut))
+
+
+def as_pairs(texts: Sequence[Text]) -> list[tuple[str, str | None]]:
+    """Texts and pairs of texts in one shape, the second of a single text being None.
+
+    Raises:
+        InputError: something that is neither a string nor a tuple of two strings.
+    """
+    pairs: list[tuple[str, str | None]] = []
+    for place, text in enumerate(texts):
+        match text:
+            case str():
+                pairs.append((text, None))
+            case (str() as first, str() as second):
+                pairs.append((first, second))
+            case _:
+                raise InputError(
+                    f"text {place}: found {type(text).__name__}. Give a string, or a tuple of two "
+                    "strings for a pair."
+                )
+    return pairs
+
+
+def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | None) -> int:
+    """How many tokens of a text to keep: what was requested, else all that the model can read.
+
+    Raises:
+        ConfigError: more was requested than the model has positions, or too little for a token
+            besides [CLS] and [SEP] of a pair.
+    """
+    if requested is None:
+        return min(num_positions, tokenizer.model_max_length)
+    if not 4 <= requested <= num_positions:
+        raise ConfigError(
+            f"max_length: found {requested}; this model reads 4 to {num_positions} tokens. "
+            "Choose a number in that range; longer texts are cut and counted."
+        )
+    return requested

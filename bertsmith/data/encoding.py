@@ -1,0 +1,158 @@
+"""Documents, each with its split → blocks of token ids, in the same order, on all cores.
+
+Batches of text travel to the workers and arrays come back; only a few are on their way at a
+time, so memory does not grow with the input. Batches are cut by the text alone, so the blocks
+are the same whatever the number of processes.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+from array import array
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+
+import numpy as np
+
+from bertsmith.data.manifest import Split
+from bertsmith.data.sentences import split_sentences
+from bertsmith.data.shards import Block, id_dtype
+from bertsmith.errors import CorpusError
+from bertsmith.text.wordpiece import Tokenizer
+
+BATCH_CHARS = 1 << 19
+
+
+@dataclass(frozen=True, slots=True)
+class TextBatch:
+    """Documents of one split that are encoded in one go."""
+
+    split: Split
+    texts: list[str]
+
+
+class Encoder:
+    """Turns documents into a block of clean ids."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._dtype = id_dtype(tokenizer.vocab_size)
+        tokens = map(tokenizer.id_to_token, sorted(tokenizer.special_ids))
+        # A text that says "[MASK]" means the word, so it is written such that no id of a
+        # special token comes of it: punctuation is a token of its own with or without a space.
+        self._literals = [(token, f"{token[0]} {token[1:]}") for token in tokens]
+
+    def encode(self, texts: Iterable[str]) -> Block:
+        """Encode documents; those that leave no token are only counted."""
+        ids = array("H" if self._dtype == np.uint16 else "I")
+        sentence_lengths: list[int] = []
+        document_lengths: list[int] = []
+        characters = without_tokens = 0
+        for text in texts:
+            sentences_before = len(sentence_lengths)
+            for sentence in split_sentences(self._without_special_tokens(text)):
+                if sentence_ids := self._tokenizer.encode_ids(sentence):
+                    ids.extend(sentence_ids)
+                    sentence_lengths.append(len(sentence_ids))
+            if len(sentence_lengths) > sentences_before:
+                document_lengths.append(len(sentence_lengths) - sentences_before)
+                characters += len(text)
+            else:
+                without_tokens += 1
+        values = np.array(ids, self._dtype)
+        return Block(
+            ids=values,
+            sentence_lengths=np.array(sentence_lengths, np.int32),
+            document_lengths=np.array(document_lengths, np.int32),
+            unknown_tokens=int(np.count_nonzero(values == self._tokenizer.unk_id)),
+            characters=characters,
+            documents_without_tokens=without_tokens,
+        )
+
+    def _without_special_tokens(self, text: str) -> str:
+        for token, literal in self._literals:
+            if token in text:
+                text = text.replace(token, literal)
+        return text
+
+
+def make_batches(
+    placed: Iterable[tuple[str, Split]], batch_chars: int = BATCH_CHARS
+) -> Iterator[TextBatch]:
+    """Gather documents of the same split until they are worth sending."""
+    texts: dict[Split, list[str]] = {}
+    sizes: dict[Split, int] = {}
+    for text, split in placed:
+        texts.setdefault(split, []).append(text)
+        sizes[split] = sizes.get(split, 0) + len(text)
+        if sizes[split] >= batch_chars:
+            yield TextBatch(split, texts.pop(split))
+            del sizes[split]
+    for split in sorted(texts):
+        yield TextBatch(split, texts[split])
+
+
+def encode_batches(
+    batches: Iterable[TextBatch], tokenizer: Tokenizer, processes: int
+) -> Generator[tuple[Split, Block], None, None]:
+    """Encode batches in order, in this process or in `processes` others.
+
+    Raises:
+        CorpusError: a worker process was ended from outside.
+    """
+    if processes == 1:
+        encoder = Encoder(tokenizer)
+        yield from ((batch.split, encoder.encode(batch.texts)) for batch in batches)
+        return
+    # Forking a process that has threads can deadlock, so workers start afresh everywhere.
+    spawn = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(processes, spawn, _start_worker, (tokenizer,))
+    try:
+        yield from _in_order(pool, batches, 2 * processes)
+    except BrokenProcessPool as error:
+        raise CorpusError(
+            "a worker process died, perhaps because the memory was full. Nothing was changed; "
+            "run the command again with fewer --processes."
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _in_order(
+    pool: ProcessPoolExecutor, batches: Iterable[TextBatch], ahead: int
+) -> Iterator[tuple[Split, Block]]:
+    pending: deque[tuple[Split, Future[Block]]] = deque()
+    for batch in batches:
+        pending.append((batch.split, pool.submit(_encode, batch.texts)))
+        if len(pending) > ahead:
+            split, block = pending.popleft()
+            yield split, block.result()
+    for split, block in pending:
+        yield split, block.result()
+
+
+_worker_encoder: Encoder
+
+
+def _start_worker(tokenizer: Tokenizer) -> None:
+    """Keep one encoder for all batches: what its tokenizer remembers of words is worth keeping."""
+    global _worker_encoder  # noqa: PLW0603 - a worker process has no other place for its state
+    _worker_encoder = Encoder(tokenizer)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End this worker if the main process was killed and cannot tell it to."""
+    if parent := multiprocessing.parent_process():
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def _encode(texts: list[str]) -> Block:
+    return _worker_encoder.encode(texts)

@@ -1,0 +1,314 @@
+"""Labelled rows: a csv, tsv or jsonl file in, examples out, in the file's order.
+
+A label is a name and stays the string it was, so `1`, `positive` and `not_entailment` are treated
+alike. A row that lacks a text or a label is an error, or is skipped and counted; it never just
+disappears.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from bertsmith.data.tables import (
+    json_type,
+    place_name,
+    read_csv,
+    read_jsonl,
+    read_tsv,
+    read_txt,
+    table_format,
+)
+from bertsmith.errors import InputError
+
+# The usual names, first match wins; a pair is only taken where both of its columns are there.
+TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
+    ("sentence1", "sentence2"),
+    ("text_a", "text_b"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("text1", "text2"),
+    ("text", "text_pair"),
+    ("#1 string", "#2 string"),
+    ("text", None),
+    ("sentence", None),
+    ("text_a", None),
+    ("review", None),
+    ("content", None),
+    ("comment", None),
+    ("document", None),
+    ("question", None),
+)
+LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment", "quality")
+COLUMN_NAMES = frozenset(LABEL_COLUMNS) | {
+    name for columns in TEXT_COLUMNS for name in columns if name is not None
+}
+
+Role = Literal["text", "pair", "label"]
+Record = dict[Role, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One text, or a pair of texts, and its label; `row` is its line in the file, from 1."""
+
+    text: str
+    pair: str | None = None
+    label: str | None = None
+    row: int = 0
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table hold what, and how rows that lack something are treated."""
+
+    text_column: str | None = None
+    """Column with the text: its name, or its number counted from 1. Found by the usual names
+    (text, sentence, sentence1, review, ...) if not given."""
+    pair_column: str | None = None
+    """Column with the second text, where each row is a pair of texts."""
+    label_column: str | None = None
+    """Column with the label. Found by the usual names (label, class, target, ...) if not given."""
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether the first row of a csv or tsv file names the columns. auto: yes, if you give a name
+    or if one of the usual names is in it."""
+    skip_incomplete: bool = False
+    """Leave out rows whose text or label is empty, and count them, instead of stopping."""
+
+
+class ExampleReader:
+    """The examples of one file, read as they are asked for.
+
+    Args:
+        path: `.csv`, `.tsv`, `.jsonl` or `.txt` (one text per line), plain or `.gz/.xz/.zst`;
+            or `STANDARD_INPUT`.
+        columns: which columns to read.
+        labelled: whether a label is wanted; if not, no label column is looked for.
+
+    Attributes:
+        names: the column that each role (text, pair, label) is read from; known once reading
+            has begun.
+        num_skipped: rows left out so far because something in them was empty.
+        has_header: whether the first row was taken as column names.
+    """
+
+    def __init__(self, path: Path, columns: Columns | None = None, *, labelled: bool = True):
+        self.path = Path(path)
+        self.place = place_name(self.path)
+        self.columns = columns or Columns()
+        self.labelled = labelled
+        self.names: dict[Role, str] = {}
+        self.num_skipped = 0
+        self.has_header = False
+
+    def __iter__(self) -> Iterator[Example]:
+        """Yield the examples.
+
+        Raises:
+            InputError: the file cannot be read as a table with these columns, a row does not
+                fit, or there is no row at all.
+        """
+        self.num_skipped = 0
+        num_rows = 0
+        for row, record in self._records():
+            num_rows += 1
+            empty = next((role for role, cell in record.items() if not cell.strip()), None)
+            if empty is None:
+                label = record["label"].strip() if self.labelled else None
+                yield Example(record["text"], record.get("pair"), label, row)
+            elif self.columns.skip_incomplete:
+                self.num_skipped += 1
+            else:
+                raise InputError(
+                    f"{self.place}:{row}: '{self.names[empty]}' is empty. Fix the row, or pass "
+                    "--skip-incomplete (skipped rows are counted)."
+                )
+        if num_rows == self.num_skipped:
+            raise InputError(f"{self.place}: no complete rows. Give a file with at least one.")
+
+    def _records(self) -> Iterator[tuple[int, Record]]:
+        kind = table_format(self.path)
+        if kind == "jsonl":
+            return self._read_objects(read_jsonl(self.path))
+        if kind == "txt":
+            if self.labelled:
+                raise InputError(
+                    f"{self.place}: a .txt file has no labels. Use .csv, .tsv or .jsonl."
+                )
+            self.names = {"text": "the line"}
+            return ((row, {"text": line}) for row, line in read_txt(self.path))
+        return self._read_table(read_csv(self.path) if kind == "csv" else read_tsv(self.path))
+
+    def _read_table(self, rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, Record]]:
+        first_row, first = next(rows, (0, []))
+        if not first:
+            raise InputError(f"{self.place}: no rows. Give a file with at least one.")
+        self.has_header = self._is_header(first)
+        places = self._resolve(first, numbers_only=not self.has_header)
+        if not self.has_header:
+            yield first_row, {role: first[place] for role, place in places.items()}
+        for row, cells in rows:
+            if len(cells) != len(first):
+                raise InputError(
+                    f"{self.place}:{row}: found {len(cells)} columns where row {first_row} has "
+                    f"{len(first)}. {self._ragged_hint()}"
+                )
+            yield row, {role: cells[place] for role, place in places.items()}
+
+    def _read_objects(
+        self, rows: Iterator[tuple[int, dict[str, Any]]]
+    ) -> Iterator[tuple[int, Record]]:
+        for row, value in rows:
+            if not self.names:
+                self._resolve(list(value), numbers_only=False)
+            record: Record = {}
+            for role, name in self.names.items():
+                if name not in value:
+                    raise InputError(
+                        f"{self.place}:{row}: no key '{name}'. Keys found: {_listed(value)}. Every "
+                        "line needs the keys of the first."
+                    )
+                record[role] = self._as_text(row, role, value[name])
+            yield row, record
+
+    def _as_text(self, row: int, role: Role, value: Any) -> str:
+        """A JSON value as a cell: null is empty, and only a label may be a number."""
+        if value is None:
+            return ""
+        if isinstance(value, str):
+            return value
+        if role == "label" and isinstance(value, bool | int | float):
+            return json.dumps(value)
+        raise InputError(
+            f"{self.place}:{row}: '{self.names[role]}' is {json_type(value)}; "
+            f"a string{' or a number' if role == 'label' else ''} is expected. Fix the row."
+        )
+
+    def _is_header(self, first: list[str]) -> bool:
+        if self.columns.header != "auto":
+            return self.columns.header == "yes"
+        given = (self.columns.text_column, self.columns.pair_column, self.columns.label_column)
+        if any(name is not None and not name.isdecimal() for name in given):
+            return True
+        return any(cell.strip().lower() in COLUMN_NAMES for cell in first)
+
+    def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[Role, int]:
+        """Where each role stands among the columns `found`; fills `names`."""
+        wanted = self._wanted([] if numbers_only else [name.strip().lower() for name in found])
+        places: dict[Role, int] = {}
+        for role, name in wanted.items():
+            place = _find_column(name, [] if numbers_only else found, len(found))
+            if place is None:
+                raise InputError(self._missing_column(role, name, found, numbers_only))
+            places[role] = place
+        numbers = [f"column {place + 1}" for place in range(len(found))]
+        labels = numbers if numbers_only else found
+        self.names = {role: labels[place] for role, place in places.items()}
+        return places
+
+    def _wanted(self, lowered: list[str]) -> dict[Role, str | None]:
+        """The column asked for in each role, or the usual one that is there."""
+        text, pair = self.columns.text_column, self.columns.pair_column
+        if text is None:
+            usual = (
+                candidate
+                for candidate in TEXT_COLUMNS
+                if all(name is None or name in lowered for name in candidate)
+            )
+            text, usual_pair = next(usual, (None, None))
+            pair = pair or usual_pair
+        wanted: dict[Role, str | None] = {"text": text}
+        if pair is not None:
+            wanted["pair"] = pair
+        if self.labelled:
+            usual_label = next((name for name in LABEL_COLUMNS if name in lowered), None)
+            wanted["label"] = self.columns.label_column or usual_label
+        return wanted
+
+    def _missing_column(
+        self, role: Role, name: str | None, found: list[str], numbers_only: bool
+    ) -> str:
+        asked = f"no column '{name}'" if name else f"no column looks like the {role}"
+        if numbers_only:
+            columns = f"The first row, read without a header, has {len(found)}: {_listed(found)}"
+            advice = f"Give --{role}-column a number from 1 to {len(found)}, or --header yes."
+        else:
+            columns = f"Columns found: {_listed(found)}"
+            advice = f"Name it with --{role}-column (or give its number, counted from 1)."
+        return f"{self.place}: {asked}. {columns}. {advice}"
+
+    def _ragged_hint(self) -> str:
+        if table_format(self.path) == "tsv":
+            return "In a .tsv file every tab starts a new column. Fix the row."
+        return "Put a text that holds a comma, quote or line end in double quotes."
+
+
+def read_examples(
+    path: Path, columns: Columns | None = None, *, limit: int | None = None
+) -> tuple[list[Example], int]:
+    """Read labelled examples, at most the first `limit`, and how many rows were skipped.
+
+    Raises:
+        InputError: as in `ExampleReader`; also if a first row looks like an overlooked header.
+    """
+    reader = ExampleReader(path, columns)
+    examples: list[Example] = []
+    for example in reader:
+        examples.append(example)
+        if limit is not None and len(examples) == limit:
+            break
+    _check_header(reader, examples)
+    return examples, reader.num_skipped
+
+
+def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list[Example]:
+    """Draw `size` examples so that each label keeps its share, in their given order.
+
+    Every label keeps at least one example as long as `size` allows (Adams' method of
+    apportionment: the r-th of n examples of a label has rank r / n, the lowest ranks are taken).
+    """
+    sizes = Counter(example.label for example in examples)
+    seen: Counter[str | None] = Counter()
+    ranks: list[tuple[float, int]] = []
+    for place in np.random.default_rng(seed).permutation(len(examples)).tolist():
+        label = examples[place].label
+        ranks.append((seen[label] / sizes[label], place))
+        seen[label] += 1
+    chosen = sorted(ranks, key=lambda rank: rank[0])[:size]
+    return [examples[place] for place in sorted(place for _, place in chosen)]
+
+
+def _find_column(name: str | None, found: Sequence[str], width: int) -> int | None:
+    """The place of the column with this name, else with this number (from 1)."""
+    if name is None:
+        return None
+    for spelling in (str, str.strip, lambda value: value.strip().lower()):
+        matches = [i for i, column in enumerate(found) if spelling(column) == spelling(name)]
+        if len(matches) == 1:
+            return matches[0]
+    number = int(name) if name.isdecimal() else 0
+    return number - 1 if 1 <= number <= width else None
+
+
+def _check_header(reader: ExampleReader, examples: Sequence[Example]) -> None:
+    """Refuse a first row whose label never comes again: most likely it names the columns."""
+    tabular = table_format(reader.path) in ("csv", "tsv")
+    if not tabular or reader.has_header or reader.columns.header != "auto" or len(examples) < 10:
+        return
+    first = examples[0]
+    if all(example.label != first.label for example in examples[1:]):
+        raise InputError(
+            f"{reader.place}:{first.row}: the label '{first.label}' occurs in this first row only. "
+            "If the row names the columns, pass --header yes; if not, --header no."
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Column names for a message, long ones and long lists cut short."""
+    shown = [f"'{name}'" if len(name) <= 30 else f"'{name[:29]}…'" for name in names]
+    return ", ".join(shown[:12]) + (f", … ({len(shown)} in all)" if len(shown) > 12 else "")

@@ -1,0 +1,70 @@
+"""Labels as the user wrote them in, the classes of a model out.
+
+A model's classes are the labels of its training examples, sorted, so the same examples give
+the same numbering in any order. What cannot be a set of classes is refused before training.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.examples import Example
+from bertsmith.errors import InputError
+
+MAX_FRACTIONS = 20
+"""More different fractional numbers than this are scores, not names of classes."""
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+INTEGER = re.compile(r"[+-]?\d+")
+
+
+def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
+    """The labels that occur, sorted: by value if all are numbers, else by name.
+
+    Raises:
+        InputError: the labels cannot be classes: only one of them, another in every row, or
+            fractional numbers, either many of them or mixed with names.
+    """
+    rows = {example.label: example.row for example in reversed(examples) if example.label}
+    fractions = [name for name in rows if NUMBER.fullmatch(name) and not INTEGER.fullmatch(name)]
+    words = [name for name in rows if not NUMBER.fullmatch(name)]
+    if len(rows) < 2:
+        raise InputError(
+            f"{path}: the only label is {_listed(rows)}. Give examples of two classes or more."
+        )
+    if fractions and words:
+        raise InputError(
+            f"{path}:{rows[fractions[0]]}: the label '{fractions[0]}' is a fractional number among "
+            f"names ({_listed(words)}). Fix the row, or choose the column with --label-column."
+        )
+    if len(fractions) > MAX_FRACTIONS or len(rows) == len(examples) > MAX_FRACTIONS:
+        raise InputError(
+            f"{path}: {len(rows):,} different labels in {len(examples):,} rows, such as "
+            f"{_listed(list(rows)[-3:])}. Choose a column of classes with --label-column."
+        )
+    return tuple(sorted(rows) if words else sorted(rows, key=lambda name: (float(name), name)))
+
+
+def class_numbers(
+    examples: Sequence[Example], names: Sequence[str], path: Path
+) -> NDArray[np.int64]:
+    """The class of each example as its place in `names`, int64 `[examples]`.
+
+    Raises:
+        InputError: a label that is not in `names`; says where and which are known.
+    """
+    numbers: Mapping[str | None, int] = {name: i for i, name in enumerate(names)}
+    for example in examples:
+        if example.label not in numbers:
+            raise InputError(
+                f"{path}:{example.row}: the label '{example.label}' is not one the model learns. "
+                f"Known labels: {_listed(names)}. Fix the row, or train with such examples."
+            )
+    return np.array([numbers[example.label] for example in examples], dtype=np.int64)
+
+
+def _listed(names: Collection[str]) -> str:
+    more = f", … ({len(names)} in all)" if len(names) > 10 else ""
+    return ", ".join(f"'{name}'" for name in list(names)[:10]) + more

@@ -1,0 +1,131 @@
+"""A stream of bytes → decoded lines, each of bounded length, with its place for messages."""
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import AnyStr
+
+from bertsmith.data.reading import Reading
+from bertsmith.errors import InputError
+
+MAX_LINE_BYTES = 1 << 20  # of running text; a longer line is read in parts
+MAX_ROW_BYTES = 1 << 25  # of a format whose rows must be held whole
+
+TEXT_STOPS = ("\n", "。", "！", "？", ". ", " ", "，")
+_LINE_STOPS = tuple(stop.encode() for stop in TEXT_STOPS)
+_CUT_WINDOW = 1 << 16
+_HEAD_BYTES = 1 << 13
+_UTF8_BOM = b"\xef\xbb\xbf"
+_MAGIC = (
+    (b"\x1f\x8b", "gzip data, which should be named .gz"),
+    (b"\xfd7zXZ\x00", "xz data, which should be named .xz"),
+    (b"\x28\xb5\x2f\xfd", "Zstandard data, which should be named .zst"),
+    (b"PAR1", "a Parquet table, which should be named .parquet"),
+    (b"PK\x03\x04", "a zip archive or office document; take the text out of it first"),
+    (b"%PDF-", "a PDF; take the text out of it first"),
+    (b"\xff\xfe", "UTF-16 text; convert it (iconv -f UTF-16 -t UTF-8)"),
+    (b"\xfe\xff", "UTF-16 text; convert it (iconv -f UTF-16 -t UTF-8)"),
+)
+
+
+class Lines:
+    """The decoded lines of a stream, line ends included, and where the last one stood."""
+
+    def __init__(self, reading: Reading, stream: io.BufferedReader) -> None:
+        self.number = 0
+        self._reading = reading
+        self._stream = stream
+        self._offset = 0
+
+    def start(self) -> bool:
+        """Look at the first bytes and pass a byte order mark; False for a skipped empty file."""
+        head = self._stream.peek()[:_HEAD_BYTES]
+        path = self._reading.source.path
+        if not head:
+            self._reading.reject_empty()
+            return False
+        if found := next((found for magic, found in _MAGIC if head.startswith(magic)), None):
+            raise InputError(f"{path}: not UTF-8 text but {found}.")
+        if (nul := head.find(b"\0")) >= 0:
+            raise InputError(
+                f"{path}: not text, found a NUL byte at byte {nul:,}. Give UTF-8 text; "
+                "UTF-16 has to be converted first (iconv -f UTF-16 -t UTF-8)."
+            )
+        if head.startswith(_UTF8_BOM):
+            self._advance(self._stream.read(len(_UTF8_BOM)))
+        return True
+
+    def whole(self) -> Iterator[str]:
+        """Lines as they are; one that is too long for a row is refused."""
+        while raw := self._stream.readline(MAX_ROW_BYTES):
+            self.number += 1
+            if len(raw) == MAX_ROW_BYTES and not raw.endswith(b"\n"):
+                self._refuse_long_row(raw)
+            elif (text := self._decode(raw)) is not None:
+                yield text
+
+    def in_parts(self) -> Iterator[str]:
+        """Lines of at most `MAX_LINE_BYTES`; the parts of a longer one come as lines."""
+        rest = b""
+        within = False
+        while raw := rest + self._stream.readline(MAX_LINE_BYTES - len(rest)):
+            if not within:
+                self.number += 1
+            cut = len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n")
+            if cut and not within:
+                self._reading.report.cut["long_lines"] += 1
+            end = place_to_cut(raw, _character_end(raw), _LINE_STOPS) if cut else len(raw)
+            raw, rest, within = raw[:end], raw[end:], cut
+            if (text := self._decode(raw)) is not None:
+                yield text
+
+    def _refuse_long_row(self, raw: bytes) -> None:
+        self._reading.reject(
+            "long_rows",
+            f":{self.number}",
+            f"the line is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit into memory",
+            "Divide the document, give it as .txt",
+        )
+        while raw and not raw.endswith(b"\n"):
+            self._advance(raw)
+            raw = self._stream.readline(MAX_ROW_BYTES)
+        self._advance(raw)
+
+    def _decode(self, raw: bytes) -> str | None:
+        offset = self._offset
+        self._advance(raw)
+        if (nul := raw.find(b"\0")) >= 0:
+            self._refuse("nul_bytes", offset + nul, "a NUL byte")
+            return None
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            found = f"invalid UTF-8 (0x{raw[error.start]:02x})"
+            self._refuse("invalid_utf8", offset + error.start, found)
+            return None
+
+    def _refuse(self, reason: str, offset: int, found: str) -> None:
+        after = " after decompression" if self._reading.source.compression else ""
+        self._reading.reject(
+            reason, f":{self.number}", f"{found} at byte {offset:,}{after}", "Save it as UTF-8"
+        )
+
+    def _advance(self, raw: bytes) -> None:
+        self._offset += len(raw)
+        self._reading.report.bytes += len(raw)
+
+
+def place_to_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
+    """The last place before `end` behind a line, sentence or word; `end` if none is near."""
+    window = max(0, end - _CUT_WINDOW)
+    for stop in stops:
+        if (found := text.rfind(stop, window, end)) >= 0:
+            return found + len(stop)
+    return end
+
+
+def _character_end(raw: bytes) -> int:
+    """Where UTF-8 can be cut near its end without dividing a character."""
+    end = len(raw)
+    while end > len(raw) - 4 and raw[end - 1] & 0xC0 == 0x80:
+        end -= 1
+    return end - 1 if raw[end - 1] >= 0xC0 else end

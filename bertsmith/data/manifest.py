@@ -1,0 +1,157 @@
+"""manifest.json: what a corpus folder holds, what was left out, and the checksum of each file.
+
+The manifest is complete: counts can be shown without opening a shard, and a shard that was
+changed, cut short or mixed up with another corpus is found before anything is trained on it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.errors import CorpusError
+from bertsmith.files import write_json
+
+Split = Literal["train", "held_out"]
+SPLITS: tuple[Split, ...] = ("train", "held_out")
+
+MANIFEST_NAME = "manifest.json"
+FORMAT = "bertsmith corpus"
+FORMAT_VERSION = 1
+NEXT_STEP = "Build the corpus again (bertsmith corpus build), or copy the folder again."
+
+
+@dataclass(frozen=True, slots=True)
+class ShardFile:
+    """One .npy file of a shard."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One part of a split; its bounds count from its own first token and sentence."""
+
+    documents: int
+    sentences: int
+    tokens: int
+    token_ids: ShardFile
+    sentence_starts: ShardFile
+    document_starts: ShardFile
+
+    @property
+    def files(self) -> tuple[ShardFile, ShardFile, ShardFile]:
+        """Ids, sentence bounds, document bounds."""
+        return self.token_ids, self.sentence_starts, self.document_starts
+
+
+@dataclass(frozen=True, slots=True)
+class SplitManifest:
+    """Counts of one split and its shards, in order.
+
+    `sentence_lengths[i]` counts the sentences of `2**i` to `2**(i + 1) - 1` tokens;
+    `document_lengths` likewise.
+    """
+
+    documents: int
+    sentences: int
+    tokens: int
+    unknown_tokens: int
+    characters: int
+    sentence_lengths: tuple[int, ...]
+    document_lengths: tuple[int, ...]
+    shards: tuple[Shard, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcesManifest:
+    """What was read: `skipped` gave no text, by reason; `cut` was divided but not lost."""
+
+    files: int
+    bytes: int
+    documents: int
+    skipped: Mapping[str, int]
+    cut: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerManifest:
+    """The tokenizer that the ids belong to."""
+
+    fingerprint: str
+    vocab_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The whole of manifest.json but its format and version, which `read` checks."""
+
+    tokenizer: TokenizerManifest
+    splits: Mapping[Split, SplitManifest]
+    sources: SourcesManifest
+    settings: Mapping[str, Any]
+
+    def write(self, directory: Path) -> None:
+        """Write manifest.json into a corpus folder."""
+        head = {"format": FORMAT, "format_version": FORMAT_VERSION}
+        write_json(directory / MANIFEST_NAME, head | asdict(self))
+
+    def summary(self) -> dict[str, Any]:
+        """What a person asks of a corpus: all of the manifest but the list of its files."""
+        summary = asdict(self)
+        for split in summary["splits"].values():
+            split["shards"] = len(split["shards"])
+            split["unknown_rate"] = split["unknown_tokens"] / max(1, split["tokens"])
+        return summary
+
+    @classmethod
+    def read(cls, directory: Path) -> "Manifest":
+        """Read manifest.json.
+
+        Raises:
+            CorpusError: no folder, no corpus, an unknown version or a damaged manifest.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        fields = _read_fields(Path(directory))
+        try:
+            return TypeAdapter(cls).validate_python(fields)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise CorpusError(
+                f"{directory}/{MANIFEST_NAME}: damaged at {place} ({first['msg']}). {NEXT_STEP}"
+            ) from error
+
+
+def is_corpus(directory: Path) -> bool:
+    """Whether a folder is a corpus of ours, of any version and in any condition."""
+    try:
+        fields = json.loads((directory / MANIFEST_NAME).read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(fields, dict) and fields.get("format") == FORMAT
+
+
+def _read_fields(directory: Path) -> dict[str, Any]:
+    path = directory / MANIFEST_NAME
+    if not directory.is_dir():
+        raise CorpusError(f"{directory}: no such folder. Give a folder made by corpus build.")
+    if not path.exists():
+        raise CorpusError(f"{directory}: not a corpus, it has no {MANIFEST_NAME}. {NEXT_STEP}")
+    try:
+        fields = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"{path}: damaged, not JSON ({error}). {NEXT_STEP}") from error
+    if not isinstance(fields, dict) or fields.pop("format", None) != FORMAT:
+        raise CorpusError(f"{path}: not the manifest of a corpus. {NEXT_STEP}")
+    version = fields.pop("format_version", None)
+    if version != FORMAT_VERSION:
+        raise CorpusError(
+            f"{path}: format version {version}, this bertsmith reads version {FORMAT_VERSION}. "
+            "Build the corpus again, or use the bertsmith that wrote it."
+        )
+    return fields

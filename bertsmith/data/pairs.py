@@ -1,0 +1,226 @@
+"""Sentence pairs for next sentence prediction: text bounds go in, token ranges and labels come out.
+
+Every function works on whole vectors of rows and is pure given its generator, so a row of a run
+can be computed at any time from its number alone. Segments are filled as the released builder
+(`create_pretraining_data.py`) fills them, with three differences that a reader may ask about:
+
+- An anchor is the middle of its chunk, slid inside its document, not its first sentence: short
+  documents then fill their rows, and their first sentences are not seen less than their last.
+- The label is drawn before the chunk. A chunk of one sentence reaches for a neighbour where a
+  continuation was asked for, so both labels stay equally frequent; only documents of a single
+  sentence have no continuation to give.
+- A random segment is as long as the continuation it replaces would have been, and comes from a
+  random token rather than a random document, so neither length nor document size tells the label.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+IS_NEXT = 0
+IS_RANDOM = 1
+
+
+class TextBounds(Protocol):
+    """Where sentences and documents of a text begin; a `Corpus` is one.
+
+    `sentence_starts` holds token offsets, int64 `[sentences + 1]`; `document_starts` holds
+    sentence offsets, int64 `[documents + 1]`. The last entry of each is the end of the text.
+    """
+
+    @property
+    def sentence_starts(self) -> np.ndarray: ...
+
+    @property
+    def document_starts(self) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Two token ranges per row and whether the second continues the first; all int64 `[rows]`.
+
+    A single segment is a pair whose second range is empty.
+    """
+
+    a_starts: np.ndarray
+    a_ends: np.ndarray
+    b_starts: np.ndarray
+    b_ends: np.ndarray
+    labels: np.ndarray
+
+    def spans(self) -> Iterator[tuple[int, int, int, int]]:
+        """A's start and end and B's start and end, row by row."""
+        columns = (self.a_starts, self.a_ends, self.b_starts, self.b_ends)
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """Runs of whole sentences inside one document each; all int64 `[rows]`."""
+
+    document_first: np.ndarray
+    document_end: np.ndarray
+    first: np.ndarray
+    end: np.ndarray
+
+
+class Anchors:
+    """The places in the text that rows are built around: a new order and a new shift every epoch.
+
+    One epoch has an anchor about every `spacing` tokens. Row `r` of a run is anchor `r mod K` of
+    epoch `r // K` in an order keyed by (`seed`, epoch), so any row can be asked for at any time.
+    """
+
+    def __init__(self, num_tokens: int, spacing: int, seed: int) -> None:
+        self.num_tokens = num_tokens
+        self.num_anchors = max(1, round(num_tokens / spacing))
+        self._seed = seed
+        self._epochs: dict[int, np.ndarray] = {}
+
+    def positions(self, first_row: int, num_rows: int) -> np.ndarray:
+        """Token offsets of rows `first_row` to `first_row + num_rows`, int64 `[num_rows]`."""
+        epochs = range(
+            first_row // self.num_anchors, (first_row + num_rows - 1) // self.num_anchors + 1
+        )
+        self._epochs = {epoch: self._epoch(epoch) for epoch in epochs}
+        skipped = first_row - epochs.start * self.num_anchors
+        return np.concatenate(list(self._epochs.values()))[skipped : skipped + num_rows]
+
+    def _epoch(self, epoch: int) -> np.ndarray:
+        if epoch in self._epochs:
+            return self._epochs[epoch]
+        rng = np.random.default_rng([self._seed, epoch])
+        shift = rng.random()
+        places = (rng.permutation(self.num_anchors) + shift) * (self.num_tokens / self.num_anchors)
+        return np.minimum(places.astype(np.int64), self.num_tokens - 1)
+
+
+def draw_targets(
+    num_rows: int, longest: int, short_seq_prob: float, rng: np.random.Generator
+) -> np.ndarray:
+    """How many tokens each row aims for: `longest`, or for a share of them 2 to `longest`."""
+    is_short = rng.random(num_rows) < short_seq_prob
+    return np.where(is_short, rng.integers(2, longest + 1, num_rows), longest)
+
+
+def draw_pairs(
+    bounds: TextBounds, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
+) -> Pairs:
+    """Two segments per anchor, together at most `targets` tokens, and a fair coin for the label.
+
+    The text must have two documents or more, none of them empty. Every row consumes the same
+    draws whatever its label.
+    """
+    starts = bounds.sentence_starts
+    chunks = _gather_sentences(bounds, anchors, targets)
+    wants_next = rng.random(len(anchors)) < 0.5
+    chunks = _reach_for_neighbour(chunks, wants_next)
+    num_sentences = chunks.end - chunks.first
+    is_next = wants_next & (num_sentences > 1)
+    a_end = chunks.first + rng.integers(1, np.maximum(num_sentences, 2))
+    len_a = starts[a_end] - starts[chunks.first]
+    wanted_b = _continuation_length(bounds, chunks, targets) - len_a
+    elsewhere = _other_document_tokens(bounds, chunks, rng)
+    random_b = _gather_sentences(bounds, elsewhere, np.maximum(wanted_b, 1))
+    b_first = np.where(is_next, a_end, random_b.first)
+    b_end = np.where(is_next, chunks.end, random_b.end)
+    kept_a, kept_b = pair_budget(len_a, starts[b_end] - starts[b_first], targets)
+    a_starts, a_ends = _trim(starts[chunks.first], starts[a_end], kept_a, rng)
+    b_starts, b_ends = _trim(starts[b_first], starts[b_end], kept_b, rng)
+    return Pairs(a_starts, a_ends, b_starts, b_ends, np.where(is_next, IS_NEXT, IS_RANDOM))
+
+
+def draw_windows(bounds: TextBounds, anchors: np.ndarray, length: int) -> Pairs:
+    """One segment per anchor: `length` tokens around it, or the whole of a shorter document."""
+    starts = bounds.sentence_starts
+    first, end = _document_of(bounds, anchors)
+    window_starts = _slide_inside(anchors, length, starts[first], starts[end])
+    window_ends = np.minimum(window_starts + length, starts[end])
+    labels = np.full(len(anchors), IS_NEXT)
+    return Pairs(window_starts, window_ends, window_ends, window_ends, labels)
+
+
+def pair_budget(
+    len_a: np.ndarray, len_b: np.ndarray, max_tokens: np.ndarray | int
+) -> tuple[np.ndarray, np.ndarray]:
+    """How many tokens of each segment survive when a pair is too long.
+
+    The same result as taking tokens one by one from the longer segment, and from B on a tie.
+
+    >>> [int(kept) for kept in pair_budget(np.int64(5), np.int64(300), 125)]
+    [5, 120]
+    """
+    half = np.asarray(max_tokens) // 2
+    kept_a = np.minimum(len_a, np.maximum(max_tokens - half, max_tokens - len_b))
+    kept_b = np.minimum(len_b, np.maximum(half, max_tokens - len_a))
+    return kept_a, kept_b
+
+
+def single_sentence_share(bounds: TextBounds) -> float:
+    """The share of tokens in documents of one sentence, which have no continuation to predict."""
+    sentences = np.diff(bounds.document_starts)
+    tokens = np.diff(bounds.sentence_starts[bounds.document_starts])
+    return float(tokens[sentences == 1].sum() / tokens.sum())
+
+
+def _document_of(bounds: TextBounds, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First sentence of the document around each token, and the first after it."""
+    sentence = np.searchsorted(bounds.sentence_starts, positions, side="right") - 1
+    document = np.searchsorted(bounds.document_starts, sentence, side="right") - 1
+    return bounds.document_starts[document], bounds.document_starts[document + 1]
+
+
+def _slide_inside(
+    middles: np.ndarray, lengths: np.ndarray | int, firsts: np.ndarray, ends: np.ndarray
+) -> np.ndarray:
+    """Start of the range around each middle, moved to lie within [first, end) if it fits there."""
+    begins = np.minimum(middles - np.asarray(lengths) // 2, ends - lengths)
+    slid: np.ndarray = np.maximum(firsts, begins)
+    return slid
+
+
+def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarray) -> _Chunks:
+    """Whole sentences around each middle: until `targets` tokens, or to the document's end."""
+    starts = bounds.sentence_starts
+    document_first, document_end = _document_of(bounds, middles)
+    begin = _slide_inside(middles, targets, starts[document_first], starts[document_end])
+    first = np.searchsorted(starts, begin, side="right") - 1
+    end = np.searchsorted(starts, starts[first] + targets, side="left")
+    return _Chunks(document_first, document_end, first, np.minimum(end, document_end))
+
+
+def _reach_for_neighbour(chunks: _Chunks, wanted: np.ndarray) -> _Chunks:
+    """Give chunks of one sentence the sentence before, or at a document's start the one after."""
+    lacks = wanted & (chunks.end - chunks.first == 1)
+    can_go_back = chunks.first > chunks.document_first
+    first = chunks.first - (lacks & can_go_back)
+    end = np.minimum(chunks.end + (lacks & ~can_go_back), chunks.document_end)
+    return _Chunks(chunks.document_first, chunks.document_end, first, end)
+
+
+def _continuation_length(bounds: TextBounds, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
+    """Tokens that A and its true continuation would have: the target, or a short document."""
+    length = bounds.sentence_starts[chunks.end] - bounds.sentence_starts[chunks.first]
+    is_alone = chunks.document_end - chunks.document_first == 1
+    return np.where(is_alone, targets, np.minimum(targets, length))
+
+
+def _other_document_tokens(
+    bounds: TextBounds, chunks: _Chunks, rng: np.random.Generator
+) -> np.ndarray:
+    """A token of any other document for each row, all of them equally likely."""
+    own_start = bounds.sentence_starts[chunks.document_first]
+    own_length = bounds.sentence_starts[chunks.document_end] - own_start
+    place = rng.integers(0, bounds.sentence_starts[-1] - own_length)
+    elsewhere: np.ndarray = np.where(place < own_start, place, place + own_length)
+    return elsewhere
+
+
+def _trim(
+    starts: np.ndarray, ends: np.ndarray, kept: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Cut ranges down to `kept` tokens, each token from the front or the back by a fair coin."""
+    from_front = rng.binomial(ends - starts - kept, 0.5)
+    return starts + from_front, starts + from_front + kept

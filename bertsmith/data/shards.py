@@ -1,0 +1,338 @@
+"""The corpus on disk: encoded documents → .npy shards, and shards → memory-mapped token ids.
+
+Ids are clean: no special tokens, no padding. Each shard is three standard .npy files, the ids
+(uint16 where the vocabulary allows, else uint32) and the bounds of sentences and documents.
+A document never spans two shards. Readers see one global numbering over all shards.
+"""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertsmith.data.manifest import (
+    NEXT_STEP,
+    Manifest,
+    Shard,
+    ShardFile,
+    Split,
+    SplitManifest,
+)
+from bertsmith.errors import CorpusError
+from bertsmith.files import sha256_file
+from bertsmith.text.wordpiece import Tokenizer
+
+SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
+TOKENIZER_DIR = "tokenizer"
+
+
+def id_dtype(vocab_size: int) -> np.dtype[Any]:
+    """The smallest of uint16 and uint32 that holds every id.
+
+    >>> id_dtype(30522), id_dtype(119547)
+    (dtype('uint16'), dtype('uint32'))
+    """
+    return np.dtype(np.uint16 if vocab_size <= 1 << 16 else np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A few encoded documents, one after another.
+
+    Shapes: `ids` `[tokens]`; `sentence_lengths` in tokens, `[sentences]`, none of them 0;
+    `document_lengths` in sentences, `[documents]`, none of them 0. `characters` counts those
+    of the documents that are in it.
+    """
+
+    ids: np.ndarray
+    sentence_lengths: np.ndarray
+    document_lengths: np.ndarray
+    unknown_tokens: int
+    characters: int
+    documents_without_tokens: int
+
+
+class SplitWriter:
+    """Writes the blocks of one split into numbered shards; memory holds bounds only.
+
+    Files are written in place: use it inside `bertsmith.files.atomic_dir`.
+    """
+
+    def __init__(
+        self, directory: Path, split: Split, vocab_size: int, shard_tokens: int = SHARD_TOKENS
+    ) -> None:
+        self._directory = directory
+        self._split = split
+        self._dtype = id_dtype(vocab_size)
+        self._shard_tokens = shard_tokens
+        self._shards: list[Shard] = []
+        self._shard: _ShardWriter | None = None
+        self._unknown_tokens = 0
+        self._characters = 0
+        self._sentence_lengths = np.zeros(0, np.int64)
+        self._document_lengths = np.zeros(0, np.int64)
+
+    def add(self, block: Block) -> None:
+        """Append a block's documents."""
+        if not len(block.document_lengths):
+            return
+        if self._shard is None:
+            stem = f"{self._split}-{len(self._shards):05d}"
+            self._shard = _ShardWriter(self._directory, stem, self._dtype)
+        self._shard.add(block)
+        self._unknown_tokens += block.unknown_tokens
+        self._characters += block.characters
+        self._count_lengths(block)
+        if self._shard.tokens >= self._shard_tokens:
+            self._finish_shard()
+
+    def _count_lengths(self, block: Block) -> None:
+        ends = np.cumsum(block.sentence_lengths)[np.cumsum(block.document_lengths) - 1]
+        tokens_of_document = np.diff(ends, prepend=0)
+        self._sentence_lengths = _add_counts(self._sentence_lengths, block.sentence_lengths)
+        self._document_lengths = _add_counts(self._document_lengths, tokens_of_document)
+
+    def _finish_shard(self) -> None:
+        if self._shard is not None:
+            self._shards.append(self._shard.finish())
+            self._shard = None
+
+    def finish(self) -> SplitManifest:
+        """Close the last shard and give the counts of all."""
+        self._finish_shard()
+        return SplitManifest(
+            documents=sum(shard.documents for shard in self._shards),
+            sentences=sum(shard.sentences for shard in self._shards),
+            tokens=sum(shard.tokens for shard in self._shards),
+            unknown_tokens=self._unknown_tokens,
+            characters=self._characters,
+            sentence_lengths=tuple(self._sentence_lengths.tolist()),
+            document_lengths=tuple(self._document_lengths.tolist()),
+            shards=tuple(self._shards),
+        )
+
+    def close(self) -> None:
+        """Let go of the open file of an unfinished shard."""
+        if self._shard is not None:
+            self._shard.close()
+
+
+def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Add lengths to a histogram whose bin i counts those of i + 1 binary digits."""
+    digits = np.frexp(lengths)[1]  # exact: n = m * 2**digits with 0.5 <= m < 1
+    added = np.bincount(digits - 1, minlength=len(counts))
+    added[: len(counts)] += counts
+    return added
+
+
+class _ShardWriter:
+    """One shard: ids go to disk as they come, bounds when it is finished."""
+
+    def __init__(self, directory: Path, stem: str, dtype: np.dtype[Any]) -> None:
+        self.tokens = 0
+        self._directory = directory
+        self._stem = stem
+        self._ids = _NpyWriter(directory / f"{stem}.ids.npy", dtype)
+        self._sentence_lengths: list[np.ndarray] = []
+        self._document_lengths: list[np.ndarray] = []
+
+    def add(self, block: Block) -> None:
+        self._ids.append(block.ids)
+        self._sentence_lengths.append(block.sentence_lengths)
+        self._document_lengths.append(block.document_lengths)
+        self.tokens += len(block.ids)
+
+    def finish(self) -> Shard:
+        self._ids.close()
+        sentence_starts = _starts(self._sentence_lengths)
+        document_starts = _starts(self._document_lengths)
+        return Shard(
+            documents=len(document_starts) - 1,
+            sentences=len(sentence_starts) - 1,
+            tokens=self.tokens,
+            token_ids=_describe(self._ids.path),
+            sentence_starts=self._write_bounds("sentences", sentence_starts),
+            document_starts=self._write_bounds("documents", document_starts),
+        )
+
+    def _write_bounds(self, name: str, starts: np.ndarray) -> ShardFile:
+        writer = _NpyWriter(self._directory / f"{self._stem}.{name}.npy", starts.dtype)
+        try:
+            writer.append(starts)
+        finally:
+            writer.close()
+        return _describe(writer.path)
+
+    def close(self) -> None:
+        self._ids.close()
+
+
+def _starts(lengths: list[np.ndarray]) -> np.ndarray:
+    """Lengths → where each begins, and the end of the last: uint32 `[count + 1]`."""
+    return np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.uint32)
+
+
+def _describe(path: Path) -> ShardFile:
+    return ShardFile(path.name, path.stat().st_size, sha256_file(path))
+
+
+class _NpyWriter:
+    """A one-dimensional .npy file that grows; its header is put right at the end.
+
+    Everything goes through `file.write`, unlike `numpy.save`, whose error for a full disk
+    does not say that the disk is full.
+    """
+
+    def __init__(self, path: Path, dtype: np.dtype[Any]) -> None:
+        self.path = path
+        self._dtype = dtype
+        self._count = 0
+        self._file = path.open("wb")
+        self._write_header()
+
+    def append(self, values: np.ndarray) -> None:
+        self._file.write(np.ascontiguousarray(values, self._dtype).data)
+        self._count += len(values)
+
+    def close(self) -> None:
+        with self._file:
+            if not self._file.closed:
+                self._file.seek(0)
+                self._write_header()
+
+    def _write_header(self) -> None:
+        # numpy leaves room in the header for the first axis to grow, so its size stays.
+        descr = np.lib.format.dtype_to_descr(self._dtype)
+        fields = {"descr": descr, "fortran_order": False, "shape": (self._count,)}
+        np.lib.format.write_array_header_1_0(self._file, fields)
+
+
+class Corpus:
+    """One split of a corpus folder, memory-mapped; cheap to open, to pickle and to share.
+
+    `sentence_starts` int64 `[num_sentences + 1]` holds token offsets and `document_starts`
+    int64 `[num_documents + 1]` sentence offsets, both over the whole split.
+    """
+
+    def __init__(self, directory: Path, split: Split, manifest: Manifest) -> None:
+        part = manifest.splits[split]
+        self.directory = directory
+        self.split = split
+        self.manifest = manifest
+        self.num_documents = part.documents
+        self.num_sentences = part.sentences
+        self.num_tokens = part.tokens
+        self.vocab_size = manifest.tokenizer.vocab_size
+        self.tokenizer_fingerprint = manifest.tokenizer.fingerprint
+        self._ids = [_load(directory, shard.token_ids, shard.tokens) for shard in part.shards]
+        self._shard_starts = np.cumsum([0, *(shard.tokens for shard in part.shards)])
+        self.sentence_starts = _join_starts(
+            _load(directory, shard.sentence_starts, shard.sentences + 1) for shard in part.shards
+        )
+        self.document_starts = _join_starts(
+            _load(directory, shard.document_starts, shard.documents + 1) for shard in part.shards
+        )
+
+    @classmethod
+    def open(cls, directory: Path, split: Split = "train", *, verify: bool = True) -> "Corpus":
+        """Open a split; `verify` reads every file once and compares its checksum.
+
+        Sizes are compared in any case. A split without documents opens as an empty one.
+
+        Raises:
+            CorpusError: not a corpus, an unknown version, or a shard that is missing, cut
+                short or altered.
+        """
+        directory = Path(directory)
+        manifest = Manifest.read(directory)
+        if split not in manifest.splits:
+            raise CorpusError(f"{directory}: no split {split!r}. {NEXT_STEP}")
+        _check_files(directory, manifest.splits[split], verify)
+        return cls(directory, split, manifest)
+
+    def token_ids(self, start: int, end: int) -> np.ndarray:
+        """Ids of the tokens `start` to `end` of the split, which lie inside one document.
+
+        The result, uint16 or uint32 `[end - start]`, is a read-only view of the file.
+        """
+        shard = int(np.searchsorted(self._shard_starts, start, side="right")) - 1
+        first = self._shard_starts[shard]
+        return self._ids[shard][start - first : end - first]
+
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer that the ids belong to, from the folder's own copy.
+
+        Raises:
+            CorpusError: the copy is another tokenizer than the one that built the corpus.
+        """
+        path = self.directory / TOKENIZER_DIR
+        tokenizer = Tokenizer.load(path)
+        if tokenizer.fingerprint != self.tokenizer_fingerprint:
+            raise CorpusError(
+                f"{path}: fingerprint {tokenizer.fingerprint[:12]}, the corpus was built with "
+                f"{self.tokenizer_fingerprint[:12]}. {NEXT_STEP}"
+            )
+        return tokenizer
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.directory, self.split)
+
+
+def _reopen(directory: Path, split: Split) -> Corpus:
+    return Corpus.open(directory, split, verify=False)
+
+
+def _load(directory: Path, file: ShardFile, count: int) -> np.ndarray:
+    path = directory / file.name
+    try:
+        values = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"{path}: cannot be read ({error}). {NEXT_STEP}") from error
+    if values.shape != (count,):
+        raise CorpusError(
+            f"{path}: {values.shape} values, the manifest says {count:,}. {NEXT_STEP}"
+        )
+    return np.asarray(values)  # a plain view: slicing a memmap object is several times slower
+
+
+def _join_starts(shards: Iterator[np.ndarray]) -> np.ndarray:
+    """Bounds of each shard → bounds over all of them."""
+    joined = [np.zeros(1, np.int64)]
+    for starts in shards:
+        joined.append(starts[1:].astype(np.int64) + joined[-1][-1])
+    return np.concatenate(joined)
+
+
+def _check_files(directory: Path, split: SplitManifest, verify: bool) -> None:
+    files = [file for shard in split.shards for file in shard.files]
+    for file in files:
+        _check_size(directory / file.name, file)
+    if verify:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing lets other threads run
+            for _ in pool.map(lambda file: _check_sha256(directory / file.name, file), files):
+                pass
+
+
+def _check_size(path: Path, file: ShardFile) -> None:
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise CorpusError(f"{path}: missing ({error.strerror}). {NEXT_STEP}") from error
+    if size != file.bytes:
+        raise CorpusError(
+            f"{path}: {size:,} bytes, the manifest says {file.bytes:,}; the shard was cut short "
+            f"or altered. {NEXT_STEP}"
+        )
+
+
+def _check_sha256(path: Path, file: ShardFile) -> None:
+    found = sha256_file(path)
+    if found != file.sha256:
+        raise CorpusError(
+            f"{path}: SHA-256 {found[:12]}…, the manifest says {file.sha256[:12]}…; the shard "
+            f"was altered. {NEXT_STEP}"
+        )

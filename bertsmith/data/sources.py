@@ -1,0 +1,218 @@
+"""Paths as the user typed them → the files to read, each once, and their plain bytes.
+
+Files, folders (searched recursively) and globs are taken; the result is sorted, so the order of
+the arguments never changes what is built from them. Compression is undone while reading.
+"""
+
+import glob
+import gzip
+import io
+import lzma
+import os
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, get_args
+
+from bertsmith.errors import InputError
+
+Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
+Compression = Literal["gz", "xz", "zst"]
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
+ALLOWED = "Allowed: .txt, .jsonl, .csv, .tsv, .parquet, each also as .gz, .xz or .zst."
+
+_BUFFER_BYTES = 1 << 20
+# One block of Zstandard holds up to 128 KiB and may be four bytes long, so this much input
+# gives at most 32 MiB at once, whatever the file is made of.
+_ZSTD_INPUT_BYTES = 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file of documents and how to read it, as its name says."""
+
+    path: Path
+    format: Format
+    compression: Compression | None
+
+    @classmethod
+    def from_name(cls, path: Path) -> "Source | None":
+        """Read format and compression off the file's name; None for a name we do not know."""
+        parts = path.name.lower().split(".")
+        compression = next((name for name in COMPRESSIONS if name == parts[-1]), None)
+        stem = parts[:-1] if compression else parts
+        suffix = stem[-1] if len(stem) > 1 else ""
+        known = next((name for name in FORMATS if name == suffix), None)
+        return cls(path, known, compression) if known else None
+
+
+def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str]]:
+    """The files that `paths` name, sorted, each once.
+
+    The counter says what was left aside: `unsupported_files` inside folders and globs, and
+    `repeated_files`, the same file reached by another path or link. Hidden files in folders
+    are not looked at.
+
+    Raises:
+        InputError: a path that does not exist, or a folder, glob or file with nothing to read.
+    """
+    left_aside: Counter[str] = Counter()
+    found: list[Source] = []
+    for path in paths:
+        sources, unsupported = _expand(str(path))
+        found += sources
+        left_aside["unsupported_files"] += unsupported
+    found.sort(key=lambda source: source.path.as_posix())
+    unique: dict[tuple[int, int], Source] = {}
+    for source in found:
+        status = _stat(source.path)
+        unique.setdefault((status.st_dev, status.st_ino), source)
+    left_aside["repeated_files"] = len(found) - len(unique)
+    return list(unique.values()), +left_aside
+
+
+def _expand(name: str) -> tuple[list[Source], int]:
+    path = Path(name)
+    if path.is_dir():
+        files = list(_walk(path))
+    elif path.exists():
+        source = Source.from_name(path)
+        if source is None:
+            raise InputError(f"{path}: the name's ending is not known. {ALLOWED}")
+        return [source], 0
+    elif glob.has_magic(name):
+        matches = [Path(match) for match in glob.glob(name, recursive=True)]  # noqa: PTH207
+        files = [match for match in matches if match.is_file()]
+    else:
+        raise InputError(f"{path}: no such file or folder. Check the spelling.")
+    texts = [file for file in files if not _is_vocabulary(file)]
+    sources = [source for file in texts if (source := Source.from_name(file))]
+    if not sources:
+        raise _nothing_readable(name, files)
+    return sources, len(files) - len(sources)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    def refuse(error: OSError) -> None:
+        raise InputError(f"{error.filename}: cannot be read ({error.strerror}).") from error
+
+    for parent, folders, files in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(parent, name) for name in files if not name.startswith("."))
+
+
+def _is_vocabulary(file: Path) -> bool:
+    """Whether a file that was only found, not named, is a tokenizer's word list and no text."""
+    return file.name == "vocab.txt" and file.with_name("tokenizer_config.json").exists()
+
+
+def _nothing_readable(name: str, files: list[Path]) -> InputError:
+    if not files:
+        return InputError(f"{name}: no file found. Check the spelling. {ALLOWED}")
+    endings = Counter(file.suffix.lower() or "no ending" for file in files)
+    found = ", ".join(f"{count} × {ending}" for ending, count in endings.most_common(5))
+    return InputError(f"{name}: no file that can be read, found {found}. {ALLOWED}")
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+@contextmanager
+def open_source(source: Source, on_read: Callable[[int], None]) -> Iterator[io.BufferedReader]:
+    """Open the file's plain bytes; `on_read` is told how many bytes of the file were taken.
+
+    Raises:
+        InputError: also later, while reading: the file is damaged or cut short.
+    """
+    try:
+        with _CountingFile(source.path, on_read) as raw:
+            yield io.BufferedReader(_decompressed(raw, source.compression), _BUFFER_BYTES)
+    except EOFError as error:
+        raise InputError(
+            f"{source.path}: the .{source.compression} data ends too early. "
+            "Copy or download the file again."
+        ) from error
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
+        raise InputError(
+            f"{source.path}: damaged, or not .{source.compression} data ({error}). "
+            "Copy or download the file again."
+        ) from error
+    except OSError as error:
+        raise InputError(f"{source.path}: cannot be read ({error.strerror or error}).") from error
+
+
+class _CountingFile(io.FileIO):
+    def __init__(self, path: Path, on_read: Callable[[int], None]) -> None:
+        super().__init__(path)
+        self._on_read = on_read
+
+    def readinto(self, buffer: Any) -> int:
+        count = super().readinto(buffer) or 0
+        self._on_read(count)
+        return count
+
+
+def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:
+    if compression is None:
+        return raw
+    buffered = io.BufferedReader(raw, _BUFFER_BYTES)
+    if compression == "gz":
+        return gzip.GzipFile(fileobj=buffered)
+    if compression == "xz":
+        return lzma.LZMAFile(buffered)
+    return _ZstdReader(buffered)
+
+
+class _ZstdReader(io.RawIOBase):
+    """Zstandard frames as plain bytes.
+
+    zstandard's own stream reader takes a file that is cut short for one that ends there; a
+    frame that is still open at the end is an EOFError here.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        import zstandard
+
+        self._file = file
+        self._format_error = zstandard.ZstdError
+        self._new_frame = zstandard.ZstdDecompressor().decompressobj
+        self._frame: Any = None
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ready:
+            chunk = self._file.read(_ZSTD_INPUT_BYTES)
+            if not chunk and self._frame:
+                raise EOFError
+            if not chunk:
+                return 0
+            self._ready = memoryview(self._decompress(chunk))
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def _decompress(self, chunk: bytes) -> bytes:
+        plain = []
+        while chunk:
+            self._frame = self._frame or self._new_frame()
+            try:
+                plain.append(self._frame.decompress(chunk))
+            except self._format_error as error:
+                raise zlib.error(str(error)) from error
+            chunk = self._frame.unused_data
+            if self._frame.eof:
+                self._frame = None
+        return b"".join(plain)

@@ -1,0 +1,58 @@
+"""Which documents are held out for measuring: chosen by a hash of their text alone.
+
+So the choice does not depend on the order of the input, and equal documents are always on the
+same side. Two promises need a little care while documents stream by: training is never left
+empty, and with two or more different documents neither is the held-out split.
+"""
+
+from hashlib import blake2b
+
+from bertsmith.data.manifest import Split
+
+Placed = list[tuple[str, Split]]
+
+
+def text_hash(text: str) -> int:
+    """64 bits of BLAKE2b of the text as UTF-8."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
+
+
+class HeldOutChoice:
+    """Sends each document to a split; call `finish` after the last.
+
+    The first document is always for training. While nothing is held out yet, the document
+    with the smallest hash so far waits: it is the one to be held out if none falls below
+    the share.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._limit = share * 2.0**64
+        self._settled = share == 0
+        self._first_hash: int | None = None
+        self._waiting: Placed = []
+        self._waiting_hash = 1 << 64
+
+    def place(self, text: str, text_hash: int) -> Placed:
+        """The documents whose split is now known: this one, one that waited, both or none."""
+        if self._first_hash is None:
+            self._first_hash = text_hash
+        if text_hash == self._first_hash:
+            return [(text, "train")]
+        if text_hash < self._limit:
+            self._settled = True
+            return [*self._release("train"), (text, "held_out")]
+        if self._settled or text_hash > self._waiting_hash:
+            return [(text, "train")]
+        released = [] if text_hash == self._waiting_hash else self._release("train")
+        self._waiting.append((text, "held_out"))
+        self._waiting_hash = text_hash
+        return released
+
+    def finish(self) -> Placed:
+        """The document that still waits, now held out."""
+        return self._release("held_out")
+
+    def _release(self, split: Split) -> Placed:
+        released: Placed = [(text, split) for text, _ in self._waiting]
+        self._waiting = []
+        return released

@@ -1,0 +1,158 @@
+"""Files of rows: csv, tsv, jsonl or plain lines in, cells or objects with line numbers out.
+
+In a `.csv` file quotes follow RFC 4180; in a `.tsv` file they are plain characters, as in the
+published data sets that come in this form.
+"""
+
+import contextlib
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.data.sources import Source, open_source
+from bertsmith.errors import InputError
+
+STANDARD_INPUT = Path("-")
+"""Stands for standard input, read as one text per line."""
+
+
+def iter_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file with their line ends, decompressed as its name says.
+
+    Only a line feed ends a line. A byte order mark is dropped.
+
+    Raises:
+        InputError: the file is missing, empty, damaged, not text or not UTF-8 (with the offset
+            of the first wrong byte).
+    """
+    place, offset = place_name(path), 0
+    with _open(path) as stream:
+        _check_is_text(place, stream.peek())
+        for line in stream:
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{place}: byte {offset + error.start:,} is 0x{line[error.start]:02x}, which "
+                    "is not UTF-8. Save the text as UTF-8."
+                ) from None
+            yield text if offset else text.removeprefix("\ufeff")
+            offset += len(line)
+
+
+def table_format(path: Path) -> Literal["csv", "tsv", "jsonl", "txt"]:
+    """The format that a file's name announces; one text per line from standard input.
+
+    Raises:
+        InputError: there is no such file, or its name ends in something else.
+    """
+    if path == STANDARD_INPUT:
+        return "txt"
+    if not path.is_file():
+        found = "a folder, not a file" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {found}. Check the spelling.")
+    source = Source.from_name(path)
+    if source is None or source.format == "parquet":
+        raise InputError(
+            f"{path}: '{path.suffix or 'no ending'}' is not a table this command reads. Use .csv, "
+            ".tsv or .jsonl, plain or compressed as .gz, .xz or .zst."
+        )
+    return source.format
+
+
+def place_name(path: Path) -> str:
+    """How messages call a file."""
+    return "standard input" if path == STANDARD_INPUT else str(path)
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[io.BufferedReader]:
+    if path == STANDARD_INPUT:
+        with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
+            yield stream
+        return
+    source = Source.from_name(path)
+    assert source is not None  # table_format has refused any other
+    with open_source(source, on_read=lambda count: None) as stream:
+        yield stream
+
+
+def _check_is_text(place: str, head: bytes) -> None:
+    if not head:
+        raise InputError(f"{place}: nothing in it. Give a file with at least one row.")
+    if (offset := head.find(b"\0")) >= 0:
+        raise InputError(
+            f"{place}: not text, found a NUL byte at byte {offset:,}. Give UTF-8 text "
+            "(UTF-16 has to be converted, a spreadsheet exported)."
+        )
+
+
+def read_tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Each row's line number and cells; quotes are plain characters, blank lines no rows."""
+    for row, line in enumerate(iter_lines(path), start=1):
+        content = line.rstrip("\r\n")
+        if content:
+            yield row, content.split("\t")
+
+
+def read_txt(path: Path) -> Iterator[tuple[int, str]]:
+    """Each line's number and text."""
+    for row, line in enumerate(iter_lines(path), start=1):
+        yield row, line.rstrip("\r\n")
+
+
+def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Each row's first line number and cells, as in RFC 4180; blank lines are no rows.
+
+    Raises:
+        InputError: quotes that do not match, with the row.
+    """
+    csv.field_size_limit(2**31 - 1)  # the default refuses a cell above 131,072 characters
+    reader = csv.reader(iter_lines(path), strict=True)
+    while True:
+        row = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            raise InputError(
+                f"{path}:{row}: not valid CSV ({error}). A quoted cell ends at a double quote; "
+                "a quote inside it is written twice."
+            ) from None
+        if cells:
+            yield row, cells
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each object and its line number; blank lines are passed over.
+
+    Raises:
+        InputError: a line that is no JSON object.
+    """
+    for row, line in enumerate(iter_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(
+                f"{path}:{row}: not JSON ({error.msg} at column {error.colno}). "
+                "Each line holds one JSON object."
+            ) from None
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{path}:{row}: found {json_type(value)}; each line holds one JSON object, "
+                'such as {"text": "...", "label": "..."}.'
+            )
+        yield row, value
+
+
+def json_type(value: Any) -> str:
+    """What kind of JSON value this is, for messages."""
+    names = {list: "a list", dict: "an object", str: "a string", bool: "true or false"}
+    return "null" if value is None else names.get(type(value), "a number")

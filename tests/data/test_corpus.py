@@ -1,0 +1,288 @@
+"""Building a corpus: the ids are the text's, the same from any number of processes, or nothing."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bertsmith.data import encoding
+from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.documents import iter_documents
+from bertsmith.data.encoding import Encoder, TextBatch, encode_batches, make_batches
+from bertsmith.data.manifest import SPLITS
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError, CorpusError, InputError
+from bertsmith.text.wordpiece import Tokenizer
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+VOCAB = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat"),
+    *(LETTERS + ".,!?[]<>/0123456789猫坐在垫子上。！"),
+    *(f"##{letter}" for letter in LETTERS + "0123456789"),
+]
+TEXTS = [
+    "The cat sat on the mat. It was Mr. Cat's mat!\nA second paragraph.",
+    "猫坐在垫子上。猫！",
+    "The [MASK] says [SEP] and [UNK].",
+    *(f"Document {n} has {n % 7} sentences. " + "The cat sat. " * (n % 7) + "!" for n in range(40)),
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer(VOCAB)
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.txt"
+    path.write_text("\n\n".join(TEXTS))
+    return path
+
+
+def documents_of(folder: Path) -> Counter[tuple[int, ...]]:
+    found: Counter[tuple[int, ...]] = Counter()
+    for split in SPLITS:
+        corpus = Corpus.open(folder, split)
+        starts = corpus.sentence_starts[corpus.document_starts]
+        for start, end in pairwise(starts):
+            found[tuple(corpus.token_ids(start, end).tolist())] += 1
+    return found
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_the_corpus_holds_the_ids_of_the_texts(
+    tmp_path: Path, texts: Path, tokenizer: Tokenizer
+) -> None:
+    manifest = build_corpus([texts], tokenizer, tmp_path / "out", processes=1)
+    literal = [text.replace("[", "[ ") for text in TEXTS]
+    assert documents_of(tmp_path / "out") == Counter(
+        tuple(tokenizer.encode_ids(text)) for text in literal
+    )
+    train, held_out = (Corpus.open(tmp_path / "out", split) for split in SPLITS)
+    assert held_out.num_documents >= 1
+    assert train.num_documents + held_out.num_documents == len(TEXTS)
+    assert train.tokenizer().fingerprint == tokenizer.fingerprint == train.tokenizer_fingerprint
+    assert train.vocab_size == tokenizer.vocab_size
+    for corpus in (train, held_out):
+        ids = corpus.token_ids(0, corpus.num_tokens)
+        part = manifest.splits[corpus.split]
+        assert part.unknown_tokens == np.count_nonzero(ids == tokenizer.unk_id)
+    assert sum(part.characters for part in manifest.splits.values()) == sum(map(len, TEXTS))
+
+
+def test_ids_are_clean_even_where_the_text_names_special_tokens(tokenizer: Tokenizer) -> None:
+    block = Encoder(tokenizer).encode(["[CLS] the [MASK][SEP] [PAD]"])
+    assert not {tokenizer.cls_id, tokenizer.sep_id, tokenizer.pad_id, tokenizer.mask_id} & set(
+        block.ids.tolist()
+    )
+    assert tokenizer.decode(block.ids.tolist()).replace(" ", "") == "[cls]the[mask][sep][pad]"
+
+
+def test_sentence_bounds_are_those_of_the_sentences(
+    tmp_path: Path, texts: Path, tokenizer: Tokenizer
+) -> None:
+    build_corpus([texts], tokenizer, tmp_path / "out", CorpusSettings(held_out=0), processes=1)
+    corpus = Corpus.open(tmp_path / "out")
+    sentences = [
+        tokenizer.decode(corpus.token_ids(*corpus.sentence_starts[i : i + 2]).tolist())
+        for i in range(*corpus.document_starts[:2])
+    ]
+    assert sentences == [
+        "the cat sat on the mat.",
+        "it was mr. cat [UNK] s mat!".replace("[UNK] ", ""),
+        "a second paragraph.",
+    ]
+
+
+@pytest.mark.parametrize("held_out", [0.01, 0.3])
+def test_the_number_of_processes_and_the_order_of_paths_change_nothing(
+    tmp_path: Path,
+    texts: Path,
+    tokenizer: Tokenizer,
+    monkeypatch: pytest.MonkeyPatch,
+    held_out: float,
+) -> None:
+    monkeypatch.setattr(encoding.make_batches, "__defaults__", (101,))
+    other = tmp_path / "other.jsonl"
+    other.write_text(json.dumps({"text": "The mat. On the mat."}) + "\n")
+    settings = CorpusSettings(held_out=held_out, shard_tokens=53)
+    build_corpus([texts, other], tokenizer, tmp_path / "one", settings, processes=1)
+    build_corpus([other, texts], tokenizer, tmp_path / "two", settings, processes=2)
+    one = contents(tmp_path / "one")
+    assert one == contents(tmp_path / "two")
+    assert "train-00003.ids.npy" in one
+
+
+@pytest.mark.parametrize("name", ["enwiki/valid.txt", "zhwiki/valid.txt"])
+def test_real_text_is_encoded_whole(data_dir: Path, name: str) -> None:
+    tokenizer = Tokenizer.load(data_dir / "vocabs" / "bert-base-multilingual-cased")
+    texts = list(iter_documents([data_dir / name]))
+    block = Encoder(tokenizer).encode(texts)
+    assert block.ids.tolist() == [id_ for text in texts for id_ in tokenizer.encode_ids(text)]
+    assert len(block.document_lengths) == len(texts) == 100
+
+
+def test_equal_documents_can_be_left_out(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("the cat\n\nthe mat\n\nthe cat\n\nthe cat\n\non")
+    kept = build_corpus([path], tokenizer, tmp_path / "kept", processes=1)
+    left_out = build_corpus(
+        [path], tokenizer, tmp_path / "out", CorpusSettings(deduplicate=True), processes=1
+    )
+    assert sum(part.documents for part in kept.splits.values()) == 5
+    assert sum(part.documents for part in left_out.splits.values()) == 3
+    assert left_out.sources.skipped == {"duplicate_documents": 2}
+
+
+def test_what_is_skipped_is_in_the_manifest(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"good\n\nb\xffd\n\n\x01\x02\n\ngood too")
+    (folder / "a.pdf").write_bytes(b"%PDF")
+    (folder / "b.jsonl").write_text('{"text": ""}\n{"text": "\\ud7ff\\ufffd"}\n')
+    manifest = build_corpus(
+        [folder], tokenizer, tmp_path / "out", CorpusSettings(errors="skip"), processes=1
+    )
+    assert manifest.sources.skipped == {
+        "control_only_documents": 2,
+        "empty_documents": 1,
+        "invalid_utf8": 1,
+        "unsupported_files": 1,
+    }
+    assert sum(part.documents for part in manifest.splits.values()) == 2
+
+
+def test_bad_input_leaves_the_earlier_corpus(
+    tmp_path: Path, texts: Path, tokenizer: Tokenizer
+) -> None:
+    out = tmp_path / "out"
+    build_corpus([texts], tokenizer, out, processes=1)
+    before = contents(tmp_path)
+    with pytest.raises(CorpusError, match=r"a corpus is there already.*--overwrite"):
+        build_corpus([texts], tokenizer, out, processes=1)
+    bad = tmp_path / "bad"
+    bad.mkdir()
+    for name, content in {"a.txt": b"fine\n\nb\xffd", "b.txt": b"\x01\x02", "c.txt": b""}.items():
+        (bad / name).write_bytes(content)
+        with pytest.raises(InputError):
+            build_corpus([bad / name], tokenizer, out, overwrite=True, processes=1)
+        (bad / name).unlink()
+    bad.rmdir()
+    assert contents(tmp_path) == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "texts.txt"]
+    build_corpus([texts], tokenizer, out, overwrite=True, processes=1)
+    assert contents(tmp_path) == before
+
+
+def test_nothing_but_a_corpus_is_replaced(
+    tmp_path: Path, texts: Path, tokenizer: Tokenizer
+) -> None:
+    for out, kind in ((tmp_path, "folder"), (texts, "file")):
+        with pytest.raises(CorpusError, match=f"a {kind} .*is there already"):
+            build_corpus([texts], tokenizer, out, overwrite=True, processes=1)
+    (tmp_path / "empty").mkdir()
+    build_corpus([texts], tokenizer, tmp_path / "empty", processes=1)
+
+
+def test_no_document_at_all_is_an_error(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    (tmp_path / "a.txt").write_bytes(b"\x01\n\n\x02")
+    with pytest.raises(InputError, match=r"no document found \(skipped: 2 control_only_documents"):
+        build_corpus([tmp_path / "a.txt"], tokenizer, tmp_path / "out", processes=1)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("change", [{"held_out": 1.0}, {"held_out": -0.1}, {"shard_tokens": 0}])
+def test_settings_that_cannot_be_met(change: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="allowed is"):
+        CorpusSettings(**change)  # type: ignore[arg-type]
+
+
+def test_batches_keep_the_order_of_each_split() -> None:
+    placed = [(f"text {n}", SPLITS[n % 3 == 0]) for n in range(20)]
+    batches = list(make_batches(placed, batch_chars=20))
+    for split in SPLITS:
+        texts = [text for batch in batches if batch.split == split for text in batch.texts]
+        assert texts == [text for text, of in placed if of == split]
+
+
+class EndsItsProcess(Tokenizer):
+    def encode_ids(self, text: str) -> list[int]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return []
+
+    def __reduce__(self):  # type: ignore[no-untyped-def]
+        return EndsItsProcess, (VOCAB,)
+
+
+def test_a_worker_that_dies_is_reported() -> None:
+    batches = [TextBatch("train", ["text"])] * 3
+    with pytest.raises(CorpusError, match="a worker process died"):
+        list(encode_batches(batches, EndsItsProcess(VOCAB), processes=2))
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from bertsmith.data.corpus import build_corpus
+from bertsmith.text.wordpiece import Tokenizer
+if __name__ == "__main__":
+    source, vocab, out = map(Path, sys.argv[1:])
+    said = []
+    def say(report):
+        if not said:
+            said.append(print("started", flush=True))
+    build_corpus([source], Tokenizer.load(vocab), out, processes=2, on_progress=say)
+"""
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupt_leaves_no_corpus_and_no_process(
+    tmp_path: Path, tokenizer: Tokenizer, sent: signal.Signals
+) -> None:
+    tokenizer.save(tmp_path / "vocab")
+    (tmp_path / "a.txt").write_text(("The cat sat on the mat. " * 30_000 + "\n\n") * 60)
+    paths = [str(tmp_path / name) for name in ("a.txt", "vocab", "out")]
+    with subprocess.Popen(
+        [sys.executable, "-c", BUILD, *paths],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"started\n"
+        if sent == signal.SIGINT:
+            os.killpg(process.pid, sent)  # as the terminal does: all processes get it
+        else:
+            process.send_signal(sent)
+        process.wait(timeout=300)
+    assert not (tmp_path / "out").exists()
+    leftovers = [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"]
+    assert sent == signal.SIGKILL or not leftovers
+    deadline = time.monotonic() + 120
+    while _group_is_alive(process.pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _group_is_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

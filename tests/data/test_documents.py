@@ -1,0 +1,292 @@
+"""Reading documents: every format and compression, and one clear line for every bad input."""
+
+import csv
+import gzip
+import json
+import lzma
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from bertsmith.data import documents, lines
+from bertsmith.data.documents import SourceReport, iter_documents
+from bertsmith.errors import InputError
+
+DOCUMENTS = [
+    "One line.",
+    "Two lines,\nthe second.",
+    '"Quoted", with a comma.',
+    "中文。\n第二行。",
+    "Last",
+]
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "": lambda data: data,
+    ".gz": gzip.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+
+
+def as_txt(texts: list[str]) -> bytes:
+    return "\n\n".join(texts).encode() + b"\n"
+
+
+def as_jsonl(texts: list[str]) -> bytes:
+    return "".join(json.dumps({"id": 1, "text": text}) + "\n" for text in texts).encode()
+
+
+def as_csv(texts: list[str]) -> bytes:
+    def quote(text: str) -> str:
+        return '"' + text.replace('"', '""') + '"'
+
+    return ("label,text\n" + "".join(f"1,{quote(text)}\n" for text in texts)).encode()
+
+
+def as_parquet(texts: list[str | None]) -> bytes:
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table({"n": range(len(texts)), "text": texts}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+FORMATS = {".txt": as_txt, ".jsonl": as_jsonl, ".csv": as_csv, ".parquet": as_parquet}
+
+
+def read(*paths: Path, **options: object) -> list[str]:
+    return list(iter_documents(paths, **options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("compression", COMPRESS)
+@pytest.mark.parametrize("ending", FORMATS)
+def test_every_format_and_compression_gives_the_same(
+    tmp_path: Path, ending: str, compression: str
+) -> None:
+    path = tmp_path / f"Texts{ending.upper()}{compression}"
+    path.write_bytes(COMPRESS[compression](FORMATS[ending](DOCUMENTS)))
+    report = SourceReport()
+    assert read(path, report=report) == DOCUMENTS
+    assert report.documents == len(DOCUMENTS)
+    assert report.files == 1
+    assert report.bytes_read >= report.bytes_on_disk == path.stat().st_size
+    assert not +report.skipped
+    assert not +report.cut
+
+
+def test_tab_separated_text_has_no_quoting(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text('sentence\tlabel\na "quoted word\t1\n"two" words\t0\n')
+    assert read(path, text_column="sentence") == ['a "quoted word', '"two" words']
+
+
+def test_several_frames_and_streams_are_one_file(tmp_path: Path) -> None:
+    halves = b"one\n\ntw", b"o\n\nthree"
+    for ending, compress in list(COMPRESS.items())[1:]:
+        path = tmp_path / f"a.txt{ending}"
+        path.write_bytes(b"".join(map(compress, halves)))
+        assert read(path) == ["one", "two", "three"]
+
+
+def test_windows_lines_and_a_byte_order_mark_leave_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n \t\r\nthree\r\n")
+    assert read(path) == ["one\ntwo", "three"]
+    table = tmp_path / "a.csv"
+    table.write_bytes(b'\xef\xbb\xbftext,n\r\n"a\r\nb",1\r\n\r\nc,2\r\n')
+    assert read(table) == ["a\r\nb", "c"]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))))
+def test_rows_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory, texts: list[str]):
+    folder = tmp_path_factory.mktemp("rows")
+    visible = [text for text in texts if any(map(documents._is_visible, text))]
+    report = SourceReport()
+    for ending in (".jsonl", ".parquet"):
+        (folder / f"a{ending}").write_bytes(FORMATS[ending](texts) or b"\n")
+    assert read(folder, report=report) == visible * 2
+    assert report.skipped.total() == 2 * (len(texts) - len(visible))
+
+
+def test_paths_are_sorted_and_each_file_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("b.txt", "a.txt", "sub/c.txt", "notes.md", ".hidden.txt"):
+        (tmp_path / name).write_text(name)
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    os.link(tmp_path / "b.txt", tmp_path / "z.txt")
+    report = SourceReport()
+    found = read(tmp_path / "b.txt", tmp_path, tmp_path / "*.txt", report=report)
+    assert found == ["a.txt", "b.txt", "sub/c.txt"]
+    assert report.files == 3
+    assert report.skipped["unsupported_files"] == 1
+    assert report.skipped["repeated_files"] > 0
+
+
+def test_a_tokenizer_folder_is_not_text(tmp_path: Path) -> None:
+    for name in ("vocab.txt", "tokenizer_config.json", "a.txt"):
+        (tmp_path / name).write_text(name)
+    assert read(tmp_path) == ["a.txt"]
+
+
+def test_documents_without_visible_characters_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\n\n\x01\x02\x7f\n\n\xe2\x80\x8b\n\ntwo")
+    (tmp_path / "b.jsonl").write_text('{"text": " "}\n\n{"text": null}\n{"text": "three"}\n')
+    report = SourceReport()
+    assert read(tmp_path, report=report) == ["one", "two", "three"]
+    assert report.skipped == {"control_only_documents": 2, "empty_documents": 2}
+
+
+BAD = {
+    "empty.txt": (b"", "the file is empty"),
+    "nul.txt": (b"some\0thing", "NUL byte at byte 4"),
+    "late_nul.txt": (b"a\n" * 9000 + b"\0", ":9001: a NUL byte at byte 18,000"),
+    "latin.txt": (b"good\ncaf\xe9 noir\n", ":2: invalid UTF-8 (0xe9) at byte 8."),
+    "utf16.txt": ("text".encode("utf-16"), "UTF-16"),
+    "gzip.txt": (gzip.compress(b"text"), "gzip"),
+    "zip.csv": (b"PK\x03\x04...", "zip"),
+    "cut.txt.gz": (gzip.compress(b"text" * 99)[:-9], "ends too early"),
+    "cut.txt.xz": (lzma.compress(b"text" * 99)[:-9], "ends too early"),
+    "cut.txt.zst": (COMPRESS[".zst"](b"text" * 99)[:-3], "ends too early"),
+    "bad.txt.gz": (b"not compressed", "damaged"),
+    "bad.txt.xz": (b"not compressed", "damaged"),
+    "bad.txt.zst": (b"not compressed", "damaged"),
+    "flipped.txt.gz": (gzip.compress(b"text" * 99)[:-8] + b"12345678", "damaged"),
+    "cut.parquet": (as_parquet(["text"])[:-20], "damaged"),
+    "bad.parquet": (b"not a table at all", "damaged"),
+    "bad.jsonl": (b'{"text": "a"}\n{"text": \n', ":2: not JSON"),
+    "list.jsonl": (b"[1]\n", ":1: found a list, not an object"),
+    "deep.jsonl": (b"[" * 100_000, ":1: not JSON"),
+    "number.jsonl": (b'{"text": 3}\n', ":1: column 'text' holds a number"),
+    "half.jsonl": (b'{"text": "\\ud83d"}\n', ":1: column 'text' holds half of a surrogate pair"),
+    "other.jsonl": (b'{"body": "a"}\n', ":1: no column 'text', found: 'body'"),
+    "other.csv": (b"a,b\n1,2\n", ":1: no column 'text', found: 'a', 'b'"),
+    "other.tsv": (b"a\tb\n1\t2\n", ":1: no column 'text', found: 'a', 'b'"),
+    "fields.csv": (b"text,n\na,1\nb\n", ":3: found 1 fields, the header names 2"),
+    "open.csv": (b'text\na\n"b\nc\n', ":3: a quote that opens in this row is never closed"),
+    "quote.csv": (b'text\n"a" b\n', ":2: the row cannot be read"),
+    "unknown.doc": (b"text", "the name's ending is not known"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_clear_line(tmp_path: Path, name: str) -> None:
+    content, message = BAD[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_bad_columns_of_parquet_name_the_row_or_the_type(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    bytes_ = pyarrow.array([b"good", b"b\xffd"], pyarrow.binary()).view(pyarrow.string())
+    parquet.write_table(pyarrow.table({"text": bytes_}), path)
+    with pytest.raises(InputError, match="row 2: invalid UTF-8"):
+        read(path)
+    assert read(path, errors="skip") == ["good"]
+    with pytest.raises(InputError, match="no column 'body', found: 'text'"):
+        read(path, text_column="body")
+    parquet.write_table(pyarrow.table({"text": [1, 2]}), path)
+    with pytest.raises(InputError, match="holds int64, not strings"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["missing.txt", "*.txt", "empty"])
+def test_paths_that_name_nothing(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"no such file|no file found"):
+        iter_documents([tmp_path / name])  # at once, not at the first document
+
+
+def test_a_folder_with_nothing_readable_says_what_it_found(tmp_path: Path) -> None:
+    (tmp_path / "a.pdf").write_text("x")
+    with pytest.raises(InputError, match=r"found 1 × \.pdf"):
+        iter_documents([tmp_path])
+
+
+def test_skipping_counts_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"good\nb\xffd\nfine\n\nn\0l\n\nlast")
+    (tmp_path / "b.jsonl").write_bytes(b'{"text": "a"}\n{\n{"text": 1}\n{}\n[]\n{"text": "b"}\n')
+    (tmp_path / "c.csv").write_bytes(b'text,n\nc,1\n"x" y,1\nz\nd,2\n')
+    (tmp_path / "d.txt").write_bytes(b"")
+    (tmp_path / "a.txt").rename(tmp_path / "a0.txt")
+    content = (tmp_path / "a0.txt").read_bytes()
+    (tmp_path / "a0.txt").write_bytes(b"x\n" * 5000 + b"\n" + content)
+    report = SourceReport()
+    found = read(tmp_path, errors="skip", report=report)
+    assert found[1:] == ["good\nfine", "last", "a", "b", "c", "d"]
+    assert report.skipped == {
+        "invalid_utf8": 1,
+        "nul_bytes": 1,
+        "bad_json": 2,
+        "not_a_string": 1,
+        "missing_column": 1,
+        "bad_rows": 2,
+        "empty_files": 1,
+    }
+
+
+@pytest.mark.parametrize("unit", ["word ", "长句子。没有尽头", "x", "😀"])
+def test_long_lines_and_documents_are_divided_and_lose_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1009)
+    monkeypatch.setattr(documents, "MAX_DOCUMENT_CHARS", 3001)
+    text = unit * 2003
+    for ending in (".txt", ".jsonl"):
+        path = tmp_path / f"a{ending}"
+        path.write_bytes(FORMATS[ending](["before", text, "after"]))
+        report = SourceReport()
+        first, *parts, last = read(path, report=report)
+        assert (first, last) == ("before", "after")
+        assert "".join("".join(parts).split()) == "".join(text.split())
+        assert all(1000 < len(part) <= 3001 for part in parts[:-1])
+        assert report.cut["long_documents"] == len(parts) - 1
+        assert report.cut["long_lines"] == (ending == ".txt")
+
+
+def test_a_row_that_is_too_long_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "MAX_ROW_BYTES", 101)
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(as_jsonl(["a", "b" * 503, "c"]))
+    with pytest.raises(InputError, match=r":2: the line is longer than 101 bytes"):
+        read(path)
+    report = SourceReport()
+    assert read(path, errors="skip", report=report) == ["a", "c"]
+    assert report.skipped == {"long_rows": 1}
+
+
+def test_csv_fields_may_be_longer_than_the_usual_limit(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(as_csv(["x" * 200_003]))
+    csv.field_size_limit(131_072)
+    assert read(path) == ["x" * 200_003]
+
+
+MEASURE = """
+import resource, sys
+from bertsmith.data.documents import iter_documents
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+size = sum(len(text) for text in iter_documents(sys.argv[1:]))
+print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize("compression", ["", ".zst"])
+def test_a_line_of_100_megabytes_takes_little_memory(tmp_path: Path, compression: str) -> None:
+    path = tmp_path / f"a.txt{compression}"
+    path.write_bytes(COMPRESS[compression](b"one long line " * (100_000_000 // 14)))
+    command = [sys.executable, "-c", MEASURE, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    size, megabytes = map(int, done.stdout.split())
+    assert size == pytest.approx(100_000_000, abs=1000)
+    assert megabytes < 100

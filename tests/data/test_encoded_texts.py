@@ -1,0 +1,38 @@
+"""Encoding many texts gives what the tokenizer gives for each."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data.encoded_texts import as_pairs, encode_texts, max_text_length
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.text.wordpiece import Tokenizer
+
+WORDS = ["good", "bad", "a", "film", "un", "##seen", "##ly", ",", "."]
+TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS], model_max_length=64)
+TEXTS = st.text(st.sampled_from("goodbafilmunsey,. [MASK]"), max_size=80)
+
+
+@given(st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=5), st.integers(4, 40))
+def test_equals_encoding_one_by_one(texts, max_length):
+    encoded = encode_texts(TOKENIZER, texts, max_length)
+    reference = [TOKENIZER.encode(text, pair, max_length=max_length) for text, pair in texts]
+    assert [row.tolist() for row in encoded.ids] == [row.ids for row in reference]
+    assert [row.tolist() for row in encoded.type_ids] == [row.type_ids for row in reference]
+    assert list(encoded.num_cut) == [row.num_truncated for row in reference]
+    assert encoded.num_truncated == sum(row.num_truncated > 0 for row in reference)
+    assert encoded.lengths == [len(row.ids) for row in reference]
+
+
+def test_texts_and_pairs_in_one_list():
+    assert as_pairs(["a", ("b", "c")]) == [("a", None), ("b", "c")]
+    with pytest.raises(InputError, match=r"text 1: found float.*Give a string"):
+        as_pairs(["a", float("nan")])
+
+
+def test_max_length_is_what_the_model_reads():
+    assert max_text_length(TOKENIZER, 512, None) == 64
+    assert max_text_length(TOKENIZER, 37, None) == 37
+    assert max_text_length(TOKENIZER, 512, 128) == 128
+    with pytest.raises(ConfigError, match="600; this model reads 4 to 512"):
+        max_text_length(TOKENIZER, 512, 600)

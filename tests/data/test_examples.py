@@ -1,0 +1,242 @@
+"""Tables of examples: every usual shape is read, every broken one is one clear error."""
+
+import csv
+import gzip
+import io
+import json
+import lzma
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data.examples import (
+    Columns,
+    Example,
+    ExampleReader,
+    read_examples,
+    stratified_sample,
+)
+from bertsmith.errors import InputError
+
+
+def write(directory, name, content):
+    path = directory / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def rows(path, **columns):
+    return [
+        (example.text, example.pair, example.label)
+        for example in read_examples(path, Columns(**columns))[0]
+    ]
+
+
+def refusal(path, **columns):
+    with pytest.raises(InputError) as caught:
+        read_examples(path, Columns(**columns))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(str(path))
+    return message.removeprefix(str(path))
+
+
+def test_the_usual_column_names_are_found(tmp_path):
+    table = write(tmp_path, "a.tsv", "label\tsentence\n1\tgood\n0\tbad\n")
+    assert rows(table) == [("good", None, "1"), ("bad", None, "0")]
+
+
+def test_pairs_are_found_by_their_names(tmp_path):
+    table = write(tmp_path, "a.tsv", "index\tsentence1\tsentence2\tlabel\n0\ta b\tc\tyes\n")
+    assert rows(table) == [("a b", "c", "yes")]
+
+
+def test_columns_by_name_and_by_number(tmp_path):
+    table = write(tmp_path, "a.csv", "id,said,verdict\n7,good,pos\n8,bad,neg\n")
+    expected = [("good", None, "pos"), ("bad", None, "neg")]
+    assert rows(table, text_column="said", label_column="Verdict") == expected
+    assert rows(table, text_column="2", label_column="3", header="yes") == expected
+
+
+def test_a_table_without_a_header(tmp_path):
+    table = write(tmp_path, "a.tsv", "gj04\t1\t\tgood\ngj04\t0\t*\tbad\n")
+    assert rows(table, text_column="4", label_column="2") == [
+        ("good", None, "1"),
+        ("bad", None, "0"),
+    ]
+
+
+def test_a_header_overlooked_because_columns_were_numbered(tmp_path):
+    table = write(tmp_path, "a.csv", "said,verdict\n" + "good,pos\nbad,neg\n" * 5)
+    assert "--header yes" in refusal(table, text_column="1", label_column="2")
+    assert len(rows(table, text_column="1", label_column="2", header="no")) == 11
+
+
+def test_quotes_are_plain_in_tsv_and_rfc_4180_in_csv(tmp_path):
+    tsv = write(tmp_path, "a.tsv", 'text\tlabel\n"odd\t1\n')
+    assert rows(tsv) == [('"odd', None, "1")]
+    table = write(tmp_path, "a.csv", 'text,label\r\n"two\r\nlines, ""quoted""",1\r\nnext,2\r\n')
+    examples, _ = read_examples(table)
+    assert examples[0] == Example('two\r\nlines, "quoted"', None, "1", row=2)
+    assert examples[1].row == 4
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.text(st.characters(codec="utf-8", exclude_characters="\0")).filter(str.strip),
+            st.sampled_from(["a", "b"]),
+        ),
+        min_size=1,
+        max_size=9,
+    )
+)
+def test_any_text_survives_a_csv_file(tmp_path_factory, table):
+    buffer = io.StringIO(newline="")
+    csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows([("text", "label"), *table])
+    path = write(tmp_path_factory.mktemp("csv"), "a.csv", buffer.getvalue())
+    assert rows(path, header="yes") == [(text, None, label) for text, label in table]
+
+
+def test_a_cell_longer_than_the_csv_module_allows_by_default(tmp_path):
+    text = "x" * 200_000
+    assert rows(write(tmp_path, "a.csv", f"text,label\n{text},1\n")) == [(text, None, "1")]
+
+
+def test_jsonl_labels_may_be_numbers(tmp_path):
+    lines = [{"text": "a", "label": 1}, {"text": "b", "label": True}, {"text": "c", "label": "x"}]
+    path = write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, lines)))
+    assert rows(path) == [("a", None, "1"), ("b", None, "true"), ("c", None, "x")]
+
+
+@pytest.mark.parametrize("suffix, compress", [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_compressed_tables(tmp_path, suffix, compress):
+    path = write(tmp_path, f"a.csv{suffix}", compress(b"text,label\ngood,1\n"))
+    assert rows(path) == [("good", None, "1")]
+
+
+def test_a_zstandard_table(tmp_path):
+    import zstandard
+
+    path = write(tmp_path, "a.csv.zst", zstandard.compress(b"text,label\ngood,1\n"))
+    assert rows(path) == [("good", None, "1")]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbftext\tlabel\ngood\t1\n",  # byte order mark
+        b"text\tlabel\r\ngood\t1\r\n",  # Windows line ends
+        b"text\tlabel\ngood\t1",  # no final line end
+        b"text\tlabel\n\ngood\t1\n\n",  # blank lines
+    ],
+)
+def test_harmless_oddities(tmp_path, content):
+    assert rows(write(tmp_path, "a.tsv", content)) == [("good", None, "1")]
+    csv_content = content.replace(b"\t", b",")
+    assert rows(write(tmp_path, "a.csv", csv_content)) == [("good", None, "1")]
+
+
+def test_one_text_per_line_without_labels(tmp_path):
+    path = write(tmp_path, "a.txt", "good, isn't it\nbad\n")
+    texts = [example.text for example in ExampleReader(path, labelled=False)]
+    assert texts == ["good, isn't it", "bad"]
+
+
+def test_labels_are_not_looked_for_unless_wanted(tmp_path):
+    path = write(tmp_path, "a.csv", "text,label\ngood,\n")
+    assert [example.label for example in ExampleReader(path, labelled=False)] == [None]
+
+
+def test_skipped_rows_are_counted(tmp_path):
+    table = write(tmp_path, "a.csv", "text,label\ngood,1\nbad,\n ,0\n")
+    examples, num_skipped = read_examples(table, Columns(skip_incomplete=True))
+    assert [example.row for example in examples] == [2]
+    assert num_skipped == 2
+
+
+def test_limit_reads_no_further(tmp_path):
+    table = write(tmp_path, "a.csv", "text,label\ngood,1\nbad,0\nragged\n")
+    assert len(read_examples(table, limit=2)[0]) == 2
+
+
+@pytest.mark.parametrize(
+    "name, content, parts",
+    [
+        ("a.csv", "text,label\ngood,1\nbad,\n", [":3: 'label' is empty", "--skip-incomplete"]),
+        ("a.tsv", "text\tlabel\n \t1\n", [":2: 'text' is empty"]),
+        ("a.tsv", "text\tlabel\ngood\t1\textra\n", [":2: found 3 columns", "has 2", "tab"]),
+        ("a.csv", "text,label\nwell, good,1\n", [":2: found 3 columns", "double quotes"]),
+        ("a.csv", 'text,label\ngood,1\n"never closed,1\n', [":3: not valid CSV"]),
+        ("a.csv", 'text,label\n"closed" early,1\n', [":2: not valid CSV"]),
+        ("a.csv", "words,label\ngood,1\n", ["no column looks like the text", "'words', 'label'"]),
+        ("a.tsv", "text\tscore\ngood\t1\n", ["looks like the label", "'text', 'score'"]),
+        ("a.csv", "text;label\ngood;1\n", ["'text;label'"]),
+        ("a.csv", "text,label\n", ["no complete rows"]),
+        ("a.jsonl", '{"text": "a", "label": 1}\n["b", 2]\n', [":2: found a list", "object"]),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', [":2: no key 'label'", "'text'"]),
+        ("a.jsonl", '{"text": "a", "label": 1}\n{"text": \n', [":2: not JSON", "column"]),
+        ("a.jsonl", '{"text": ["a"], "label": 1}\n', [":1: 'text' is a list", "a string"]),
+        ("a.jsonl", '{"text": "a", "label": {"x": 1}}\n', [":1: 'label' is an object"]),
+        ("a.jsonl", '{"text": "a", "label": null}\n', [":1: 'label' is empty"]),
+        ("a.xlsx", "text,label\ngood,1\n", ["'.xlsx'", ".csv, .tsv or .jsonl"]),
+        ("a.txt", "good\n", ["no labels", ".csv, .tsv or .jsonl"]),
+    ],
+)
+def test_bad_tables_are_one_clear_error(tmp_path, name, content, parts):
+    message = refusal(write(tmp_path, name, content))
+    for part in parts:
+        assert part in message
+
+
+def test_a_column_asked_for_that_is_not_there(tmp_path):
+    table = write(tmp_path, "a.csv", "text,label\ngood,1\n")
+    message = refusal(table, text_column="sentence")
+    assert "no column 'sentence'" in message
+    assert "'text', 'label'" in message
+    bare = write(tmp_path, "b.csv", "good,1\n")
+    assert "from 1 to 2" in refusal(bare, text_column="1", label_column="3")
+
+
+def test_files_that_are_missing_empty_or_not_text(tmp_path):
+    refusal(tmp_path / "absent.csv")
+    refusal(write(tmp_path, "empty.csv", b""))
+    refusal(write(tmp_path, "binary.csv", bytes(range(256)) * 8))
+    message = refusal(write(tmp_path, "latin.csv", "text,label\ncafé,1\n".encode("latin-1")))
+    assert "14" in message  # the byte's offset
+
+
+def test_stratified_sample_keeps_shares_and_every_label():
+    examples = [
+        Example("t", label=label, row=i) for i, label in enumerate("a" * 90 + "b" * 9 + "c")
+    ]
+    sample = stratified_sample(examples, 20, seed=1)
+    counts = Counter(example.label for example in sample)
+    assert counts["c"] == 1
+    assert counts["b"] == 2
+    assert counts["a"] == 17
+    assert [example.row for example in sample] == sorted(example.row for example in sample)
+    assert sample == stratified_sample(examples, 20, seed=1)
+    assert sample != stratified_sample(examples, 20, seed=2)
+    assert stratified_sample(examples, 500, seed=1) == examples
+
+
+@pytest.mark.parametrize(
+    "name, columns, count",
+    [
+        ("glue/SST-2/dev.tsv", {}, 872),
+        ("glue/CoLA/dev.tsv", {"text_column": "4", "label_column": "2"}, 1_043),
+        ("glue/MRPC/dev.tsv", {}, 408),
+        ("glue/RTE/dev.tsv", {}, 277),
+        ("chnsenticorp/dev.tsv", {}, 1_200),
+        ("imdb/test.csv.xz", {}, 25_000),
+    ],
+)
+def test_published_data_sets(data_dir, name, columns, count):
+    examples, num_skipped = read_examples(data_dir / name, Columns(**columns))
+    assert len(examples) == count
+    assert num_skipped == 0
+    assert len({example.label for example in examples}) == 2
+    assert (examples[0].pair is not None) == (name.split("/")[1] in ("MRPC", "RTE"))

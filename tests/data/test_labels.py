@@ -1,0 +1,58 @@
+"""Labels become classes in one order, and what cannot be classes is refused."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data.examples import Example
+from bertsmith.data.labels import class_names, class_numbers
+from bertsmith.errors import InputError
+
+PATH = Path("train.tsv")
+
+
+def examples(labels):
+    return [Example("text", label=label, row=row) for row, label in enumerate(labels, start=2)]
+
+
+@pytest.mark.parametrize(
+    "labels, expected",
+    [
+        (["b", "a", "b"], ("a", "b")),
+        (["10", "9", "-1"], ("-1", "9", "10")),
+        (["0.5", "1", "0"], ("0", "0.5", "1")),
+        (["10", "9", "ten"], ("10", "9", "ten")),
+    ],
+)
+def test_names_are_sorted_by_value_or_by_name(labels, expected):
+    assert class_names(examples(labels), PATH) == expected
+
+
+@given(st.permutations(["x", "y", "z", "y"]))
+def test_the_order_of_rows_changes_nothing(labels):
+    table = examples(labels)
+    names = class_names(table, PATH)
+    assert [names[number] for number in class_numbers(table, names, PATH)] == labels
+
+
+@pytest.mark.parametrize(
+    "labels, parts",
+    [
+        (["pos"] * 3, ["the only label is 'pos'", "two classes"]),
+        (["pos", "0.73", "neg"], [":3:", "'0.73'", "'neg', 'pos'"]),
+        ([str(i / 8) for i in range(200)] * 2, ["200 different labels", "--label-column"]),
+        ([f"id-{i}" for i in range(50)], ["50 different labels in 50 rows"]),
+    ],
+)
+def test_labels_that_are_not_classes(labels, parts):
+    with pytest.raises(InputError) as caught:
+        class_names(examples(labels), PATH)
+    for part in ["train.tsv", *parts]:
+        assert part in str(caught.value)
+
+
+def test_a_label_that_training_never_saw():
+    with pytest.raises(InputError, match=r"dev.tsv:3: the label 'c' .* Known labels: 'a', 'b'"):
+        class_numbers(examples(["a", "c"]), ("a", "b"), Path("dev.tsv"))

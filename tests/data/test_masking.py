@@ -1,0 +1,86 @@
+"""Masking: exact counts, shares within bounds, special tokens untouched, the rest unchanged."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data.masking import MaskingRule, MaskingVocabulary, mask_tokens
+
+SPECIAL_IDS = {0, 1, 2, 3, 4}
+MASK_ID = 4
+PAPER = MaskingRule(rate=0.15, mask_share=0.8, random_share=0.1)
+VOCABULARY = MaskingVocabulary(211, MASK_ID, SPECIAL_IDS)
+
+
+def packed_rows(lengths: list[int], rng: np.random.Generator) -> np.ndarray:
+    """Rows of ordinary ids between [CLS] (2) and [SEP] (3), one after another."""
+    rows = [
+        np.concatenate([[2], rng.integers(5, 211, length - 2), [3]]).astype(np.uint16)
+        for length in lengths
+    ]
+    return np.concatenate(rows)
+
+
+@given(st.lists(st.integers(3, 97), min_size=1, max_size=13), st.integers(0, 2**32))
+def test_each_sequence_gives_its_exact_count(lengths: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ids = packed_rows(lengths, rng)
+    masked = mask_tokens(ids, np.array(lengths), PAPER, VOCABULARY, rng)
+    sequence = np.repeat(np.arange(len(lengths)), lengths)
+    counts = np.bincount(sequence[masked.positions], minlength=len(lengths))
+    assert counts.tolist() == [max(1, round(length * 0.15)) for length in lengths]
+    assert (np.diff(masked.positions) > 0).all()
+    assert masked.labels.tolist() == ids[masked.positions].tolist()
+    assert not np.isin(masked.labels, list(SPECIAL_IDS)).any()
+    untouched = np.ones(len(ids), dtype=bool)
+    untouched[masked.positions] = False
+    assert (masked.input_ids[untouched] == ids[untouched]).all()
+
+
+def test_fates_have_their_shares() -> None:
+    rng = np.random.default_rng(7)
+    lengths = [101] * 2003
+    ids = packed_rows(lengths, rng)
+    masked = mask_tokens(ids, np.array(lengths), PAPER, VOCABULARY, rng)
+    now = masked.input_ids[masked.positions]
+    hidden = now == MASK_ID
+    kept = now == masked.labels
+    replaced = ~hidden & ~kept
+    # 30,000 draws: five standard deviations are 0.012 and 0.009; a random token is sometimes the
+    # true one, which moves 1 in 206 of a tenth.
+    assert hidden.mean() == pytest.approx(0.8, abs=0.012)
+    assert kept.mean() == pytest.approx(0.1, abs=0.009)
+    assert replaced.mean() == pytest.approx(0.1, abs=0.009)
+    assert not np.isin(now[replaced], list(SPECIAL_IDS)).any()
+    assert len(np.unique(now[replaced])) == 206
+
+
+def test_every_ordinary_place_is_equally_likely() -> None:
+    rng = np.random.default_rng(11)
+    ids = packed_rows([23], rng)
+    hits = np.zeros(23)
+    for _ in range(4000):
+        hits[mask_tokens(ids, np.array([23]), PAPER, VOCABULARY, rng).positions] += 1
+    assert hits[0] == hits[22] == 0
+    assert hits[1:22] / 4000 == pytest.approx(3 / 21, abs=0.03)
+
+
+def test_special_ids_in_the_text_are_spared_even_if_too_few_remain() -> None:
+    ids = np.array([2, 1, 1, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3])
+    rule = MaskingRule(rate=0.5, mask_share=1.0, random_share=0.0)
+    masked = mask_tokens(ids, np.array([14]), rule, VOCABULARY, np.random.default_rng(0))
+    assert masked.positions.tolist() == [3]
+    assert masked.input_ids[3] == MASK_ID
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_masks_depend_on_the_generator_alone(seed: int) -> None:
+    lengths = np.array([31, 17])
+    ids = packed_rows([31, 17], np.random.default_rng(3))
+    first, again, other = (
+        mask_tokens(ids, lengths, PAPER, VOCABULARY, np.random.default_rng(s))
+        for s in (seed, seed, seed + 2)
+    )
+    assert first.input_ids.tolist() == again.input_ids.tolist()
+    assert first.positions.tolist() != other.positions.tolist()

@@ -1,0 +1,199 @@
+"""Shards: what is written comes back, and whatever was changed since is found and named."""
+
+import json
+import pickle
+import resource
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertsmith.data.manifest import Manifest, SourcesManifest, TokenizerManifest
+from bertsmith.data.shards import Block, Corpus, SplitWriter, id_dtype
+from bertsmith.errors import CorpusError, InputError
+from bertsmith.files import atomic_dir
+
+Document = list[list[int]]  # sentences of ids
+Documents = list[Document]
+
+documents = st.lists(
+    st.lists(st.lists(st.integers(0, 70_000), min_size=1, max_size=9), min_size=1, max_size=5),
+    max_size=20,
+)
+EXAMPLE = [[[5, 6, 7], [8]], [[9, 10]], [[11], [12], [13, 14, 15, 16, 17]]]
+
+
+def make_block(docs: Documents) -> Block:
+    sentences = [sentence for document in docs for sentence in document]
+    return Block(
+        ids=np.array([id_ for sentence in sentences for id_ in sentence], np.uint32),
+        sentence_lengths=np.array([len(sentence) for sentence in sentences], np.int32),
+        document_lengths=np.array([len(document) for document in docs], np.int32),
+        unknown_tokens=sum(sentence.count(1) for sentence in sentences),
+        characters=10 * len(docs),
+        documents_without_tokens=0,
+    )
+
+
+def write(folder: Path, docs: Documents, vocab_size: int = 70_001, shard_tokens: int = 6) -> None:
+    writers = {name: SplitWriter(folder, name, vocab_size, shard_tokens) for name in SPLIT_NAMES}
+    for document in docs:
+        writers["train"].add(make_block([document]))
+    writers["held_out"].add(make_block(docs[:1]))
+    manifest = Manifest(
+        tokenizer=TokenizerManifest("f" * 64, vocab_size),
+        splits={name: writer.finish() for name, writer in writers.items()},
+        sources=SourcesManifest(1, 2, len(docs), {}, {}),
+        settings={"held_out": 0.01},
+    )
+    manifest.write(folder)
+    assert Manifest.read(folder) == manifest
+
+
+SPLIT_NAMES = ("train", "held_out")
+
+
+def read(corpus: Corpus) -> Documents:
+    return [
+        [
+            corpus.token_ids(*corpus.sentence_starts[sentence : sentence + 2]).tolist()
+            for sentence in range(*corpus.document_starts[document : document + 2])
+        ]
+        for document in range(corpus.num_documents)
+    ]
+
+
+@settings(deadline=None, max_examples=50)
+@given(documents)
+def test_documents_come_back_and_none_spans_two_shards(
+    tmp_path_factory: pytest.TempPathFactory, docs: Documents
+) -> None:
+    folder = tmp_path_factory.mktemp("corpus")
+    write(folder, docs)
+    corpus = Corpus.open(folder)
+    assert read(corpus) == docs
+    assert read(pickle.loads(pickle.dumps(corpus))) == docs
+    assert corpus.num_documents == len(docs) == len(corpus.document_starts) - 1
+    assert corpus.num_sentences == sum(map(len, docs)) == len(corpus.sentence_starts) - 1
+    lengths = [len(sentence) for document in docs for sentence in document]
+    assert corpus.num_tokens == sum(lengths) == corpus.sentence_starts[-1]
+    part = corpus.manifest.splits["train"]
+    for power, count in enumerate(part.sentence_lengths):
+        assert count == sum(2**power <= length < 2 ** (power + 1) for length in lengths)
+    assert sum(part.sentence_lengths) == len(lengths)
+    assert sum(part.document_lengths) == len(docs)
+    longest = max((sum(map(len, document)) for document in docs), default=0)
+    assert all(shard.tokens < 6 + longest for shard in part.shards)
+    for start, end in pairwise(corpus.sentence_starts[corpus.document_starts]):
+        assert len(corpus.token_ids(start, end)) == end - start  # inside one shard
+
+
+@pytest.mark.parametrize(("vocab_size", "expected"), [(65_536, "uint16"), (65_537, "uint32")])
+def test_files_are_standard_and_as_small_as_the_vocabulary_allows(
+    tmp_path: Path, vocab_size: int, expected: str
+) -> None:
+    write(tmp_path, EXAMPLE, vocab_size, shard_tokens=1000)
+    ids = np.load(tmp_path / "train-00000.ids.npy", mmap_mode="r")
+    assert ids.dtype == id_dtype(vocab_size) == expected
+    assert ids.tolist() == list(range(5, 18))
+    assert np.load(tmp_path / "train-00000.sentences.npy").tolist() == [0, 3, 4, 6, 7, 8, 13]
+    assert np.load(tmp_path / "train-00000.documents.npy").tolist() == [0, 2, 3, 6]
+    view = Corpus.open(tmp_path).token_ids(0, 3)
+    assert not view.flags.owndata
+    assert not view.flags.writeable
+
+
+def test_a_split_without_documents_is_empty(tmp_path: Path) -> None:
+    write(tmp_path, [])
+    corpus = Corpus.open(tmp_path, "held_out")
+    assert corpus.num_documents == corpus.num_tokens == 0
+    assert corpus.sentence_starts.tolist() == corpus.document_starts.tolist() == [0]
+
+
+@pytest.mark.parametrize("kind", ["ids", "sentences", "documents"])
+@pytest.mark.parametrize("shard", ["train-00000", "train-00001"])
+def test_an_altered_shard_is_named(tmp_path: Path, shard: str, kind: str) -> None:
+    write(tmp_path, EXAMPLE)
+    path = tmp_path / f"{shard}.{kind}.npy"
+    content = path.read_bytes()
+
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(CorpusError, match=rf"{path.name}: SHA-256 .* the manifest says") as caught:
+        Corpus.open(tmp_path)
+    assert "Build the corpus again" in str(caught.value)
+
+    path.write_bytes(content[:-2])
+    for verify in (True, False):
+        with pytest.raises(CorpusError, match=rf"{path.name}: {len(content) - 2:,} bytes, .*says"):
+            Corpus.open(tmp_path, verify=verify)
+
+    path.unlink()
+    with pytest.raises(CorpusError, match=rf"{path.name}: missing"):
+        Corpus.open(tmp_path)
+    Corpus.open(tmp_path, "held_out")  # untouched
+
+
+def test_a_damaged_header_is_found_even_without_checksums(tmp_path: Path) -> None:
+    write(tmp_path, EXAMPLE)
+    path = tmp_path / "train-00000.ids.npy"
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(CorpusError, match=r"train-00000\.ids\.npy: cannot be read"):
+        Corpus.open(tmp_path, verify=False)
+
+
+MANIFESTS = {
+    "not json": ("{", "not JSON"),
+    "another file": ('{"version": 1}', "not the manifest of a corpus"),
+    "a list": ("[]", "not the manifest of a corpus"),
+    "the future": ('{"format": "bertsmith corpus", "format_version": 2}', "version 2, .* reads"),
+    "a field less": ('{"format": "bertsmith corpus", "format_version": 1}', "damaged at tokenizer"),
+}
+
+
+@pytest.mark.parametrize("name", MANIFESTS)
+def test_a_manifest_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    content, message = MANIFESTS[name]
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(CorpusError, match=message):
+        Corpus.open(tmp_path)
+
+
+def test_folders_that_are_no_corpus(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match="not a corpus, it has no manifest"):
+        Corpus.open(tmp_path)
+    with pytest.raises(CorpusError, match="no such folder"):
+        Corpus.open(tmp_path / "missing")
+
+
+def test_counts_that_do_not_fit_the_files_are_found(tmp_path: Path) -> None:
+    write(tmp_path, EXAMPLE)
+    fields = json.loads((tmp_path / "manifest.json").read_text())
+    fields["splits"]["train"]["shards"][0]["tokens"] += 1
+    (tmp_path / "manifest.json").write_text(json.dumps(fields))
+    with pytest.raises(CorpusError, match=r"train-00000\.ids\.npy: .* values, the manifest says"):
+        Corpus.open(tmp_path)
+
+
+def test_a_file_that_may_not_grow_leaves_the_earlier_corpus(tmp_path: Path) -> None:
+    out = tmp_path / "corpus"
+    with atomic_dir(out) as folder:
+        write(folder, EXAMPLE)
+    block = make_block([[[1] * 100_003]])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_007, limits[1]))
+    try:
+        with pytest.raises(InputError, match="File too large"), atomic_dir(out) as folder:
+            writer = SplitWriter(folder, "train", 30_000)
+            try:
+                writer.add(block)
+                writer.finish()
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+                writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert read(Corpus.open(out)) == EXAMPLE
+    assert list(tmp_path.iterdir()) == [out]

@@ -1,0 +1,44 @@
+"""The held-out choice: by text alone, never empty where it need not be, equal texts together."""
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data.splits import HeldOutChoice, text_hash
+
+
+def place_all(texts: list[str], share: float) -> list[tuple[str, str]]:
+    choice = HeldOutChoice(share)
+    placed = [pair for text in texts for pair in choice.place(text, text_hash(text))]
+    return [*placed, *choice.finish()]
+
+
+@given(
+    st.lists(st.sampled_from([f"document {n}" for n in range(12)])),
+    st.sampled_from([0.0, 0.01, 0.3, 0.99]),
+)
+def test_each_document_gets_one_split_and_equal_ones_the_same(
+    texts: list[str], share: float
+) -> None:
+    placed = place_all(texts, share)
+    assert sorted(text for text, _ in placed) == sorted(texts)
+    splits = defaultdict(set)
+    for text, split in placed:
+        splits[text].add(split)
+    assert all(len(found) == 1 for found in splits.values())
+    sides = {split for _, split in placed}
+    if len(set(texts)) >= 2 and share > 0:
+        assert sides == {"train", "held_out"}
+    elif texts:
+        assert sides == {"train"}
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 0.5])
+def test_the_share_is_kept_and_order_does_not_matter(share: float) -> None:
+    texts = [f"text {n}" for n in range(20_000)]
+    held_out = {text for text, split in place_all(texts, share) if split == "held_out"}
+    assert len(held_out) / len(texts) == pytest.approx(share, rel=0.15)
+    backwards = {text for text, split in place_all(texts[::-1], share) if split == "held_out"}
+    assert held_out ^ backwards <= {texts[0], texts[-1]}  # the first one is always trained on
