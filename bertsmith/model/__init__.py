@@ -1,0 +1,1 @@
+"""Batches to vectors and logits: BERT, its heads, and the Hugging Face folder."""

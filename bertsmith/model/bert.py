@@ -1,0 +1,374 @@
+"""BERT (Devlin et al. 2019): token ids in, one vector per token and one per sequence out.
+
+The order of things is that of the paper and the released code: three embeddings summed, then
+layers of self-attention and feed-forward with GELU, each followed by a residual connection and
+LayerNorm ("post-LN"). Inside, a batch is one packed row of real tokens, [tokens, hidden], so
+nothing is ever computed for padding; padded tensors exist only in `BertModel.forward`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertsmith.data.batches import Batch
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.model.attention import Block, SelfAttention, layout
+from bertsmith.model.dropout import dropout
+from bertsmith.model.padding import Border
+
+if TYPE_CHECKING:
+    from bertsmith.model.huggingface import LoadReport
+
+Item = TypeVar("Item")
+
+PRESETS = {
+    "tiny": {"num_hidden_layers": 2, "hidden_size": 128},
+    "mini": {"num_hidden_layers": 4, "hidden_size": 256},
+    "small": {"num_hidden_layers": 4, "hidden_size": 512},
+    "medium": {"num_hidden_layers": 8, "hidden_size": 512},
+    "base": {"num_hidden_layers": 12, "hidden_size": 768},
+    "large": {"num_hidden_layers": 24, "hidden_size": 1024},
+}
+"""The released sizes; heads are 64 wide and the feed-forward layer is 4 times the hidden size."""
+
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+}
+"""By the names that Hugging Face's `hidden_act` uses. BERT's own is `gelu`, the exact one."""
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The shape of a model; every field has Hugging Face's name, except `pooling`."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 0
+    pooling: Literal["first_token", "mean"] = "first_token"
+    """What the pooler reads: the vector of [CLS], or the mean over a sequence's tokens."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no model can have."""
+        for name in SIZES:
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be at least 0 and below 1.")
+        for name in ("layer_norm_eps", "initializer_range"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 < value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be above 0 and below 1.")
+        if type(self.pad_token_id) is not int or not 0 <= self.pad_token_id < self.vocab_size:
+            raise ConfigError(
+                f"pad_token_id is {self.pad_token_id!r}. It must be 0 to {self.vocab_size - 1}."
+            )
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                f"hidden_size is {self.hidden_size} with {self.num_attention_heads} attention "
+                "heads. Choose a hidden_size that num_attention_heads divides."
+            )
+        check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
+        check_choice("pooling", self.pooling, ("first_token", "mean"))
+
+    @classmethod
+    def from_preset(cls, name: str, vocab_size: int, **changes: Any) -> Self:
+        """One of the released sizes, with any field replaced.
+
+        >>> BertConfig.from_preset("mini", vocab_size=30522).num_attention_heads
+        4
+        """
+        check_choice("preset", name, PRESETS)
+        hidden_size = PRESETS[name]["hidden_size"]
+        sizes = {
+            **PRESETS[name],
+            "num_attention_heads": hidden_size // 64,
+            "intermediate_size": 4 * hidden_size,
+        }
+        return cls(**{"vocab_size": vocab_size, **sizes, **changes})
+
+
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+
+
+def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:
+    """Raise ConfigError unless `value` is one of `allowed`."""
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")
+
+
+@dataclass(frozen=True)
+class ModelOutput:
+    """What `BertModel.forward` gives, padded as its input was; None where absent.
+
+    Shapes: `last_hidden_state` and each of `hidden_states` (embeddings first, then every
+    layer) [batch, length, hidden]; each of `attentions` [batch, heads, length, length];
+    `pooler_output` [batch, hidden]; `logits` [batch, length, vocabulary] from a masked-LM
+    head, [batch, labels] from a classification head; `next_sentence_logits` [batch, 2].
+    """
+
+    last_hidden_state: Tensor
+    pooler_output: Tensor | None = None
+    hidden_states: tuple[Tensor, ...] | None = None
+    attentions: tuple[Tensor, ...] | None = None
+    logits: Tensor | None = None
+    next_sentence_logits: Tensor | None = None
+
+
+@dataclass
+class Trace:
+    """What a reader of the model asked to see on the way, packed; None where not asked for."""
+
+    hidden_states: list[Tensor] | None = None
+    attentions: list[list[Tensor]] | None = None
+
+    def record(self, hidden: Tensor) -> None:
+        """Keep the vectors that enter the first layer or leave a layer, if asked for."""
+        if self.hidden_states is not None:
+            self.hidden_states.append(hidden)
+
+    def next_weights(self) -> list[Tensor] | None:
+        """The list that the next layer fills with its attention weights, if asked for."""
+        if self.attentions is None:
+            return None
+        self.attentions.append([])
+        return self.attentions[-1]
+
+
+def mapped(
+    function: Callable[[Item], Tensor], items: Sequence[Item] | None
+) -> tuple[Tensor, ...] | None:
+    """`function` of every item, or None if there are none to begin with."""
+    return None if items is None else tuple(function(item) for item in items)
+
+
+class Embeddings(nn.Module):
+    """The sum of a token's word, position and segment embeddings (paper, figure 2)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        size = config.hidden_size
+        self.word = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
+        self.position = nn.Embedding(config.max_position_embeddings, size)
+        self.token_type = nn.Embedding(config.type_vocab_size, size)
+        self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(self, batch: Batch) -> Tensor:
+        """[tokens, hidden]."""
+        summed = (
+            self.word(batch.input_ids)
+            + self.position(batch.position_ids)
+            + self.token_type(batch.token_type_ids)
+        )
+        return dropout(self.norm(summed), self.dropout_prob, self.training)
+
+
+class FeedForward(nn.Module):
+    """Two projections with the activation between, applied to each token alone."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.up = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.down = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[tokens, hidden] to the same."""
+        return self.down(self.activation(self.up(hidden)))  # type: ignore[no-any-return]
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention, then feed-forward; each is added to its input and normalized."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.attention = SelfAttention(
+            config.hidden_size, config.num_attention_heads, config.attention_probs_dropout_prob
+        )
+        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(
+        self, hidden: Tensor, blocks: Sequence[Block], weights: list[Tensor] | None = None
+    ) -> Tensor:
+        """[tokens, hidden] to the same; attention weights are appended to `weights`."""
+        attended = self.attention(hidden, blocks, weights)
+        hidden = self.attention_norm(hidden + self.drop(attended))
+        return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
+
+    def drop(self, x: Tensor) -> Tensor:
+        """Residual dropout (Vaswani et al. 2017, section 5.4)."""
+        return dropout(x, self.dropout_prob, self.training)
+
+
+class Pooler(nn.Module):
+    """One vector per sequence: a dense layer with tanh over what `pooling` reads."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.pooling = config.pooling
+
+    def forward(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """[tokens, hidden] to [sequences, hidden], in the batch's order."""
+        if self.pooling == "mean":
+            read = mean_over_sequences(hidden, batch)
+        else:
+            read = hidden.index_select(0, batch.first_tokens)
+        return torch.tanh(self.dense(read))
+
+
+def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
+    """The mean over each sequence's tokens, [sequences, hidden]; summed in fp32."""
+    lengths = torch.tensor(batch.lengths, device=hidden.device)
+    sequence = torch.arange(batch.num_sequences, device=hidden.device).repeat_interleave(lengths)
+    total = hidden.new_zeros(batch.num_sequences, hidden.shape[-1], dtype=torch.float32)
+    total = total.index_add(0, sequence, hidden.float())
+    return (total / lengths[:, None]).to(hidden.dtype)
+
+
+class BertModel(nn.Module):
+    """The encoder, its pooler, and the heads it was given.
+
+    `heads` maps "masked_lm", "next_sentence" or "classify" to a module of model/heads.py.
+    A pooler is built where a head reads it, or where there is no head at all, as in the
+    released models; `pooler` overrides that.
+    """
+
+    def __init__(
+        self,
+        config: BertConfig,
+        heads: Mapping[str, nn.Module] | None = None,
+        *,
+        pooler: bool | None = None,
+    ) -> None:
+        super().__init__()
+        self.config = config
+        self.embeddings = Embeddings(config)
+        self.layers = nn.ModuleList(
+            TransformerLayer(config) for _ in range(config.num_hidden_layers)
+        )
+        self.heads = nn.ModuleDict(heads or {})
+        if pooler is None:
+            pooler = set(self.heads) != {"masked_lm"}
+        self.pooler = Pooler(config) if pooler else None
+        self.id2label: dict[int, str] = {}
+        """Names of the classes, if the model classifies."""
+        self.load_report: LoadReport | None = None
+        """What `load_model` found, if the model was loaded."""
+        self.apply(self.initialize)
+
+    def initialize(self, module: nn.Module) -> None:
+        """Weights from a normal distribution, biases zero, as the released code has it.
+
+        The released code cuts the normal off at two standard deviations; like transformers,
+        we do not.
+        """
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.normal_(module.weight, std=self.config.initializer_range)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)
+
+    def encode(self, batch: Batch, trace: Trace | None = None) -> Tensor:
+        """The last layer's vectors of a packed batch, [tokens, hidden]."""
+        trace = trace or Trace()
+        blocks = layout(batch.lengths, batch.input_ids.device)
+        hidden: Tensor = self.embeddings(batch)
+        trace.record(hidden)
+        for layer in self.layers:
+            hidden = layer(hidden, blocks, trace.next_weights())
+            trace.record(hidden)
+        return hidden
+
+    def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """One vector per sequence, [sequences, hidden], in the batch's order."""
+        if self.pooler is None:
+            raise ConfigError("This model has no pooler. Load it with a head that needs one.")
+        return self.pooler(hidden, batch)  # type: ignore[no-any-return]
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        *,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+    ) -> ModelOutput:
+        """The padded border: integer tensors [batch, length] in, `ModelOutput` out.
+
+        `attention_mask` is 1 at real tokens and 0 at padding, in any pattern. A token's
+        position is its column. Every output is zero at padding.
+
+        Raises:
+            InputError: shapes, types or values that the model cannot read; names the place.
+        """
+        border = self.pack(input_ids, attention_mask, token_type_ids)
+        batch = border.batch
+        trace = Trace(
+            hidden_states=[] if output_hidden_states else None,
+            attentions=[] if output_attentions else None,
+        )
+        hidden = self.encode(batch, trace)
+        pooled = None if self.pooler is None else self.pool(hidden, batch)
+        logits = {name: self.predict(name, hidden, pooled, border) for name in self.heads}
+        return ModelOutput(
+            last_hidden_state=border.unpack(hidden),
+            pooler_output=None if pooled is None else border.reorder(pooled),
+            hidden_states=mapped(border.unpack, trace.hidden_states),
+            attentions=mapped(border.unpack_attention, trace.attentions),
+            logits=logits.get("classify", logits.get("masked_lm")),
+            next_sentence_logits=logits.get("next_sentence"),
+        )
+
+    def predict(self, name: str, hidden: Tensor, pooled: Tensor | None, border: Border) -> Tensor:
+        """A head's logits at every position, or for every sequence, in the padded order."""
+        if name == "masked_lm":
+            return border.unpack(self.heads[name](hidden, self.embeddings.word.weight))
+        return border.reorder(self.heads[name](pooled))
+
+    def pack(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> Border:
+        """Padded tensors as a packed batch that this model can read, or an InputError."""
+        if input_ids.shape[-1] > self.config.max_position_embeddings:
+            raise InputError(
+                f"input_ids has {input_ids.shape[-1]} columns. This model reads at most "
+                f"{self.config.max_position_embeddings} tokens. Truncate the text."
+            )
+        border = Border.pack(input_ids, attention_mask, token_type_ids)
+        batch = border.batch
+        border.check_range("input_ids", batch.input_ids, self.config.vocab_size)
+        border.check_range("token_type_ids", batch.token_type_ids, self.config.type_vocab_size)
+        return border

@@ -1,0 +1,170 @@
+"""Heads: vectors of the encoder in, logits out; and the masked-LM loss in bounded memory.
+
+A head is applied only where something is predicted: a pre-training step gathers the masked
+positions first, since logits of a 30,000-word vocabulary at every position would be most of
+the work of a small model.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertsmith.errors import ConfigError
+from bertsmith.model.bert import ACTIVATIONS, BertConfig, check_choice
+from bertsmith.model.dropout import dropout as drop
+
+MAX_LOGITS = 2**24
+"""Logits held at once by the masked-LM loss: 64 MB in fp32, 549 positions of 30,522 words."""
+
+
+class MaskedLMHead(nn.Module):
+    """Which word belongs here? (Paper, section 3.1, task 1.)
+
+    A dense layer with the activation and LayerNorm, then a decoder whose weight is the word
+    embedding: it is given with each call, so that it exists once. Only its bias lives here.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def transform(self, hidden: Tensor) -> Tensor:
+        """[positions, hidden] to the vectors that are compared with the word embeddings."""
+        return self.norm(self.activation(self.dense(hidden)))  # type: ignore[no-any-return]
+
+    def forward(self, hidden: Tensor, word_embedding: Tensor) -> Tensor:
+        """Logits [positions, vocabulary] from [positions, hidden] and [vocabulary, hidden]."""
+        return F.linear(self.transform(hidden), word_embedding, self.bias)
+
+    def loss(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """`masked_lm_loss` at the predicted positions, [positions, hidden] as they leave the
+        encoder, with `labels` int64 [positions]."""
+        return masked_lm_loss(self.transform(hidden), word_embedding, self.bias, labels)
+
+
+class NextSentenceHead(nn.Module):
+    """Does B follow A? Logits [sequences, 2]: class 0 it does, 1 it is a random sentence."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """[sequences, hidden] to [sequences, 2]."""
+        return self.dense(pooled)  # type: ignore[no-any-return]
+
+
+class ClassificationHead(nn.Module):
+    """One of `num_labels` classes for a sequence: dropout, then a linear layer."""
+
+    def __init__(self, config: BertConfig, num_labels: int, dropout: float | None = None) -> None:
+        super().__init__()
+        self.num_labels = num_labels
+        self.dropout_prob = config.hidden_dropout_prob if dropout is None else dropout
+        self.dense = nn.Linear(config.hidden_size, num_labels)
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        """[sequences, hidden] to [sequences, num_labels]."""
+        return self.dense(drop(pooled, self.dropout_prob, self.training))  # type: ignore[no-any-return]
+
+
+def build_heads(
+    config: BertConfig, names: Sequence[str], num_labels: int | None = None
+) -> dict[str, nn.Module]:
+    """New heads by name: "masked_lm", "next_sentence", "classify" (needs `num_labels`)."""
+    heads: dict[str, nn.Module] = {}
+    for name in names:
+        check_choice("head", name, ("masked_lm", "next_sentence", "classify"))
+        if name == "masked_lm":
+            heads[name] = MaskedLMHead(config)
+        elif name == "next_sentence":
+            heads[name] = NextSentenceHead(config)
+        elif num_labels is None or num_labels < 1:
+            raise ConfigError(f"num_labels is {num_labels}. Say how many classes there are.")
+        else:
+            heads[name] = ClassificationHead(config, num_labels)
+    return heads
+
+
+def masked_lm_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Cross entropy of `hidden @ weight.T + bias`, summed over positions, and how many are right.
+
+    Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary],
+    `labels` int64 [positions]. Both results are fp32 scalars. No more than `MAX_LOGITS`
+    logits exist at a time: a chunk's gradients are taken while its logits are at hand.
+    """
+    loss_sum, num_correct = MaskedLMLoss.apply(hidden, weight, bias, labels)  # type: ignore[no-untyped-call]
+    return loss_sum, num_correct
+
+
+class MaskedLMLoss(torch.autograd.Function):
+    """`masked_lm_loss`; its forward pass takes the gradients too, its backward scales them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        loss_sum = torch.zeros((), device=hidden.device)
+        num_correct = torch.zeros((), device=hidden.device)
+        grad_hidden = torch.zeros_like(hidden)
+        grad_weight = grad_bias = None
+        chunk = max(1, MAX_LOGITS // len(weight))
+        for start in range(0, len(hidden), chunk):
+            rows = slice(start, start + chunk)
+            logits = F.linear(hidden[rows], weight)
+            loss, correct, grad_logits = cross_entropy_and_gradient(logits, bias, labels[rows])
+            loss_sum += loss
+            num_correct += correct
+            grad_bias = accumulate(grad_bias, grad_logits.sum(0))
+            grad_logits = grad_logits.to(logits.dtype)
+            grad_hidden[rows] = grad_logits @ weight.to(logits.dtype)
+            grad_weight = accumulate(grad_weight, grad_logits.T @ hidden[rows].to(logits.dtype))
+        ctx.gradients = (grad_hidden, grad_weight, grad_bias)
+        ctx.dtypes = (hidden.dtype, weight.dtype, bias.dtype)
+        ctx.mark_non_differentiable(num_correct)
+        return loss_sum, num_correct
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        if ctx.gradients is None:
+            raise RuntimeError("masked_lm_loss keeps its gradients for one backward pass only")
+        scaled = [
+            None if gradient is None else gradient.mul_(grad_outputs[0]).to(dtype)
+            for gradient, dtype in zip(ctx.gradients, ctx.dtypes, strict=True)
+        ]
+        ctx.gradients = None  # they were scaled in place, which spares a copy of [vocab, hidden]
+        return (*scaled, None)
+
+
+def accumulate(total: Tensor | None, part: Tensor) -> Tensor:
+    """Add a chunk's gradient to the sum so far, in fp32 as soon as there is more than one."""
+    return part if total is None else total.float().add_(part)
+
+
+def cross_entropy_and_gradient(
+    logits: Tensor, bias: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Summed loss, number of right guesses, and the gradient by `logits + bias`, all in fp32.
+
+    Shapes: `logits` [positions, classes], `bias` [classes], `labels` int64 [positions].
+    """
+    logits = logits.float() + bias
+    target = logits.gather(-1, labels[:, None])
+    highest = logits.amax(-1, keepdim=True)
+    # argmax costs four times amax on a CPU, and can be right only where the target is on top.
+    on_top = (target == highest)[:, 0]
+    num_correct = (logits[on_top].argmax(-1) == labels[on_top]).sum()
+    exponentials = logits.sub_(highest).exp_()
+    total = exponentials.sum(-1, keepdim=True)
+    loss = (total.log() + highest - target).sum()
+    gradient = exponentials.div_(total)
+    gradient.scatter_add_(-1, labels[:, None], gradient.new_full((len(labels), 1), -1.0))
+    return loss, num_correct, gradient

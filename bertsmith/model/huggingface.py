@@ -1,0 +1,472 @@
+"""Hugging Face BERT folders to models and back.
+
+Reads every BERT folder that transformers writes, and writes folders that transformers opens.
+Inside, the model names and fuses its weights as it likes; `NAMES` is the only place that knows
+both spellings. A tensor whose place the model has not is reported, never dropped in silence;
+an encoder that is not there in full is an error.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.files import write_json
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import ClassificationHead, build_heads
+from bertsmith.model.weights import read_weights, write_safetensors
+
+if TYPE_CHECKING:
+    from bertsmith.text.wordpiece import Tokenizer
+
+LAYER = "bert.encoder.layer.{i}"
+NAMES = {
+    "embeddings.word": ("bert.embeddings.word_embeddings",),
+    "embeddings.position": ("bert.embeddings.position_embeddings",),
+    "embeddings.token_type": ("bert.embeddings.token_type_embeddings",),
+    "embeddings.norm": ("bert.embeddings.LayerNorm",),
+    "layers.{i}.attention.qkv": (
+        f"{LAYER}.attention.self.query",
+        f"{LAYER}.attention.self.key",
+        f"{LAYER}.attention.self.value",
+    ),
+    "layers.{i}.attention.output": (f"{LAYER}.attention.output.dense",),
+    "layers.{i}.attention_norm": (f"{LAYER}.attention.output.LayerNorm",),
+    "layers.{i}.feed_forward.up": (f"{LAYER}.intermediate.dense",),
+    "layers.{i}.feed_forward.down": (f"{LAYER}.output.dense",),
+    "layers.{i}.feed_forward_norm": (f"{LAYER}.output.LayerNorm",),
+    "pooler.dense": ("bert.pooler.dense",),
+    "heads.masked_lm.dense": ("cls.predictions.transform.dense",),
+    "heads.masked_lm.norm": ("cls.predictions.transform.LayerNorm",),
+    "heads.masked_lm": ("cls.predictions",),
+    "heads.next_sentence.dense": ("cls.seq_relationship",),
+    "heads.classify.dense": ("classifier",),
+}
+"""Our module to theirs; where several of theirs are one of ours, they are stacked in order."""
+
+TIED = {
+    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
+"""Second names under which some folders store a tensor again."""
+
+BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
+"""Counters that older folders store; they hold nothing learnt."""
+
+ARCHITECTURES = {
+    frozenset[str](): "BertModel",
+    frozenset({"masked_lm"}): "BertForMaskedLM",
+    frozenset({"next_sentence"}): "BertForNextSentencePrediction",
+    frozenset({"masked_lm", "next_sentence"}): "BertForPreTraining",
+    frozenset({"classify"}): "BertForSequenceClassification",
+}
+"""The class of transformers that has exactly these heads."""
+
+ABSENT_SIZES = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+}
+"""What transformers assumes where config.json is silent; `BertConfig` has the other defaults."""
+
+CHECKPOINT_FILES = ("*.json", "*.safetensors", "pytorch_model*.bin", "vocab.txt")
+SHOWN_NAMES = 8
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """Which weights of a folder found their place, by Hugging Face's names.
+
+    `missing` are weights that the model has and the folder has not; they start at random.
+    `unused` are weights that the folder has and the model has not, by their stored names.
+    """
+
+    matched: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Counts, and the first names of what was missing or left over."""
+        parts = [f"{len(self.matched)} weights matched"]
+        if self.missing:
+            parts.append(f"{len(self.missing)} missing and new: {listed(self.missing)}")
+        if self.unused:
+            parts.append(f"{len(self.unused)} unused: {listed(self.unused)}")
+        return "; ".join(parts) + "."
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:SHOWN_NAMES])
+    rest = len(names) - SHOWN_NAMES
+    return f"{shown} and {rest} more" if rest > 0 else shown
+
+
+def load_model(
+    path: str | Path, *, heads: Sequence[str] | None = None, num_labels: int | None = None
+) -> BertModel:
+    """The model of a Hugging Face BERT folder: fp32, on the CPU, in evaluation mode.
+
+    Args:
+        path: a folder, or the name of a model on the Hugging Face hub ("org/name"; needs the
+            package huggingface_hub).
+        heads: which of "masked_lm", "next_sentence" and "classify" the model is to have; those
+            stored where not given. A head that is not stored starts at random.
+        num_labels: classes of the "classify" head; as stored where not given. A number other
+            than the stored one gives a new head.
+
+    `model.load_report` says what was matched, missing and unused; `model.id2label` names the
+    classes of a stored "classify" head.
+
+    Raises:
+        CheckpointError: the folder is incomplete, altered, or holds another kind of model.
+    """
+    checkpoint = Checkpoint.read(find_checkpoint(path))
+    heads = checkpoint.heads if heads is None else heads
+    stored_classes = num_labels in (None, checkpoint.num_labels)
+    tensors = checkpoint.usable_tensors(keep_classifier=stored_classes)
+    new_heads = build_heads(checkpoint.config, heads, num_labels or checkpoint.num_labels)
+    pooler = "bert.pooler.dense.weight" in tensors if not new_heads else None
+    with torch.device("meta"):  # the encoder's values are about to be replaced
+        model = BertModel(checkpoint.config, new_heads, pooler=pooler)
+    missing = fill(model, tensors, checkpoint.directory)
+    model.load_report = report(model, missing, checkpoint.stored_names)
+    if "classify" in new_heads and stored_classes:
+        model.id2label = checkpoint.labels
+    return model.eval()
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A folder as it was read: its settings, and its tensors by today's names."""
+
+    directory: Path
+    settings: Mapping[str, Any]
+    config: BertConfig
+    tensors: Mapping[str, Tensor]
+    stored_names: tuple[str, ...]
+
+    @classmethod
+    def read(cls, directory: Path) -> "Checkpoint":
+        """Read and check a folder; nothing is built yet."""
+        settings = read_config(directory)
+        config = build_config(directory, settings)
+        stored = read_weights(directory)
+        tensors = {canonical(name): tensor for name, tensor in stored.items()}
+        check_tied(directory, tensors)
+        if "cls.predictions.decoder.bias" in tensors:
+            tensors.setdefault("cls.predictions.bias", tensors["cls.predictions.decoder.bias"])
+        check_vocabulary(directory, config.vocab_size)
+        return cls(directory, settings, config, tensors, tuple(stored))
+
+    @property
+    def num_labels(self) -> int | None:
+        """Classes of the stored sequence classifier, if there is one.
+
+        Token classification and multiple choice store a head of the same name, so the
+        architecture decides.
+        """
+        classifies = "BertForSequenceClassification" in (self.settings.get("architectures") or ())
+        weight = self.tensors.get("classifier.weight")
+        return None if weight is None or not classifies else len(weight)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads that the folder holds, of those that we know."""
+        found = {
+            "masked_lm": "cls.predictions.transform.dense.weight" in self.tensors,
+            "next_sentence": "cls.seq_relationship.weight" in self.tensors,
+            "classify": self.num_labels is not None,
+        }
+        return tuple(name for name, is_there in found.items() if is_there)
+
+    @property
+    def labels(self) -> dict[int, str]:
+        """Names of the classes; LABEL_0, LABEL_1, ... where the folder names none."""
+        named = self.settings.get("id2label") or {}
+        labels = {int(number): str(name) for number, name in named.items()}
+        numbers = range(self.num_labels or 0)
+        return {number: labels.get(number, f"LABEL_{number}") for number in numbers}
+
+    def usable_tensors(self, *, keep_classifier: bool) -> dict[str, Tensor]:
+        """The tensors that a model may take; a classifier of another kind is left out."""
+        keep_classifier = keep_classifier and self.num_labels is not None
+        return {
+            name: tensor
+            for name, tensor in self.tensors.items()
+            if keep_classifier or not name.startswith("classifier.")
+        }
+
+
+def find_checkpoint(path: str | Path) -> Path:
+    """The folder that `path` names, fetched from the hub if it is no folder but "org/name".
+
+    Raises:
+        CheckpointError: there is no such folder, and the hub cannot be reached or has it not.
+    """
+    if Path(path).is_dir():
+        return Path(path)
+    if Path(path).exists():
+        raise CheckpointError(f"{path}: this is a file. Name the folder of the checkpoint.")
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)):
+        raise CheckpointError(f"{path}: there is no such folder. Name the folder of a checkpoint.")
+    return fetch_from_hub(str(path))
+
+
+def fetch_from_hub(name: str) -> Path:
+    """Download a model of the Hugging Face hub, or find it in the hub's own cache."""
+    try:
+        from huggingface_hub import snapshot_download
+        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+    except ImportError as error:
+        raise CheckpointError(
+            f"{name}: there is no such folder. If it is a model on the Hugging Face hub, "
+            "install the package huggingface_hub, or download the model into a folder."
+        ) from error
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(CHECKPOINT_FILES)))
+    except (HfHubHTTPError, HFValidationError, OSError) as error:
+        raise CheckpointError(
+            f"{name}: there is no such folder, and the Hugging Face hub did not give a model of "
+            "that name. Check the spelling and the network, or name a folder."
+        ) from error
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """config.json of a folder.
+
+    Raises:
+        CheckpointError: it is missing, not JSON, or describes a model that is not BERT.
+    """
+    file = directory / "config.json"
+    try:
+        settings = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"{directory}: there is no config.json. Name the folder of a checkpoint."
+        ) from error
+    except ValueError as error:
+        raise CheckpointError(f"{file}: not valid JSON ({error}). Copy it again.") from error
+    if not isinstance(settings, dict):
+        raise CheckpointError(f"{file}: holds no JSON object. Copy it again.")
+    return settings
+
+
+def build_config(directory: Path, settings: Mapping[str, Any]) -> BertConfig:
+    """Our config from Hugging Face's, or a CheckpointError if our BERT cannot be that model."""
+    file = directory / "config.json"
+    for key, allowed in {
+        "model_type": "bert",
+        "position_embedding_type": "absolute",
+        "is_decoder": False,
+        "add_cross_attention": False,
+    }.items():
+        if settings.get(key, allowed) != allowed:
+            raise CheckpointError(
+                f"{file}: {key} is {settings[key]!r}. bertsmith reads models whose {key} is "
+                f"{allowed!r}. Choose a BERT encoder."
+            )
+    known = {field.name for field in fields(BertConfig)}
+    given = {key: value for key, value in settings.items() if key in known and value is not None}
+    try:
+        return BertConfig(**{**ABSENT_SIZES, **given})
+    except ConfigError as error:
+        raise CheckpointError(f"{file}: {error}") from error
+
+
+def check_vocabulary(directory: Path, rows: int) -> None:
+    """Raise CheckpointError if the tokenizer of a folder, if any, does not fit the embedding.
+
+    An embedding may be padded: up to the next multiple of a power of two, 512 at most.
+    """
+    name, tokens = count_tokens(directory)
+    padded = {tokens + -tokens % 2**power for power in range(10)}
+    if name is not None and rows not in padded:
+        raise CheckpointError(
+            f"{directory}: {name} has {tokens:,} tokens, the embedding {rows:,}. Use the tokenizer "
+            "saved with the checkpoint."
+        )
+
+
+def count_tokens(directory: Path) -> tuple[str | None, int]:
+    """The file that holds a folder's vocabulary, and how many tokens it has."""
+    file = directory / "tokenizer.json"
+    if file.is_file():
+        try:
+            settings = json.loads(file.read_text(encoding="utf-8"))
+            ids = [*settings["model"]["vocab"].values()]
+            ids += [token["id"] for token in settings.get("added_tokens", ())]
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{file}: not a tokenizer. Copy the file again.") from error
+        return file.name, max(ids, default=-1) + 1
+    file = directory / "vocab.txt"
+    if file.is_file():
+        with file.open("rb") as lines:
+            return file.name, sum(1 for _ in lines)
+    return None, 0
+
+
+def canonical(name: str) -> str:
+    """A stored name in today's spelling: old ones say gamma and beta, or leave out "bert.".
+
+    >>> canonical("embeddings.LayerNorm.gamma")
+    'bert.embeddings.LayerNorm.weight'
+    """
+    name = re.sub(r"\.gamma$", ".weight", name)
+    name = re.sub(r"\.beta$", ".bias", name)
+    return re.sub(r"^(?=(embeddings|encoder|pooler)\.)", "bert.", name)
+
+
+def check_tied(directory: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Raise CheckpointError if a decoder was trained apart from the word embedding."""
+    for copy, original in TIED.items():
+        if copy in tensors and original in tensors:
+            if torch.equal(tensors[copy], tensors[original]):
+                continue
+            raise CheckpointError(
+                f"{directory}: {copy} differs from {original}. bertsmith reads models that tie "
+                "the two, as BERT does. Choose a checkpoint whose decoder is tied."
+            )
+
+
+def their_names(name: str) -> tuple[str, ...]:
+    """Hugging Face's names of one of our parameters.
+
+    >>> their_names("layers.3.feed_forward.up.bias")
+    ('bert.encoder.layer.3.intermediate.dense.bias',)
+    """
+    module, _, kind = name.rpartition(".")
+    layer = re.match(r"layers\.(\d+)\.", module)
+    number = layer[1] if layer else ""
+    pattern = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
+    return tuple(f"{theirs.replace('{i}', number)}.{kind}" for theirs in NAMES[pattern])
+
+
+def fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> list[str]:
+    """Put tensors in their places; returns the names of those that are missing.
+
+    A missing pooler or head starts at random.
+
+    Raises:
+        CheckpointError: the encoder is not complete, or a shape does not fit the config.
+    """
+    state, missing = {}, []
+    for name, parameter in model.state_dict().items():
+        theirs = their_names(name)
+        absent = [their for their in theirs if their not in tensors]
+        if not absent:
+            parts = [tensors[their] for their in theirs]
+            state[name] = stack(parts, theirs[0], parameter.shape, directory)
+        missing += absent
+    if lost := [name for name in missing if name.startswith(("bert.embeddings", "bert.encoder"))]:
+        raise CheckpointError(
+            f"{directory}: {len(lost)} weights of the encoder are missing: {listed(lost)}. Copy or "
+            "download the whole checkpoint again."
+        )
+    model.load_state_dict(state, strict=False, assign=True)
+    if model.pooler is not None and "bert.pooler.dense.weight" in missing:
+        model.pooler.to_empty(device="cpu").apply(model.initialize)
+    return missing
+
+
+def stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path) -> Tensor:
+    """Tensors of the folder as one of ours, in fp32."""
+    expected = [shape[0] // len(parts), *shape[1:]]
+    for part in parts:
+        if list(part.shape) != expected or not part.is_floating_point():
+            raise CheckpointError(
+                f"{directory}: {name} is {part.dtype} {list(part.shape)}, config.json asks for "
+                f"floating point {expected}. Use config.json and weights that were saved together."
+            )
+    return torch.cat([part.float() for part in parts]) if len(parts) > 1 else parts[0].float()
+
+
+def report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:
+    """What became of the folder's tensors."""
+    wanted = {name for ours in model.state_dict() for name in their_names(ours)}
+    matched = wanted - set(missing)
+    known = {*matched, *BUFFERS, *(copy for copy in TIED if TIED[copy] in matched)}
+    unused = [name for name in stored if canonical(name) not in known]
+    return LoadReport(tuple(sorted(matched)), tuple(sorted(missing)), tuple(sorted(unused)))
+
+
+def save_model(
+    model: BertModel,
+    directory: str | Path,
+    tokenizer: "Tokenizer | None" = None,
+    *,
+    id2label: Mapping[int, str] | None = None,
+) -> None:
+    """Write a folder that transformers opens: config.json, model.safetensors, the tokenizer.
+
+    Weights are stored in fp32. Each file is replaced whole or not at all. `id2label` names
+    the classes; `model.id2label` where not given.
+
+    Raises:
+        CheckpointError: the tokenizer has more tokens than the model has embeddings.
+        ConfigError: no class of transformers has the model's heads.
+    """
+    directory = Path(directory)
+    if tokenizer is not None and tokenizer.vocab_size > model.config.vocab_size:
+        raise CheckpointError(
+            f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
+            f"{model.config.vocab_size:,}. Save the tokenizer that the model was trained with."
+        )
+    settings = their_config(model, id2label or model.id2label)
+    write_safetensors(directory / "model.safetensors", their_tensors(model))
+    write_json(directory / "config.json", settings)
+    if tokenizer is not None:
+        tokenizer.save(directory)
+
+
+def their_tensors(model: BertModel) -> dict[str, Tensor]:
+    """The weights in fp32 by Hugging Face's names; a bare encoder's have no "bert." prefix."""
+    tensors: dict[str, Tensor] = {}
+    for name, value in model.state_dict().items():
+        theirs = their_names(name)
+        tensors.update(zip(theirs, value.float().chunk(len(theirs)), strict=True))
+    if not model.heads:
+        return {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
+    return tensors
+
+
+def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
+    """config.json as transformers reads it; `pooling` is ours, and transformers keeps it."""
+    architecture = ARCHITECTURES.get(frozenset(model.heads))
+    if architecture is None:
+        raise ConfigError(
+            f"A model with the heads {', '.join(model.heads)} has no class in transformers. Save "
+            "it with pre-training heads, or with a classification head, or with none."
+        )
+    settings = {
+        "architectures": [architecture],
+        "model_type": "bert",
+        "dtype": "float32",
+        "torch_dtype": "float32",
+        "position_embedding_type": "absolute",
+        "tie_word_embeddings": True,
+        **asdict(model.config),
+    }
+    if "classify" in model.heads:
+        settings |= classifier_config(model.heads["classify"], id2label)
+    return settings
+
+
+def classifier_config(head: nn.Module, id2label: Mapping[int, str]) -> dict[str, Any]:
+    """What config.json says of a classification head."""
+    assert isinstance(head, ClassificationHead)
+    names = [id2label.get(number, f"LABEL_{number}") for number in range(head.num_labels)]
+    return {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+        "problem_type": "single_label_classification",
+        "classifier_dropout": head.dropout_prob,
+    }

@@ -1,0 +1,134 @@
+"""The border between padded tensors [batch, length] and the packed row that the model reads.
+
+Any pattern of zeros in the mask is padding, on the left, on the right or in between. A token's
+position is its column, as in transformers, so left padding changes what a model sees.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.errors import InputError
+
+INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
+
+
+@dataclass(frozen=True)
+class Border:
+    """A packed batch and the way back to the padded shape it came from.
+
+    `cells` is int64 [tokens]: each token's place in the flattened [batch, length].
+    `places` is int64 [batch]: where each given row stands in the batch's order.
+    """
+
+    batch: Batch
+    shape: tuple[int, int]
+    cells: Tensor
+    places: Tensor
+
+    @classmethod
+    def pack(
+        cls, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> "Border":
+        """Take the real tokens out of padded integer tensors [batch, length].
+
+        Raises:
+            InputError: a shape or type that does not fit, or a row without a real token.
+        """
+        check_tensor("input_ids", input_ids, None)
+        if token_type_ids is None:
+            token_type_ids = torch.zeros_like(input_ids)
+        check_tensor("token_type_ids", token_type_ids, input_ids.shape)
+        mask = as_mask(attention_mask, input_ids)
+        lengths, order = mask.sum(1).sort(descending=True, stable=True)
+        check_rows(lengths, order)
+        place, column = mask[order].nonzero(as_tuple=True)
+        cells = order[place] * mask.shape[1] + column
+        batch = Batch(
+            input_ids=input_ids.flatten()[cells].long(),
+            token_type_ids=token_type_ids.flatten()[cells].long(),
+            position_ids=column,
+            lengths=tuple(lengths.tolist()),
+            order=tuple(order.tolist()),
+        )
+        return cls(batch, (mask.shape[0], mask.shape[1]), cells, order.argsort())
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """[tokens, ...] to [batch, length, ...], zero at padding."""
+        rows, length = self.shape
+        padded = x.new_zeros(rows * length, *x.shape[1:]).index_copy(0, self.cells, x)
+        return padded.view(rows, length, *x.shape[1:])
+
+    def reorder(self, x: Tensor) -> Tensor:
+        """[sequences, ...] from the batch's order to the order of the given rows."""
+        return x[self.places]
+
+    def unpack_attention(self, blocks: Sequence[Tensor]) -> Tensor:
+        """Weights of every block, each [sequences, heads, length, length] and padded at its
+        end, to one [batch, heads, length, length], zero at padding."""
+        rows, length = self.shape
+        padded = blocks[0].new_zeros(rows, length, length, blocks[0].shape[1])
+        sequences = (weights for block in blocks for weights in block)
+        positions = torch.split(self.batch.position_ids, list(self.batch.lengths))
+        for row, columns, weights in zip(self.batch.order, positions, sequences, strict=True):
+            real = weights[:, : len(columns), : len(columns)]
+            padded[row, columns[:, None], columns] = real.permute(1, 2, 0)
+        return padded.permute(0, 3, 1, 2)
+
+    def check_range(self, name: str, packed: Tensor, size: int) -> None:
+        """Raise InputError, naming row and column, unless all of `packed` is in [0, size)."""
+        low, high = packed.aminmax()
+        if low >= 0 and high < size:
+            return
+        first = int(((packed < 0) | (packed >= size)).nonzero()[0])
+        row, column = divmod(int(self.cells[first]), self.shape[1])
+        raise InputError(
+            f"{name}, row {row}, column {column}: found {int(packed[first])}. This model takes "
+            f"0 to {size - 1}. Use the tokenizer saved with the model."
+        )
+
+
+def check_tensor(name: str, x: Tensor, shape: torch.Size | None) -> None:
+    """Raise InputError unless `x` holds integers of the expected shape [batch, length]."""
+    if x.ndim != 2 or 0 in x.shape:
+        raise InputError(
+            f"{name} has the shape {list(x.shape)}. It must be [batch, length], both above 0."
+        )
+    if x.dtype not in INTEGERS:
+        raise InputError(f"{name} holds {x.dtype}. It must hold integers; convert with .long().")
+    if shape is not None and x.shape != shape:
+        raise InputError(
+            f"{name} has the shape {list(x.shape)}, input_ids {list(shape)}. Give both the same."
+        )
+
+
+def as_mask(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
+    """The mask as bool [batch, length]; every token is real where none is given."""
+    if attention_mask is None:
+        return torch.ones_like(input_ids, dtype=torch.bool)
+    if attention_mask.shape != input_ids.shape:
+        raise InputError(
+            f"attention_mask has the shape {list(attention_mask.shape)}, input_ids "
+            f"{list(input_ids.shape)}. Give both the same."
+        )
+    mask = attention_mask == 1
+    if not torch.equal(mask, attention_mask != 0):
+        row, column = (mask != (attention_mask != 0)).nonzero()[0].tolist()
+        raise InputError(
+            f"attention_mask, row {row}, column {column}: found "
+            f"{attention_mask[row, column].item()}. Use 1 for real tokens, 0 for padding."
+        )
+    return mask
+
+
+def check_rows(lengths: Tensor, order: Tensor) -> None:
+    """Raise InputError if the shortest row (the last one) has no real token."""
+    if lengths[-1] == 0:
+        row = int(order[lengths == 0][0])
+        raise InputError(
+            f"attention_mask, row {row}: every token is masked. Leave the row out, or unmask "
+            "at least one token."
+        )

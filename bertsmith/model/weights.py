@@ -1,0 +1,121 @@
+"""Files of weights to named tensors and back, checked and never unpickled.
+
+Reads model.safetensors or pytorch_model.bin, whole or in shards with an index. What we write
+carries a checksum over names, types, shapes and bytes, which is verified when it is there; a
+folder saved again by another program has none and is read without.
+"""
+
+import hashlib
+import json
+import pickle
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_safetensors
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError
+from bertsmith.files import atomic_write
+
+CHECKSUM = "bertsmith_sha256"
+"""The key of the checksum in the file's metadata."""
+
+
+def read_weights(directory: Path) -> dict[str, Tensor]:
+    """All tensors of a folder by their stored names, on the CPU.
+
+    Raises:
+        CheckpointError: no weights, a shard missing, or a file truncated, altered or unsafe.
+    """
+    tensors: dict[str, Tensor] = {}
+    for file in weight_files(directory):
+        read = read_safetensors if file.suffix == ".safetensors" else read_bin
+        tensors.update(read(file))
+    return tensors
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The files that hold a folder's weights; safetensors are preferred."""
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        if (directory / name).is_file():
+            return [directory / name]
+        index = directory / f"{name}.index.json"
+        if index.is_file():
+            return list(indexed_shards(index))
+    raise CheckpointError(
+        f"{directory}: found no weights. Expected model.safetensors or pytorch_model.bin, whole or "
+        "in shards. Weights of TensorFlow or Flax must first be saved by transformers for PyTorch."
+    )
+
+
+def indexed_shards(index: Path) -> Iterator[Path]:
+    """The shards that an index names; each must lie beside it."""
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise damaged(index, "it is not an index of weights") from error
+    for name in sorted(names):
+        shard = index.parent / name
+        if Path(name).name != name or not shard.is_file():
+            raise CheckpointError(
+                f"{index}: names the shard {name!r}, which is not in the folder. Copy or download "
+                "the whole folder again."
+            )
+        yield shard
+
+
+def read_safetensors(file: Path) -> dict[str, Tensor]:
+    """The tensors of one safetensors file, in memory of their own."""
+    try:
+        with safe_open(file, framework="pt") as opened:
+            metadata = opened.metadata() or {}
+            # The copies keep a model independent of the file, which is only mapped.
+            tensors = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise damaged(file, str(error)) from error
+    if CHECKSUM in metadata and metadata[CHECKSUM] != checksum(tensors):
+        raise damaged(file, "its checksum differs from the one it was saved with")
+    return tensors
+
+
+def read_bin(file: Path) -> dict[str, Tensor]:
+    """The tensors of one pytorch_model.bin; anything but tensors is refused, not run."""
+    try:
+        loaded = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(
+            f"{file}: holds more than tensors, or is damaged. bertsmith never unpickles, since "
+            "that can run any program. Ask for the model as model.safetensors."
+        ) from error
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        raise damaged(file, str(error).splitlines()[0]) from error
+    if not isinstance(loaded, dict):
+        raise damaged(file, f"it holds a {type(loaded).__name__}, not named tensors")
+    return {name: tensor for name, tensor in loaded.items() if isinstance(tensor, Tensor)}
+
+
+def damaged(file: Path, reason: str) -> CheckpointError:
+    """The error for a file whose content cannot be trusted."""
+    return CheckpointError(
+        f"{file}: truncated or altered ({reason}). Copy or download the file again."
+    )
+
+
+def write_safetensors(file: Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write tensors with their checksum, whole or not at all."""
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    metadata = {"format": "pt", CHECKSUM: checksum(stored)}
+    with atomic_write(file) as opened:
+        opened.write(to_safetensors(stored, metadata))
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, types, shapes and bytes, whatever the order of the tensors."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        digest.update(f"{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
+        digest.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()

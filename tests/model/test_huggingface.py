@@ -1,0 +1,265 @@
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors.torch
+import torch
+import transformers
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import LoadReport, canonical, load_model, save_model
+
+Build = Callable[..., BertModel]
+
+
+@pytest.fixture
+def folder(small_model: Build, tmp_path: Path) -> Path:
+    """A saved model with both pre-training heads."""
+    save_model(small_model("masked_lm", "next_sentence"), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    file = folder / "config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps({k: v for k, v in {**settings, **changes}.items() if v != "absent"}))
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, Tensor]], dict[str, Any]]) -> None:
+    file = folder / "model.safetensors"
+    tensors = change(safetensors.torch.load_file(file))
+    safetensors.torch.save_file(tensors, file, {"format": "pt"})
+
+
+def assert_same(found: BertModel, expected: BertModel) -> None:
+    assert found.state_dict().keys() == expected.state_dict().keys()
+    for name, value in expected.state_dict().items():
+        assert torch.equal(found.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize(
+    "heads", [(), ("masked_lm",), ("next_sentence",), ("masked_lm", "next_sentence"), ("classify",)]
+)
+def test_saved_and_loaded_again(small_model: Build, tmp_path: Path, heads: tuple[str, ...]) -> None:
+    model = small_model(*heads, num_labels=5, pooling="mean", hidden_act="relu")
+    save_model(model, tmp_path)
+    found = load_model(tmp_path)
+    assert found.config == model.config
+    assert not found.training
+    assert found.load_report is not None
+    assert not found.load_report.missing
+    assert not found.load_report.unused
+    assert_same(found, model)
+
+
+def test_bf16_models_are_saved_in_fp32(small_model: Build, tmp_path: Path) -> None:
+    model = small_model("masked_lm").to(torch.bfloat16)
+    save_model(model, tmp_path)
+    assert_same(load_model(tmp_path).to(torch.bfloat16), model)
+    stored = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    assert {tensor.dtype for tensor in stored.values()} == {torch.float32}
+
+
+def test_labels_travel_with_the_model(small_model: Build, tmp_path: Path) -> None:
+    names = {0: "négatif", 1: "positif", 2: "ni l'un ni l'autre"}
+    save_model(small_model("classify", num_labels=3), tmp_path / "a", id2label=names)
+    model = load_model(tmp_path / "a")
+    assert model.id2label == names
+    save_model(model, tmp_path / "b")
+    config = transformers.AutoConfig.from_pretrained(tmp_path / "b")
+    assert config.id2label == names
+    assert config.label2id == {name: number for number, name in names.items()}
+    other = load_model(tmp_path / "b", num_labels=7)
+    assert other.heads["classify"].dense.out_features == 7
+    assert other.id2label == {}
+    assert other.load_report is not None
+    assert other.load_report.missing == ("classifier.bias", "classifier.weight")
+    assert other.load_report.unused == ("classifier.bias", "classifier.weight")
+
+
+def test_old_names_and_no_prefix(folder: Path) -> None:
+    expected = load_model(folder)
+
+    def rename(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        def old(name: str) -> str:
+            name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
+            return name.replace("LayerNorm.bias", "LayerNorm.beta").removeprefix("bert.")
+
+        renamed = {old(name): tensor for name, tensor in tensors.items()}
+        renamed["embeddings.position_ids"] = torch.arange(29)[None]
+        renamed["cls.predictions.decoder.weight"] = tensors[
+            "bert.embeddings.word_embeddings.weight"
+        ].clone()
+        return renamed
+
+    change_weights(folder, rename)
+    found = load_model(folder)
+    assert_same(found, expected)
+    assert found.load_report is not None
+    assert not found.load_report.missing
+    assert not found.load_report.unused
+
+
+def test_only_the_decoder_bias_is_stored(folder: Path) -> None:
+    expected = load_model(folder)
+    change_weights(
+        folder,
+        lambda tensors: {
+            name.replace("cls.predictions.bias", "cls.predictions.decoder.bias"): tensor
+            for name, tensor in tensors.items()
+        },
+    )
+    assert_same(load_model(folder), expected)
+
+
+def test_a_decoder_of_its_own_is_refused(folder: Path) -> None:
+    change_weights(folder, lambda t: {**t, "cls.predictions.decoder.weight": torch.ones(101, 33)})
+    with pytest.raises(CheckpointError, match=r"decoder\.weight differs from"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("name", ["TokenClassification", "QuestionAnswering", "MultipleChoice"])
+def test_heads_that_we_have_not_are_reported(tmp_path: Path, name: str) -> None:
+    transformers.logging.set_verbosity_error()
+    config = transformers.BertConfig(
+        vocab_size=101, hidden_size=33, num_hidden_layers=1, num_attention_heads=3,
+        intermediate_size=37, num_labels=5,
+    )  # fmt: skip
+    theirs = getattr(transformers, f"BertFor{name}")(config)
+    theirs.save_pretrained(tmp_path)
+    model = load_model(tmp_path)
+    head = "qa_outputs" if name == "QuestionAnswering" else "classifier"
+    assert model.load_report is not None
+    assert model.load_report.unused == (f"{head}.bias", f"{head}.weight")
+    assert (model.pooler is None) == (name != "MultipleChoice")
+    with pytest.raises(ConfigError, match="num_labels is None"):
+        load_model(tmp_path, heads=["classify"])
+
+
+def test_new_heads_on_an_encoder_without_pooler(small_model: Build, tmp_path: Path) -> None:
+    save_model(small_model("masked_lm"), tmp_path)
+    torch.manual_seed(3)
+    model = load_model(tmp_path, heads=["classify"], num_labels=5)
+    assert model.load_report is not None
+    assert model.load_report.missing == (
+        "bert.pooler.dense.bias",
+        "bert.pooler.dense.weight",
+        "classifier.bias",
+        "classifier.weight",
+    )
+    assert model.pooler is not None
+    assert model.pooler.dense.weight.std().item() == pytest.approx(0.2, rel=0.2)
+    assert not model.pooler.dense.bias.any()
+    assert model(torch.ones(1, 2, dtype=torch.int64)).logits.isfinite().all()
+
+
+def test_report_reads_well() -> None:
+    report = LoadReport(("a",) * 7, ("b", "c"), tuple(f"d{i}" for i in range(11)))
+    assert str(report) == (
+        "7 weights matched; 2 missing and new: b, c; "
+        "11 unused: d0, d1, d2, d3, d4, d5, d6, d7 and 3 more."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"model_type": "roberta"}, "model_type is 'roberta'.*'bert'"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ({"is_decoder": True}, "is_decoder is True"),
+        ({"hidden_act": "swish2"}, "hidden_act is 'swish2'.*gelu"),
+        ({"hidden_size": "33"}, "hidden_size is '33'"),
+        ({"hidden_size": 39}, r"word_embeddings.*\[101, 33\].*\[101, 39\]"),
+        ({"vocab_size": 103}, r"word_embeddings.*\[101, 33\].*\[103, 33\]"),
+        ({"num_hidden_layers": 3}, "16 weights of the encoder are missing"),
+    ],
+)
+def test_configs_that_do_not_fit(folder: Path, changes: dict[str, object], named: str) -> None:
+    change_config(folder, **changes)
+    with pytest.raises(CheckpointError, match=named):
+        load_model(folder)
+
+
+def test_config_may_be_silent(folder: Path) -> None:
+    for name in ("model_type", "layer_norm_eps", "hidden_act", "pad_token_id", "architectures"):
+        change_config(folder, **{name: "absent"})
+    change_config(folder, hidden_dropout_prob=None)
+    assert load_model(folder).config.layer_norm_eps == 1e-12
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\xff"])
+def test_config_that_is_no_json(folder: Path, text: str) -> None:
+    (folder / "config.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(CheckpointError, match=r"config\.json"):
+        load_model(folder)
+
+
+def test_integer_weights_are_refused(folder: Path) -> None:
+    change_weights(folder, lambda tensors: {n: t.to(torch.int8) for n, t in tensors.items()})
+    with pytest.raises(CheckpointError, match=r"torch\.int8.*floating point"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "fits"), [(101, True), (97, True), (77, False), (102, False), (30, False)]
+)
+@pytest.mark.parametrize("file", ["vocab.txt", "tokenizer.json"])
+def test_vocabulary_against_the_embedding(
+    small_model: Build, tmp_path: Path, tokens: int, fits: bool, file: str
+) -> None:
+    rows = 104 if tokens == 97 else 101
+    save_model(small_model("masked_lm", vocab_size=rows), tmp_path)
+    words = {f"w{i}": i for i in range(tokens)}
+    text = (
+        "\n".join(words) + "\n"
+        if file == "vocab.txt"
+        else json.dumps({"model": {"vocab": words}, "added_tokens": [{"id": 0}]})
+    )
+    (tmp_path / file).write_text(text)
+    if fits:
+        load_model(tmp_path)
+    else:
+        with pytest.raises(CheckpointError, match=f"{file} has {tokens} tokens, the embedding"):
+            load_model(tmp_path)
+
+
+class ToyTokenizer:
+    vocab_size = 103
+
+
+def test_a_tokenizer_too_large_for_the_model(small_model: Build, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="tokenizer has 103 tokens, the embedding 101"):
+        save_model(small_model(), tmp_path, ToyTokenizer())
+    assert not list(tmp_path.iterdir())
+
+
+def test_heads_that_no_class_of_transformers_has(small_model: Build, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="masked_lm, classify"):
+        save_model(small_model("masked_lm", "classify", num_labels=2), tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_paths_that_are_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(CheckpointError, match="there is no such folder"):
+        load_model(tmp_path / "absent")
+    with pytest.raises(CheckpointError, match=r"no config\.json"):
+        load_model(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match="this is a file"):
+        load_model(tmp_path / "file")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(CheckpointError, match="install the package huggingface_hub"):
+        load_model("nobody/nothing")
+
+
+def test_names_in_todays_spelling() -> None:
+    assert canonical("encoder.layer.0.output.LayerNorm.beta") == (
+        "bert.encoder.layer.0.output.LayerNorm.bias"
+    )
+    assert canonical("bert.pooler.dense.weight") == "bert.pooler.dense.weight"
+    assert canonical("cls.predictions.bias") == "cls.predictions.bias"

@@ -1,0 +1,145 @@
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError
+from bertsmith.model.weights import CHECKSUM, checksum, read_weights, write_safetensors
+
+
+@pytest.fixture
+def tensors() -> dict[str, Tensor]:
+    torch.manual_seed(0)
+    return {"b": torch.randn(5, 3), "a": torch.randn(7).bfloat16(), "c": torch.randn(2, 3, 1)}
+
+
+def assert_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_what_is_written_is_read(tensors: dict[str, Tensor], tmp_path: Path) -> None:
+    write_safetensors(tmp_path / "model.safetensors", tensors)
+    assert_same(read_weights(tmp_path), tensors)
+    with safetensors.safe_open(tmp_path / "model.safetensors", "pt") as file:
+        assert file.metadata() == {"format": "pt", CHECKSUM: checksum(tensors)}
+
+
+def test_checksum_sees_name_type_shape_and_value(tensors: dict[str, Tensor]) -> None:
+    reordered = dict(reversed(tensors.items()))
+    changed = [
+        {**tensors, "d": torch.zeros(0)},
+        {**tensors, "a": tensors["a"].float()},
+        {**tensors, "b": tensors["b"].view(3, 5)},
+        {**tensors, "c": tensors["c"].nextafter(torch.tensor(9.0))},
+        {"z" if name == "a" else name: tensor for name, tensor in tensors.items()},
+    ]
+    assert checksum(reordered) == checksum(tensors)
+    assert len({checksum(tensors), *map(checksum, changed)}) == 6
+
+
+@pytest.mark.parametrize("place", [0, 5, -1])
+def test_a_flipped_byte_is_found(tensors: dict[str, Tensor], tmp_path: Path, place: int) -> None:
+    file = tmp_path / "model.safetensors"
+    write_safetensors(file, tensors)
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: truncated or altered"):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize("size", [0, 7, 60, 300])
+def test_a_truncated_file_is_found(tensors: dict[str, Tensor], tmp_path: Path, size: int) -> None:
+    file = tmp_path / "model.safetensors"
+    write_safetensors(file, tensors)
+    file.write_bytes(file.read_bytes()[:size])
+    with pytest.raises(CheckpointError, match="Copy or download the file again"):
+        read_weights(tmp_path)
+
+
+def test_a_file_without_checksum_is_read(tensors: dict[str, Tensor], tmp_path: Path) -> None:
+    safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
+    assert_same(read_weights(tmp_path), tensors)
+
+
+def test_tensors_outlive_the_file(tensors: dict[str, Tensor], tmp_path: Path) -> None:
+    file = tmp_path / "model.safetensors"
+    write_safetensors(file, tensors)
+    found = read_weights(tmp_path)
+    file.write_bytes(b"\0" * file.stat().st_size)
+    assert_same(found, tensors)
+
+
+@pytest.mark.parametrize("old_format", [True, False])
+def test_bin_files(tensors: dict[str, Tensor], tmp_path: Path, old_format: bool) -> None:
+    file = tmp_path / "pytorch_model.bin"
+    torch.save(tensors, file, _use_new_zipfile_serialization=not old_format)
+    assert_same(read_weights(tmp_path), tensors)
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin"):
+        read_weights(tmp_path)
+
+
+class Malicious:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize("by_torch", [True, False])
+def test_nothing_is_unpickled(tmp_path: Path, by_torch: bool) -> None:
+    mark = tmp_path / "ran"
+    content = {"weight": torch.zeros(3), "evil": Malicious(mark)}
+    file = tmp_path / "pytorch_model.bin"
+    if by_torch:
+        torch.save(content, file)
+    else:
+        file.write_bytes(pickle.dumps(content, protocol=2))
+    with pytest.raises(CheckpointError, match="never unpickles"):
+        read_weights(tmp_path)
+    assert not mark.exists()
+
+
+def test_a_bin_that_holds_no_dictionary(tmp_path: Path) -> None:
+    torch.save([torch.zeros(3)], tmp_path / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match="it holds a list"):
+        read_weights(tmp_path)
+
+
+def write_shards(folder: Path, tensors: dict[str, Tensor]) -> None:
+    weight_map = {}
+    for number, (name, tensor) in enumerate(tensors.items()):
+        shard = f"model-{number}.safetensors"
+        safetensors.torch.save_file({name: tensor}, folder / shard)
+        weight_map[name] = shard
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
+def test_shards(tensors: dict[str, Tensor], tmp_path: Path) -> None:
+    write_shards(tmp_path, tensors)
+    assert_same(read_weights(tmp_path), tensors)
+    (tmp_path / "model-1.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"names the shard 'model-1\.safetensors'"):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize("index", ["{", "[]", "{}", '{"weight_map": {"a": "../a.safetensors"}}'])
+def test_a_bad_index(tmp_path: Path, index: str) -> None:
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(CheckpointError, match=r"index\.json"):
+        read_weights(tmp_path)
+
+
+def test_a_folder_without_weights(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"found no weights.*TensorFlow"):
+        read_weights(tmp_path)

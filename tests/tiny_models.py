@@ -1,0 +1,74 @@
+"""Tiny models, a tokenizer of known words and labelled reviews, for tests of several rooms."""
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from bertsmith.data.examples import Example
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.model.huggingface import save_model
+from bertsmith.text.wordpiece import Tokenizer
+
+SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+GOOD = ["good", "fine", "lovely"]
+BAD = ["bad", "dull", "awful"]
+OTHER = ["a", "the", "film", "story", "was", "very", "and", "##s", "."]
+NUM_POSITIONS = 37
+
+
+def tiny_tokenizer():
+    return Tokenizer([*SPECIAL_TOKENS, *GOOD, *BAD, *OTHER], model_max_length=NUM_POSITIONS)
+
+
+def tiny_config(**changes):
+    settings = {
+        "vocab_size": tiny_tokenizer().vocab_size,
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 3,
+        "intermediate_size": 44,
+        "max_position_embeddings": NUM_POSITIONS,
+        # Far wider than BERT's, so that logits differ clearly between texts.
+        "initializer_range": 0.2,
+    }
+    return BertConfig(**{**settings, **changes})
+
+
+def tiny_model(*heads, num_labels=None, seed=0, **changes):
+    """A model with random weights, in evaluation mode."""
+    config = tiny_config(**changes)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return BertModel(config, build_heads(config, heads, num_labels)).eval()
+
+
+def save_tiny(directory: Path, *heads, labels=(), **changes):
+    """Write a folder with a random tiny model; gives the folder."""
+    model = tiny_model(*heads, num_labels=len(labels) or None, **changes)
+    save_model(model, directory, tiny_tokenizer(), id2label=dict(enumerate(labels)))
+    return directory
+
+
+def reviews(count, seed=0):
+    """Texts whose label, `pos` or `neg`, is plain from one word in them."""
+    rng = np.random.default_rng(seed)
+    examples = []
+    for row in range(2, count + 2):
+        label, words = [("neg", BAD), ("pos", GOOD)][rng.integers(2)]
+        text = list(rng.choice(OTHER[:7], rng.integers(2, 12)))
+        text.insert(rng.integers(len(text) + 1), rng.choice(words))
+        examples.append(Example(" ".join(text), None, label, row))
+    return examples
+
+
+def write_reviews(path: Path, count, seed=0):
+    """The same as a csv file; gives its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        writer.writerows((example.text, example.label) for example in reviews(count, seed))
+    return path
