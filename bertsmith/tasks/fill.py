@@ -1,0 +1,84 @@
+"""Filling in [MASK]: a text with hidden words in, the likeliest words for each out.
+
+This is what masked-LM pre-training teaches (paper, section 3.1); nothing is learnt here.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import pack
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.tasks.inference import LoadedModel, load_for_inference
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A vocabulary entry as it is written there (`##` continues a word) and its probability."""
+
+    token: str
+    probability: float
+
+
+class MaskFiller:
+    """Called with a text that holds [MASK], gives the likeliest words for each of them."""
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+
+    @classmethod
+    def load(
+        cls, path: str | Path, *, device: str = "auto", precision: str = "auto"
+    ) -> "MaskFiller":
+        """The filler in a model folder with a masked-LM head."""
+        return cls(load_for_inference(path, head="masked_lm", device=device, precision=precision))
+
+    def __call__(self, text: str, top: int = 5) -> list[list[Word]]:
+        """For each [MASK], in the text's order, the `top` likeliest words, best first.
+
+        Several masks are guessed independently of each other. Special tokens are not words;
+        they are passed over, and probabilities stay those among the whole vocabulary.
+
+        Raises:
+            InputError: there is no [MASK] in the text, or the model cannot read as far as one.
+        """
+        if top < 1:
+            raise ConfigError(f"top: found {top}; at least 1 word is needed.")
+        probabilities = self._probabilities(text)
+        special = torch.tensor(sorted(self.loaded.tokenizer.special_ids))
+        # Below any probability, so that a special token never is among the best.
+        values, ids = probabilities.index_fill(1, special, -1.0).topk(
+            min(top, probabilities.shape[1] - len(special))
+        )
+        token = self.loaded.tokenizer.id_to_token
+        return [
+            [Word(token(i), p) for i, p in zip(row_ids, row, strict=True)]
+            for row_ids, row in zip(ids.tolist(), values.tolist(), strict=True)
+        ]
+
+    def _probabilities(self, text: str) -> Tensor:
+        """Probabilities at each mask, fp32 `[masks, vocabulary]`."""
+        tokenizer, model = self.loaded.tokenizer, self.loaded.model
+        encoding = tokenizer.encode(text, max_length=self.loaded.max_length)
+        masks = [i for i, token in enumerate(encoding.ids) if token == tokenizer.mask_id]
+        written = text.count(tokenizer.id_to_token(tokenizer.mask_id))
+        if len(masks) < max(1, written):
+            raise InputError(self._unread_mask(written, len(masks)))
+        batch = pack([np.asarray(encoding.ids)]).to(self.loaded.device)
+        with self.loaded.computing():
+            hidden = model.encode(batch)[masks]
+            word_embedding = model.embeddings.word.weight
+            logits: Tensor = model.heads["masked_lm"](hidden.float(), word_embedding.float())
+        # An embedding may have spare rows beyond the vocabulary; they name nothing.
+        return logits[:, : tokenizer.vocab_size].softmax(-1).cpu()
+
+    def _unread_mask(self, written: int, found: int) -> str:
+        if written == 0:
+            return "there is no [MASK] in the text. Write [MASK] in place of a word."
+        return (
+            f"only {found} of the {written} [MASK] are within the {self.loaded.max_length} tokens "
+            "that the model reads. Shorten the text."
+        )

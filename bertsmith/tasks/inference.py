@@ -1,0 +1,112 @@
+"""A model folder in, a model ready to compute out; and many texts through it, in their order.
+
+Texts of similar length share a forward pass under a budget of real tokens, so that neither a
+long text nor a large file decides how much memory is used.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch, group_by_length, pack
+from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
+from bertsmith.errors import CheckpointError
+from bertsmith.hardware import compute_settings, select_device, select_precision
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.text.wordpiece import Tokenizer
+
+PREDICTION_TOKENS = 4096
+"""Real tokens in one forward pass without gradients; more gains no speed and costs memory."""
+
+MISSING_HEAD = {
+    "classify": "the model has no classification head. Train one with 'bertsmith finetune "
+    "classify --model' on this folder, and use the folder that it writes.",
+    "masked_lm": "the model has no masked-LM head, so it cannot fill in words. Use a folder "
+    "that 'bertsmith pretrain' wrote.",
+}
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model on its device, its tokenizer, and how many tokens of a text it takes."""
+
+    path: Path
+    model: BertModel
+    tokenizer: Tokenizer
+    max_length: int
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return next(self.model.parameters()).device
+
+    @contextlib.contextmanager
+    def computing(self) -> Iterator[None]:
+        """Compute without gradients or dropout, in this machine's best way."""
+        self.model.eval()
+        with compute_settings(self.device), torch.inference_mode():
+            yield
+
+
+def load_for_inference(
+    path: str | Path,
+    *,
+    head: str | None,
+    device: str = "auto",
+    precision: str = "auto",
+    max_length: int | None = None,
+) -> LoadedModel:
+    """Load a folder whose model has `head` (None: the encoder alone is wanted).
+
+    The head itself always computes in fp32, so that probabilities are not rounded to bf16.
+
+    Raises:
+        CheckpointError: the folder is incomplete, lacks the head, or its vocabulary does not
+            fit its weights.
+    """
+    path = find_checkpoint(path)
+    model = load_model(path)
+    if head is not None and head not in model.heads:
+        raise CheckpointError(f"{path}: {MISSING_HEAD[head]}")
+    tokenizer = Tokenizer.load(path)
+    target = select_device(device)
+    if select_precision(precision, target) == "bf16":
+        model.to(torch.bfloat16)
+        model.heads.float()
+    limit = max_text_length(tokenizer, model.config.max_position_embeddings, max_length)
+    return LoadedModel(path, model.to(target).eval(), tokenizer, limit)
+
+
+def compute_in_order(
+    model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
+) -> NDArray[np.float32]:
+    """One row per text, in the order of the texts, fp32 `[texts, columns]`.
+
+    `compute` gives `[sequences, columns]` in its batch's order. The model computes without
+    dropout or gradients and is left in the mode it was in.
+    """
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    rows: list[Tensor] = []
+    places: list[int] = []
+    with torch.inference_mode():
+        for group in group_by_length(texts.lengths, PREDICTION_TOKENS):
+            batch = pack_texts(texts, group)
+            rows.append(compute(model, batch.to(device)).float().cpu())
+            places += [group[place] for place in batch.order]
+    model.train(was_training)
+    in_order: NDArray[np.float32] = torch.cat(rows).numpy()[np.argsort(places)]
+    return in_order
+
+
+def pack_texts(texts: EncodedTexts, indices: Sequence[int]) -> Batch:
+    """The texts at `indices` as one batch, whose `order` holds places in `indices`."""
+    return pack([texts.ids[i] for i in indices], [texts.type_ids[i] for i in indices])

@@ -1,0 +1,234 @@
+"""The contract of a task, for classification: batches, losses, and what becomes of labels."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import reviews, save_tiny, tiny_model, tiny_tokenizer
+
+from bertsmith.data.encoded_texts import encode_texts
+from bertsmith.data.labels import class_numbers
+from bertsmith.errors import CheckpointError, InputError
+from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.tasks.classify import (
+    Classification,
+    Classifier,
+    LabelledTexts,
+    class_logits,
+    collate,
+    softmax,
+)
+from bertsmith.tasks.inference import compute_in_order
+
+NAMES = ("neg", "pos")
+TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
+
+
+def labelled(examples):
+    texts = encode_texts(tiny_tokenizer(), ((e.text, e.pair) for e in examples), 37)
+    rows = tuple(e.row for e in examples)
+    return LabelledTexts(texts, class_numbers(examples, NAMES, Path("a.csv")), Path("a.csv"), rows)
+
+
+def objective(count=23, **settings):
+    return Classification(labelled(reviews(count)), labelled(reviews(11, seed=1)), 2, **settings)
+
+
+def all_ids(batches):
+    return [batch.input_ids.tolist() for batch in batches]
+
+
+def test_batches_are_a_function_of_seed_and_step():
+    first, again, other = objective(seed=3), objective(seed=3), objective(seed=4)
+    for step in (5, 1, 2):
+        assert all_ids(first.micro_batches(step)) == all_ids(again.micro_batches(step))
+    assert all_ids(first.micro_batches(1)) != all_ids(other.micro_batches(1))
+    assert first.identity() == again.identity() != other.identity()
+
+
+def test_an_epoch_takes_every_text_once_and_the_next_one_in_another_order():
+    task = objective(count=23, batch_size=5)
+    assert task.steps_per_epoch == 5
+    epochs = [[task.chosen(step) for step in range(first, first + 5)] for first in (1, 6)]
+    for epoch in epochs:
+        assert sorted(i for chosen in epoch for i in chosen) == list(range(23))
+    assert epochs[0] != epochs[1]
+
+
+def test_labels_stay_with_their_texts():
+    data = labelled(reviews(17))
+    batch = collate(data, [4, 16, 0, 9])
+    for place, index in enumerate(batch.order):
+        chosen = [4, 16, 0, 9][index]
+        assert batch.lengths[place] == data.texts.lengths[chosen]
+        assert batch.targets["labels"][place] == data.labels[chosen]
+
+
+def test_order_changes_nothing():
+    model = tiny_model("classify", num_labels=2)
+    texts = labelled(reviews(19)).texts
+    order = np.random.default_rng(0).permutation(19)
+    shuffled = replace(
+        texts,
+        ids=tuple(texts.ids[i] for i in order),
+        type_ids=tuple(texts.type_ids[i] for i in order),
+    )
+    logits = compute_in_order(model, texts, class_logits)
+    np.testing.assert_allclose(
+        compute_in_order(model, shuffled, class_logits), logits[order], atol=1e-6
+    )
+
+
+def test_packed_equals_padded():
+    model = tiny_model("classify", num_labels=2)
+    texts = labelled(reviews(13)).texts
+    input_ids = torch.zeros(13, max(texts.lengths) + 2, dtype=torch.int64)
+    mask = torch.zeros_like(input_ids)
+    for row, ids in enumerate(texts.ids):
+        input_ids[row, : len(ids)] = torch.from_numpy(ids)
+        mask[row, : len(ids)] = 1
+    with torch.inference_mode():
+        padded = model(input_ids, mask).logits
+    packed = compute_in_order(model, texts, class_logits)
+    np.testing.assert_allclose(packed, padded.numpy(), atol=1e-6)
+
+
+def test_a_divided_step_has_the_gradients_of_a_whole_one():
+    gradients = []
+    for budget in (16_384, 30):
+        model = tiny_model("classify", num_labels=2)
+        task = objective(batch_size=16, micro_batch_tokens=budget)
+        batches = task.micro_batches(1)
+        assert (len(batches) > 1) == (budget == 30)
+        count = sum(task.counts(batch)["classify"] for batch in batches)
+        for batch in batches:
+            (task.losses(model, batch)["classify"].sum / count).backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
+    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
+
+
+def test_thirty_steps_overfit_one_batch():
+    model = tiny_model("classify", num_labels=2, initializer_range=0.02).train()
+    task = objective(count=16, batch_size=16)
+    (batch,) = task.micro_batches(1)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    torch.manual_seed(0)
+    for _ in range(30):
+        optimizer.zero_grad()
+        term = task.losses(model, batch)["classify"]
+        (term.sum / term.count).backward()
+        optimizer.step()
+    term = task.losses(model.eval(), batch)["classify"]
+    assert term.sum / term.count < 0.1
+    assert term.correct == 16
+
+
+def test_evaluation_tells_loss_and_scores_and_leaves_the_mode():
+    model = tiny_model("classify", num_labels=2).train()
+    task = objective()
+    figures = task.evaluate(model)
+    assert model.training
+    logits = torch.from_numpy(compute_in_order(model, task.held_out.texts, class_logits))
+    labels = torch.from_numpy(task.held_out.labels)
+    expected = torch.nn.functional.cross_entropy(logits, labels)
+    assert figures["held_out_loss"] == pytest.approx(expected.item(), rel=1e-5)
+    assert figures["held_out_classify_accuracy"] == (logits.argmax(-1) == labels).float().mean()
+    assert 0 <= figures["held_out_classify_macro_f1"] <= 1
+
+
+def test_a_step_names_its_rows():
+    task = objective(count=3, batch_size=2)
+    assert task.describe(1).startswith("a.csv: rows ")
+    assert len(task.chosen(2)) == 1
+
+
+def test_softmax_of_large_logits():
+    rows = softmax(np.array([[1000.0, 0.0], [0.0, 0.0]], dtype=np.float32))
+    assert rows.tolist() == [[1.0, 0.0], [0.5, 0.5]]
+
+
+def test_saved_and_loaded_gives_the_same_logits(tmp_path):
+    model = tiny_model("classify", num_labels=2)
+    save_model(model, tmp_path, tiny_tokenizer(), id2label=dict(enumerate(NAMES)))
+    texts = labelled(reviews(7)).texts
+    np.testing.assert_array_equal(
+        compute_in_order(model, texts, class_logits),
+        compute_in_order(load_model(tmp_path), texts, class_logits),
+    )
+
+
+def test_predictions_name_the_labels(tmp_path):
+    folder = save_tiny(tmp_path / "m", "classify", labels=("one", "two", "three"))
+    classifier = Classifier.load(folder, device="cpu", precision="fp32")
+    assert classifier.names == ("one", "two", "three")
+    predictions = classifier(TEXTS)
+    for text, prediction in zip(TEXTS, predictions, strict=True):
+        assert sum(prediction.probabilities.values()) == pytest.approx(1)
+        assert prediction.probability == max(prediction.probabilities.values())
+        alone = classifier(text)
+        assert alone.label == prediction.label
+        assert alone.probability == pytest.approx(prediction.probability, abs=1e-6)
+    pair = classifier([("a good film", "bad")])[0]
+    assert pair.probability != predictions[0].probability
+    assert not predictions[0].is_truncated
+    assert classifier("good " * 99).is_truncated
+    with pytest.raises(InputError, match="text 0: found NoneType"):
+        classifier([None])
+
+
+@pytest.mark.parametrize("precision, tolerance", [("fp32", 1e-5), ("bf16", 0.05)])
+def test_transformers_opens_the_folder_with_equal_logits(tmp_path, precision, tolerance):
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    folder = save_tiny(tmp_path / "m", "classify", labels=NAMES)
+    theirs = AutoModelForSequenceClassification.from_pretrained(folder)
+    assert theirs.config.id2label == dict(enumerate(NAMES))
+    assert theirs.config.label2id == {"neg": 0, "pos": 1}
+    inputs = AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        expected = theirs(**inputs).logits.softmax(-1).numpy()
+    classifier = Classifier.load(folder, device="cpu", precision=precision)
+    ours = classifier.probabilities(classifier.encode((text, None) for text in TEXTS))
+    np.testing.assert_allclose(ours, expected, atol=tolerance)
+
+
+def test_a_folder_of_transformers_predicts_here(tmp_path):
+    from transformers import BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=20,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=36,
+        max_position_embeddings=41,
+        initializer_range=0.3,
+        id2label={0: "z", 1: "a", 2: "m"},
+        label2id={"z": 0, "a": 1, "m": 2},
+    )
+    theirs = BertForSequenceClassification(config).eval()
+    theirs.save_pretrained(tmp_path)
+    tiny_tokenizer().save(tmp_path)
+    classifier = Classifier.load(tmp_path, device="cpu", precision="fp32")
+    assert classifier.names == ("z", "a", "m")
+    for text in TEXTS:
+        ids = torch.tensor([tiny_tokenizer().encode(text).ids])
+        with torch.inference_mode():
+            expected = theirs(ids).logits.softmax(-1)[0]
+        prediction = classifier(text)
+        assert prediction.label == theirs.config.id2label[int(expected.argmax())]
+        assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_folder_without_the_head_or_with_a_strange_vocabulary(tmp_path):
+    bare = save_tiny(tmp_path / "bare")
+    with pytest.raises(CheckpointError, match=r"no classification head.*finetune classify"):
+        Classifier.load(bare)
+    odd = save_tiny(tmp_path / "odd", "classify", labels=NAMES)
+    tokenizer = tiny_tokenizer()
+    type(tokenizer)([*tokenizer.vocab, *(f"more{i}" for i in range(500))]).save(odd)
+    with pytest.raises(CheckpointError, match=r"520 tokens, the embedding 20"):
+        Classifier.load(odd)

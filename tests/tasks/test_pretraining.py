@@ -1,0 +1,261 @@
+"""The pre-training objective: steps are pure functions, rows are as the paper has them."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError, CorpusError
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings, unigram_entropy
+
+SHORT = PretrainingSettings(max_length=37)
+
+
+def objective(
+    corpus_dir: Path,
+    settings: PretrainingSettings = SHORT,
+    micro_batch_size: int | None = None,
+    seed: int = 5,
+) -> Pretraining:
+    return Pretraining(
+        Corpus.open(corpus_dir),
+        Corpus.open(corpus_dir, "held_out"),
+        settings,
+        batch_size=13,
+        micro_batch_size=micro_batch_size,
+        seed=seed,
+        eval_rows=29,
+    )
+
+
+def small_model(
+    vocab_size: int, heads: tuple[str, ...] = ("masked_lm", "next_sentence")
+) -> BertModel:
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=vocab_size,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=64,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+    )
+    return BertModel(config, build_heads(config, heads))
+
+
+def as_values(batch: Batch) -> list[list[int]]:
+    tensors = [batch.input_ids, batch.token_type_ids, batch.position_ids, *batch.targets.values()]
+    return [list(batch.lengths), *(tensor.tolist() for tensor in tensors)]
+
+
+def rows(batch: Batch) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """True token ids (masks undone) and type ids of each sequence."""
+    ids = batch.input_ids.clone()
+    ids[batch.targets["masked_positions"]] = batch.targets["masked_labels"]
+    lengths = list(batch.lengths)
+    return list(zip(ids.split(lengths), batch.token_type_ids.split(lengths), strict=True))
+
+
+def test_a_step_is_a_function_of_corpus_seed_and_number(corpus_dir: Path) -> None:
+    one, two = objective(corpus_dir), objective(corpus_dir)
+    forwards = [as_values(one.micro_batches(step)[0]) for step in range(1, 40)]
+    backwards = [as_values(two.micro_batches(step)[0]) for step in reversed(range(1, 40))]
+    assert forwards == backwards[::-1]
+    assert forwards[0] != forwards[1]
+    assert as_values(objective(corpus_dir, seed=6).micro_batches(1)[0]) != forwards[0]
+
+
+def test_dividing_a_step_changes_no_row_and_no_mask(corpus_dir: Path) -> None:
+    whole = objective(corpus_dir).micro_batches(3)
+    parts = objective(corpus_dir, micro_batch_size=5).micro_batches(3)
+    assert [batch.num_sequences for batch in parts] == [5, 5, 3]
+
+    def rows_of(batches: list[Batch]) -> list[tuple[list[int], list[int], int]]:
+        found = []
+        for batch in batches:
+            labels = torch.full_like(batch.input_ids, -1)
+            labels[batch.targets["masked_positions"]] = batch.targets["masked_labels"]
+            lengths = list(batch.lengths)
+            found += [
+                (ids.tolist(), label.tolist(), int(next_label))
+                for ids, label, next_label in zip(
+                    batch.input_ids.split(lengths),
+                    labels.split(lengths),
+                    batch.targets["next_sentence_labels"],
+                    strict=True,
+                )
+            ]
+        return sorted(found)
+
+    assert rows_of(whole) == rows_of(parts)
+
+
+def test_rows_are_cls_a_sep_b_sep(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    tokenizer = task.train.corpus.tokenizer()
+    for step in range(1, 12):
+        for ids, types in rows(task.micro_batches(step)[0]):
+            separators = (ids == tokenizer.sep_id).nonzero()[:, 0].tolist()
+            assert ids[0] == tokenizer.cls_id
+            assert len(separators) == 2
+            assert separators[1] == len(ids) - 1 <= 36
+            assert 1 < separators[0] < len(ids) - 2
+            assert types.tolist() == [int(i > separators[0]) for i in range(len(ids))]
+
+
+def test_rows_hold_the_text_they_are_said_to(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    corpus = task.train.corpus
+    batch = task.micro_batches(2)[0]
+    pairs, _ = task._draw(2)
+    spans = list(pairs.spans())
+    for (ids, _), original in zip(rows(batch), batch.order, strict=True):
+        a_start, a_end, b_start, b_end = spans[original]
+        text = [
+            *corpus.token_ids(a_start, a_end).tolist(),
+            *corpus.token_ids(b_start, b_end).tolist(),
+        ]
+        assert [i for i in ids.tolist() if i not in corpus.tokenizer().special_ids] == text
+    labels = batch.targets["next_sentence_labels"].tolist()
+    assert labels == [int(pairs.labels[original]) for original in batch.order]
+
+
+def test_a_run_can_begin_with_more_and_shorter_rows(corpus_dir: Path) -> None:
+    settings = PretrainingSettings(max_length=37, start_steps=3, start_length=11)
+    growing = objective(corpus_dir, settings, micro_batch_size=5)
+    for step in (1, 3):
+        batches = growing.micro_batches(step)
+        assert [batch.num_sequences for batch in batches] == [15, 15, 9]  # 3 times 5, 5 and 3
+        assert max(length for batch in batches for length in batch.lengths) <= 11
+    (after,) = objective(corpus_dir, settings).micro_batches(4)
+    assert after.num_sequences == 13
+    assert max(after.lengths) > 11
+
+
+def test_masks_are_drawn_anew_when_a_row_returns(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    steps_per_epoch = task.train.anchors.num_anchors // 13 + 1
+    first, later = (task.micro_batches(step)[0] for step in (1, 1 + steps_per_epoch))
+    assert as_values(first) != as_values(later)
+
+
+def test_without_next_sentence_rows_are_single_full_segments(corpus_dir: Path) -> None:
+    settings = PretrainingSettings(max_length=19, next_sentence=False)
+    task = objective(corpus_dir, settings)
+    batch = task.micro_batches(1)[0]
+    assert set(batch.lengths) <= set(range(5, 20))
+    assert batch.lengths.count(19) > 6
+    assert batch.token_type_ids.sum() == 0
+    assert task.counts(batch) == {"mlm": len(batch.targets["masked_labels"])}
+    model = small_model(task.train.corpus.vocab_size, heads=("masked_lm",))
+    assert set(task.losses(model, batch)) == {"mlm"}
+
+
+def test_losses_are_the_sums_that_counts_announce(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    model = small_model(task.train.corpus.vocab_size)
+    batch = task.micro_batches(1)[0]
+    terms = task.losses(model, batch)
+    assert {name: term.count for name, term in terms.items()} == task.counts(batch)
+    hidden = model.encode(batch)
+    logits = model.heads["masked_lm"](
+        hidden[batch.targets["masked_positions"]], model.embeddings.word.weight
+    )
+    expected = torch.nn.functional.cross_entropy(
+        logits, batch.targets["masked_labels"], reduction="sum"
+    )
+    assert terms["mlm"].sum.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert terms["nsp"].sum.item() / 13 == pytest.approx(np.log(2), abs=0.05)
+
+
+def test_evaluation_is_always_the_same_and_near_chance_before_training(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    model = small_model(task.train.corpus.vocab_size).eval()
+    with torch.inference_mode():
+        first, again = task.evaluate(model), objective(corpus_dir).evaluate(model)
+    assert first == again
+    assert first["held_out_mlm_loss"] == pytest.approx(np.log(150), abs=0.3)
+    assert first["held_out_loss"] == pytest.approx(
+        first["held_out_mlm_loss"] + first["held_out_nsp_loss"]
+    )
+
+
+def build(tmp_path: Path, corpus_dir: Path, documents: list[str], held_out: float = 0.0) -> Path:
+    (tmp_path / "text.txt").write_text("\n\n".join(documents), encoding="utf-8")
+    tokenizer = Corpus.open(corpus_dir).tokenizer()
+    build_corpus(
+        [tmp_path / "text.txt"],
+        tokenizer,
+        tmp_path / "built",
+        CorpusSettings(held_out=held_out),
+        processes=1,
+    )
+    return tmp_path / "built"
+
+
+def test_one_document_cannot_give_random_sentences(tmp_path: Path, corpus_dir: Path) -> None:
+    built = build(tmp_path, corpus_dir, ["Baba ceba. Diba foba. Guba haba."])
+    with pytest.raises(CorpusError, match=r"1 document.*--no-next-sentence"):
+        objective(built)
+    single = objective(built, PretrainingSettings(max_length=16, next_sentence=False))
+    assert single.micro_batches(1)[0].num_sequences == 13
+    assert single.evaluate(small_model(150, ("masked_lm",))) == {}
+
+
+def test_one_held_out_document_is_measured_without_next_sentences(
+    tmp_path: Path, corpus_dir: Path
+) -> None:
+    documents = [f"{word} ceba. Diba {word}. Guba haba." for word in ("Baba", "Baku", "Keli")]
+    built = build(tmp_path, corpus_dir, documents, held_out=1e-9)
+    task = objective(built)
+    assert task.held_out is not None
+    assert task.held_out.corpus.num_documents == 1
+    figures = task.evaluate(small_model(150))
+    assert "held_out_mlm_loss" in figures
+    assert "held_out_nsp_loss" not in figures
+
+
+def test_unigram_entropy_is_that_of_the_counts(corpus_dir: Path) -> None:
+    train, held_out = Corpus.open(corpus_dir), Corpus.open(corpus_dir, "held_out")
+    counts = dict.fromkeys(range(5, train.vocab_size), 1)
+    bounds = train.sentence_starts[train.document_starts].tolist()
+    for start, end in pairwise(bounds):
+        for word in train.token_ids(start, end).tolist():
+            counts[word] += 1
+    total = sum(counts.values())
+    bounds = held_out.sentence_starts[held_out.document_starts].tolist()
+    surprises = [
+        -np.log(counts[word] / total)
+        for start, end in pairwise(bounds)
+        for word in held_out.token_ids(start, end).tolist()
+    ]
+    assert unigram_entropy(train, held_out) == pytest.approx(np.mean(surprises))
+
+
+def test_a_step_can_be_described(corpus_dir: Path) -> None:
+    described = objective(corpus_dir).describe(4)
+    assert described.startswith(f"{corpus_dir}: document ")
+    assert described.count("; ") == 12
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"max_length": 4}, r"pretraining\.max_length: found 4"),
+        ({"masking_rate": 0.0}, r"masking_rate: found 0\.0"),
+        ({"mask_share": 0.9}, r"mask_share \+ random_share \+ keep_share: found 1\.1"),
+        ({"short_seq_prob": 1.5}, r"short_seq_prob: found 1\.5"),
+    ],
+)
+def test_impossible_settings_are_refused(change: dict[str, float], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        PretrainingSettings(**change)
