@@ -1,0 +1,166 @@
+"""Checkpoints of a run: a model and where its training stood go in, and the same comes back out.
+
+A checkpoint is a complete Hugging Face folder with two files more: `training_state.safetensors`
+(the optimizer's moments) and `training_state.json` (step, time, counters, what the run depends on,
+and a SHA-256 of every file). It appears whole or not at all. Random number generators are not in
+it: batches and dropout are functions of the seed and the step.
+"""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.files import atomic_dir, sha256_file, write_json
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import save_model
+from bertsmith.model.weights import read_safetensors, write_safetensors
+from bertsmith.text.wordpiece import Tokenizer
+
+STATE_FILE = "training_state.json"
+MOMENTS_FILE = "training_state.safetensors"
+FOLDER_PATTERN = re.compile(r"step-\d{8,}")
+
+
+@dataclass
+class TrainingState:
+    """Where a run stands; `identity` is what must not change if it is to be continued."""
+
+    identity: Mapping[str, Any]
+    step: int = 0
+    elapsed_seconds: float = 0.0
+    counters: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was read and found intact; `load_model(path)` gives its weights."""
+
+    path: Path
+    state: TrainingState
+    moments: dict[str, Tensor]
+
+
+def list_checkpoints(directory: Path) -> list[Path]:
+    """Complete-looking checkpoints in a folder, oldest first."""
+    if not directory.is_dir():
+        return []
+    found = [path for path in directory.iterdir() if FOLDER_PATTERN.fullmatch(path.name)]
+    return sorted(found, key=lambda path: int(path.name.removeprefix("step-")))
+
+
+def save_checkpoint(
+    directory: Path,
+    model: BertModel,
+    tokenizer: Tokenizer | None,
+    moments: Mapping[str, Tensor],
+    state: TrainingState,
+    keep: int,
+) -> Path:
+    """Write `directory/step-<state.step>` and remove all but the newest `keep` checkpoints.
+
+    Raises:
+        InputError: the disk is full or cannot be written; earlier checkpoints are as they were.
+    """
+    path = directory / f"step-{state.step:08d}"
+    with atomic_dir(path) as folder:
+        save_model(model, folder, tokenizer)
+        write_safetensors(folder / MOMENTS_FILE, moments)
+        files = {file.name: sha256_file(file) for file in sorted(folder.iterdir())}
+        facts = {**asdict(state), "files": files}
+        write_json(folder / STATE_FILE, {**facts, "sha256": _digest(facts)})
+    _remove(list_checkpoints(directory)[:-keep])
+    return path
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read the state and the optimizer's moments, and check every file.
+
+    Raises:
+        CheckpointError: a file is missing, truncated or altered; names it and the way on.
+    """
+    facts = _read_state(path)
+    for name, expected in facts["files"].items():
+        file = path / name
+        if not file.is_file() or sha256_file(file) != expected:
+            raise _damaged(path, f"{name} is {'altered' if file.is_file() else 'missing'}")
+    state = TrainingState(
+        identity=facts["identity"],
+        step=facts["step"],
+        elapsed_seconds=facts["elapsed_seconds"],
+        counters=facts["counters"],
+    )
+    return Checkpoint(path, state, read_safetensors(path / MOMENTS_FILE))
+
+
+def clear_leftovers(directory: Path) -> None:
+    """Remove the unfinished folders of a process that was killed while it wrote."""
+    _remove(list(directory.glob(".step-*")))
+
+
+def check_identity(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to continue a run under other settings.
+
+    Raises:
+        ConfigError: lists every setting that differs, with both values.
+    """
+    old, new = _flatten(before), _flatten(now)
+    differing = [
+        f"{name} was {old.get(name)!r}, is now {new.get(name)!r}"
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name)
+    ]
+    if differing:
+        raise ConfigError(
+            f"{place}: cannot be resumed with other settings: {'; '.join(differing)}. "
+            "Give the same settings, or begin a new run in another --out."
+        )
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads((path / STATE_FILE).read_text(encoding="utf-8"))
+        digest = facts.pop("sha256")
+    except FileNotFoundError:
+        raise _damaged(path, f"{STATE_FILE} is missing") from None
+    except (ValueError, KeyError, AttributeError):
+        raise _damaged(path, f"{STATE_FILE} is not readable") from None
+    if digest != _digest(facts):
+        raise _damaged(path, f"{STATE_FILE} is altered")
+    return dict(facts)
+
+
+def _damaged(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path}: {reason}, this checkpoint is damaged. Remove the folder to resume from the one "
+        "before it."
+    )
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, item in value.items():
+        if isinstance(item, Mapping):
+            flat |= _flatten(item, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = item
+    return flat
+
+
+def _remove(paths: list[Path]) -> None:
+    """Remove folders; each leaves its name first, so that none is ever seen half removed."""
+    for path in paths:
+        doomed = path.with_name(f".{path.name.lstrip('.')}.old")
+        path.rename(doomed)
+        shutil.rmtree(doomed)

@@ -1,0 +1,73 @@
+"""The journal as a picture: entries go in, a PNG with losses and accuracies comes out."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertsmith.files import atomic_write
+from bertsmith.tasks.objective import TERM_NAMES
+from bertsmith.training.journal import is_held_out
+
+MAX_POINTS = 400
+"""More points than this are averaged in groups: a curve has no more pixels to show them."""
+
+
+def draw_curves(
+    entries: Sequence[Mapping[str, Any]], path: Path, reference_loss: float | None = None
+) -> None:
+    """Losses on the left and accuracies on the right, held-out figures as dots.
+
+    `reference_loss` is drawn as a dashed line beside the first term's loss: what a guess by word
+    frequency alone would reach.
+    """
+    from matplotlib.figure import Figure
+
+    steps = [entry for entry in entries if not is_held_out(entry)]
+    held_out = [entry for entry in entries if is_held_out(entry)]
+    figure = Figure(figsize=(11, 4.2), layout="constrained")
+    losses, accuracies = figure.subplots(1, 2)
+    for axes, kind in ((losses, "loss"), (accuracies, "accuracy")):
+        for number, term in enumerate(_terms(entries)):
+            name = f"{term}_{kind}"
+            color, label = f"C{number}", TERM_NAMES.get(term, term)
+            x, y = _thinned(steps, name)
+            axes.plot(x, y, color=color, linewidth=1.2, alpha=0.7, label=f"{label}, training")
+            x, y = _column(held_out, f"held_out_{name}")
+            axes.plot(x, y, "o-", color=color, markersize=4, label=f"{label}, held out")
+        axes.set(xlabel="step", title=kind, ylim=(0, None))
+        axes.grid(alpha=0.3)
+    if reference_loss is not None:
+        losses.axhline(
+            reference_loss, color="0.4", linestyle="--", linewidth=1, label="word frequency alone"
+        )
+    losses.legend(fontsize=8)
+    accuracies.set_ylim(0, 1)
+    with atomic_write(path) as file:
+        figure.savefig(file, format="png", dpi=120)
+
+
+def _terms(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = dict.fromkeys(name for entry in entries for name in entry)
+    return [
+        name.removesuffix("_loss")
+        for name in names
+        if name.endswith("_loss") and not name.startswith("held_out_")
+    ]
+
+
+def _column(entries: Sequence[Mapping[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
+    found = [(entry["step"], entry[name]) for entry in entries if name in entry]
+    return np.array([step for step, _ in found]), np.array([value for _, value in found])
+
+
+def _thinned(entries: Sequence[Mapping[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Steps and values, averaged over neighbours where there are more than can be seen."""
+    x, y = _column(entries, name)
+    groups = max(1, min(MAX_POINTS, len(x)))
+    if len(x) == 0:
+        return x, y
+    parts = zip(np.array_split(x, groups), np.array_split(y, groups), strict=True)
+    means = np.array([(part_x.mean(), part_y.mean()) for part_x, part_y in parts])
+    return means[:, 0], means[:, 1]

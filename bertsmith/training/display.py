@@ -1,0 +1,144 @@
+"""The live view of a run: entries go in, a panel on the terminal or a plain line now and then out.
+
+Everything goes to standard error, so that standard output stays free for results. Figures of
+steps are means since the last time shown; held-out figures stand beside them.
+"""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console, Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from bertsmith.tasks.objective import TERM_NAMES
+from bertsmith.training.journal import is_held_out
+from bertsmith.training.means import Means
+from bertsmith.training.recorder import Status
+
+LIVE_SECONDS = 0.5
+PLAIN_SECONDS = 5.0
+
+
+class Display:
+    """Shows entries as they come; use it as a context, which gives the terminal back."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self._console = console or Console(stderr=True)
+        self._is_live = self._console.is_terminal
+        self._means = Means()
+        self._shown: dict[str, float] = {}
+        self._held_out: dict[str, float] = {}
+        self._shown_at = 0.0
+        self._live: Any = None
+
+    def __enter__(self) -> Self:
+        if self._is_live:
+            from rich.live import Live
+
+            self._live = Live(console=self._console, auto_refresh=False)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def write(self, entry: Mapping[str, Any], status: Status) -> None:
+        """Take in one entry, and show the state if it is time."""
+        held_out = is_held_out(entry)
+        if held_out:
+            self._held_out = {
+                name.removeprefix("held_out_"): value
+                for name, value in entry.items()
+                if name.startswith("held_out_")
+            }
+        else:
+            self._means.add({name: value for name, value in entry.items() if name != "step"})
+        interval = LIVE_SECONDS if self._is_live else PLAIN_SECONDS
+        now = time.monotonic()
+        if held_out or now - self._shown_at >= interval or status.progress >= 1:
+            self._shown_at = now
+            self._shown |= self._means.take()
+            self._show(entry["step"], held_out, status)
+
+    def _show(self, step: int, held_out: bool, status: Status) -> None:
+        if self._live is not None:
+            self._live.update(self._panel(step, status), refresh=True)
+        else:
+            values = self._held_out if held_out else self._shown
+            self._console.print(plain_line(step, values, status, held_out=held_out), soft_wrap=True)
+
+    def _panel(self, step: int, status: Status) -> RenderableType:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for title in ("", "loss", "accuracy", "held-out loss", "held-out accuracy"):
+            table.add_column(title, justify="right" if title else "left", style="bold")
+        for term in _terms({**self._held_out, **self._shown}):
+            table.add_row(TERM_NAMES.get(term, term), *self._figures(term))
+        bar = Table.grid()  # a bar alone does not end its line
+        bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
+        speed = Text(f"{_speed(self._shown)} · waited for data {status.waited_share:.1%}")
+        head = Text(f"step {step:,} · {_times(status)} · rate {_rate(self._shown)}")
+        return Group(head, bar, table, speed)
+
+    def _figures(self, term: str) -> list[str]:
+        return [
+            _number(source, f"{term}_{kind}")
+            for source in (self._shown, self._held_out)
+            for kind in ("loss", "accuracy")
+        ]
+
+
+def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_out: bool) -> str:
+    """One line for a log: terms with loss and accuracy, then speed and times."""
+    terms = ", ".join(
+        f"{TERM_NAMES.get(term, term)} {_number(values, f'{term}_loss')} "
+        f"({_number(values, f'{term}_accuracy')} right)"
+        for term in _terms(values)
+    )
+    if held_out:
+        return f"step {step:,} · held out: {terms}"
+    waited = f"waited {status.waited_share:.1%}"
+    return f"step {step:,} · {terms} · {_speed(values)} · {waited} · {_times(status)}"
+
+
+def _terms(values: Mapping[str, float]) -> list[str]:
+    found = [name.removesuffix("_loss") for name in values if name.endswith("_loss")]
+    return list(dict.fromkeys(found))
+
+
+def _number(values: Mapping[str, float], name: str) -> str:
+    if name not in values:
+        return "–"
+    return f"{values[name]:.1%}" if name.endswith("accuracy") else f"{values[name]:.3f}"
+
+
+def _speed(values: Mapping[str, float]) -> str:
+    return f"{values.get('tokens_per_second', 0):,.0f} tokens/s"
+
+
+def _rate(values: Mapping[str, float]) -> str:
+    return f"{values.get('learning_rate', 0):.1e}"
+
+
+def _times(status: Status) -> str:
+    """Time spent and time to go, the latter from the share that is done."""
+    spent = f"{_clock(status.elapsed_seconds)} spent"
+    if status.progress <= 0:
+        return spent
+    left = status.elapsed_seconds * (1 - status.progress) / status.progress
+    return f"{status.progress:.0%} · {spent}, {_clock(left)} to go"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

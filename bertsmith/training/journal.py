@@ -1,0 +1,93 @@
+"""`journal.jsonl`: one JSON object per step or evaluation goes in; what was written comes back out.
+
+Lines are buffered and reach the disk about once a second and at every checkpoint. A run that is
+continued from a checkpoint first cuts what was written after it, a half line included, so that
+the file reads as if the run had never stopped.
+"""
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from itertools import compress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from bertsmith.errors import CheckpointError
+from bertsmith.files import atomic_write
+
+FLUSH_SECONDS = 1.0
+
+
+class Journal:
+    """Appends objects to a file of JSON lines; close it, or use it as a context."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8", newline="\n")
+        self._flushed_at = time.monotonic()
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Append one object; it may stay in memory for a second."""
+        self._file.write(json.dumps(entry) + "\n")
+        if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
+            self._file.flush()
+            self._flushed_at = time.monotonic()
+
+    def sync(self) -> None:
+        """Put everything written so far on the disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._flushed_at = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """All whole lines, in order; a last line without its end is left out.
+
+    Raises:
+        CheckpointError: a line that is not a JSON object; names the line.
+    """
+    whole = path.read_bytes().rpartition(b"\n")[0]
+    entries = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            entry = None
+        if not isinstance(entry, dict) or "step" not in entry:
+            raise CheckpointError(
+                f"{path}:{number}: not a line of a journal. Mend or remove that line."
+            )
+        entries.append(entry)
+    return entries
+
+
+def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
+    """Keep the lines up to `last_step`, byte for byte, and drop a half line at the end.
+
+    Returns the entries that stay.
+    """
+    if not path.exists():
+        return []
+    entries = read_journal(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    kept = [entry["step"] <= last_step for entry in entries]
+    with atomic_write(path) as file:
+        file.writelines(compress(lines, kept))
+    return list(compress(entries, kept))
+
+
+def is_held_out(entry: Mapping[str, Any]) -> bool:
+    """Whether an entry is an evaluation rather than a step."""
+    return "learning_rate" not in entry

@@ -1,0 +1,70 @@
+"""Batches made ahead on a second thread: a function of the step goes in, its results come out.
+
+numpy lets go of the interpreter while it works, so the next batches are ready when the model has
+finished the last one.
+"""
+
+import queue
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+T = TypeVar("T")
+
+DEPTH = 4
+POLL_SECONDS = 0.1
+
+
+class Prefetcher(Generic[T]):
+    """`next` gives `prepare(step)` for rising steps from `first`, made at most `DEPTH` ahead.
+
+    Use it as a context: leaving it ends the thread. What `prepare` raises is raised in the
+    loop, at the step it belongs to.
+    """
+
+    def __init__(self, prepare: Callable[[int], T], first: int) -> None:
+        self._prepare = prepare
+        self._first = first
+        self._ready: queue.Queue[T | BaseException] = queue.Queue(DEPTH)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="prefetch", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def __next__(self) -> T:
+        result = self._ready.get()
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def _work(self) -> None:
+        step = self._first
+        while not self._stopped.is_set():
+            result: T | BaseException
+            try:
+                result = self._prepare(step)
+            except BaseException as error:  # handed to the loop, which raises it
+                self._put(error)
+                return
+            self._put(result)
+            step += 1
+
+    def _put(self, result: T | BaseException) -> None:
+        while not self._stopped.is_set():
+            try:
+                self._ready.put(result, timeout=POLL_SECONDS)
+                return
+            except queue.Full:
+                continue

@@ -1,0 +1,425 @@
+"""The only training loop: a model and an objective go in, a trained model folder comes out.
+
+It knows loss terms and no task. A step is a function of the weights, the seed and its number:
+batches come from the objective by number, and dropout is seeded anew at every step, so a run
+continued from a checkpoint is the run that was never stopped.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.errors import ConfigError, Interrupted, TrainingError
+from bertsmith.files import write_json
+from bertsmith.hardware import Precision
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import save_model
+from bertsmith.tasks.objective import Objective
+from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.training.budget import Budget, is_due
+from bertsmith.training.checkpoint import (
+    Checkpoint,
+    TrainingState,
+    check_identity,
+    clear_leftovers,
+    save_checkpoint,
+)
+from bertsmith.training.journal import cut_journal, is_held_out
+from bertsmith.training.optim import MasterWeights, Optimizer, OptimSettings
+from bertsmith.training.prefetch import Prefetcher
+from bertsmith.training.recorder import Recorder, Status, Watcher
+from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.stop_signal import StopSignal
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+EVALUATION_SHARE = 0.1
+"""How often held-out text is measured where no interval was set, as a share of the run."""
+
+SHOWN_CHARACTERS = 300
+
+CHECKPOINT_SECONDS = 600.0
+"""At most this much work is lost where no interval between checkpoints was set."""
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long and on what a run trains, and what it leaves behind."""
+
+    steps: int | None = None
+    """Stop after this many steps (updates of the weights). Give this or --minutes."""
+    minutes: float | None = None
+    """Stop after this many minutes of training, evaluations included."""
+    batch_size: int = 64
+    """Rows of text per step."""
+    micro_batch_size: int | None = None
+    """Rows computed at once, if memory is too small for a whole step; the result is the same."""
+    seed: int = 0
+    """Decides everything random: first weights, order of the text, masks, dropout."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Number format of the computation; auto takes what this machine is fastest with."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps."""
+    threads: int | None = None
+    """Processor threads; as many as there are cores where not given."""
+    eval_every: int | None = None
+    """Measure on held-out text every so many steps; ten times per run where not given."""
+    eval_rows: int = 512
+    """Rows of held-out text measured each time."""
+    checkpoint_every: int | None = None
+    """Save a checkpoint every so many steps; every ten minutes where not given."""
+    keep: int = 2
+    """How many checkpoints stay; older ones are removed. 0 saves none."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained for, or saved by."""
+        if self.steps is not None and self.minutes is not None:
+            raise ConfigError(
+                f"training: found steps = {self.steps} and minutes = {self.minutes}; allowed is "
+                "one of them. Leave one out."
+            )
+        for name in ("steps", "batch_size", "micro_batch_size", "threads", "eval_every",
+                     "eval_rows", "checkpoint_every"):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"training.{name}: found {value}; allowed is 1 or more.")
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise ConfigError(f"training.minutes: found {self.minutes}; allowed is above 0.")
+        for name in ("seed", "keep"):
+            if getattr(self, name) < 0:
+                found = getattr(self, name)
+                raise ConfigError(f"training.{name}: found {found}; allowed is 0 or more.")
+
+    def budget(self) -> Budget:
+        """The length of the run.
+
+        Raises:
+            ConfigError: neither steps nor minutes are given.
+        """
+        if self.steps is None and self.minutes is None:
+            raise ConfigError("training: found no length. Give --steps N or --minutes M.")
+        seconds = None if self.minutes is None else 60 * self.minutes
+        return Budget(self.steps, seconds)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run came to: its totals, its last step and its last evaluation.
+
+    `tokens_per_second` counts real tokens over the time of the steps; evaluations and checkpoints
+    are in `elapsed_seconds` only. `waited_share` is the part of the steps' time without a batch.
+    """
+
+    steps: int
+    elapsed_seconds: float
+    real_tokens: int
+    tokens_per_second: float
+    waited_share: float
+    last_step: Mapping[str, Any]
+    held_out: Mapping[str, Any]
+
+
+class Trainer:
+    """Trains `model` on `objective` and keeps the run's folder.
+
+    Call `begin` or `resume`, then `run`.
+
+    Args:
+        model: fp32, on its device; it is trained in place.
+        objective: what is learnt.
+        folder: where everything is written.
+        settings: length, evaluation and checkpoints.
+        optim: how weights change.
+        precision: what the model computes in.
+        tokenizer: saved with every model folder.
+        watchers: see every journal entry.
+        resume_command: what the user types to continue an interrupted run.
+        clock: gives the seconds by which a run in minutes is measured.
+    """
+
+    def __init__(
+        self,
+        model: BertModel,
+        objective: Objective,
+        folder: RunFolder,
+        settings: TrainingSettings,
+        optim: OptimSettings,
+        *,
+        precision: Precision = "fp32",
+        tokenizer: Tokenizer | None = None,
+        watchers: Sequence[Watcher] = (),
+        resume_command: str = "the same command with --resume",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.objective = objective
+        self.folder = folder
+        self.settings = settings
+        self.tokenizer = tokenizer
+        self.watchers = watchers
+        self.resume_command = resume_command
+        self._clock = clock
+        self.budget = settings.budget()
+        self.weights = MasterWeights(model, DTYPES[precision])
+        self.optimizer = Optimizer(self.weights, optim)
+        self.device = next(model.parameters()).device
+        self.state = TrainingState(
+            identity={
+                "steps": settings.steps,
+                "minutes": settings.minutes,
+                "seed": settings.seed,
+                "precision": precision,
+                "model": asdict(model.config),
+                "optim": asdict(optim),
+                **objective.identity(),
+            }
+        )
+        self._clock_zero = 0.0
+        self._checkpointed_at = 0.0
+        self._last_step: dict[str, Any] = {}
+        self._held_out: dict[str, Any] = {}
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Clear the folder for a new run and write `run.json` with `facts`."""
+        self.folder.begin()
+        self.folder.write_run({**facts, "identity": self.state.identity})
+
+    def resume(self, checkpoint: Checkpoint | None) -> None:
+        """Go on from a checkpoint, whose weights the model already has; None begins anew.
+
+        Raises:
+            ConfigError: settings differ from those of the run.
+        """
+        identity = self.folder.read_run()["identity"]
+        check_identity(self.folder.path, identity, self.state.identity)
+        clear_leftovers(self.folder.checkpoints_dir)
+        if checkpoint is not None:
+            self.state = checkpoint.state
+            self.optimizer.load_state_tensors(checkpoint.moments)
+            self.budget.reserve = self.state.counters.get("evaluation_seconds", 0.0)
+        # A run at step 0 measures again before its first step.
+        for entry in cut_journal(self.folder.journal_path, self.state.step or -1):
+            self._remember(entry)
+
+    def run(self) -> Summary:
+        """Train to the end of the budget and write the final model.
+
+        Raises:
+            Interrupted: Ctrl-C or SIGTERM; a checkpoint was written first.
+            TrainingError: loss or gradient is not finite; nothing was updated with it.
+            InputError: the disk is full; earlier checkpoints are intact.
+        """
+        self._clock_zero = self._clock() - self.state.elapsed_seconds
+        self._checkpointed_at = self._clock()
+        self.weights.compute.train()
+        first = self.state.step + 1
+        with (
+            StopSignal() as stop,
+            Recorder(self.folder, first, self.watchers) as self._recorder,
+            Prefetcher(self.objective.micro_batches, first) as batches,
+        ):
+            if self.state.step == 0:
+                self._evaluate()
+            self._loop(stop, batches)
+            if self._held_out.get("step") != self.state.step:
+                self._evaluate()
+            self._checkpoint()
+        save_model(self.model, self.folder.path, self.tokenizer)
+        summary = self._summary()
+        self.folder.write_run({**self.folder.read_run(), "summary": asdict(summary)})
+        return summary
+
+    @property
+    def model(self) -> BertModel:
+        """The fp32 weights that are updated and saved."""
+        return self.weights.master
+
+    def _loop(self, stop: StopSignal, batches: Prefetcher[Sequence[Batch]]) -> None:
+        """Step after step until the budget is used up; between steps, what is due."""
+        step_seconds = 0.0
+        progress = self.budget.progress(self.state.step, self._elapsed())
+        while not self.budget.is_done(self.state.step, self._elapsed(), step_seconds):
+            if stop.requested:
+                raise self._interrupted()
+            started_at = self._clock()
+            micro_batches = next(batches)
+            waited = self._clock() - started_at
+            entry = self._step(micro_batches)
+            step_seconds = self._clock() - started_at
+            self._record_step(entry, step_seconds, waited)
+            before, progress = progress, self.budget.progress(self.state.step, self._elapsed())
+            if self._is_evaluation_due(before, progress):
+                self._evaluate()
+            if self._is_checkpoint_due():
+                self._checkpoint()
+
+    def _step(self, micro_batches: Sequence[Batch]) -> dict[str, Any]:
+        """Losses, gradients and update; gives the first part of the journal's entry."""
+        step = self.state.step + 1
+        torch.manual_seed(step_seed(self.settings.seed, step))
+        figures = self._accumulate(micro_batches)
+        norm = self.optimizer.clip()
+        if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
+            raise self._failure(step, figures, norm)
+        # Taken at the middle of the step, the rate is zero neither in the first nor the last.
+        rate = self.optimizer.step(self.budget.progress(step - 0.5, self._elapsed()))
+        tokens = sum(batch.num_tokens for batch in micro_batches)
+        self.state.step = step
+        return {"step": step, **figures, "learning_rate": rate, "real_tokens": tokens}
+
+    def _accumulate(self, micro_batches: Sequence[Batch]) -> dict[str, float]:
+        """Gradients of a step's loss, and the loss with its terms and accuracies."""
+        counts = _total_counts(self.objective, micro_batches)
+        found: list[tuple[str, Tensor, Tensor]] = []
+        self.weights.zero_gradients()
+        for batch in micro_batches:
+            terms = self.objective.losses(self.weights.compute, batch.to(self.device))
+            loss = torch.stack([term.sum / counts[name] for name, term in terms.items()]).sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.weights.gather_gradients()
+            found += [(name, term.sum.detach(), term.correct) for name, term in terms.items()]
+        # Read only now: reading waits for the device, which should have all its work first.
+        sums, correct = dict.fromkeys(counts, 0.0), dict.fromkeys(counts, 0.0)
+        for name, loss_sum, num_correct in found:
+            sums[name] += loss_sum.item()
+            correct[name] += num_correct.item()
+        losses = {name: sums[name] / count for name, count in counts.items()}
+        return {
+            "loss": sum(losses.values()),
+            **{f"{name}_loss": loss for name, loss in losses.items()},
+            **{f"{name}_accuracy": correct[name] / count for name, count in counts.items()},
+        }
+
+    def _record_step(self, entry: dict[str, Any], seconds: float, waited: float) -> None:
+        counters = self.state.counters
+        for name, value in (
+            ("real_tokens", entry["real_tokens"]),
+            ("step_seconds", seconds),
+            ("waited_seconds", waited),
+        ):
+            counters[name] = counters.get(name, 0) + value
+        entry["tokens_per_second"] = entry["real_tokens"] / seconds
+        self._record(entry)
+
+    def _evaluate(self) -> None:
+        """Measure on held-out data and note how long that takes."""
+        started_at = self._clock()
+        self.weights.compute.eval()
+        with torch.inference_mode():
+            figures = self.objective.evaluate(self.weights.compute)
+        self.weights.compute.train()
+        self.state.counters["evaluation_seconds"] = self._clock() - started_at
+        self.budget.reserve = self.state.counters["evaluation_seconds"]
+        if figures:
+            self._record({"step": self.state.step, **figures})
+
+    def _record(self, entry: dict[str, Any]) -> None:
+        entry["elapsed_seconds"] = self._elapsed()
+        progress = self.budget.progress(self.state.step, entry["elapsed_seconds"])
+        counters = self.state.counters
+        waited = counters.get("waited_seconds", 0.0) / max(1e-9, counters.get("step_seconds", 0.0))
+        self._recorder.write(entry, Status(progress, entry["elapsed_seconds"], waited))
+        self._remember(entry)
+
+    def _remember(self, entry: dict[str, Any]) -> None:
+        if is_held_out(entry):
+            self._held_out = entry
+        else:
+            self._last_step = entry
+
+    def _checkpoint(self) -> Path | None:
+        """Save the run as it stands; None where no checkpoints are kept."""
+        self._checkpointed_at = self._clock()
+        self._recorder.sync()
+        if self.settings.keep == 0:
+            return None
+        self.state.elapsed_seconds = self._elapsed()
+        return save_checkpoint(
+            self.folder.checkpoints_dir,
+            self.model,
+            self.tokenizer,
+            self.optimizer.state_tensors(),
+            self.state,
+            self.settings.keep,
+        )
+
+    def _is_evaluation_due(self, before: float, progress: float) -> bool:
+        """Whether an evaluation falls between two shares of the run, or on this step."""
+        step, every = self.state.step, self.settings.eval_every
+        if every is None and self.budget.steps is not None:
+            every = max(1, round(self.budget.steps * EVALUATION_SHARE))
+        if every is not None:
+            return is_due(step - 1, step, every)
+        return is_due(before, progress, EVALUATION_SHARE)
+
+    def _is_checkpoint_due(self) -> bool:
+        step, every = self.state.step, self.settings.checkpoint_every
+        if every is not None:
+            return is_due(step - 1, step, every)
+        return self._clock() - self._checkpointed_at >= CHECKPOINT_SECONDS
+
+    def _elapsed(self) -> float:
+        """Seconds since the run began, time between stop and resumption left out."""
+        return self._clock() - self._clock_zero
+
+    def _interrupted(self) -> Interrupted:
+        checkpoint = self._checkpoint()
+        if checkpoint is None:
+            return Interrupted(f"{self.folder.path}: stopped at step {self.state.step}.")
+        return Interrupted(
+            f"{self.folder.path}: stopped after step {self.state.step}, saved in {checkpoint}. "
+            f"Continue with: {self.resume_command}"
+        )
+
+    def _failure(self, step: int, figures: Mapping[str, float], norm: float) -> TrainingError:
+        """Write what is known of a step that cannot be used, and say it in short."""
+        rows = self.objective.describe(step)
+        path = self.folder.failure_path
+        # As text, since JSON has no word for what is not a number.
+        shown = {name: f"{value:.6g}" for name, value in figures.items()}
+        write_json(path, {"step": step, **shown, "gradient_norm": f"{norm:.6g}", "rows": rows})
+        losses = ", ".join(f"{name} {shown[name]}" for name in shown if name.endswith("loss"))
+        return TrainingError(
+            f"step {step}: {losses}, gradient norm {norm:.6g}; allowed are finite numbers. Nothing "
+            f"was updated. Rows: {shorten(rows)} (all in {path}). Look at these texts, or try a "
+            "lower --optim.learning-rate or --precision fp32."
+        )
+
+    def _summary(self) -> Summary:
+        counters = self.state.counters
+        seconds = max(1e-9, counters.get("step_seconds", 0.0))
+        tokens = int(counters.get("real_tokens", 0))
+        return Summary(
+            steps=self.state.step,
+            elapsed_seconds=self._elapsed(),
+            real_tokens=tokens,
+            tokens_per_second=tokens / seconds,
+            waited_share=counters.get("waited_seconds", 0.0) / seconds,
+            last_step=self._last_step,
+            held_out=self._held_out,
+        )
+
+
+def step_seed(seed: int, step: int) -> int:
+    """The seed of a step's dropout: far apart for neighbouring steps and seeds."""
+    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
+
+
+def shorten(text: str) -> str:
+    """The first part of a long list."""
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
+
+
+def _total_counts(objective: Objective, micro_batches: Sequence[Batch]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for batch in micro_batches:
+        for name, count in objective.counts(batch).items():
+            counts[name] = counts.get(name, 0) + count
+    return counts

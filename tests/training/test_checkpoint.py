@@ -1,0 +1,122 @@
+"""Checkpoints: whole or not at all, the last ones kept, damage found and named."""
+
+import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.training.checkpoint import (
+    MOMENTS_FILE,
+    STATE_FILE,
+    TrainingState,
+    check_identity,
+    clear_leftovers,
+    list_checkpoints,
+    load_checkpoint,
+    save_checkpoint,
+)
+
+IDENTITY = {"batch_size": 4, "optim": {"learning_rate": 0.1}}
+
+
+def model() -> BertModel:
+    config = BertConfig(
+        vocab_size=31,
+        hidden_size=12,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=20,
+        max_position_embeddings=17,
+    )
+    return BertModel(config, build_heads(config, ["masked_lm"]))
+
+
+def save(directory: Path, step: int, keep: int = 2, size: int = 7) -> Path:
+    state = TrainingState(IDENTITY, step, 1.5 * step, {"real_tokens": 11.0})
+    return save_checkpoint(directory, model(), None, {"m/x": torch.ones(size)}, state, keep)
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """No file may grow beyond `size` bytes: a write that fails half way, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+    found = load_checkpoint(save(tmp_path, 300))
+    assert found.state == TrainingState(IDENTITY, 300, 450.0, {"real_tokens": 11.0})
+    assert found.moments["m/x"].tolist() == [1.0] * 7
+
+
+def test_the_last_ones_are_kept_in_order_of_steps(tmp_path: Path) -> None:
+    for step in (5, 90, 1000, 123_456_789):
+        save(tmp_path, step)
+    names = [path.name for path in list_checkpoints(tmp_path)]
+    assert names == ["step-00001000", "step-123456789"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
+
+
+def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path: Path) -> None:
+    first = save(tmp_path, 1)
+    with pytest.raises(InputError, match="step-00000002"), file_size_limit(60_000):
+        save(tmp_path, 2, size=30_000)
+    assert list_checkpoints(tmp_path) == [first]
+    assert load_checkpoint(first).state.step == 1
+    assert [path.name for path in tmp_path.iterdir()] == [first.name]
+
+
+def test_a_failed_write_leaves_the_checkpoint_of_the_same_step(tmp_path: Path) -> None:
+    path = save(tmp_path, 1)
+    before = (path / MOMENTS_FILE).read_bytes()
+    with pytest.raises(InputError), file_size_limit(60_000):
+        save(tmp_path, 1, size=30_000)
+    assert (path / MOMENTS_FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", MOMENTS_FILE, STATE_FILE])
+@pytest.mark.parametrize("damage", ["truncated", "altered", "missing"])
+def test_damage_is_found_and_named(tmp_path: Path, name: str, damage: str) -> None:
+    path = save(tmp_path, 7)
+    file = path / name
+    content = bytearray(file.read_bytes())
+    if damage == "missing":
+        file.unlink()
+    else:
+        # The last digit of a JSON file or the last bit of a weight.
+        place = max(i for i, byte in enumerate(content) if chr(byte).isalnum())
+        content[place] ^= 1
+        file.write_bytes(content[: len(content) // 2] if damage == "truncated" else content)
+    with pytest.raises(CheckpointError, match=rf"step-00000007: {name}.*damaged.*Remove"):
+        load_checkpoint(path)
+
+
+def test_leftovers_of_a_killed_process_go(tmp_path: Path) -> None:
+    kept = save(tmp_path, 7)
+    (tmp_path / ".step-00000009.abc.tmp").mkdir()
+    (tmp_path / ".step-00000009.abc.tmp" / "model.safetensors").write_bytes(b"half")
+    (tmp_path / ".step-00000003.old").mkdir()
+    clear_leftovers(tmp_path)
+    assert list(tmp_path.iterdir()) == [kept]
+
+
+def test_differing_settings_are_listed() -> None:
+    now = {"batch_size": 8, "optim": {"learning_rate": 0.1}, "seed": 3}
+    with pytest.raises(ConfigError) as caught:
+        check_identity(Path("runs/a"), IDENTITY, now)
+    message = str(caught.value)
+    assert "runs/a: cannot be resumed" in message
+    assert "batch_size was 4, is now 8; seed was None, is now 3." in message
+    assert "learning_rate" not in message
+    check_identity(Path("runs/a"), IDENTITY, json.loads(json.dumps(IDENTITY)))

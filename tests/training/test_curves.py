@@ -1,0 +1,47 @@
+"""The picture of a run, and its TensorBoard events."""
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertsmith.training import events as events_module
+from bertsmith.training.curves import draw_curves
+from bertsmith.training.events import EventWriter
+
+
+def journal(num_steps: int) -> list[dict[str, Any]]:
+    steps = [
+        {"step": i, "loss": 5 / i, "mlm_loss": 4 / i, "mlm_accuracy": 1 - 1 / i, "learning_rate": 1}
+        for i in range(1, num_steps + 1)
+    ]
+    held_out = [
+        {"step": i, "held_out_mlm_loss": 4.5 / i, "held_out_mlm_accuracy": 1 - 1 / i}
+        for i in range(1, num_steps + 1, 7)
+    ]
+    return [*steps, *held_out]
+
+
+@pytest.mark.parametrize("num_steps", [0, 1, 1500])
+def test_a_png_is_drawn(tmp_path: Path, num_steps: int) -> None:
+    path = tmp_path / "curves.png"
+    draw_curves(journal(num_steps), path, reference_loss=6.0)
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG")
+    width, height = struct.unpack(">II", content[16:24])
+    assert (width, height) == (1320, 504)
+    assert [file.name for file in tmp_path.iterdir()] == ["curves.png"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_tensorboard_reads_the_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    monkeypatch.setattr(events_module, "WRITE_SECONDS", 0.0)
+    with EventWriter(tmp_path, first_step=1) as events:
+        for entry in journal(15):
+            events.write(entry)
+    found = accumulator.EventAccumulator(str(tmp_path)).Reload()
+    assert [event.step for event in found.Scalars("mlm_loss")] == list(range(1, 16))
+    assert found.Scalars("mlm_loss")[3].value == 1.0
+    assert [event.step for event in found.Scalars("held_out_mlm_loss")] == [1, 8, 15]

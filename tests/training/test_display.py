@@ -1,0 +1,78 @@
+"""What people see of a run: plain lines without a terminal, a panel with one."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from bertsmith.training import display as display_module
+from bertsmith.training.display import Display
+from bertsmith.training.recorder import Status
+
+STEP = {
+    "step": 1200,
+    "loss": 3.5,
+    "mlm_loss": 3.0,
+    "nsp_loss": 0.5,
+    "mlm_accuracy": 0.25,
+    "nsp_accuracy": 0.75,
+    "learning_rate": 1e-3,
+    "real_tokens": 4000,
+    "tokens_per_second": 20_000.0,
+    "elapsed_seconds": 61.0,
+}
+HELD_OUT = {
+    "step": 1200,
+    "held_out_loss": 4.0,
+    "held_out_mlm_loss": 3.25,
+    "held_out_mlm_accuracy": 0.2,
+    "held_out_nsp_loss": 0.6,
+    "held_out_nsp_accuracy": 0.7,
+    "elapsed_seconds": 62.0,
+}
+STATUS = Status(progress=0.25, elapsed_seconds=61.0, waited_share=0.015)
+
+
+def shown(*, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(display_module, "LIVE_SECONDS", 0.0)
+    monkeypatch.setattr(display_module, "PLAIN_SECONDS", 0.0)
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None)
+    with Display(console) as display:
+        display.write(STEP, STATUS)
+        display.write({**STEP, "mlm_loss": 2.0}, STATUS)
+        display.write(HELD_OUT, STATUS)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = shown(terminal=False, monkeypatch=monkeypatch).splitlines()
+    assert lines == [
+        "step 1,200 · masked words 3.000 (25.0% right), next sentence 0.500 (75.0% right) · "
+        "20,000 tokens/s · waited 1.5% · 25% · 1:01 spent, 3:03 to go",
+        "step 1,200 · masked words 2.000 (25.0% right), next sentence 0.500 (75.0% right) · "
+        "20,000 tokens/s · waited 1.5% · 25% · 1:01 spent, 3:03 to go",
+        "step 1,200 · held out: masked words 3.250 (20.0% right), "
+        "next sentence 0.600 (70.0% right)",
+    ]
+
+
+def test_a_panel_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = shown(terminal=True, monkeypatch=monkeypatch)
+    for part in ("masked words", "3.250", "70.0%", "20,000 tokens/s", "3:03 to go", "1.5%"):
+        assert part in text
+    titles = [line.split() for line in text.splitlines() if "held-out accuracy" in line]
+    assert titles[-1] == ["loss", "accuracy", "held-out", "loss", "held-out", "accuracy"]
+
+
+def test_lines_are_means_and_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(display_module, "PLAIN_SECONDS", 3600.0)
+    console = Console(file=io.StringIO(), width=100)
+    display = Display(console)
+    display._shown_at = display_module.time.monotonic()
+    for loss in (1.0, 2.0, 3.0):
+        display.write({**STEP, "mlm_loss": loss}, STATUS)
+    display.write({**STEP, "mlm_loss": 4.0}, Status(1.0, 90.0, 0.0))
+    assert isinstance(console.file, io.StringIO)
+    (line,) = console.file.getvalue().splitlines()
+    assert "masked words 2.500" in line

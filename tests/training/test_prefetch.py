@@ -1,0 +1,50 @@
+"""Batches made ahead: in order, bounded, errors raised where they belong, the thread ended."""
+
+import threading
+import time
+
+import pytest
+
+from bertsmith.training.prefetch import DEPTH, Prefetcher
+
+
+def is_running() -> bool:
+    return any(thread.name == "prefetch" for thread in threading.enumerate())
+
+
+def test_results_come_in_order_from_the_first() -> None:
+    with Prefetcher(lambda step: step * step, first=3) as batches:
+        assert [next(batches) for _ in range(20)] == [step * step for step in range(3, 23)]
+    assert not is_running()
+
+
+def test_no_more_than_the_depth_is_made_ahead() -> None:
+    made: list[int] = []
+    with Prefetcher(made.append, first=0):
+        deadline = time.monotonic() + 60
+        while len(made) < DEPTH + 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.05)
+        # The queue is full and one more waits to be put.
+        assert made == list(range(DEPTH + 1))
+    assert not is_running()
+
+
+def test_an_error_is_raised_at_its_step() -> None:
+    def prepare(step: int) -> int:
+        if step == 3:
+            raise ValueError("step 3 is broken")
+        return step
+
+    with Prefetcher(prepare, first=1) as batches:
+        assert [next(batches), next(batches)] == [1, 2]
+        with pytest.raises(ValueError, match="step 3 is broken"):
+            next(batches)
+    assert not is_running()
+
+
+def test_an_error_in_the_loop_ends_the_thread() -> None:
+    with pytest.raises(RuntimeError), Prefetcher(lambda step: step, first=1) as batches:
+        next(batches)
+        raise RuntimeError
+    assert not is_running()
