@@ -1,0 +1,49 @@
+"""From raw text to a working BERT, on the hardware you have.
+
+The names below are the public ones. Each is imported when it is first used, so that
+`import bertsmith` is instant and the tokenizer works without torch.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bertsmith.errors import BertsmithError
+    from bertsmith.model.bert import BertConfig, BertModel
+    from bertsmith.model.huggingface import load_model, save_model
+    from bertsmith.predict import load
+    from bertsmith.text.wordpiece import Tokenizer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BertConfig",
+    "BertModel",
+    "BertsmithError",
+    "Tokenizer",
+    "__version__",
+    "load",
+    "load_model",
+    "save_model",
+]
+
+_HOMES = {
+    "BertConfig": "bertsmith.model.bert",
+    "BertModel": "bertsmith.model.bert",
+    "BertsmithError": "bertsmith.errors",
+    "Tokenizer": "bertsmith.text.wordpiece",
+    "load": "bertsmith.predict",
+    "load_model": "bertsmith.model.huggingface",
+    "save_model": "bertsmith.model.huggingface",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'bertsmith' has no attribute '{name}'")
+    import importlib
+
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,147 @@
+"""The command line: finds the command, lets tyro read its flags, and reports errors.
+
+A command is one module in `commands/` with a function `main`, whose typed parameters are its
+flags and whose docstring is its help. Modules are imported only when their command is called,
+so `bertsmith --help` answers at once.
+"""
+
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from bertsmith import __version__
+from bertsmith.errors import BertsmithError
+from bertsmith.hardware import own_process
+
+
+class Command(NamedTuple):
+    """Where a command lives, which step of the road it belongs to, and what it is for."""
+
+    module: str
+    step: str
+    summary: str
+
+
+COMMANDS = {
+    "tokenizer train": Command(
+        "tokenizer_train", "Text", "learn a vocabulary of word pieces from your texts"
+    ),
+    "corpus build": Command(
+        "corpus_build", "Text", "turn texts into token ids on disk, ready for pre-training"
+    ),
+    "corpus inspect": Command("corpus_inspect", "Text", "show what a corpus holds"),
+    "pretrain": Command(
+        "pretrain", "Model", "teach a new BERT your texts: masked words and next sentences"
+    ),
+    "fill": Command("fill", "Model", "let a pre-trained BERT fill in [MASK]"),
+    "finetune classify": Command(
+        "finetune_classify", "Task", "teach a BERT to sort texts into your classes"
+    ),
+    "evaluate": Command("evaluate", "Task", "score a fine-tuned model on labelled data"),
+    "predict": Command("predict", "Task", "classify new texts"),
+    "demo": Command("demo", "All", "the whole road, on the documentation on this computer"),
+    "hardware": Command("hardware", "All", "show what this computer does best, as measured"),
+}
+
+PROG = "bertsmith"
+
+# What the system refuses for reasons that the user can change, and how.
+SYSTEM_ERRORS = {
+    errno.ENOSPC: "Free some space or choose another folder.",
+    errno.EDQUOT: "Your quota is used up: free some space or choose another folder.",
+    errno.EFBIG: "The file would be larger than allowed here; choose another folder.",
+    errno.EACCES: "Change the permissions or choose another place.",
+    errno.EROFS: "The file system is read-only; choose another place.",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one command; the process ends with 0, or with 2 after a problem the user can solve."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in args
+    if debug:
+        args.remove("--debug")
+    try:
+        _run(args)
+    except BrokenPipeError:
+        # The reader (head, less) has left; keep Python from complaining again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except BertsmithError as error:
+        if debug:
+            raise
+        print(f"{PROG}: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except OSError as error:
+        if debug or error.errno not in SYSTEM_ERRORS:
+            raise
+        place = error.filename or "output"
+        print(f"{PROG}: {place}: {error.strerror}. {SYSTEM_ERRORS[error.errno]}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print(f"{PROG}: stopped by Ctrl-C; earlier output is as it was.", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def _run(args: list[str]) -> None:
+    if not args or args[0] in ("-h", "--help"):
+        print(_overview())
+        return
+    if args[0] in ("-V", "--version"):
+        print(f"{PROG} {__version__}")
+        return
+    name = next((name for name in COMMANDS if args[: len(name.split())] == name.split()), None)
+    if name is None:
+        raise BertsmithError(_unknown(args))
+    own_process()
+    module = importlib.import_module(f"bertsmith.commands.{COMMANDS[name].module}")
+    rest = args[len(name.split()) :]
+    if hasattr(module, "parse"):  # a command that also reads a recipe
+        module.main(module.parse(rest, f"{PROG} {name}"))
+        return
+    import tyro
+
+    tyro.cli(module.main, prog=f"{PROG} {name}", args=rest)
+
+
+def _overview() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [
+        "From raw text to a working BERT, on the hardware you have.",
+        "",
+        "BERT is a neural network that reads text. It first learns a language by guessing hidden",
+        "words in plain text (pre-training), then learns your task from a few labelled examples",
+        "(fine-tuning). The commands below are the steps of that road, in order.",
+        "",
+        f"usage: {PROG} COMMAND [options]        ({PROG} COMMAND --help explains each option)",
+    ]
+    for step in dict.fromkeys(command.step for command in COMMANDS.values()):
+        lines += ["", f"{step}:"]
+        lines += [
+            f"  {name:<{width}}  {command.summary}"
+            for name, command in COMMANDS.items()
+            if command.step == step
+        ]
+    lines += ["", "Any command takes --debug, which shows the full traceback of an error."]
+    return "\n".join(lines)
+
+
+def _unknown(args: list[str]) -> str:
+    import difflib
+
+    words = " ".join(args[:2])
+    siblings = [name for name in COMMANDS if name.split()[0] == args[0]]
+    if siblings:
+        return f"'{words}' is not a command. After '{args[0]}': " + ", ".join(
+            name.split()[1] for name in siblings
+        )
+    near = difflib.get_close_matches(args[0], [name.split()[0] for name in COMMANDS], n=1)
+    hint = f"Did you mean '{near[0]}'? " if near else ""
+    return f"'{args[0]}' is not a command. {hint}'{PROG} --help' lists them."
+
+
+if __name__ == "__main__":
+    main()

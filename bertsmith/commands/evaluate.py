@@ -1,0 +1,40 @@
+"""`bertsmith evaluate`: a fine-tuned model and labelled texts → its scores."""
+
+import json as json_module
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from bertsmith.data.examples import Columns
+from bertsmith.evaluate import evaluate_classifier
+from bertsmith.tasks.classify import Classifier
+
+
+def main(
+    model: tyro.conf.Positional[Path],
+    data: Path,
+    columns: Annotated[Columns, tyro.conf.arg(name="")] = Columns(),  # noqa: B008 - frozen
+    limit: int | None = None,
+    max_length: int | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    json: bool = False,
+) -> None:
+    """Score a fine-tuned model on labelled texts.
+
+    Shows the share of right labels (accuracy), the mean F1 of the classes (macro-F1), how well
+    each class was recognized, and which classes were taken for which (confusion matrix).
+
+    Args:
+        model: Folder of a fine-tuned model.
+        data: Labelled texts: .csv, .tsv or .jsonl, also as .gz, .xz or .zst.
+        limit: Take only the first so many rows.
+        max_length: Cut texts to this many tokens; as in training where not given.
+        device: auto, cpu, cuda, cuda:1, mps.
+        precision: Number format of the computation: fp32, bf16, or auto for the fastest.
+        json: Print one JSON object instead of text.
+    """
+    classifier = Classifier.load(model, device=device, precision=precision, max_length=max_length)
+    result = evaluate_classifier(classifier, data, columns, limit=limit)
+    print(json_module.dumps(result.to_json()) if json else result)

@@ -1,0 +1,44 @@
+"""`bertsmith fill`: a text with [MASK] → the likeliest words for each of them."""
+
+import json as json_module
+from dataclasses import asdict
+from pathlib import Path
+
+import tyro
+
+from bertsmith.tasks.fill import MaskFiller, Word
+
+
+def main(
+    model: tyro.conf.Positional[Path],
+    text: tyro.conf.Positional[str],
+    top: int = 5,
+    device: str = "auto",
+    precision: str = "auto",
+    json: bool = False,
+) -> None:
+    """Let a pre-trained BERT fill in hidden words.
+
+    Write [MASK] where a word is to be guessed. This shows what a model has learnt about your
+    language before it is taught any task.
+
+    Args:
+        model: Folder of a pre-trained model.
+        text: A text with [MASK] in one or more places, in quotes.
+        top: How many words to show for each [MASK].
+        device: auto, cpu, cuda, cuda:1, mps.
+        precision: Number format of the computation: fp32, bf16, or auto for the fastest.
+        json: Print one JSON object instead of text.
+    """
+    masks = MaskFiller.load(model, device=device, precision=precision)(text, top)
+    if json:
+        rows = [[asdict(word) for word in words] for words in masks]
+        print(json_module.dumps({"text": text, "masks": rows}, ensure_ascii=False))
+        return
+    for number, words in enumerate(masks, start=1):
+        print(f"[MASK] {number}: " + ", ".join(map(shown, words)))
+
+
+def shown(word: Word) -> str:
+    """A word with its probability."""
+    return f"{word.token} {word.probability:.1%}"

@@ -1,0 +1,139 @@
+"""`bertsmith tokenizer train`: texts → a tokenizer folder, and figures on how well it fits."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from bertsmith.data.documents import SourceReport
+from bertsmith.errors import ConfigError
+from bertsmith.files import atomic_dir
+from bertsmith.text.fertility import Fit
+from bertsmith.text.vocabulary import LearnedVocabulary
+from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, train_tokenizer
+
+SHOWN_CHARACTERS = 20
+TOKENIZER_FILES = frozenset({"vocab.txt", "tokenizer.json", "tokenizer_config.json"})
+
+
+def main(
+    settings: Annotated[TokenizerSettings, tyro.conf.arg(name="")],
+    out: Path,
+    overwrite: bool = False,
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+) -> None:
+    """Learn a vocabulary of word pieces from your texts.
+
+    BERT reads text as pieces of words: frequent words are one piece, rare ones are spelled with
+    several, such as 'token ##izer'. This command finds the pieces that suit your texts and
+    writes a tokenizer folder that the other commands, and Hugging Face's libraries, open.
+
+    Args:
+        settings: What to learn from, and how.
+        out: The folder to write the tokenizer to.
+        overwrite: Replace an earlier tokenizer in that folder.
+        json_: Print one JSON object instead of text.
+    """
+    check_out(out, overwrite)
+    with Console(stderr=True).status("...") as status:
+        tokenizer, learned, report = train_tokenizer(
+            settings, on_step=lambda name: status.update(f"{name} ...")
+        )
+    with atomic_dir(out) as folder:
+        tokenizer.save(folder)
+    if json_:
+        print(json.dumps(as_json(settings, out, learned, report), ensure_ascii=False))
+    else:
+        print("\n".join(as_lines(settings, out, learned, report)))
+
+
+def check_out(out: Path, overwrite: bool) -> None:
+    """Refuse a folder with anything in it, unless it is a tokenizer that may be replaced.
+
+    Raises:
+        ConfigError: writing there would lose something.
+    """
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    if not out.is_dir():
+        raise ConfigError(f"{out}: a file, not a folder. Choose another --out.")
+    others = sorted({path.name for path in out.iterdir()} - TOKENIZER_FILES)
+    if others:
+        raise ConfigError(
+            f"{out}: holds more than a tokenizer ({', '.join(others[:3])}). Choose another --out."
+        )
+    if not overwrite:
+        raise ConfigError(
+            f"{out}: holds a tokenizer. Pass --overwrite to replace it, or choose another --out."
+        )
+
+
+def as_json(
+    settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
+) -> dict[str, Any]:
+    """The report as plain values."""
+    return {
+        "out": str(out),
+        "settings": asdict(settings),
+        "vocab_size": len(learned.tokens),
+        "alphabet_size": len(learned.alphabet),
+        "num_dropped_characters": len(learned.dropped_characters),
+        "num_dropped_occurrences": sum(learned.dropped_characters.values()),
+        "dropped_characters": "".join(learned.dropped_characters)[:SHOWN_CHARACTERS],
+        "num_words": report.num_words,
+        "num_distinct_words": report.num_distinct_words,
+        "num_words_skipped": learned.skipped_words,
+        "learning": asdict(report.learning),
+        "measuring": asdict(report.measuring),
+        "held_out_documents": report.held_out_documents,
+        "held_out": {name: _fit_as_json(fit) for name, fit in report.fits.items()},
+        "notes": report.notes,
+        "seconds": report.seconds,
+    }
+
+
+def _fit_as_json(fit: Fit) -> dict[str, float]:
+    rates = ("fertility", "unknown_rate", "vocabulary_use")
+    return asdict(fit) | {name: round(getattr(fit, name), 6) for name in rates}
+
+
+def as_lines(
+    settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
+) -> Iterator[str]:
+    """The report for a reader."""
+    dropped = learned.dropped_characters
+    shown = " ".join(list(dropped)[:SHOWN_CHARACTERS])
+    seconds = sum(report.seconds.values())
+    yield f"{out}: {len(learned.tokens):,} tokens by {settings.rule}, in {seconds:.1f} s"
+    yield f"read        {_read(report.learning)}"
+    if settings.held_out:
+        yield f"held out    {_read(report.measuring)}"
+    else:
+        yield f"held out    {report.held_out_documents:,} of these documents, not learnt from"
+    yield (
+        f"words       {report.num_words:,}, of which {report.num_distinct_words:,} distinct; "
+        f"{learned.skipped_words:,} too long or with a dropped character"
+    )
+    yield (
+        f"characters  {len(learned.alphabet):,} kept; {len(dropped):,} dropped, which occur "
+        f"{sum(dropped.values()):,} times{': ' if dropped else ''}{shown}"
+    )
+    if report.fits:
+        yield f"\n{'on the held-out text':<20}  pieces per word   unknown words   vocabulary used"
+    for name, fit in report.fits.items():
+        yield (
+            f"{name:<20}  {fit.fertility:15.4f}  {fit.unknown_rate:14.4%}"
+            f"  {fit.vocabulary_use:16.1%}"
+        )
+    yield from report.notes
+
+
+def _read(read: SourceReport) -> str:
+    left_out = "".join(f", {count:,} {reason} skipped" for reason, count in read.skipped.items())
+    cut = "".join(f", {count:,} {reason} divided" for reason, count in read.cut.items())
+    counted = f"{read.documents:,} documents, {read.bytes / 1e6:,.1f} MB, {read.files:,} file(s)"
+    return (counted + left_out + cut).replace("_", " ")

@@ -1,0 +1,244 @@
+"""Files of text → a tokenizer whose vocabulary is learnt from them, and how well it fits.
+
+What it is measured on was kept out of learning: files of its own, or a share of the documents.
+"""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import tyro
+
+from bertsmith.data.documents import Errors, SourceReport, iter_documents
+from bertsmith.data.splits import text_hash
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.text import library_trainer
+from bertsmith.text.fertility import Fit, measure_fit
+from bertsmith.text.normalize import Normalizer
+from bertsmith.text.vocabulary import LearnedVocabulary, RuleName, learn_vocabulary
+from bertsmith.text.word_counts import count_words
+from bertsmith.text.wordpiece import Tokenizer
+
+# One process reads for all; it cannot keep more than this many busy, and each takes memory.
+MAX_PROCESSES = 16
+
+
+@dataclass(frozen=True)
+class TokenizerSettings:
+    """What to learn from, and how."""
+
+    files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILES")]
+    """Texts: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet, each also as
+    .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are searched."""
+    vocab_size: int = 16_000
+    """How many tokens to learn. BERT has 30000; half of that or less suits small texts."""
+    rule: RuleName = "frequency"
+    """Which two neighbouring pieces become one: the pair that occurs most often, or the one that
+    raises the likelihood of the text most. Frequent pairs gave fewer pieces per word."""
+    lowercase: bool = True
+    """Take 'Paris' and 'paris' as the same word. Keep the case if you look for names."""
+    strip_accents: bool | None = None
+    """Take 'café' and 'cafe' as the same word. None means: only with --lowercase."""
+    surplus: float = 0.2
+    """How many more pieces to learn than asked for, as a share; those of least use are dropped
+    again, among them pieces that only led to longer ones."""
+    min_frequency: int = 2
+    """A pair of pieces seen less often than this is not worth a token."""
+    character_coverage: float = 0.9999
+    """The share of all characters that must have a token. A word with one of the rarest
+    characters beyond that share becomes [UNK], the unknown word."""
+    model_max_length: int = 512
+    """The longest input, in tokens, of the models that will use this tokenizer."""
+    held_out: tuple[str, ...] = ()
+    """Texts to measure on. Without them a share of the documents is kept out of learning."""
+    held_out_share: float = 0.02
+    """The share of the documents to keep out of learning, chosen by their text."""
+    compare: bool = True
+    """Set the trainer of the tokenizers library beside ours, if that library is installed."""
+    text_column: str = "text"
+    """The column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
+    errors: Errors = "strict"
+    """What to do with a line or row that cannot be read: stop there, or skip and count it."""
+    processes: int | None = None
+    """How many processes count words. None means one for each core."""
+
+    def __post_init__(self) -> None:
+        if not self.files:
+            raise ConfigError("no FILES given. Name the texts to learn from.")
+        self._check("min_frequency", self.min_frequency >= 1, "1 or more")
+        self._check("surplus", 0 <= self.surplus <= 10, "0 to 10")
+        self._check("character_coverage", 0 < self.character_coverage <= 1, "above 0, up to 1")
+        self._check("model_max_length", self.model_max_length >= 3, "3 or more")
+        self._check("held_out_share", 0 <= self.held_out_share < 1, "0 or more, below 1")
+        self._check("processes", self.processes is None or self.processes >= 1, "1 or more")
+
+    def _check(self, name: str, holds: bool, allowed: str) -> None:
+        if not holds:
+            flag = "--" + name.replace("_", "-")
+            raise ConfigError(f"{flag}: found {getattr(self, name)}, allowed is {allowed}.")
+
+    @property
+    def normalizer(self) -> Normalizer:
+        """The rules that split text into words, as the tokenizer will apply them."""
+        return Normalizer(lowercase=self.lowercase, strip_accents=self.strip_accents)
+
+    @property
+    def num_processes(self) -> int:
+        """`processes`, or as many as there are cores to use."""
+        return self.processes or min(os.cpu_count() or 1, MAX_PROCESSES)
+
+
+@dataclass
+class TokenizerReport:
+    """What was read, what was learnt, and how well it fits what was held out."""
+
+    learning: SourceReport = field(default_factory=SourceReport)
+    """All documents of `files`, those held out of them included."""
+    measuring: SourceReport = field(default_factory=SourceReport)
+    """The documents of `held_out`."""
+    held_out_documents: int = 0
+    num_words: int = 0
+    num_distinct_words: int = 0
+    fits: dict[str, Fit] = field(default_factory=dict)
+    """By the name of the trainer; empty where nothing was held out."""
+    notes: list[str] = field(default_factory=list)
+    """What the user should know: a figure that is missing, a vocabulary that came out small."""
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def train_tokenizer(
+    settings: TokenizerSettings, on_step: Callable[[str], object] = lambda name: None
+) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
+    """Learn a vocabulary; the same text gives the same one, whatever the order of the files.
+
+    Args:
+        on_step: told the name of each step as it begins.
+
+    Raises:
+        InputError: a file that cannot be read, or no words in any of them.
+        ConfigError: a vocabulary size that cannot hold the alphabet.
+    """
+    report = TokenizerReport()
+
+    @contextmanager
+    def step(name: str) -> Iterator[None]:
+        on_step(name)
+        started = time.perf_counter()
+        yield
+        report.seconds[name] = round(time.perf_counter() - started, 2)
+
+    with step("counting words"):
+        counts, held_out = _count(settings, report)
+    with step("learning pieces"):
+        learned = learn_vocabulary(
+            counts,
+            settings.vocab_size,
+            rule=settings.rule,
+            min_frequency=settings.min_frequency,
+            character_coverage=settings.character_coverage,
+            surplus=settings.surplus,
+        )
+    with step("measuring"):
+        _measure(settings, report, learned, counts, held_out)
+    return _tokenizer(settings, learned.tokens), learned, report
+
+
+def _count(
+    settings: TokenizerSettings, report: TokenizerReport
+) -> tuple[Counter[str], Counter[str]]:
+    """Count the words to learn from and those to measure on."""
+    words = settings.normalizer.words
+    held_out: Counter[str] = Counter()
+
+    def hold_out(document: str) -> None:
+        held_out.update(words(document))
+        report.held_out_documents += 1
+
+    for document in _documents(settings, settings.held_out, report.measuring):
+        hold_out(document)
+    documents = _documents(settings, settings.files, report.learning)
+    if not settings.held_out:
+        documents = _without_held_out(documents, settings.held_out_share, hold_out)
+    counts = count_words(documents, words, processes=settings.num_processes)
+    if not counts:
+        raise InputError(_no_words(settings, report))
+    report.num_words, report.num_distinct_words = counts.total(), len(counts)
+    return counts, held_out
+
+
+def _documents(
+    settings: TokenizerSettings, paths: tuple[str, ...], report: SourceReport
+) -> Iterator[str]:
+    return iter_documents(
+        paths, text_column=settings.text_column, errors=settings.errors, report=report
+    )
+
+
+def _without_held_out(
+    documents: Iterator[str], share: float, hold_out: Callable[[str], object]
+) -> Iterator[str]:
+    """Pass the documents on, except a share of them, which `hold_out` is given.
+
+    A document's own text decides, by the hash that also splits a corpus: what a corpus holds
+    out by a smaller share has not been learnt from here either.
+    """
+    for document in documents:
+        if text_hash(document) < share * 2.0**64:
+            hold_out(document)
+        else:
+            yield document
+
+
+def _no_words(settings: TokenizerSettings, report: TokenizerReport) -> str:
+    skipped = ", ".join(f"{n} {reason}" for reason, n in report.learning.skipped.items())
+    return (
+        f"{' '.join(settings.files)}: no word to learn from in {report.learning.documents} "
+        f"documents (skipped: {skipped or 'nothing'}; held out: {report.held_out_documents}). "
+        "Name files with more text."
+    )
+
+
+def _measure(
+    settings: TokenizerSettings,
+    report: TokenizerReport,
+    learned: LearnedVocabulary,
+    counts: Counter[str],
+    held_out: Counter[str],
+) -> None:
+    if len(learned.tokens) < settings.vocab_size:
+        report.notes.append(
+            f"The vocabulary has {len(learned.tokens):,} tokens, not {settings.vocab_size:,}: no "
+            f"other pair of pieces occurs {settings.min_frequency} times and raises the score. "
+            "More text gives more."
+        )
+    if not held_out:
+        report.notes.append(
+            "Nothing was held out, so nothing was measured. Name a text with --held-out."
+        )
+        return
+    report.fits["bertsmith"] = measure_fit(learned.tokens, held_out)
+    if not settings.compare:
+        return
+    if not library_trainer.is_installed():
+        report.notes.append("The tokenizers library is not installed, so it was not compared.")
+        return
+    tokens = library_trainer.learn_with_library(
+        counts,
+        settings.vocab_size,
+        alphabet_size=len(learned.alphabet),
+        min_frequency=settings.min_frequency,
+    )
+    report.fits["tokenizers library"] = measure_fit(tokens, held_out)
+
+
+def _tokenizer(settings: TokenizerSettings, tokens: list[str]) -> Tokenizer:
+    return Tokenizer(
+        tokens,
+        lowercase=settings.lowercase,
+        strip_accents=settings.strip_accents,
+        model_max_length=settings.model_max_length,
+    )

@@ -1,0 +1,71 @@
+"""`corpus build` on the command line: what it prints, and how it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bertsmith.cli import main
+from bertsmith.data.shards import Corpus
+from bertsmith.text.wordpiece import Tokenizer
+
+
+@pytest.fixture
+def vocab(tmp_path: Path) -> Path:
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
+    Tokenizer(tokens).save(tmp_path / "vocab")
+    return tmp_path / "vocab"
+
+
+def build(tmp_path: Path, vocab: Path, *more: str) -> None:
+    (tmp_path / "texts").mkdir(exist_ok=True)
+    (tmp_path / "texts" / "a.txt").write_text("the cat. the cat sat.\n\nthe dog.\n\n\x01\n")
+    options = ["--tokenizer", str(vocab), "--out", str(tmp_path / "out"), "--processes", "1"]
+    main(["corpus", "build", str(tmp_path / "texts"), *options, *more])
+
+
+def test_json_is_one_object_on_standard_output(
+    tmp_path: Path, vocab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(tmp_path, vocab, "--json", "--held-out", "0")
+    found = json.loads(capsys.readouterr().out)
+    assert found["out"] == str(tmp_path / "out")
+    assert found["splits"]["train"]["documents"] == 2
+    assert found["splits"]["train"]["unknown_rate"] == pytest.approx(1 / 10)
+    assert found["splits"]["held_out"]["documents"] == 0
+    assert found["sources"]["skipped"] == {"control_only_documents": 1}
+    assert found["settings"]["held_out"] == 0
+
+
+def test_text_says_what_was_written_and_what_comes_next(
+    tmp_path: Path, vocab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(tmp_path, vocab)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("train     1 documents") for line in lines)
+    assert "skipped   1 control only documents" in lines
+    assert lines[-1].startswith("next      bertsmith pretrain")
+    assert Corpus.open(tmp_path / "out", "held_out").num_documents == 1
+
+
+def test_an_earlier_corpus_is_kept_unless_asked_otherwise(
+    tmp_path: Path, vocab: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build(tmp_path, vocab)
+    with pytest.raises(SystemExit) as caught:
+        build(tmp_path, vocab)
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "--overwrite" in error
+    build(tmp_path, vocab, "--overwrite")
+
+
+@pytest.mark.parametrize("option", [["--held-out", "2"], ["--processes", "0"]])
+def test_impossible_settings_end_with_2(
+    tmp_path: Path, vocab: Path, option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        build(tmp_path, vocab, *option)
+    assert caught.value.code == 2
+    assert "allowed" in capsys.readouterr().err

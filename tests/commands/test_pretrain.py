@@ -1,0 +1,164 @@
+"""`bertsmith pretrain` from the command line, as a user meets it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bertsmith import cli
+from bertsmith.training.checkpoint import list_checkpoints
+from bertsmith.training.journal import read_journal
+
+SIZE = [
+    "--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",
+    "--max-position-embeddings", "32", "--precision", "fp32", "--threads", "1",
+]  # fmt: skip
+
+
+def command(corpus_dir: Path, out: Path, *more: str) -> list[str]:
+    return ["pretrain", *SIZE, "--corpus", str(corpus_dir), "--out", str(out), *more]
+
+
+def losses(out: Path) -> list[str]:
+    names = ("step", "mlm_loss", "nsp_loss", "held_out_loss")
+    entries = read_journal(out / "journal.jsonl")
+    return [json.dumps([entry.get(name) for name in names]) for entry in entries]
+
+
+def test_json_is_one_object_and_the_rest_goes_to_stderr(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(command(corpus_dir, tmp_path / "run", "--steps", "3", "--json"))
+    captured = capsys.readouterr()
+    result = json.loads(captured.out)
+    assert result["steps"] == 3
+    assert result["held_out_unigram_entropy"] == pytest.approx(5.0, abs=0.3)
+    assert result["single_sentence_share"] < 0.2
+    assert "held out" in captured.err
+    for name in ("curves.png", "journal.jsonl", "run.json", "config.json", "model.safetensors",
+                 "tokenizer.json", "tokenizer_config.json", "vocab.txt"):  # fmt: skip
+        assert (tmp_path / "run" / name).is_file()
+    assert list((tmp_path / "run").glob("events.out.tfevents.*"))
+
+
+def test_text_says_what_it_came_to(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(command(corpus_dir, tmp_path / "run", "--steps", "2"))
+    out = capsys.readouterr().out
+    for part in (
+        "trained    2 steps",
+        "masked words: loss",
+        "word frequency alone",
+        "bertsmith fill",
+    ):
+        assert part in out
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ((), "Give --steps N or --minutes M"),
+        (("--steps", "0"), "training.steps: found 0"),
+        (("--steps", "2", "--max-length", "40"), "pretraining.max_length: found 40"),
+        (("--steps", "2", "--resume"), "no run to resume"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_code_2(
+    corpus_dir: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+    message: str,
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(command(corpus_dir, tmp_path / "run", *more))
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_finished_run_is_neither_resumed_nor_lost(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(command(corpus_dir, tmp_path / "run", "--steps", "2"))
+    before = losses(tmp_path / "run")
+    for more, message in (("--resume", "complete"), ("--json", "holds an earlier run")):
+        with pytest.raises(SystemExit):
+            cli.main(command(corpus_dir, tmp_path / "run", "--steps", "2", more))
+        assert message in capsys.readouterr().err
+    assert losses(tmp_path / "run") == before
+    cli.main(command(corpus_dir, tmp_path / "run", "--steps", "1", "--overwrite"))
+    assert read_journal(tmp_path / "run" / "journal.jsonl")[-1]["step"] == 1
+
+
+def test_a_recipe_is_replaced_by_the_line(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "small.toml"
+    recipe.write_text(
+        f'corpus = "{corpus_dir}"\nout = "{tmp_path / "run"}"\n'
+        "[training]\nsteps = 500\nbatch_size = 4\neval_rows = 4\nthreads = 1\n"
+        '[model]\npreset = "tiny"\nmax_position_embeddings = 32\n'
+        "[pretraining]\nmax_length = 16\nnext_sentence = false\n"
+        "[optim]\nlearning_rate = 1e-4\n"
+    )
+    cli.main(["pretrain", str(recipe), "--minutes", "0.005", "--seed", "9", "--json"])
+    capsys.readouterr()
+    settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
+    assert settings["training"]["steps"] is None
+    assert settings["training"]["minutes"] == 0.005
+    assert settings["training"]["seed"] == 9
+    assert settings["pretraining"]["next_sentence"] is False
+    assert settings["optim"]["learning_rate"] == 1e-4
+
+
+def start(arguments: list[str]) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "bertsmith", *arguments],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+
+
+def wait_for_checkpoint(out: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 300
+    while not list_checkpoints(out / "checkpoints"):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+LENGTH = ["--steps", "400", "--checkpoint-every", "20"]
+
+
+@pytest.fixture(scope="module")
+def whole_run(corpus_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that was never stopped."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    cli.main(command(corpus_dir, out, *LENGTH))
+    return out
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_a_stopped_process_resumes_bit_for_bit(
+    corpus_dir: Path, whole_run: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    process = start(command(corpus_dir, tmp_path / "stopped", *LENGTH))
+    wait_for_checkpoint(tmp_path / "stopped", process)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=300)
+    if number == signal.SIGINT:
+        assert process.returncode == 2
+        assert "Continue with: bertsmith pretrain --preset tiny" in error
+        assert error.rstrip().endswith("--resume")
+    cli.main(command(corpus_dir, tmp_path / "stopped", *LENGTH, "--resume"))
+    assert losses(tmp_path / "stopped") == losses(whole_run)
+    assert len(losses(whole_run)) == 411

@@ -1,0 +1,146 @@
+"""finetune classify, evaluate, predict and fill as they are typed."""
+
+import json
+
+import pytest
+from tiny_models import reviews, save_tiny, write_reviews
+
+from bertsmith.cli import main
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """Models and tables for every command."""
+    folder = tmp_path_factory.mktemp("commands")
+    save_tiny(folder / "pretrained", "masked_lm")
+    save_tiny(folder / "classifier", "classify", labels=("neg", "pos"))
+    write_reviews(folder / "data.csv", 9)
+    return folder
+
+
+@pytest.fixture
+def bertsmith(capsys):
+    """Run a command line; gives what it printed."""
+
+    def run(*args):
+        main([str(arg) for arg in args])
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys):
+    """Run a command line that must fail; gives the one line of its message."""
+
+    def run(*args):
+        with pytest.raises(SystemExit) as caught:
+            main([str(arg) for arg in args])
+        assert caught.value.code == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        (line,) = captured.err.splitlines()
+        return line
+
+    return run
+
+
+FP32 = ("--device", "cpu", "--precision", "fp32")
+
+
+def test_finetune_then_evaluate(bertsmith, place, tmp_path):
+    printed = bertsmith(
+        "finetune", "classify", "--model", place / "pretrained", "--train", place / "data.csv",
+        "--eval", place / "data.csv", "--out", tmp_path / "out", "--steps", 2,
+        "--label-column", "label", "--json", *FP32,
+    )  # fmt: skip
+    trained = json.loads(printed)
+    assert trained["labels"] == ["neg", "pos"]
+    evaluated = json.loads(
+        bertsmith("evaluate", tmp_path / "out", "--data", place / "data.csv", "--json", *FP32)
+    )
+    assert evaluated == trained["evaluation"]
+    text = bertsmith("evaluate", tmp_path / "out", "--data", place / "data.csv", *FP32)
+    assert f"accuracy  {evaluated['accuracy']:.4f}" in text
+
+
+def test_finetune_as_text(bertsmith, place, tmp_path):
+    printed = bertsmith(
+        "finetune", "classify", "--model", place / "pretrained", "--train", place / "data.csv",
+        "--eval", place / "data.csv", "--out", tmp_path / "out", "--steps", 1, *FP32,
+    )  # fmt: skip
+    assert printed.startswith("learnt 2 labels from 9 texts in 1 steps")
+
+
+def test_predict_texts(bertsmith, place):
+    lines = bertsmith("predict", place / "classifier", "a good\tfilm", "dull", *FP32).splitlines()
+    assert [line.split("\t")[2] for line in lines] == ["a good film", "dull"]
+    report = json.loads(
+        bertsmith("predict", place / "classifier", "a good\tfilm", "dull", "--json", *FP32)
+    )
+    for line, prediction in zip(lines, report["predictions"], strict=True):
+        label, probability, _ = line.split("\t")
+        assert label == prediction["label"]
+        assert probability == f"{prediction['probabilities'][label]:.4f}"
+
+
+def test_predict_a_file(bertsmith, place, tmp_path):
+    out = tmp_path / "out.jsonl"
+    printed = bertsmith(
+        "predict", place / "classifier", "--file", place / "data.csv", "--out", out, *FP32
+    )
+    assert "9 texts" in printed
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["text"] for row in rows] == [example.text for example in reviews(9)]
+    assert [row["row"] for row in rows] == list(range(2, 11))
+    assert set(rows[0]["probabilities"]) == {"neg", "pos"}
+
+
+def test_predict_standard_input(bertsmith, place, tmp_path, monkeypatch):
+    (tmp_path / "input").write_bytes("good film\r\n«dull»\n".encode())
+    with (tmp_path / "input").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        lines = bertsmith("predict", place / "classifier", "-", *FP32).splitlines()
+    assert [line.split("\t")[2] for line in lines] == ["good film", "«dull»"]
+
+
+def test_fill(bertsmith, place):
+    printed = bertsmith("fill", place / "pretrained", "a [MASK] and [MASK]", "--top", 3, *FP32)
+    assert [line[:8] for line in printed.splitlines()] == ["[MASK] 1", "[MASK] 2"]
+    assert printed.splitlines()[0].count("%") == 3
+    report = json.loads(
+        bertsmith("fill", place / "pretrained", "a [MASK]", "--top", 2, "--json", *FP32)
+    )
+    assert len(report["masks"]) == 1
+    assert set(report["masks"][0][0]) == {"token", "probability"}
+
+
+@pytest.mark.parametrize(
+    "args, parts",
+    [
+        (("predict", "classifier"), ["Give texts, or --file F"]),
+        (("predict", "classifier", "a", "--file", "data.csv"), ["exactly one of them"]),
+        (("predict", "classifier", "good", " "), ["text 2 is empty"]),
+        (("predict", "pretrained", "good"), ["no classification head", "finetune classify"]),
+        (("evaluate", "pretrained", "--data", "data.csv"), ["no classification head"]),
+        (("evaluate", "classifier", "--data", "none.csv"), ["none.csv: no such file"]),
+        (("evaluate", "nowhere", "--data", "data.csv"), ["nowhere"]),
+        (("fill", "pretrained", "no mask"), ["no [MASK]"]),
+        (("fill", "classifier", "a [MASK]"), ["no masked-LM head"]),
+    ],
+)
+def test_refusals(refused, place, monkeypatch, args, parts):
+    monkeypatch.chdir(place)
+    message = refused(*args)
+    for part in parts:
+        assert part in message
+
+
+def test_predictions_of_an_earlier_run_survive_a_bad_file(refused, place, tmp_path):
+    out = tmp_path / "out.jsonl"
+    out.write_text("earlier")
+    (tmp_path / "bad.txt").write_bytes(b"good\n\xff\n")
+    message = refused("predict", place / "classifier", "--file", tmp_path / "bad.txt", "--out", out)
+    assert "byte 5 is 0xff" in message
+    assert out.read_text() == "earlier"
+    assert {path.name for path in tmp_path.iterdir()} == {"out.jsonl", "bad.txt"}

@@ -1,0 +1,63 @@
+import importlib
+import json
+import subprocess
+import sys
+
+import pytest
+
+from bertsmith import __version__
+from bertsmith.cli import COMMANDS, main
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
+    try:
+        main(args)
+        code = 0
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    for name, command in COMMANDS.items():
+        assert f"  {name} " in out and command.summary in out
+    assert run(capsys, "--version")[1] == f"bertsmith {__version__}\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
+    code, out, _ = run(capsys, *name.split(), "--help")
+    assert code == 0
+    assert f"bertsmith {name}" in out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_what_it_is_for(name: str) -> None:
+    module = importlib.import_module(f"bertsmith.commands.{COMMANDS[name].module}")
+    assert module.main.__doc__ or module.parse.__doc__
+
+
+def test_unknown_commands_name_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "pretrian")
+    assert (code, out) == (2, "")
+    assert "Did you mean 'pretrain'?" in err
+    code, _, err = run(capsys, "corpus", "make")
+    assert code == 2
+    assert "build, inspect" in err
+
+
+def test_json_is_one_object_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "hardware", "--json")
+    assert code == 0
+    assert json.loads(out)["device"]
+
+
+def test_overview_does_not_load_torch() -> None:
+    program = (
+        "import sys; from bertsmith.cli import main; main(['--help']); "
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

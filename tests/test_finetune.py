@@ -1,0 +1,214 @@
+"""Fine-tuning as a whole: what it learns, what it saves, and what it refuses beforehand."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import reviews, save_tiny, write_reviews
+
+from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
+from bertsmith.evaluate import evaluate_classifier
+from bertsmith.finetune import ClassifySettings, finetune_classify, load_for_classes
+from bertsmith.model.huggingface import load_model
+from bertsmith.tasks.classify import Classifier
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A folder with a pre-trained model and two tables."""
+    folder = tmp_path_factory.mktemp("finetune")
+    save_tiny(folder / "model", "masked_lm")
+    write_reviews(folder / "train.csv", 80)
+    write_reviews(folder / "eval.csv", 30, seed=1)
+    return folder
+
+
+@pytest.fixture
+def settings(place, tmp_path):
+    return ClassifySettings(
+        model=place / "model",
+        train=place / "train.csv",
+        eval=place / "eval.csv",
+        out=tmp_path / "out",
+        steps=40,
+        learning_rate=5e-3,
+        device="cpu",
+        precision="fp32",
+    )
+
+
+def journal(settings):
+    lines = (settings.out / "journal.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
+    given, tokenizer = load_for_classes(settings, ("neg", "pos"))
+    fresh, same_tokenizer = load_for_classes(replace(settings, from_scratch=True), ("neg", "pos"))
+    assert fresh.config == given.config
+    assert same_tokenizer.fingerprint == tokenizer.fingerprint
+    before = given.state_dict()
+    for name, weight in fresh.state_dict().items():
+        is_constant = "norm" in name or "bias" in name  # ones and zeros in any new model
+        assert is_constant or not torch.equal(weight, before[name]), name
+    assert torch.equal(fresh.embeddings.norm.weight, torch.ones(fresh.config.hidden_size))
+
+
+def test_it_learns_and_saves_the_best_weights(settings):
+    result = finetune_classify(settings)
+    scores = {
+        entry["step"]: entry["held_out_classify_accuracy"]
+        for entry in journal(settings)
+        if "held_out_loss" in entry and entry["step"] > 0
+    }
+    assert list(scores) == [5, 10, 15, 20, 25, 30, 35, 40]
+    assert result.evaluation.accuracy == scores[result.best_step] == max(scores.values())
+    assert result.evaluation.accuracy > 0.8  # 0.5 is guessing
+    assert result.labels == ("neg", "pos")
+    assert result.num_leaked == 0
+    classifier = Classifier.load(settings.out, device="cpu", precision="fp32")
+    assert evaluate_classifier(classifier, settings.eval) == result.evaluation
+    held_out = reviews(30, seed=1)
+    predicted = classifier([example.text for example in held_out])
+    right = [row.label == example.label for row, example in zip(predicted, held_out, strict=True)]
+    assert np.mean(right) == result.evaluation.accuracy
+    run = json.loads((settings.out / "run.json").read_text())
+    assert run["result"]["evaluation"]["accuracy"] == result.evaluation.accuracy
+    assert "missing" in result.load_report  # the new head, and the pooler
+    assert f"best after step {result.best_step}" in str(result)
+
+
+def test_the_same_seed_gives_the_same_weights(settings, tmp_path):
+    settings = replace(settings, steps=3)
+    finetune_classify(settings)
+    again = replace(settings, out=tmp_path / "again")
+    finetune_classify(again)
+    first, second = (load_model(path).state_dict() for path in (settings.out, again.out))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_macro_f1_may_decide(settings):
+    result = finetune_classify(replace(settings, metric="macro_f1", steps=10))
+    best = max(
+        entry["held_out_classify_macro_f1"]
+        for entry in journal(settings)
+        if "held_out_loss" in entry and entry["step"] > 0
+    )
+    assert result.evaluation.macro_f1 == best
+
+
+def test_limit_and_sample_take_less(settings):
+    result = finetune_classify(replace(settings, steps=1, limit=31, sample=16))
+    assert result.num_train == 16
+
+
+def test_held_out_texts_among_the_training_texts_are_counted(settings):
+    result = finetune_classify(replace(settings, steps=1, eval=settings.train))
+    assert result.num_leaked == 80
+    assert "80 of the held-out texts" in str(result)
+
+
+def test_max_length_is_saved_with_the_model(settings):
+    result = finetune_classify(replace(settings, steps=1, max_length=7))
+    assert result.num_train_truncated == sum(len(e.text.split()) > 5 for e in reviews(80))
+    assert Classifier.load(settings.out).loaded.max_length == 7
+
+
+def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
+    stored = save_tiny(tmp_path / "fine-tuned", "classify", labels=("neg", "pos"))
+    settings = replace(settings, model=stored)
+    weight = load_model(stored).heads["classify"].dense.weight
+    kept, _ = load_for_classes(settings, ("neg", "pos"))
+    assert torch.equal(kept.heads["classify"].dense.weight, weight)
+    fresh, _ = load_for_classes(settings, ("0", "1"))
+    assert not torch.equal(fresh.heads["classify"].dense.weight, weight)
+    assert fresh.id2label == {0: "0", 1: "1"}
+    more, _ = load_for_classes(settings, ("a", "b", "c"))
+    assert more.heads["classify"].dense.weight.shape == (3, 24)
+    assert fresh.heads["classify"].dense.weight.detach().std().item() == pytest.approx(0.2, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    "given, examples, steps",
+    [({}, 2_000, 375), ({}, 200, 100), ({"epochs": 2}, 200, 26), ({"steps": 7}, 200, 7)],
+)
+def test_the_length_of_a_run(settings, given, examples, steps):
+    settings = replace(settings, **{"steps": None, **given})
+    assert settings.num_steps(steps_per_epoch=-(-examples // 16)) == steps
+
+
+def refusal(settings, kind):
+    with pytest.raises(kind) as caught:
+        finetune_classify(settings)
+    return str(caught.value)
+
+
+def test_nothing_is_written_over_unasked(settings):
+    settings.out.mkdir()
+    (settings.out / "notes.txt").write_text("mine")
+    assert "not empty" in refusal(settings, ConfigError)
+    assert "both --model and --out" in refusal(replace(settings, out=settings.model), ConfigError)
+    assert "a file, not a folder" in refusal(replace(settings, out=settings.train), ConfigError)
+    finetune_classify(replace(settings, steps=1, overwrite=True))
+    assert (settings.out / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "train, held_out, changes, parts",
+    [
+        ("text,label\ngood,pos\nbad,neg\n", "text,label\nso,neutral\n", {}, ["eval.csv:2", "'neu"]),
+        (
+            "text,label\ngood,pos\nfine,pos\n",
+            "text,label\na,pos\n",
+            {},
+            ["train.csv", "only label"],
+        ),
+        ("text,label\ngood,pos\nbad,\n", "text,label\na,pos\n", {}, ["train.csv:3", "'label'"]),
+        ("text,label\n", "text,label\na,pos\n", {}, ["train.csv", "no complete rows"]),
+        ("text,label\ngood,pos\nbad,neg\n", "", {}, ["eval.csv", "nothing in it"]),
+        ("text,label\ngood,1\nbad,0\n", "text,label\na,1\n", {"max_length": 99}, ["4 to 37"]),
+        ("text,label\ngood,1\nbad,0\n", "text,label\na,1\n", {"device": "tpu"}, ["'tpu'"]),
+    ],
+)
+def test_bad_input_leaves_an_earlier_model_as_it_was(
+    settings, tmp_path, train, held_out, changes, parts
+):
+    earlier = save_tiny(settings.out, "classify", labels=("a", "b"))
+    before = {path.name: path.read_bytes() for path in earlier.iterdir()}
+    (tmp_path / "train.csv").write_text(train)
+    (tmp_path / "eval.csv").write_text(held_out)
+    message = refusal(
+        replace(
+            settings,
+            train=tmp_path / "train.csv",
+            eval=tmp_path / "eval.csv",
+            overwrite=True,
+            **changes,
+        ),
+        BertsmithError,
+    )
+    for part in parts:
+        assert part in message
+    assert before == {path.name: path.read_bytes() for path in earlier.iterdir()}
+
+
+def test_a_model_folder_that_is_none(settings, tmp_path):
+    assert "nowhere" in refusal(replace(settings, model=tmp_path / "nowhere"), CheckpointError)
+
+
+def test_settings_that_exclude_each_other(settings):
+    with pytest.raises(ConfigError, match="--epochs and --steps"):
+        replace(settings, epochs=2)
+    with pytest.raises(ConfigError, match="--batch-size: found 0"):
+        replace(settings, batch_size=0)
+
+
+def test_missing_files(settings, tmp_path):
+    assert "no such file" in refusal(replace(settings, eval=tmp_path / "no.csv"), InputError)
+
+
+def test_narrow_models_learn_faster(settings):
+    settings = replace(settings, learning_rate=None)
+    np.testing.assert_allclose([settings.rate(768), settings.rate(384)], [5e-5, 1e-4])

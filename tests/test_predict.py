@@ -1,0 +1,46 @@
+"""A folder gives the predictor that fits it, and long files are predicted in pieces."""
+
+import pytest
+from tiny_models import reviews, save_tiny
+
+from bertsmith import predict
+from bertsmith.data.examples import Example
+from bertsmith.errors import CheckpointError
+from bertsmith.predict import iter_predictions, load, to_json
+from bertsmith.tasks.classify import Classifier
+from bertsmith.tasks.embed import TextEncoder
+from bertsmith.tasks.fill import MaskFiller
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("model"), "classify", labels=("neg", "pos"))
+
+
+def test_the_head_decides_the_predictor(folder, tmp_path):
+    assert isinstance(load(folder), Classifier)
+    assert isinstance(load(save_tiny(tmp_path / "a", "masked_lm")), MaskFiller)
+    assert isinstance(load(save_tiny(tmp_path / "b")), TextEncoder)
+    with pytest.raises(CheckpointError):
+        load(tmp_path / "nothing here")
+
+
+def test_predictions_come_in_order_whatever_the_piece(folder, monkeypatch):
+    classifier = Classifier.load(folder, device="cpu", precision="fp32")
+    examples = reviews(23)
+    whole = list(iter_predictions(classifier, examples))
+    monkeypatch.setattr(predict, "CHUNK_TEXTS", 5)
+    pieces = list(iter_predictions(classifier, iter(examples)))
+    assert [example for example, _ in pieces] == examples
+    for (_, one), (_, other) in zip(whole, pieces, strict=True):
+        assert one.label == other.label
+        assert one.probability == pytest.approx(other.probability, abs=1e-6)
+
+
+def test_a_pair_is_read_as_a_pair(folder):
+    classifier = Classifier.load(folder, device="cpu", precision="fp32")
+    example = Example("a good film", "a bad film", row=7)
+    ((_, prediction),) = iter_predictions(classifier, [example])
+    assert prediction == classifier([("a good film", "a bad film")])[0]
+    row = to_json(example, prediction)
+    assert (row["row"], row["pair"], row["label"]) == (7, "a bad film", prediction.label)

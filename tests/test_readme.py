@@ -1,0 +1,47 @@
+"""What the README and the recipes tell people to type can be typed."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from bertsmith.cli import COMMANDS, main
+from bertsmith.commands.pretrain import parse
+from bertsmith.config import to_jsonable
+
+ROOT = Path(__file__).resolve().parent.parent
+RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
+
+
+def commands_in(path: Path) -> list[list[str]]:
+    """Every `$ bertsmith …` line of a page, as words; lines that end in a backslash go on."""
+    text = path.read_text(encoding="utf-8").replace("\\\n", " ")
+    return [shlex.split(line) for line in re.findall(r"^\$ bertsmith (.*)$", text, re.MULTILINE)]
+
+
+SHOWN = commands_in(ROOT / "README.md")
+
+
+def test_the_readme_shows_the_whole_road() -> None:
+    shown = {name for words in SHOWN for name in COMMANDS if " ".join(words).startswith(name)}
+    assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect"}
+
+
+@pytest.mark.parametrize("words", SHOWN, ids=" ".join)
+def test_shown_commands_and_flags_exist(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = next(name for name in COMMANDS if " ".join(words).startswith(name))
+    with pytest.raises(SystemExit) as stop:
+        main([*name.split(), "--help"])
+    assert stop.value.code == 0
+    known = set(re.findall(r"--[a-z][\w.-]*", capsys.readouterr().out))
+    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_every_recipe_loads(path: Path) -> None:
+    request = parse([str(path), "--corpus", "c", "--out", "o"], "bertsmith pretrain")
+    assert to_jsonable(request.settings)["corpus"] == "c"
+    request.settings.training.budget()
