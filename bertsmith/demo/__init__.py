@@ -1,0 +1,1 @@
+"""The embedded default: a corpus read from the installed Python packages."""

@@ -1,0 +1,117 @@
+"""What each step of the demo gave → plain values for `demo.json` and the report."""
+
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bertsmith.data.manifest import Manifest
+from bertsmith.demo.baselines import Score
+from bertsmith.demo.corpus import Documentation
+from bertsmith.demo.question import Question
+from bertsmith.evaluate import Evaluation
+from bertsmith.model.bert import BertModel
+from bertsmith.pretrain import PretrainJob
+from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.tokenizer_training import TokenizerReport
+
+PRETRAINED, UNTRAINED = "pretrained", "untrained"
+SEGMENTED = ("The tokenizer reads documentation.", "An unsymmetrical eigendecomposition.")
+
+
+def of_documentation(documentation: Documentation) -> dict[str, Any]:
+    """What was read, by library, and what was left out."""
+    return {
+        "num_modules": len(documentation.documents),
+        "num_chars": documentation.num_chars,
+        "chars_by_library": documentation.chars_by_library(),
+        "skipped": dict(documentation.skipped.most_common()),
+    }
+
+
+def of_vocabulary(tokenizer: Tokenizer, report: TokenizerReport) -> dict[str, Any]:
+    """The vocabulary, how it fits text it was not learnt from, and how it cuts a few words."""
+    fit = report.fits["bertsmith"]
+    return {
+        "size": tokenizer.vocab_size,
+        "num_words": report.num_words,
+        "fertility": fit.fertility,
+        "unknown_rate": fit.unknown_rate,
+        "vocabulary_use": fit.vocabulary_use,
+        "examples": [
+            {"text": text, "pieces": tokenizer.encode(text).tokens[1:-1]} for text in SEGMENTED
+        ],
+    }
+
+
+def of_corpus(manifest: Manifest) -> dict[str, Any]:
+    """What there is to train on, and what was kept aside."""
+    train, held_out = manifest.splits["train"], manifest.splits["held_out"]
+    return {
+        "num_documents": train.documents,
+        "num_sentences": train.sentences,
+        "num_tokens": train.tokens,
+        "num_held_out_tokens": held_out.tokens,
+    }
+
+
+def of_model(model: BertModel, job: PretrainJob) -> dict[str, Any]:
+    """The size of the model and what it practised."""
+    return {
+        "preset": job.model.preset,
+        "num_layers": model.config.num_hidden_layers,
+        "hidden_size": model.config.hidden_size,
+        "num_parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "max_length": job.pretraining.max_length,
+        "masking_rate": job.pretraining.masking_rate,
+    }
+
+
+def of_question(question: Question) -> dict[str, Any]:
+    """The answers and how many paragraphs there are of each."""
+    labels = sorted(question.label_counts(), key=str)
+    return {
+        "labels": labels,
+        "num_train": len(question.draws[0]),
+        "num_train_each": len(question.draws[0]) // len(labels),
+        "num_dev": len(question.dev),
+        "num_test": len(question.test),
+        "num_draws": len(question.draws),
+        "test_counts": {label: question.label_counts()[label] for label in labels},
+    }
+
+
+def of_comparison(scores: Mapping[str, Sequence[Score]]) -> list[dict[str, Any]]:
+    """Mean and standard deviation of every method, and which one is the best."""
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "accuracy": mean_and_sd([score.accuracy for score in group]),
+            "macro_f1": mean_and_sd([score.macro_f1 for score in group]),
+        }
+        for name, group in scores.items()
+    ]
+    best = max(row["accuracy"]["mean"] for row in rows)
+    return [{**row, "is_best": row["accuracy"]["mean"] == best} for row in rows]
+
+
+def of_answers(evaluation: Evaluation) -> dict[str, Any]:
+    """One classifier's scores by answer, and what was taken for what."""
+    facts = evaluation.to_json()
+    return {"classes": facts["classes"], "confusion": facts["confusion"]}
+
+
+def mean_and_sd(values: Sequence[float]) -> dict[str, Any]:
+    """The mean, the sample standard deviation (None of a single value), and the values."""
+    sd = statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": statistics.fmean(values), "sd": sd, "values": list(values)}
+
+
+def peak_memory_bytes() -> int | None:
+    """The most memory that this process held, or None where the system does not tell."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,0 +1,340 @@
+"""The whole road in one call: the documentation on this computer in, a report of it all out.
+
+Every step is the same public function that the command of its name calls; what is particular to
+the demo is only where the text and the question come from, and the report.
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.demo import figures
+from bertsmith.demo.baselines import (
+    Score,
+    build_tfidf,
+    majority_class,
+    tfidf_with_logistic_regression,
+)
+from bertsmith.demo.corpus import Documentation, Installation, read_documentation
+from bertsmith.demo.figures import PRETRAINED, UNTRAINED
+from bertsmith.demo.folder import COMMAND, RESULT_NAME, fresh_folder
+from bertsmith.demo.page import write_page
+from bertsmith.demo.places import Places
+from bertsmith.demo.question import (
+    LABELS,
+    Question,
+    QuestionSize,
+    ask,
+    is_for_corpus,
+    write_documents,
+    write_examples,
+)
+from bertsmith.errors import ConfigError
+from bertsmith.evaluate import Evaluation, evaluate_classifier
+from bertsmith.files import atomic_dir, write_json
+from bertsmith.finetune import ClassifySettings, finetune_classify
+from bertsmith.model.huggingface import load_model
+from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
+from bertsmith.tasks.classify import Classifier
+from bertsmith.tasks.fill import MaskFiller
+from bertsmith.tasks.pretraining import PretrainingSettings
+from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, train_tokenizer
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.recorder import Watcher
+from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.trainer import TrainingSettings
+
+MODEL = ModelSettings(
+    preset="tiny",
+    max_position_embeddings=128,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    initializer_range=0.05,
+)
+PRETRAINING = PretrainingSettings(max_length=32)
+OPTIM = OptimSettings(learning_rate=3e-3, warmup_fraction=0.06)
+BATCH_SIZE = 128
+FINETUNE_LEARNING_RATE = 5e-4
+HELD_OUT = CorpusSettings(held_out=0.02)
+
+FILLS = (
+    "The default [MASK] is None.",
+    "Raises an error if the file does not [MASK].",
+    "Return the [MASK] of the elements along the given axis.",
+    "If True, return a [MASK] of the array.",
+    "The number of [MASK] in the graph.",
+    "Set the [MASK] of the line.",
+)
+
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class DemoSettings:
+    """Where to, and for how long."""
+
+    out: Path = Path("runs/demo")
+    """The folder for everything: text, vocabulary, corpus, models, and report.html. An earlier
+    demo in it is replaced; nothing else is."""
+    minutes: float = 2.5
+    """How long to pre-train. The other steps take about two minutes more."""
+    quick: bool = False
+    """Only try whether everything works: little text and a few steps, no useful model."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.minutes < 1e6:
+            raise ConfigError(f"--minutes: found {self.minutes}; allowed is a number above 0.")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything a demo takes."""
+
+    max_chars: int = 8_000_000
+    max_chars_per_library: int = 800_000
+    vocab_size: int = 8000
+    question: QuestionSize = field(default_factory=QuestionSize)
+    num_draws: int = 3
+    finetune_steps: int = 200
+    pretrain_steps: int | None = None
+
+
+FULL = Scale()
+QUICK = Scale(
+    max_chars=800_000,
+    max_chars_per_library=100_000,
+    vocab_size=1000,
+    question=QuestionSize(train=4, dev=2, test=6),
+    num_draws=2,
+    finetune_steps=4,
+    pretrain_steps=20,
+)
+
+
+class Clock:
+    """Tells each step as it begins, and keeps how long it took."""
+
+    def __init__(self, say: Say) -> None:
+        self.seconds: dict[str, float] = {}
+        self._say = say
+        self._started_at = time.perf_counter()
+
+    @contextmanager
+    def step(self, name: str, words: str) -> Iterator[None]:
+        """Time a block under `name`."""
+        self._say(words)
+        started_at = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - started_at
+
+    @property
+    def total(self) -> float:
+        """Seconds since the beginning."""
+        return time.perf_counter() - self._started_at
+
+
+def run_demo(
+    settings: DemoSettings,
+    *,
+    say: Say = lambda line: None,
+    watchers: Sequence[Watcher] = (),
+    installation: Installation | None = None,
+) -> dict[str, Any]:
+    """Go the whole road; gives the figures that `demo.json` and the report hold.
+
+    Args:
+        settings: where to, and for how long.
+        say: told what happens, in sentences.
+        watchers: see every entry of pre-training.
+        installation: whose documentation to read; this Python's where not given.
+
+    Raises:
+        ConfigError: something else stands at `out`, or scikit-learn is missing.
+        InputError: too little documentation is installed, or the disk is full.
+    """
+    build_tfidf()  # if scikit-learn is missing, say so now and not in four minutes
+    scale = QUICK if settings.quick else FULL
+    places = Places(settings.out)
+    with fresh_folder(settings.out):
+        source = installation or Installation.current()
+        results = _run(settings, scale, places, Clock(say), watchers, source)
+        write_json(settings.out / RESULT_NAME, results)
+    return results
+
+
+def _run(
+    settings: DemoSettings,
+    scale: Scale,
+    places: Places,
+    clock: Clock,
+    watchers: Sequence[Watcher],
+    installation: Installation,
+) -> dict[str, Any]:
+    started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    with clock.step("reading", "Reading the documentation of the installed packages."):
+        documentation = read(installation, scale)
+        question = ask(documentation.documents, scale.question, scale.num_draws)
+        write_texts(places, documentation, question)
+    with clock.step("vocabulary", f"Learning a vocabulary of {scale.vocab_size:,} pieces."):
+        tokenizer, report = learn_vocabulary(places, scale)
+    with clock.step("corpus", "Turning the text into a corpus of token ids."):
+        manifest = build_corpus([places.text], tokenizer, places.corpus, HELD_OUT)
+    job = pretrain_job(settings, scale, places)
+    with clock.step("pre-training", "Pre-training: guessing hidden words, telling what follows."):
+        pretraining = pretrain(job, places.pretrained, watchers=watchers)
+    with clock.step("fine-tuning", "Fine-tuning on the question, with and without pre-training."):
+        evaluations = compare_models(places, scale)
+    with clock.step("baselines", "Asking two plain methods the same question."):
+        scores = {**as_scores(evaluations), **compare_baselines(question)}
+    with clock.step("examples", "Filling masks and answering a few paragraphs."):
+        examples = {"fills": fill(places), "predictions": predict(places, question)}
+    run = RunFolder(places.pretrained).read_run()
+    results = {
+        "command": COMMAND,
+        "is_complete": True,
+        "out": str(settings.out),
+        "started_at": started_at,
+        "documentation": figures.of_documentation(documentation),
+        "vocabulary": figures.of_vocabulary(tokenizer, report),
+        "corpus": figures.of_corpus(manifest),
+        "pretraining": pretraining,
+        "model": figures.of_model(load_model(places.pretrained), job),
+        "question": figures.of_question(question),
+        "comparison": figures.of_comparison(scores),
+        **figures.of_answers(evaluations[PRETRAINED][0]),
+        **examples,
+        **{name: run[name] for name in ("versions", "machine", "precision")},
+        "seconds": {**clock.seconds, "total": clock.total},
+        "peak_memory_bytes": figures.peak_memory_bytes(),
+    }
+    write_page(places, results)
+    return results
+
+
+def read(installation: Installation, scale: Scale) -> Documentation:
+    """The documentation, that of the libraries in question first."""
+    return read_documentation(
+        installation,
+        tuple(LABELS),
+        max_chars=scale.max_chars,
+        max_chars_per_library=scale.max_chars_per_library,
+    )
+
+
+def write_texts(places: Places, documentation: Documentation, question: Question) -> None:
+    """The text for the corpus and the files of the question."""
+    write_documents(places.text, filter(is_for_corpus, documentation.documents))
+    write_examples(places.dev, question.dev)
+    write_examples(places.test, question.test)
+    for draw, examples in enumerate(question.draws):
+        write_examples(places.train(draw), examples)
+
+
+def learn_vocabulary(places: Places, scale: Scale) -> tuple[Tokenizer, TokenizerReport]:
+    """Learn and save the vocabulary."""
+    settings = TokenizerSettings(
+        files=(str(places.text),),
+        vocab_size=scale.vocab_size,
+        held_out_share=HELD_OUT.held_out,
+        model_max_length=MODEL.max_position_embeddings,
+        compare=False,
+    )
+    tokenizer, _, report = train_tokenizer(settings)
+    with atomic_dir(places.tokenizer) as folder:
+        tokenizer.save(folder)
+    return tokenizer, report
+
+
+def pretrain_job(settings: DemoSettings, scale: Scale, places: Places) -> PretrainJob:
+    """What serves a few minutes on two cores best."""
+    steps = scale.pretrain_steps
+    return PretrainJob(
+        corpus=places.corpus,
+        model=MODEL,
+        pretraining=PRETRAINING,
+        training=TrainingSettings(
+            steps=steps,
+            minutes=settings.minutes if steps is None else None,
+            batch_size=BATCH_SIZE,
+            keep=0,
+        ),
+        optim=OPTIM,
+    )
+
+
+def compare_models(places: Places, scale: Scale) -> dict[str, list[Evaluation]]:
+    """Fine-tune both models on every draw and score them on the same held-out modules.
+
+    Only the pre-trained model's first classifier is kept.
+    """
+    evaluations: dict[str, list[Evaluation]] = {PRETRAINED: [], UNTRAINED: []}
+    with tempfile.TemporaryDirectory(dir=places.out, prefix=".models.") as folder:
+        for draw in range(scale.num_draws):
+            for name, group in evaluations.items():
+                is_kept = name == PRETRAINED and draw == 0
+                out = places.classifier if is_kept else Path(folder) / f"{name}-{draw}"
+                finetune_classify(finetune_settings(places, scale, name, out, draw))
+                group.append(evaluate_classifier(Classifier.load(out), places.test))
+    return evaluations
+
+
+def finetune_settings(
+    places: Places, scale: Scale, name: str, out: Path, draw: int
+) -> ClassifySettings:
+    """The same for both models, but for the weights they begin with."""
+    return ClassifySettings(
+        model=places.pretrained,
+        train=places.train(draw),
+        eval=places.dev,
+        out=out,
+        steps=scale.finetune_steps,
+        learning_rate=FINETUNE_LEARNING_RATE,
+        from_scratch=name == UNTRAINED,
+        seed=draw,
+    )
+
+
+def as_scores(evaluations: Mapping[str, Sequence[Evaluation]]) -> dict[str, list[Score]]:
+    """Accuracy and macro-F1 of each evaluation."""
+    return {
+        name: [Score(evaluation.accuracy, evaluation.macro_f1) for evaluation in group]
+        for name, group in evaluations.items()
+    }
+
+
+def compare_baselines(question: Question) -> dict[str, list[Score]]:
+    """Both plain methods on every draw."""
+    return {
+        "tfidf": [tfidf_with_logistic_regression(draw, question.test) for draw in question.draws],
+        "majority": [majority_class(question.draws[0], question.test)],
+    }
+
+
+def fill(places: Places) -> list[dict[str, Any]]:
+    """The pre-trained model's guesses for words hidden in a few sentences."""
+    filler = MaskFiller.load(places.pretrained)
+    return [{"text": text, "words": [asdict(word) for word in filler(text)[0]]} for text in FILLS]
+
+
+def predict(places: Places, question: Question) -> list[dict[str, Any]]:
+    """The classifier's answer to the first paragraph of each library among those scored on."""
+    first = {example.label: example for example in reversed(question.test)}
+    examples = [first[label] for label in sorted(first, key=str)]
+    predictions = Classifier.load(places.classifier)([example.text for example in examples])
+    return [
+        {
+            "text": example.text,
+            "label": example.label,
+            "predicted": prediction.label,
+            "probability": prediction.probability,
+            "is_right": prediction.label == example.label,
+        }
+        for example, prediction in zip(examples, predictions, strict=True)
+    ]

@@ -1,0 +1,174 @@
+"""The demo's figures → `report.html`: what happened, in words for a reader new to BERT."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertsmith.demo.figures import PRETRAINED, UNTRAINED
+from bertsmith.demo.places import Places
+from bertsmith.report import Chart, Point, Series, write_report
+from bertsmith.training.journal import is_held_out, read_journal
+from bertsmith.training.run_folder import RunFolder
+
+METHODS = {
+    PRETRAINED: (
+        "pre-trained BERT",
+        "read the documentation first, then learnt from the labelled paragraphs",
+    ),
+    UNTRAINED: (
+        "the same BERT without pre-training",
+        "random weights, then the same fine-tuning on the same paragraphs",
+    ),
+    "tfidf": (
+        "TF-IDF with logistic regression",
+        "counts words and pairs of words, weighs rare ones more; no neural network",
+    ),
+    "majority": ("always the most frequent answer", "does not look at the text"),
+}
+
+WIDE_MARGIN = 0.005
+"""A difference below this share of the answers is called equal."""
+
+
+def write_page(places: Places, results: Mapping[str, Any]) -> None:
+    """Write the report of a demo whose models and journal are in place."""
+    rows = [
+        {**row, "title": METHODS[row["name"]][0], "description": METHODS[row["name"]][1]}
+        for row in results["comparison"]
+    ]
+    by_name = {row["name"]: row for row in rows}
+    write_report(
+        places.report,
+        "demo/report.html",
+        **{**results, "comparison": rows},
+        pretrained=by_name[PRETRAINED],
+        untrained=by_name[UNTRAINED],
+        duration=duration(results["seconds"]["total"]),
+        verdict=" ".join(verdict(results["comparison"])),
+        charts=charts(read_journal(RunFolder(places.pretrained).journal_path), results),
+        next_steps=next_steps(places),
+    )
+
+
+def verdict(comparison: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The comparison in sentences, whichever method is ahead."""
+    accuracy = {row["name"]: row["accuracy"]["mean"] for row in comparison}
+    return [
+        f"Pre-training {_gain(accuracy[PRETRAINED] - accuracy[UNTRAINED])}: the model gets "
+        f"{accuracy[PRETRAINED]:.1%} of the answers right with it, {accuracy[UNTRAINED]:.1%} "
+        "without.",
+        _against_words(accuracy[PRETRAINED] - accuracy["tfidf"], accuracy["tfidf"]),
+    ]
+
+
+def _gain(difference: float) -> str:
+    if abs(difference) < WIDE_MARGIN:
+        return "made no difference"
+    return f"was worth {100 * difference:.1f} points" if difference > 0 else (
+        f"cost {-100 * difference:.1f} points"
+    )  # fmt: skip
+
+
+def _against_words(difference: float, accuracy: float) -> str:
+    name = "Counting words (TF-IDF with logistic regression)"
+    if abs(difference) < WIDE_MARGIN:
+        return f"{name} does as well, {accuracy:.1%}."
+    if difference > 0:
+        return f"{name} gets {accuracy:.1%}."
+    return (
+        f"{name} is still ahead with {accuracy:.1%}, and needs no pre-training. More minutes of it "
+        "(--minutes) may turn that round."
+    )
+
+
+def duration(seconds: float) -> str:
+    """Seconds in words.
+
+    >>> duration(59.6), duration(241)
+    ('1 minute', '4 minutes and 1 second')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    parts = [(minutes, "minute"), (rest, "second")]
+    words = [f"{number} {unit}{'s' * (number != 1)}" for number, unit in parts if number]
+    return " and ".join(words) or "no time"
+
+
+def charts(entries: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> list[Chart]:
+    """Loss of the hidden words, and accuracy of both exercises, over the minutes."""
+    steps = [entry for entry in entries if not is_held_out(entry)]
+    held_out = [entry for entry in entries if is_held_out(entry)]
+    by_frequency = results["pretraining"]["held_out_unigram_entropy"]
+    return [
+        Chart(
+            title="Hidden words: loss (how surprised the model is, less is better)",
+            x_label="minutes of pre-training",
+            y_label="loss",
+            series=[
+                Series("being learnt from", _points(steps, "mlm_loss"), "line", 0),
+                Series("held out", _points(held_out, "held_out_mlm_loss"), "dots", 0),
+                Series("by word frequency alone", [(0.0, by_frequency)], "reference", 2),
+            ],
+        ),
+        Chart(
+            title="Right guesses on held-out text",
+            x_label="minutes of pre-training",
+            y_label="right",
+            is_share=True,
+            series=[
+                Series("hidden words", _points(held_out, "held_out_mlm_accuracy"), "dots", 0),
+                Series("next sentence", _points(held_out, "held_out_nsp_accuracy"), "dots", 1),
+                Series("next sentence, by a coin", [(0.0, 0.5)], "reference", 2),
+            ],
+        ),
+    ]
+
+
+def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[Point]:
+    return [(entry["elapsed_seconds"] / 60, entry[name]) for entry in entries]
+
+
+def next_steps(places: Places) -> list[dict[str, Any]]:
+    """Commands that work as they stand, and those for the reader's own texts."""
+    run = program()
+    return [
+        {
+            "title": "Try the models of this demo",
+            "commands": [
+                f'{run} fill {places.pretrained} "The function returns a [MASK]."',
+                f'{run} predict {places.classifier} "Solve the equation for its symbols."',
+                f"{run} evaluate {places.classifier} --data {places.test}",
+                f"{run} corpus inspect {places.corpus}",
+            ],
+        },
+        {
+            "title": "Pre-train longer, on the same corpus",
+            "commands": [
+                f"{run} pretrain --preset tiny --corpus {places.corpus} --minutes 15 "
+                f"--max-length 64 --out {places.out.parent / 'longer'}",
+                f"{run} finetune classify --model {places.out.parent / 'longer'} --train "
+                f"{places.train(0)} --eval {places.dev} --out {places.out.parent / 'classifier'}",
+            ],
+        },
+        {
+            "title": "The same with your own texts and labels",
+            "commands": [
+                f"{run} tokenizer train texts/*.txt --vocab-size 8000 --out mine/tokenizer",
+                f"{run} corpus build texts/*.txt --tokenizer mine/tokenizer --out mine/corpus",
+                f"{run} pretrain --preset tiny --corpus mine/corpus --minutes 15 "
+                "--out mine/pretrained",
+                f"{run} finetune classify --model mine/pretrained --train train.csv "
+                "--eval dev.csv --out mine/classifier",
+                f'{run} predict mine/classifier "a text of yours"',
+            ],
+        },
+    ]
+
+
+def program() -> str:
+    """How this program is called from the folder in which it runs."""
+    installed = Path(sys.executable).parent / "bertsmith"
+    if not installed.exists():
+        return f"{Path(sys.executable).name} -m bertsmith"
+    here = Path.cwd()
+    return str(installed.relative_to(here) if installed.is_relative_to(here) else installed)

@@ -1,0 +1,217 @@
+"""Documentation is read from source, never by importing, and comes out as plain prose."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from bertsmith.demo.corpus import (
+    LANGUAGE_REFERENCE,
+    STANDARD_LIBRARY,
+    Installation,
+    is_prose,
+    prose_paragraphs,
+    read_docstrings,
+    read_documentation,
+    source_files,
+    strip_markup,
+)
+
+SENTENCE = "The {} is read from the file and returned as a list of words."
+# Importing this would be noticed at once.
+HOSTILE = '''"""{doc}"""
+raise SystemExit("imported")
+class Reader:
+    """{method}"""
+    async def read(self):
+        r"""A method with an invalid \\escape reads the file and returns all that it holds."""
+'''
+
+
+def write(path: Path, text: str | bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def docstring(word: str) -> str:
+    return f'"""{SENTENCE.format(word)}"""\n'
+
+
+@pytest.fixture
+def installation(tmp_path: Path) -> Installation:
+    """A standard library and two packages, one of which must never be imported."""
+    standard, site = tmp_path / "lib", tmp_path / "lib" / "site-packages"
+    write(standard / "json" / "decoder.py", docstring("number"))
+    write(standard / "json" / "tests" / "test_decoder.py", docstring("test"))
+    write(
+        standard / "pydoc_data" / "topics.py",
+        "topics = {'if': '''The if statement\n****\n\n"
+        "The \"if\" statement is used for conditional execution of one suite.\n'''}\n",
+    )
+    hostile = HOSTILE.format(doc=SENTENCE.format("word"), method=SENTENCE.format("line"))
+    write(site / "hostile" / "__init__.py", hostile)
+    write(site / "hostile" / "_vendor" / "copy.py", docstring("copy"))
+    write(site / "single.py", docstring("single"))
+    write(site / "single-1.0.dist-info" / "METADATA", "Name: single")
+    return Installation(standard, (site,))
+
+
+def test_docstrings_are_read_without_importing(installation: Installation) -> None:
+    before = set(sys.modules)
+    found = read_documentation(installation)
+    text = {document.library: document.paragraphs for document in found.documents}
+    assert text["hostile"] == (
+        SENTENCE.format("word"),
+        SENTENCE.format("line"),
+        r"A method with an invalid \escape reads the file and returns all that it holds.",
+    )
+    assert text["single"] == (SENTENCE.format("single"),)
+    assert text[STANDARD_LIBRARY] == (SENTENCE.format("number"),)
+    assert not {"hostile", "single"} & (set(sys.modules) - before)
+
+
+def test_language_reference_is_read_from_its_table(installation: Installation) -> None:
+    documents = read_documentation(installation).documents
+    topics = [document for document in documents if document.library == LANGUAGE_REFERENCE]
+    assert [topic.module for topic in topics] == ["pydoc_data/topics.py#if"]
+    assert topics[0].paragraphs == (
+        "The if statement is used for conditional execution of one suite.",
+    )
+
+
+def test_what_is_left_out_is_counted(installation: Installation, tmp_path: Path) -> None:
+    site = installation.site_packages[0]
+    write(site / "odd" / "python2.py", "print 'no longer'\n")
+    write(site / "odd" / "nul.py", b"x = '\0'\n")
+    write(site / "odd" / "latin.py", b"'''\xe9t\xe9'''\n")
+    write(site / "odd" / "deep.py", "x = " + "-" * 100_000 + "1\n")
+    write(site / "odd" / "again.py", docstring("single") + docstring("word"))
+    skipped = read_documentation(installation).skipped
+    assert skipped["file of tests"] == 1
+    assert skipped["file of a vendored copy"] == 1
+    assert skipped["unreadable file"] == 4
+    assert skipped["paragraph seen before"] == 1
+
+
+def test_same_files_give_the_same_documents(installation: Installation) -> None:
+    assert read_documentation(installation) == read_documentation(installation)
+
+
+def test_named_libraries_come_first(installation: Installation) -> None:
+    found = read_documentation(installation, first=["single", "absent"])
+    assert [document.library for document in found.documents] == [
+        "single",
+        STANDARD_LIBRARY,
+        LANGUAGE_REFERENCE,
+        "hostile",
+    ]
+
+
+def test_no_library_dominates(installation: Installation) -> None:
+    site = installation.site_packages[0]
+    for number in range(40):
+        write(site / "large" / f"part{number}.py", docstring(f"word{'x' * number}"))
+    found = read_documentation(installation, max_chars_per_library=500)
+    read = found.chars_by_library()["large"]
+    assert 500 <= read < 500 + 120
+    assert found.skipped["file over the limit"] > 20
+
+
+def test_all_libraries_together_are_bounded(installation: Installation) -> None:
+    found = read_documentation(installation, max_chars=1)
+    assert len(found.documents) == 2  # the standard library's module and the reference
+    assert found.skipped["package over the limit"] == 2
+
+
+def test_packages_inside_the_standard_library_folder_do_not_count_as_it(
+    installation: Installation,
+) -> None:
+    assert set(source_files(installation.standard_library)) == {
+        "json/decoder.py",
+        "json/tests/test_decoder.py",
+    }
+
+
+def test_this_python_has_documentation() -> None:
+    found = read_documentation(Installation.current(), max_chars=20_000)
+    assert {document.library for document in found.documents} >= {STANDARD_LIBRARY}
+    assert found.num_chars >= 20_000
+
+
+def test_docstrings_are_found_in_branches(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    write(path, "try:\n    def f():\n        'one'\nexcept E:\n    class C:\n        'two'\n")
+    assert read_docstrings(path) == ["one", "two"]
+
+
+NUMPY_STYLE = """
+Return the sum of array elements over a given axis or axes.
+
+Parameters
+----------
+a : array_like
+    Elements that are to be summed, given in any order
+    that suits the caller.
+axis : None or int, optional
+    Short.
+
+Examples
+--------
+>>> np.sum([0.5, 1.5])
+2.0 is the sum of these elements, of which there are only two.
+
+.. versionadded:: 1.7 and this directive has more than eight words in it.
+"""
+
+GOOGLE_STYLE = """Applies a transformation to the incoming data, as in the paper.
+
+Args:
+    in_features (int): size of each input sample that
+        the layer is going to be given
+        by its caller.
+    bias: short
+"""
+
+
+def test_only_sentences_survive() -> None:
+    assert prose_paragraphs(NUMPY_STYLE) == [
+        "Return the sum of array elements over a given axis or axes.",
+        "Elements that are to be summed, given in any order that suits the caller.",
+    ]
+    assert prose_paragraphs(GOOGLE_STYLE) == [
+        "Applies a transformation to the incoming data, as in the paper.",
+        "size of each input sample that the layer is going to be given by its caller.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("markup", "plain"),
+    [
+        ("a :class:`~torch.nn.Linear` layer", "a Linear layer"),
+        ("a :class:`torch.nn.Linear` layer", "a torch.nn.Linear layer"),
+        ("a :ref:`layer <the-layer>` here", "a layer here"),
+        ("where :math:`N` and :math:`\\frac{1}{2}`", "where N and"),
+        ("**bold**, *emphasis*, `code` and ``x``", "bold, emphasis, code and x"),
+        ("takes *args and **kwargs", "takes *args and **kwargs"),
+        ("see [1]_ and [CIT2002]_.", "see and."),
+        ("see `the page <https://example.org/a>`_ or https://example.org", "see the page or"),
+        ("as follows::", "as follows:"),
+    ],
+)
+def test_markup_is_stripped(markup: str, plain: str) -> None:
+    assert strip_markup(markup) == plain
+
+
+@pytest.mark.parametrize(
+    "paragraph",
+    [
+        "Too short to say anything.",
+        "x = y + z; a[i] = b[j] * 2; f(x) -> (g, h); {1: 2} <= [3, 4] != 5 it is so.",
+        "A sentence of more than eight words that comes to no end",
+        "Copyright by the people who wrote this module and gave it away freely.",
+        "Questions about this module are answered by a.person@example.org on most days.",
+        "A sentence with a \0 in it that is long enough to be taken otherwise.",
+    ],
+)
+def test_other_than_prose_is_left_out(paragraph: str) -> None:
+    assert not is_prose(paragraph)
