@@ -104,7 +104,8 @@ def _run(args: list[str]) -> None:
         return
     import tyro
 
-    tyro.cli(module.main, prog=f"{PROG} {name}", args=rest)
+    config = (tyro.conf.FlagCreatePairsOff,)
+    tyro.cli(module.main, prog=f"{PROG} {name}", args=rest, config=config)
 
 
 def _overview() -> str:

@@ -88,7 +88,9 @@ def parse_with_recipe(cls: type[T], args: Sequence[str], prog: str, description:
         recipe = Path(args[0])
         default = from_mapping(cls, read_recipe(recipe), str(recipe), _unset(cls))
         args = args[1:]
-    return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default))
+    config = (tyro.conf.FlagCreatePairsOff,)
+    return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default,
+                            config=config))  # fmt: skip
 
 
 def to_jsonable(value: Any) -> Any:

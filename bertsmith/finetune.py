@@ -5,13 +5,13 @@ touched. Of all that was held against the held-out texts, the best weights are k
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_texts import encode_texts, max_text_length
@@ -22,11 +22,13 @@ from bertsmith.evaluate import Evaluation, evaluate_classifier
 from bertsmith.hardware import compute_settings, select_device, select_precision
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
+from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.tasks.classify import Classification, Classifier, LabelledTexts, Metric
 from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.training.best import BestSettings
+from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.recorder import Status, Watcher
+from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
 
@@ -76,6 +78,8 @@ class ClassifySettings:
     metric: Metric = "accuracy"
     """The score by which the best weights are chosen: the share of texts with the right label, or
     the mean F1 of the classes, which lets rare classes count as much as frequent ones."""
+    patience: int | None = None
+    """Stop early, after this many evaluations without a better score."""
     from_scratch: bool = False
     """Begin with random weights instead of the model's own: the score shows what you would have
     without pre-training."""
@@ -87,6 +91,8 @@ class ClassifySettings:
     """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
     threads: int | None = None
     """Processor threads; as many as there are cores where not given."""
+    resume: bool = False
+    """Continue the stopped run in --out from its checkpoint, as if it had never stopped."""
     overwrite: bool = False
     """Replace what is in --out."""
 
@@ -94,7 +100,7 @@ class ClassifySettings:
         """Refuse what cannot be trained with."""
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--epochs and --steps exclude each other. Give one of them.")
-        for name in ("limit", "sample", "epochs", "steps", "batch_size", "threads"):
+        for name in ("limit", "sample", "epochs", "steps", "batch_size", "patience", "threads"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 flag = "--" + name.replace("_", "-")
@@ -163,33 +169,6 @@ class FineTuned:
         return "\n".join([*lines, "", str(self.evaluation)])
 
 
-class BestWeights:
-    """Watches a run and keeps a copy of the weights that scored best on the held-out texts.
-
-    Of equal scores the one with the lower held-out loss counts.
-    """
-
-    def __init__(self, model: BertModel, metric: Metric) -> None:
-        self.step = 0
-        self._model = model
-        self._name = f"held_out_classify_{metric}"
-        self._best = (-math.inf, -math.inf)
-        self._weights: dict[str, Tensor] = {}
-
-    def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        """Take a copy if this is the best evaluation so far; the untrained model does not count."""
-        if self._name not in entry or entry["step"] == 0:
-            return
-        score = (entry[self._name], -entry["held_out_loss"])
-        if score > self._best:
-            self._best, self.step = score, entry["step"]
-            self._weights = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
-
-    def restore(self) -> None:
-        """Put the best weights back into the model."""
-        self._model.load_state_dict(self._weights)
-
-
 @dataclass(frozen=True)
 class ClassifyData:
     """The examples of a run, checked: every held-out label is one that training has."""
@@ -206,14 +185,18 @@ class ClassifyData:
         return sum((example.text, example.pair) in seen for example in self.held_out)
 
 
-def finetune_classify(settings: ClassifySettings, watchers: Sequence[Watcher] = ()) -> FineTuned:
+def finetune_classify(
+    settings: ClassifySettings,
+    watchers: Sequence[Watcher] = (),
+    resume_command: str = "the same call with resume",
+) -> FineTuned:
     """Fine-tune a model to sort texts into classes, and score what was saved.
 
     Raises:
         InputError: the examples cannot be read, or are no classes to learn.
         CheckpointError: the model folder is incomplete or not a BERT.
         ConfigError: a setting that this model or machine cannot meet, or an occupied `out`.
-        Interrupted: the user asked to stop; no model was saved.
+        Interrupted: the user asked to stop; a checkpoint was written to go on from.
     """
     check_out(settings)
     data = read_data(settings)
@@ -228,8 +211,14 @@ def finetune_classify(settings: ClassifySettings, watchers: Sequence[Watcher] = 
         batch_size=settings.batch_size,
         seed=settings.seed,
     )
-    best = BestWeights(model, settings.metric)
-    summary = train(settings, model, objective, tokenizer, best, watchers)
+    folder = RunFolder(settings.out)
+    checkpoint = newest_checkpoint(folder.checkpoints_dir) if settings.resume else None
+    load_report = str(model.load_report)
+    if checkpoint is not None:
+        model = load_model(checkpoint.path, heads=("classify",), num_labels=len(data.names))
+    summary, best_step = train(
+        settings, model, objective, tokenizer, checkpoint, watchers, resume_command
+    )
     result = FineTuned(
         out=settings.out,
         labels=data.names,
@@ -237,13 +226,12 @@ def finetune_classify(settings: ClassifySettings, watchers: Sequence[Watcher] = 
         num_train_truncated=objective.train.texts.num_truncated,
         num_train_skipped=data.num_skipped,
         num_leaked=data.num_leaked,
-        load_report=str(model.load_report),
-        best_step=best.step,
+        load_report=load_report,
+        best_step=best_step,
         learning_rate=settings.rate(model.config.hidden_size),
         training=summary,
         evaluation=evaluate_saved(settings),
     )
-    folder = RunFolder(settings.out)
     folder.write_run({**folder.read_run(), "result": result.to_json()})
     return result
 
@@ -253,12 +241,11 @@ def check_out(settings: ClassifySettings) -> None:
     out = settings.out
     if out.resolve() == settings.model.resolve():
         raise ConfigError(f"{out}: both --model and --out. Choose another --out.")
-    if out.exists() and not out.is_dir():
-        raise ConfigError(f"{out}: a file, not a folder. Choose another --out.")
-    if out.is_dir() and any(out.iterdir()) and not settings.overwrite:
+    RunFolder(out).check(resume=settings.resume, overwrite=settings.overwrite)
+    may_be_in_use = settings.resume or settings.overwrite
+    if not may_be_in_use and out.is_dir() and any(out.iterdir()):
         raise ConfigError(
-            f"{out}: the folder is not empty. Choose another --out, or pass --overwrite to replace "
-            "an earlier run in it."
+            f"{out}: the folder is not empty. Choose another --out, or pass --overwrite to use it."
         )
 
 
@@ -312,10 +299,11 @@ def train(
     model: BertModel,
     objective: Classification,
     tokenizer: Tokenizer,
-    best: BestWeights,
+    checkpoint: Checkpoint | None,
     watchers: Sequence[Watcher],
-) -> Summary:
-    """Run the training loop and save the best weights."""
+    resume_command: str,
+) -> tuple[Summary, int]:
+    """Run the training loop, which saves the best weights; also gives the step they are from."""
     device = select_device(settings.device)
     steps = settings.num_steps(objective.steps_per_epoch)
     run = TrainingSettings(
@@ -323,24 +311,30 @@ def train(
         batch_size=settings.batch_size,
         seed=settings.seed,
         eval_every=max(objective.steps_per_epoch, round(steps * EVALUATION_SHARE)),
-        keep=0,  # a run of minutes is begun again rather than resumed
+        keep=1,
     )
+    folder = RunFolder(settings.out)
     with compute_settings(device, settings.threads):
         trainer = Trainer(
             model.to(device),
             objective,
-            RunFolder(settings.out),
+            folder,
             run,
             settings.optim(model.config.hidden_size),
             precision=select_precision(settings.precision, device),
             tokenizer=tokenizer,
-            watchers=(best, *watchers),
+            watchers=watchers,
+            best=BestSettings(f"held_out_classify_{settings.metric}", settings.patience),
+            resume_command=resume_command,
         )
-        trainer.begin({"settings": to_jsonable(settings), **machine_facts(device)})
+        if settings.resume:
+            trainer.resume(checkpoint)
+        else:
+            trainer.begin({"settings": to_jsonable(settings), **machine_facts(device)})
         summary = trainer.run()
-        best.restore()
-        save_model(model, settings.out, tokenizer)
-    return summary
+    assert trainer.best is not None
+    shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
+    return summary, trainer.best.step
 
 
 def evaluate_saved(settings: ClassifySettings) -> Evaluation:

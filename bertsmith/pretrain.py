@@ -19,7 +19,7 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
 from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
-from bertsmith.training.checkpoint import Checkpoint, list_checkpoints, load_checkpoint
+from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
 from bertsmith.training.optim import OptimSettings
@@ -96,7 +96,7 @@ def pretrain(
     with compute_settings(device, job.training.threads):
         precision = select_precision(job.training.precision, device)
         objective = build_objective(job)
-        checkpoint = _newest_checkpoint(folder) if resume else None
+        checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         model = _build_model(job, objective, checkpoint).to(device)
         trainer = Trainer(
             model,
@@ -142,11 +142,6 @@ def build_objective(job: PretrainJob) -> Pretraining:
         seed=job.training.seed,
         eval_rows=job.training.eval_rows,
     )
-
-
-def _newest_checkpoint(folder: RunFolder) -> Checkpoint | None:
-    found = list_checkpoints(folder.checkpoints_dir)
-    return load_checkpoint(found[-1]) if found else None
 
 
 def _build_model(

@@ -1,6 +1,8 @@
 """Fine-tuning as a whole: what it learns, what it saves, and what it refuses beforehand."""
 
 import json
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 import torch
 from tiny_models import reviews, save_tiny, write_reviews
 
-from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
+from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError, Interrupted
 from bertsmith.evaluate import evaluate_classifier
 from bertsmith.finetune import ClassifySettings, finetune_classify, load_for_classes
 from bertsmith.model.huggingface import load_model
@@ -78,6 +80,46 @@ def test_it_learns_and_saves_the_best_weights(settings):
     assert run["result"]["evaluation"]["accuracy"] == result.evaluation.accuracy
     assert "missing" in result.load_report  # the new head, and the pooler
     assert f"best after step {result.best_step}" in str(result)
+
+
+class StopAt:
+    """Asks the run to stop when a step is written, as Ctrl-C does."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def write(self, entry, status):
+        if entry["step"] == self.step:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("step", [3, 12, 33])
+def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, tmp_path, step):
+    whole = finetune_classify(settings)
+    stopped = replace(settings, out=tmp_path / "stopped")
+    with pytest.raises(Interrupted, match=rf"stopped after step {step}, saved.*typed --resume"):
+        finetune_classify(stopped, [StopAt(step)], "typed --resume")
+    assert "Pass --resume to continue" in refusal(stopped, ConfigError)
+    assert "learning_rate was 0.005, is now 0.1" in refusal(
+        replace(stopped, resume=True, learning_rate=0.1), ConfigError
+    )
+    continued = finetune_classify(replace(stopped, resume=True))
+    assert continued.best_step == whole.best_step
+    assert continued.evaluation == whole.evaluation
+    first, second = (load_model(path).state_dict() for path in (settings.out, stopped.out))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert [entry.get("loss") for entry in journal(settings)] == [
+        entry.get("loss") for entry in journal(stopped)
+    ]
+    assert not (stopped.out / "checkpoints").exists()
+    assert "complete" in refusal(replace(stopped, resume=True), ConfigError)
+
+
+def test_patience_ends_a_run_early(settings):
+    settings = replace(settings, learning_rate=1e-30, patience=2)  # no weight moves
+    result = finetune_classify(settings)
+    assert result.training.steps == 15
+    assert result.best_step == 5
 
 
 def test_the_same_seed_gives_the_same_weights(settings, tmp_path):

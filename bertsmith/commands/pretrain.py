@@ -1,7 +1,6 @@
 """`bertsmith pretrain`: teach a new BERT the texts of a corpus."""
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Annotated
 
 import tyro
 
+from bertsmith.commands.request import Request, resume_command
 from bertsmith.config import parse_with_recipe
 from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
 from bertsmith.tasks.pretraining import PretrainingSettings
@@ -46,30 +46,21 @@ class Settings:
         default_factory=PretrainingSettings
     )
     optim: OptimSettings = field(default_factory=OptimSettings)
-    resume: tyro.conf.FlagCreatePairsOff[bool] = False
+    resume: bool = False
     """Continue the run in --out from its newest checkpoint, as if it had never stopped."""
-    overwrite: tyro.conf.FlagCreatePairsOff[bool] = False
+    overwrite: bool = False
     """Replace an earlier run in --out."""
-    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    json: bool = False
     """Print one JSON object at the end instead of text."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What was asked, and how to ask for its continuation."""
-
-    settings: Settings
-    resume_command: str
-
-
-def parse(args: Sequence[str], prog: str) -> Request:
+def parse(args: Sequence[str], prog: str) -> Request[Settings]:
     """Read recipe and flags; a length on the line replaces the other kind in the recipe."""
-    words = [word for word in args if word not in ("--resume", "--overwrite")]
     settings = parse_with_recipe(Settings, _one_length(args), prog, DESCRIPTION)
-    return Request(settings, f"{shlex.join([*prog.split(), *words])} --resume")
+    return Request(settings, resume_command(args, prog))
 
 
-def main(request: Request) -> None:
+def main(request: Request[Settings]) -> None:
     """Train, then print what it came to."""
     settings = request.settings
     job = PretrainJob(

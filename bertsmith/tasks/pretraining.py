@@ -63,7 +63,8 @@ class PretrainingSettings:
     keep_share: float = 0.1
     """Of these, the share left as they are. The three shares add up to 1."""
     next_sentence: bool = True
-    """Also predict whether the second segment of a row follows the first in the text."""
+    """Learn, beside hidden words, whether the second segment of a row follows the first in the
+    text; --no-next-sentence leaves that out."""
     short_seq_prob: float = 0.1
     """The share of rows that aim for a random shorter length, so that short texts are known."""
 

@@ -1,9 +1,10 @@
 """Checkpoints of a run: a model and where its training stood go in, and the same comes back out.
 
 A checkpoint is a complete Hugging Face folder with two files more: `training_state.safetensors`
-(the optimizer's moments) and `training_state.json` (step, time, counters, what the run depends on,
-and a SHA-256 of every file). It appears whole or not at all. Random number generators are not in
-it: batches and dropout are functions of the seed and the step.
+(the optimizer's moments, and the best weights where a run keeps them) and `training_state.json`
+(step, time, counters, what the run depends on, and a SHA-256 of every file). It appears whole or
+not at all. Random number generators are not in it: batches and dropout are functions of the seed
+and the step.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ from bertsmith.model.weights import read_safetensors, write_safetensors
 from bertsmith.text.wordpiece import Tokenizer
 
 STATE_FILE = "training_state.json"
-MOMENTS_FILE = "training_state.safetensors"
+TENSORS_FILE = "training_state.safetensors"
 FOLDER_PATTERN = re.compile(r"step-\d{8,}")
 
 
@@ -45,7 +46,17 @@ class Checkpoint:
 
     path: Path
     state: TrainingState
-    moments: dict[str, Tensor]
+    tensors: dict[str, Tensor]
+
+
+def newest_checkpoint(directory: Path) -> Checkpoint | None:
+    """The last checkpoint in a folder, read and checked; None where there is none.
+
+    Raises:
+        CheckpointError: it is damaged.
+    """
+    found = list_checkpoints(directory)
+    return load_checkpoint(found[-1]) if found else None
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
@@ -60,7 +71,7 @@ def save_checkpoint(
     directory: Path,
     model: BertModel,
     tokenizer: Tokenizer | None,
-    moments: Mapping[str, Tensor],
+    tensors: Mapping[str, Tensor],
     state: TrainingState,
     keep: int,
 ) -> Path:
@@ -72,7 +83,7 @@ def save_checkpoint(
     path = directory / f"step-{state.step:08d}"
     with atomic_dir(path) as folder:
         save_model(model, folder, tokenizer)
-        write_safetensors(folder / MOMENTS_FILE, moments)
+        write_safetensors(folder / TENSORS_FILE, tensors)
         files = {file.name: sha256_file(file) for file in sorted(folder.iterdir())}
         facts = {**asdict(state), "files": files}
         write_json(folder / STATE_FILE, {**facts, "sha256": _digest(facts)})
@@ -81,7 +92,7 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
-    """Read the state and the optimizer's moments, and check every file.
+    """Read the state and its tensors, and check every file.
 
     Raises:
         CheckpointError: a file is missing, truncated or altered; names it and the way on.
@@ -97,7 +108,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         elapsed_seconds=facts["elapsed_seconds"],
         counters=facts["counters"],
     )
-    return Checkpoint(path, state, read_safetensors(path / MOMENTS_FILE))
+    return Checkpoint(path, state, read_safetensors(path / TENSORS_FILE))
 
 
 def clear_leftovers(directory: Path) -> None:

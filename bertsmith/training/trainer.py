@@ -24,6 +24,8 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
 from bertsmith.tasks.objective import Objective
 from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.training.best import PREFIX as BEST_PREFIX
+from bertsmith.training.best import BestSettings, BestWeights
 from bertsmith.training.budget import Budget, is_due
 from bertsmith.training.checkpoint import (
     Checkpoint,
@@ -142,6 +144,7 @@ class Trainer:
         tokenizer: saved with every model folder.
         watchers: see every journal entry.
         resume_command: what the user types to continue an interrupted run.
+        best: by which held-out figure the weights to save are chosen; without it, the last are.
         clock: gives the seconds by which a run in minutes is measured.
     """
 
@@ -157,6 +160,7 @@ class Trainer:
         tokenizer: Tokenizer | None = None,
         watchers: Sequence[Watcher] = (),
         resume_command: str = "the same command with --resume",
+        best: BestSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.objective = objective
@@ -165,6 +169,7 @@ class Trainer:
         self.tokenizer = tokenizer
         self.watchers = watchers
         self.resume_command = resume_command
+        self.best = BestWeights(best) if best else None
         self._clock = clock
         self.budget = settings.budget()
         self.weights = MasterWeights(model, DTYPES[precision])
@@ -202,7 +207,7 @@ class Trainer:
         clear_leftovers(self.folder.checkpoints_dir)
         if checkpoint is not None:
             self.state = checkpoint.state
-            self.optimizer.load_state_tensors(checkpoint.moments)
+            self._load_state_tensors(checkpoint.tensors)
             self.budget.reserve = self.state.counters.get("evaluation_seconds", 0.0)
         # A run at step 0 measures again before its first step.
         for entry in cut_journal(self.folder.journal_path, self.state.step or -1):
@@ -230,7 +235,10 @@ class Trainer:
             self._loop(stop, batches)
             if self._held_out.get("step") != self.state.step:
                 self._evaluate()
-            self._checkpoint()
+            if self.best is None:
+                self._checkpoint()
+        if self.best is not None:
+            self.best.restore(self.model)
         save_model(self.model, self.folder.path, self.tokenizer)
         summary = self._summary()
         self.folder.write_run({**self.folder.read_run(), "summary": asdict(summary)})
@@ -257,6 +265,8 @@ class Trainer:
             before, progress = progress, self.budget.progress(self.state.step, self._elapsed())
             if self._is_evaluation_due(before, progress):
                 self._evaluate()
+            if self.best is not None and self.best.is_exhausted:
+                return
             if self._is_checkpoint_due():
                 self._checkpoint()
 
@@ -319,6 +329,8 @@ class Trainer:
         self.budget.reserve = self.state.counters["evaluation_seconds"]
         if figures:
             self._record({"step": self.state.step, **figures})
+            if self.best is not None and self.best.step == self.state.step:
+                self.best.keep(self.model)
 
     def _record(self, entry: dict[str, Any]) -> None:
         entry["elapsed_seconds"] = self._elapsed()
@@ -331,6 +343,8 @@ class Trainer:
     def _remember(self, entry: dict[str, Any]) -> None:
         if is_held_out(entry):
             self._held_out = entry
+            if self.best is not None:
+                self.best.see(entry)
         else:
             self._last_step = entry
 
@@ -345,10 +359,22 @@ class Trainer:
             self.folder.checkpoints_dir,
             self.model,
             self.tokenizer,
-            self.optimizer.state_tensors(),
+            self._state_tensors(),
             self.state,
             self.settings.keep,
         )
+
+    def _state_tensors(self) -> dict[str, Tensor]:
+        """What a run needs to go on, beside the weights."""
+        best = {} if self.best is None else self.best.state_tensors()
+        return {**self.optimizer.state_tensors(), **best}
+
+    def _load_state_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        best = {name for name in tensors if name.startswith(BEST_PREFIX)}
+        moments = {name: tensors[name] for name in tensors if name not in best}
+        self.optimizer.load_state_tensors(moments)
+        if self.best is not None:
+            self.best.load_state_tensors({name: tensors[name] for name in best}, self.device)
 
     def _is_evaluation_due(self, before: float, progress: float) -> bool:
         """Whether an evaluation falls between two shares of the run, or on this step."""

@@ -13,8 +13,8 @@ from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.training.checkpoint import (
-    MOMENTS_FILE,
     STATE_FILE,
+    TENSORS_FILE,
     TrainingState,
     check_identity,
     clear_leftovers,
@@ -57,7 +57,7 @@ def file_size_limit(size: int) -> Iterator[None]:
 def test_what_was_saved_comes_back(tmp_path: Path) -> None:
     found = load_checkpoint(save(tmp_path, 300))
     assert found.state == TrainingState(IDENTITY, 300, 450.0, {"real_tokens": 11.0})
-    assert found.moments["m/x"].tolist() == [1.0] * 7
+    assert found.tensors["m/x"].tolist() == [1.0] * 7
 
 
 def test_the_last_ones_are_kept_in_order_of_steps(tmp_path: Path) -> None:
@@ -79,13 +79,13 @@ def test_a_write_that_fails_leaves_the_earlier_ones(tmp_path: Path) -> None:
 
 def test_a_failed_write_leaves_the_checkpoint_of_the_same_step(tmp_path: Path) -> None:
     path = save(tmp_path, 1)
-    before = (path / MOMENTS_FILE).read_bytes()
+    before = (path / TENSORS_FILE).read_bytes()
     with pytest.raises(InputError), file_size_limit(60_000):
         save(tmp_path, 1, size=30_000)
-    assert (path / MOMENTS_FILE).read_bytes() == before
+    assert (path / TENSORS_FILE).read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", MOMENTS_FILE, STATE_FILE])
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", TENSORS_FILE, STATE_FILE])
 @pytest.mark.parametrize("damage", ["truncated", "altered", "missing"])
 def test_damage_is_found_and_named(tmp_path: Path, name: str, damage: str) -> None:
     path = save(tmp_path, 7)
