@@ -33,6 +33,8 @@ MAX_FLOAT32_ERROR = 2e-6
 # bf16 also costs casts and a second copy of the weights, so it must win clearly.
 MIN_BF16_GAIN = 1.3
 
+MAX_REPLICAS = 8
+
 # Options of glibc's mallopt: how many arrays get pages of their own, and how much free memory
 # makes the C library give some back.
 M_MMAP_MAX = -4
@@ -102,6 +104,18 @@ def select_precision(name: str, device: "torch.device") -> Precision:
 
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
     return measured().precision if device.type == "cpu" else "fp32"
+
+
+def count_replicas(device: "torch.device") -> int:
+    """How many batches to train on at the same time: on a CPU one for each of torch's threads.
+
+    Call within `compute_settings`, which may change the number of threads. Every replica holds
+    gradients of its own, and they must be added up, so there are no more than `MAX_REPLICAS`;
+    where there are more threads, each replica has several.
+    """
+    import torch
+
+    return min(torch.get_num_threads(), MAX_REPLICAS) if device.type == "cpu" else 1
 
 
 @contextlib.contextmanager

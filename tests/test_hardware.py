@@ -67,3 +67,11 @@ def test_devices() -> None:
         select_device("tpu")
     with pytest.raises(ConfigError, match="not available on this machine"):
         select_device("cuda:77")
+
+
+def test_replicas_are_for_cpus_and_few(monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    assert hardware.count_replicas(torch.device("cpu")) == 3
+    assert hardware.count_replicas(torch.device("cuda")) == 1
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    assert hardware.count_replicas(torch.device("cpu")) == hardware.MAX_REPLICAS

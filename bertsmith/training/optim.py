@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.errors import ConfigError
+from bertsmith.training.replicas import share_weights
 
 ModelT = TypeVar("ModelT", bound=nn.Module)
 
@@ -92,19 +93,35 @@ def decay_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> lis
 
 
 class MasterWeights(Generic[ModelT]):
-    """The fp32 model that is updated and saved, and the model that computes.
+    """The fp32 model that is updated and saved, and the models that compute.
 
-    In fp32 they are one and the same. In bf16, `compute` is a copy whose gradients are added up
-    in the masters' fp32 `.grad` after every micro-batch (`gather_gradients`) and whose weights
-    are refreshed after every update (`publish`).
+    In fp32 the first of `replicas` is the master itself, in bf16 a copy; the others share its
+    memory (see training/replicas.py). Their gradients are added up in the masters' fp32 `.grad`
+    whenever all have computed (`gather_gradients`), and their weights are refreshed after every
+    update (`publish`).
     """
 
-    def __init__(self, master: ModelT, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, master: ModelT, dtype: torch.dtype = torch.float32, num_replicas: int = 1
+    ) -> None:
         self.master = master
-        self.compute = master if dtype == torch.float32 else copy.deepcopy(master).to(dtype)
+        first = master if dtype == torch.float32 else copy.deepcopy(master).to(dtype)
+        self.replicas = [first, *(share_weights(first) for _ in range(1, num_replicas))]
         self._parameters: list[Tensor] = list(master.parameters())
-        self._copies: list[Tensor] = list(self.compute.parameters())
-        self._is_split = self.compute is not master
+        self._computing: list[list[Tensor]] = [
+            list(replica.parameters()) for replica in self.replicas if replica is not master
+        ]
+        self._is_split = first is not master
+
+    @property
+    def compute(self) -> ModelT:
+        """The first of the models that compute."""
+        return self.replicas[0]
+
+    def train(self, mode: bool = True) -> None:
+        """Turn the computing models' dropout on or off."""
+        for replica in self.replicas:
+            replica.train(mode)
 
     def zero_gradients(self) -> None:
         """Forget the gradients of the last step."""
@@ -112,23 +129,22 @@ class MasterWeights(Generic[ModelT]):
             parameter.grad = None
 
     def gather_gradients(self) -> None:
-        """Add the gradients of the computing model to the masters' and forget the former."""
-        if not self._is_split:
-            return
-        for parameter, twin in zip(self._parameters, self._copies, strict=True):
-            if twin.grad is None:
-                continue
-            if parameter.grad is None:
-                parameter.grad = twin.grad.float()
-            else:
-                parameter.grad.add_(twin.grad)
-            twin.grad = None
+        """Add the computing models' gradients to the masters' and forget the former."""
+        for copies in self._computing:
+            for parameter, twin in zip(self._parameters, copies, strict=True):
+                if twin.grad is None:
+                    continue
+                if parameter.grad is None:
+                    parameter.grad = twin.grad.float()
+                else:
+                    parameter.grad.add_(twin.grad)
+                twin.grad = None
 
     @torch.no_grad()
     def publish(self) -> None:
         """Give the masters' values to the computing model, rounded to its precision."""
         if self._is_split:
-            torch._foreach_copy_(self._copies, self._parameters)
+            torch._foreach_copy_(self._computing[0], self._parameters)
 
 
 class Optimizer:

@@ -21,6 +21,7 @@ from bertsmith.errors import ConfigError, Interrupted, TrainingError
 from bertsmith.files import write_json
 from bertsmith.hardware import Precision
 from bertsmith.model.bert import BertModel
+from bertsmith.model.dropout import dropout_seed
 from bertsmith.model.huggingface import save_model
 from bertsmith.tasks.objective import Objective
 from bertsmith.text.wordpiece import Tokenizer
@@ -38,6 +39,7 @@ from bertsmith.training.journal import cut_journal, is_held_out
 from bertsmith.training.optim import MasterWeights, Optimizer, OptimSettings
 from bertsmith.training.prefetch import Prefetcher
 from bertsmith.training.recorder import Recorder, Status, Watcher
+from bertsmith.training.replicas import Replicas
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.stop_signal import StopSignal
 
@@ -129,6 +131,15 @@ class Summary:
     held_out: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class _Part:
+    """One micro-batch, its place in the step, and the predictions of the whole step."""
+
+    batch: Batch
+    place: int
+    counts: Mapping[str, int]
+
+
 class Trainer:
     """Trains `model` on `objective` and keeps the run's folder.
 
@@ -141,6 +152,7 @@ class Trainer:
         settings: length, evaluation and checkpoints.
         optim: how weights change.
         precision: what the model computes in.
+        num_replicas: how many of a step's micro-batches are computed at the same time.
         tokenizer: saved with every model folder.
         watchers: see every journal entry.
         resume_command: what the user types to continue an interrupted run.
@@ -157,6 +169,7 @@ class Trainer:
         optim: OptimSettings,
         *,
         precision: Precision = "fp32",
+        num_replicas: int = 1,
         tokenizer: Tokenizer | None = None,
         watchers: Sequence[Watcher] = (),
         resume_command: str = "the same command with --resume",
@@ -172,7 +185,8 @@ class Trainer:
         self.best = BestWeights(best) if best else None
         self._clock = clock
         self.budget = settings.budget()
-        self.weights = MasterWeights(model, DTYPES[precision])
+        self.weights = MasterWeights(model, DTYPES[precision], num_replicas)
+        self._replicas = Replicas(self.weights.replicas)
         self.optimizer = Optimizer(self.weights, optim)
         self.device = next(model.parameters()).device
         self.state = TrainingState(
@@ -223,12 +237,13 @@ class Trainer:
         """
         self._clock_zero = self._clock() - self.state.elapsed_seconds
         self._checkpointed_at = self._clock()
-        self.weights.compute.train()
+        self.weights.train()
         first = self.state.step + 1
         with (
             StopSignal() as stop,
             Recorder(self.folder, first, self.watchers) as self._recorder,
             Prefetcher(self.objective.micro_batches, first) as batches,
+            self._replicas,
         ):
             if self.state.step == 0:
                 self._evaluate()
@@ -273,7 +288,6 @@ class Trainer:
     def _step(self, micro_batches: Sequence[Batch]) -> dict[str, Any]:
         """Losses, gradients and update; gives the first part of the journal's entry."""
         step = self.state.step + 1
-        torch.manual_seed(step_seed(self.settings.seed, step))
         figures = self._accumulate(micro_batches)
         norm = self.optimizer.clip()
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
@@ -287,14 +301,14 @@ class Trainer:
     def _accumulate(self, micro_batches: Sequence[Batch]) -> dict[str, float]:
         """Gradients of a step's loss, and the loss with its terms and accuracies."""
         counts = _total_counts(self.objective, micro_batches)
+        parts = [_Part(batch, place, counts) for place, batch in enumerate(micro_batches)]
         found: list[tuple[str, Tensor, Tensor]] = []
         self.weights.zero_gradients()
-        for batch in micro_batches:
-            terms = self.objective.losses(self.weights.compute, batch.to(self.device))
-            loss = torch.stack([term.sum / counts[name] for name, term in terms.items()]).sum()
-            loss.backward()  # type: ignore[no-untyped-call]
+        together = len(self._replicas.models)
+        for first in range(0, len(parts), together):
+            for terms in self._replicas.map(self._backward, parts[first : first + together]):
+                found += terms
             self.weights.gather_gradients()
-            found += [(name, term.sum.detach(), term.correct) for name, term in terms.items()]
         # Read only now: reading waits for the device, which should have all its work first.
         sums, correct = dict.fromkeys(counts, 0.0), dict.fromkeys(counts, 0.0)
         for name, loss_sum, num_correct in found:
@@ -306,6 +320,15 @@ class Trainer:
             **{f"{name}_loss": loss for name, loss in losses.items()},
             **{f"{name}_accuracy": correct[name] / count for name, count in counts.items()},
         }
+
+    def _backward(self, model: BertModel, part: "_Part") -> list[tuple[str, Tensor, Tensor]]:
+        """Gradients of one micro-batch; name, sum and number of right guesses of its terms."""
+        step = self.state.step + 1
+        with dropout_seed(step_seed(self.settings.seed, step, part.place), self.device):
+            terms = self.objective.losses(model, part.batch.to(self.device))
+        loss = torch.stack([term.sum / part.counts[name] for name, term in terms.items()]).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return [(name, term.sum.detach(), term.correct) for name, term in terms.items()]
 
     def _record_step(self, entry: dict[str, Any], seconds: float, waited: float) -> None:
         counters = self.state.counters
@@ -321,10 +344,10 @@ class Trainer:
     def _evaluate(self) -> None:
         """Measure on held-out data and note how long that takes."""
         started_at = self._clock()
-        self.weights.compute.eval()
+        self.weights.train(False)
         with torch.inference_mode():
             figures = self.objective.evaluate(self.weights.compute)
-        self.weights.compute.train()
+        self.weights.train()
         self.state.counters["evaluation_seconds"] = self._clock() - started_at
         self.budget.reserve = self.state.counters["evaluation_seconds"]
         if figures:
@@ -433,9 +456,9 @@ class Trainer:
         )
 
 
-def step_seed(seed: int, step: int) -> int:
-    """The seed of a step's dropout: far apart for neighbouring steps and seeds."""
-    return int(np.random.SeedSequence([seed, step]).generate_state(1, np.uint64)[0])
+def step_seed(seed: int, step: int, part: int = 0) -> int:
+    """The seed of dropout in a part of a step: far apart for neighbours of any kind."""
+    return int(np.random.SeedSequence([seed, step, part]).generate_state(1, np.uint64)[0])
 
 
 def shorten(text: str) -> str:

@@ -1,7 +1,10 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
-from bertsmith.model.dropout import dropout
+from bertsmith.model.dropout import dropout, dropout_seed
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
@@ -35,6 +38,27 @@ def test_same_seed_same_mask() -> None:
         masks.append(dropout(x, 0.5, training=True))
     assert torch.equal(masks[0], masks[1])
     assert not torch.equal(masks[0], masks[2])
+
+
+def test_a_seed_holds_for_its_thread_alone() -> None:
+    x = torch.ones(7, 5, 3)
+
+    def drawn(seed: int) -> torch.Tensor:
+        with dropout_seed(seed, x.device):
+            start.wait()
+            return dropout(x, 0.5, training=True)
+
+    start = threading.Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        first = list(pool.map(drawn, [3, 4]))
+        second = list(pool.map(drawn, [4, 3]))
+    assert torch.equal(first[0], second[1])
+    assert torch.equal(first[1], second[0])
+    assert not torch.equal(first[0], first[1])
+    torch.manual_seed(5)
+    outside = dropout(x, 0.5, training=True)
+    torch.manual_seed(5)
+    assert torch.equal(dropout(x, 0.5, training=True), outside)
 
 
 def test_off_outside_training_and_at_zero() -> None:

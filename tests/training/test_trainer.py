@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,7 @@ def trainer(
     task: Pretraining | None = None,
     precision: Precision = "fp32",
     watchers: Sequence[Watcher] = (),
+    num_replicas: int = 1,
     clock: Callable[[], float] = time.monotonic,
 ) -> Trainer:
     task = task or objective(corpus_dir, settings)
@@ -80,6 +81,7 @@ def trainer(
         settings,
         OptimSettings(learning_rate=3e-3),
         precision=precision,
+        num_replicas=num_replicas,
         tokenizer=task.train.corpus.tokenizer(),
         watchers=watchers,
         resume_command="bertsmith pretrain --resume",
@@ -182,6 +184,31 @@ def test_other_settings_cannot_be_resumed(corpus_dir: Path, tmp_path: Path) -> N
         trainer(corpus_dir, tmp_path / "run", settings=other).resume(None)
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Sums in the same order, however many cores there are."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.usefixtures("one_thread")
+def test_replicas_change_nothing(corpus_dir: Path, tmp_path: Path, precision: Precision) -> None:
+    settings = replace(SETTINGS, micro_batch_size=2)  # three micro-batches a step
+    runs = []
+    for num_replicas in (1, 2, 3):
+        out = tmp_path / f"{num_replicas}"
+        one = trainer(corpus_dir, out, settings, precision=precision, num_replicas=num_replicas)
+        one.begin({})
+        one.run()
+        runs.append((journal_without_times(out), one.model.state_dict()))
+    for journal, weights in runs[1:]:
+        assert journal == runs[0][0]
+        assert all(torch.equal(weights[name], value) for name, value in runs[0][1].items())
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_accumulated_is_one_large_batch(
     corpus_dir: Path, tmp_path: Path, precision: Precision
@@ -191,7 +218,8 @@ def test_accumulated_is_one_large_batch(
         settings = replace(SETTINGS, micro_batch_size=size)
         one = trainer(corpus_dir, tmp_path, settings, new_model(dropout=0.0), precision=precision)
         batches = one.objective.micro_batches(1)
-        entries.append(one._accumulate(batches))
+        with one._replicas:
+            entries.append(one._accumulate(batches))
         gradients.append([parameter.grad for parameter in one.model.parameters()])
     tolerance = 1e-5 if precision == "fp32" else 3e-2
     for name, value in entries[0].items():
