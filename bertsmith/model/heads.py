@@ -19,6 +19,9 @@ from bertsmith.model.dropout import dropout as drop
 MAX_LOGITS = 2**24
 """Logits held at once by the masked-LM loss: 64 MB in fp32, 549 positions of 30,522 words."""
 
+CACHED_LOGITS = 2**19
+"""Logits whose softmax is taken at once on a CPU: 2 MB in fp32, which stay in its cache."""
+
 
 class MaskedLMHead(nn.Module):
     """Which word belongs here? (Paper, section 3.1, task 1.)
@@ -116,17 +119,16 @@ class MaskedLMLoss(torch.autograd.Function):
         num_correct = torch.zeros((), device=hidden.device)
         grad_hidden = torch.zeros_like(hidden)
         grad_weight = grad_bias = None
-        chunk = max(1, MAX_LOGITS // len(weight))
-        for start in range(0, len(hidden), chunk):
-            rows = slice(start, start + chunk)
+        for rows in equal_chunks(len(hidden), max(1, MAX_LOGITS // len(weight))):
             logits = F.linear(hidden[rows], weight)
-            loss, correct, grad_logits = cross_entropy_and_gradient(logits, bias, labels[rows])
+            loss, correct = cross_entropy_and_gradient(logits, bias, labels[rows])
             loss_sum += loss
             num_correct += correct
-            grad_bias = accumulate(grad_bias, grad_logits.sum(0))
-            grad_logits = grad_logits.to(logits.dtype)
-            grad_hidden[rows] = grad_logits @ weight.to(logits.dtype)
-            grad_weight = accumulate(grad_weight, grad_logits.T @ hidden[rows].to(logits.dtype))
+            gradient, vectors = logits, hidden[rows].to(logits.dtype)
+            grad_hidden[rows] = gradient @ weight.to(logits.dtype)
+            grad_weight = accumulate(grad_weight, gradient.T @ vectors)
+            # A product with ones is a sum, and three times as fast as torch's over rows.
+            grad_bias = accumulate(grad_bias, (gradient.new_ones(1, len(vectors)) @ gradient)[0])
         ctx.gradients = (grad_hidden, grad_weight, grad_bias)
         ctx.dtypes = (hidden.dtype, weight.dtype, bias.dtype)
         ctx.mark_non_differentiable(num_correct)
@@ -149,22 +151,38 @@ def accumulate(total: Tensor | None, part: Tensor) -> Tensor:
     return part if total is None else total.float().add_(part)
 
 
+def equal_chunks(count: int, largest: int) -> list[slice]:
+    """Slices of about equal size, at most `largest`, that cover `count` rows.
+
+    >>> equal_chunks(7, 3)
+    [slice(0, 3, None), slice(3, 6, None), slice(6, 9, None)]
+    """
+    size = -(-count // max(1, -(-count // largest)))
+    return [slice(first, first + size) for first in range(0, count, max(1, size))]
+
+
 def cross_entropy_and_gradient(
     logits: Tensor, bias: Tensor, labels: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Summed loss, number of right guesses, and the gradient by `logits + bias`, all in fp32.
+) -> tuple[Tensor, Tensor]:
+    """Summed loss and number of right guesses in fp32; `logits` becomes the gradient, in place.
 
-    Shapes: `logits` [positions, classes], `bias` [classes], `labels` int64 [positions].
+    Shapes: `logits` [positions, classes] without the `bias` [classes], `labels` int64
+    [positions]. Computed in fp32 whatever the type of `logits`, on a CPU for so few positions at
+    a time that they stay in its cache (for 549 positions of 30,522 words in bf16 22 ms, not 49).
     """
-    logits = logits.float() + bias
-    target = logits.gather(-1, labels[:, None])
-    highest = logits.amax(-1, keepdim=True)
-    # argmax costs four times amax on a CPU, and can be right only where the target is on top.
-    on_top = (target == highest)[:, 0]
-    num_correct = (logits[on_top].argmax(-1) == labels[on_top]).sum()
-    exponentials = logits.sub_(highest).exp_()
-    total = exponentials.sum(-1, keepdim=True)
-    loss = (total.log() + highest - target).sum()
-    gradient = exponentials.div_(total)
-    gradient.scatter_add_(-1, labels[:, None], gradient.new_full((len(labels), 1), -1.0))
-    return loss, num_correct, gradient
+    size = max(1, CACHED_LOGITS // len(bias)) if logits.device.type == "cpu" else len(logits)
+    loss_sum = torch.zeros((), device=logits.device)
+    num_correct = torch.zeros((), device=logits.device)
+    for part, wanted in zip(torch.split(logits, size), torch.split(labels, size), strict=True):
+        biased = part.float() + bias
+        target = biased.gather(-1, wanted[:, None])
+        highest = biased.amax(-1, keepdim=True)
+        # argmax costs four times amax on a CPU, and can be right only where the target is on top.
+        on_top = (target == highest)[:, 0]
+        num_correct += (biased[on_top].argmax(-1) == wanted[on_top]).sum()
+        probs = biased.softmax(-1)
+        # The highest probability is 1 / sum(exp(logits - highest)), never near zero.
+        loss_sum += (highest - probs.amax(-1, keepdim=True).log() - target).sum()
+        probs.scatter_add_(-1, wanted[:, None], probs.new_full((len(wanted), 1), -1.0))
+        part.copy_(probs)
+    return loss_sum, num_correct
