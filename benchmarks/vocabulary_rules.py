@@ -30,7 +30,8 @@ def main() -> None:
     parser.add_argument("--held-out", type=Path, default=DATA / "enwiki" / "valid.txt")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--vocab-size", type=int, default=8000)
-    parser.add_argument("--steps", type=int, default=3000)
+    parser.add_argument("--steps", type=int, default=2500)
+    parser.add_argument("--start-steps", type=int, default=1500)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     args = parser.parse_args()
     args.work.mkdir(parents=True, exist_ok=True)
@@ -41,7 +42,8 @@ def main() -> None:
         f"`python benchmarks/vocabulary_rules.py --work DIR --steps {args.steps}`, "
         f"{time.strftime('%Y-%m-%d')}, torch {torch.__version__}. Text: {args.text.name}, "
         f"held out: {args.held_out.name} for fertility, 1 % of the documents for bits. "
-        f"{args.vocab_size:,} pieces; {args.steps:,} steps of the quarter-hour recipe each.",
+        f"{args.vocab_size:,} pieces; {args.steps:,} steps of the quarter-hour recipe each, the first "
+        f"{args.start_steps:,} of them with rows of 32 tokens.",
         "",
         "| rule | seed | pieces per word | held-out loss per piece (nats) | pieces per character | "
         "bits per character |",
@@ -63,7 +65,7 @@ def measure(args: argparse.Namespace, rule: str, seed: int) -> str:
     built = bertsmith("corpus", "build", args.text, "--tokenizer", tokenizer, "--out", corpus)
     trained = bertsmith("pretrain", ROOT / "recipes/pretrain/quarter-hour.toml",
                         "--corpus", corpus, "--out", model, "--steps", args.steps,
-                        "--seed", seed)  # fmt: skip
+                        "--start-steps", args.start_steps, "--seed", seed)  # fmt: skip
     held_out = built["splits"]["held_out"]  # type: ignore[index]
     pieces_per_character = held_out["tokens"] / held_out["characters"]
     loss = float(trained["held_out_mlm_loss"])  # type: ignore[arg-type]
