@@ -32,7 +32,7 @@ from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
 
-DEFAULT_EPOCHS = 3
+DEFAULT_EPOCHS = 4
 MIN_STEPS = 100
 """Steps that a new head needs at least, however few the examples."""
 EVALUATION_SHARE = 0.1
@@ -63,7 +63,7 @@ class ClassifySettings:
     """Cut texts to this many tokens. Longer ones are counted. As many as the model reads, where
     not given; fewer save time and memory."""
     epochs: float | None = None
-    """How often each text is seen. 3 where not given, and more with few examples."""
+    """How often each text is seen. 4 where not given, and more with few examples."""
     steps: int | None = None
     """How many updates of the weights, instead of --epochs."""
     batch_size: int = 16

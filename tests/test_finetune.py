@@ -174,7 +174,7 @@ def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
 
 @pytest.mark.parametrize(
     "given, examples, steps",
-    [({}, 2_000, 375), ({}, 200, 100), ({"epochs": 2}, 200, 26), ({"steps": 7}, 200, 7)],
+    [({}, 2_000, 500), ({}, 200, 100), ({"epochs": 2}, 200, 26), ({"steps": 7}, 200, 7)],
 )
 def test_the_length_of_a_run(settings, given, examples, steps):
     settings = replace(settings, **{"steps": None, **given})
