@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import signal
 import threading
-from array import array
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -49,29 +48,23 @@ class Encoder:
 
     def encode(self, texts: Iterable[str]) -> Block:
         """Encode documents; those that leave no token are only counted."""
-        ids = array("H" if self._dtype == np.uint16 else "I")
-        sentence_lengths: list[int] = []
-        document_lengths: list[int] = []
-        characters = without_tokens = 0
+        sentences: list[str] = []
+        document_ends: list[int] = []
+        characters: list[int] = []
         for text in texts:
-            sentences_before = len(sentence_lengths)
-            for sentence in split_sentences(self._without_special_tokens(text)):
-                if sentence_ids := self._tokenizer.encode_ids(sentence):
-                    ids.extend(sentence_ids)
-                    sentence_lengths.append(len(sentence_ids))
-            if len(sentence_lengths) > sentences_before:
-                document_lengths.append(len(sentence_lengths) - sentences_before)
-                characters += len(text)
-            else:
-                without_tokens += 1
-        values = np.array(ids, self._dtype)
+            sentences += split_sentences(self._without_special_tokens(text))
+            document_ends.append(len(sentences))
+            characters.append(len(text))
+        ids, sentence_lengths = self._tokenizer.encode_batch_ids(sentences)
+        kept_before = np.concatenate([[0], np.cumsum(sentence_lengths > 0)])
+        document_lengths = np.diff(kept_before[document_ends], prepend=0)
         return Block(
-            ids=values,
-            sentence_lengths=np.array(sentence_lengths, np.int32),
-            document_lengths=np.array(document_lengths, np.int32),
-            unknown_tokens=int(np.count_nonzero(values == self._tokenizer.unk_id)),
-            characters=characters,
-            documents_without_tokens=without_tokens,
+            ids=ids.astype(self._dtype),
+            sentence_lengths=sentence_lengths[sentence_lengths > 0].astype(np.int32),
+            document_lengths=document_lengths[document_lengths > 0].astype(np.int32),
+            unknown_tokens=int(np.count_nonzero(ids == self._tokenizer.unk_id)),
+            characters=int(np.dot(characters, document_lengths > 0)),
+            documents_without_tokens=int(np.count_nonzero(document_lengths == 0)),
         )
 
     def _without_special_tokens(self, text: str) -> str:

@@ -21,8 +21,6 @@ from itertools import groupby
 
 from bertsmith.text import unicode_tables
 
-# str.split() also splits at these, which BERT removes and thereby joins what is around them.
-REMOVED_SEPARATORS = "\x0b\x0c\x1c\x1d\x1e\x1f\x85"
 SURROGATES = range(0xD800, 0xE000)
 HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)
 # Planes 0 to 2 hold nearly all text; a map never remembers more characters than these.

@@ -222,9 +222,8 @@ def test_batches_keep_the_order_of_each_split() -> None:
 
 
 class EndsItsProcess(Tokenizer):
-    def encode_ids(self, text: str) -> list[int]:
+    def encode_batch_ids(self, texts):  # type: ignore[no-untyped-def]
         os.kill(os.getpid(), signal.SIGKILL)
-        return []
 
     def __reduce__(self):  # type: ignore[no-untyped-def]
         return EndsItsProcess, (VOCAB,)

@@ -76,11 +76,12 @@ def assert_same(
     texts: list[str] | list[tuple[str, str]],
     max_length: int | None = None,
 ) -> None:
-    """Equal in every field, and `encode_ids` equal to `encode`."""
+    """Equal in every field, and `encode_ids` and `encode_batch_ids` equal to `encode`."""
     library.no_truncation()
     if max_length is not None:
         library.enable_truncation(max_length, strategy="longest_first")
-    for text, theirs in zip(texts, library.encode_batch(texts), strict=True):
+    expected = library.encode_batch(texts)
+    for text, theirs in zip(texts, expected, strict=True):
         arguments = (text,) if isinstance(text, str) else text
         found = ours.encode(*arguments, max_length=max_length)
         same = (
@@ -99,6 +100,19 @@ def assert_same(
                 for id_, of_text in zip(theirs.ids, theirs.sequence_ids, strict=True)
                 if of_text is not None
             ], ascii(text)
+    singles = [text for text in texts if isinstance(text, str)]
+    if singles and max_length is None:
+        rows = [theirs.ids[1:-1] for theirs in expected]
+        assert ids_by_text(ours, singles) == rows
+
+
+def ids_by_text(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
+    """What `encode_batch_ids` gives, text by text."""
+    ids, lengths = tokenizer.encode_batch_ids(texts)
+    assert lengths.shape == (len(texts),)
+    assert ids.shape == (lengths.sum(),)
+    ends = lengths.cumsum()
+    return [ids[end - n : end].tolist() for end, n in zip(ends, lengths, strict=True)]
 
 
 def assert_same_on_random_strings(
@@ -302,7 +316,7 @@ def test_results_do_not_depend_on_what_is_remembered(monkeypatch: pytest.MonkeyP
     tokenizer = Tokenizer(VOCAB)
     assert [tokenizer.encode_ids(text) for text in texts] == expected
     assert [tokenizer.encode(text).ids[1:-1] for text in texts] == expected
-    for memory in (tokenizer._chunk_ids, tokenizer._unit_pieces):
+    for memory in (tokenizer._unit_ids, tokenizer._unit_pieces):
         assert len(memory) <= 7
         assert len(memory._older) <= 7
 
