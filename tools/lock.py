@@ -1,4 +1,4 @@
-"""Write requirements.lock and requirements-test.lock: exact versions, no index address.
+"""Write requirements.lock, -test.lock and -bench.lock: exact versions, no index address.
 
 torch is installed first and exactly, so that no other package's range can pull another build
 of it. Local build tags such as `+cpu` are dropped: they exist on some indexes only.
@@ -25,7 +25,7 @@ def freeze(python: Path) -> list[str]:
 
 
 def main() -> None:
-    """Resolve in a fresh environment: first what runs the demo, then what the tests add."""
+    """Resolve in a fresh environment: what the demo needs, what tests add, what the peers add."""
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"
@@ -37,10 +37,14 @@ def main() -> None:
         install(".[demo]")
         runtime = freeze(python)
         (ROOT / "requirements.lock").write_text("\n".join(runtime) + "\n", encoding="utf-8")
-        install(".[test]")
-        added = [pin for pin in freeze(python) if pin not in runtime]
-        text = "-r requirements.lock\n" + "\n".join(added) + "\n"
-        (ROOT / "requirements-test.lock").write_text(text, encoding="utf-8")
+        known, before = runtime, "requirements.lock"
+        for extra in ("test", "bench"):
+            install(f".[{extra}]")
+            found = freeze(python)
+            added = [pin for pin in found if pin not in known]
+            text = "\n".join([f"-r {before}", *added, ""])
+            known, before = found, f"requirements-{extra}.lock"
+            (ROOT / before).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,215 @@
+"""Encoding: sentences of mixed lengths to vectors, against sentence-transformers and onnxruntime.
+
+One model (all-MiniLM-L6-v2) on sentences of Wikipedia of 3 to 128 tokens. A step is a slice of the
+sentences, the same for all; each step takes the next slice. Tokenizing is part of the work. Vectors
+are held against those of sentence-transformers in fp32 by their cosine.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.speed import onnx_peer
+from benchmarks.speed.contest import ChildError, Claim, Contender, Contest, call
+from benchmarks.speed.finetuning import published_model
+from benchmarks.speed.plan import Plan
+from benchmarks.speed.protocol import Gate
+
+HERE = "benchmarks.speed.encoding"
+LENGTHS = range(3, 129)
+PARITY_TEXTS = 64
+NUM_SLICES = 16
+MAX_LENGTH = 256
+
+Encode = Callable[[Sequence[str]], np.ndarray]
+
+
+def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
+    """How far vectors are apart in fp32."""
+    texts = prepare(plan)
+    yield "encoding", call(f"{HERE}:parity", plan, texts=texts)
+
+
+def contests(plan: Plan) -> Iterator[Contest]:
+    """The only one."""
+    texts = prepare(plan)
+    folder = plan.work / "onnx-minilm"
+    problem = exported(plan, published_model(), folder)
+    shared = {"texts": str(texts), "slice_size": slice_size(plan)}
+    onnx = {**shared, "threads": plan.threads}
+    contenders = [
+        *(
+            Contender(name, f"{HERE}:bertsmith", {**shared, "precision": precision})
+            for name, precision in our_precisions(plan)
+        ),
+        Contender("sentence-transformers D", f"{HERE}:peer", {**shared, "precision": "fp32"}),
+        Contender("sentence-transformers bf16", f"{HERE}:peer", {**shared, "precision": "bf16"}),
+        *(
+            Contender(
+                f"onnxruntime {precision}",
+                f"{HERE}:onnxruntime",
+                {**onnx, "model": str(folder / f"{precision}.onnx")},
+                problem=problem,
+            )
+            for precision in ("fp32", "int8")
+        ),
+    ]
+    names = [name for name, _ in our_precisions(plan)]
+    best, reduced = tuple(names), tuple(name for name in names if not name.endswith("fp32"))
+    yield Contest(
+        title="Encoding, sentences of 3 to 128 tokens",
+        unit="tokens/s",
+        contenders=contenders,
+        claims=[
+            Claim("R7", "encoding", best, ("sentence-transformers D",), (3.5, 6)),
+            Claim("R8", "encoding", best, ("onnxruntime fp32",), (2, 3)),
+            Claim("R8 fp32", "encoding in fp32", ("bertsmith fp32",), ("onnxruntime fp32",)),
+            Claim("R9", "encoding", reduced, ("onnxruntime int8",), (1.2, 1.7)),
+        ],
+        notes=[
+            f"all-MiniLM-L6-v2, {slice_size(plan)} sentences at a time; onnxruntime: graph fused "
+            "for BERT, sorted by length, batches of 32; sentence-transformers: batches of 32."
+        ],
+    )
+
+
+def slice_size(plan: Plan) -> int:
+    """Sentences in a step."""
+    return 64 if plan.is_quick else 512
+
+
+def prepare(plan: Plan) -> Path:
+    """Write the sentences, if they are not there; gives their file."""
+    target = plan.work / "sentences.json"
+    if not target.exists():
+        call(f"{HERE}:write", plan, source=plan.file("enwiki/valid.txt"), target=target)
+    return target
+
+
+def write(source: str, target: str) -> None:
+    """Sentences with the number of their tokens, in an order that mixes the articles."""
+    from bertsmith.files import write_json
+    from bertsmith.text.wordpiece import Tokenizer
+
+    tokenizer = Tokenizer.load(published_model())
+    lines = Path(source).read_text(encoding="utf-8").splitlines()
+    texts = [text for line in lines for text in re.split(r"(?<=[.!?]) +", line) if text]
+    sized = [(text, len(tokenizer.encode(text).ids)) for text in dict.fromkeys(texts)]
+    kept = [entry for entry in sized if entry[1] in LENGTHS]
+    np.random.default_rng(0).shuffle(kept)
+    write_json(Path(target), kept)
+
+
+def exported(plan: Plan, model: Path, folder: Path) -> str | None:
+    """Export a model for onnxruntime, if it is not there; gives what went wrong."""
+    if not (folder / "int8.onnx").exists():
+        try:
+            call("benchmarks.speed.onnx_peer:export", plan, folder=model, out=folder)
+        except ChildError as error:
+            return f"the export failed: {error}"
+    return None
+
+
+def our_precisions(plan: Plan) -> list[tuple[str, str]]:
+    """The number formats that `bertsmith.load` takes here."""
+    names = call(f"{HERE}:known_precisions", plan)
+    return [(f"bertsmith {name}", name) for name in names]
+
+
+def known_precisions() -> list[str]:
+    """fp32, bf16, and int8 where a model can be loaded in it."""
+    from bertsmith import load
+    from bertsmith.errors import BertsmithError
+
+    names = ["fp32", "bf16"]
+    try:
+        load(published_model(), device="cpu", precision="int8")
+    except BertsmithError:
+        return names
+    return [*names, "int8"]
+
+
+def bertsmith(gate: Gate, *, texts: str, slice_size: int, precision: str) -> None:
+    """`bertsmith.load(folder)(texts)`."""
+    from bertsmith.hardware import own_process
+
+    own_process()
+    from bertsmith import load
+
+    model = load(published_model(), device="cpu", precision=precision)
+    repeat(gate, model, texts, slice_size, precision)  # type: ignore[arg-type]
+
+
+def peer(gate: Gate, *, texts: str, slice_size: int, precision: str) -> None:
+    """`SentenceTransformer(folder).encode(texts)`."""
+    repeat(gate, sentence_transformer(precision), texts, slice_size, precision)
+
+
+def sentence_transformer(precision: str) -> Encode:
+    """Its defaults in fp32; in bf16 also the quicker route through fp32 products."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    folder = str(published_model())
+    if precision == "fp32":
+        model = SentenceTransformer(folder, device="cpu")
+    else:
+        torch.set_float32_matmul_precision("medium")
+        dtype = {"dtype": torch.bfloat16}
+        model = SentenceTransformer(folder, device="cpu", model_kwargs=dtype)
+
+    def encode(texts: Sequence[str]) -> np.ndarray:
+        vectors = model.encode(list(texts), show_progress_bar=False, convert_to_numpy=False)
+        found: np.ndarray = torch.stack(list(vectors)).float().numpy()
+        return found
+
+    return encode
+
+
+def onnxruntime(gate: Gate, *, texts: str, slice_size: int, model: str, threads: int) -> None:
+    """An exported model in its session."""
+    tokenizer = str(published_model() / "tokenizer.json")
+    encoder = onnx_peer.Encoder(model, tokenizer, threads, MAX_LENGTH)
+    repeat(gate, encoder, texts, slice_size, Path(model).stem)
+
+
+def repeat(gate: Gate, encode: Encode, texts: str, slice_size: int, precision: str) -> None:
+    """Encode slice after slice for ever."""
+    sized: list[tuple[str, int]] = json.loads(Path(texts).read_text(encoding="utf-8"))
+    slices = [sized[i * slice_size : (i + 1) * slice_size] for i in range(NUM_SLICES)]
+    cosine = least_cosine(encode([text for text, _ in sized[:PARITY_TEXTS]]), reference(texts))
+    gate.wait(precision=precision, least_cosine=cosine)
+    while True:
+        for part in slices:
+            encode([text for text, _ in part])
+            gate.step(sum(length for _, length in part))
+
+
+def reference(texts: str) -> np.ndarray:
+    """The vectors that the check found with sentence-transformers."""
+    vectors: np.ndarray = np.load(Path(texts).with_suffix(".npy"))
+    return vectors
+
+
+def least_cosine(found: np.ndarray, expected: np.ndarray) -> float:
+    """The smallest cosine between vectors of the same text."""
+    lengths = np.linalg.norm(found, axis=1) * np.linalg.norm(expected, axis=1)
+    return float(((found * expected).sum(1) / lengths).min())
+
+
+def parity(texts: str) -> dict[str, float]:
+    """The largest difference between entries of normalized vectors, in fp32."""
+    from bertsmith import load
+
+    sized = json.loads(Path(texts).read_text(encoding="utf-8"))[:PARITY_TEXTS]
+    chosen = [text for text, _ in sized]
+    expected = sentence_transformer("fp32")(chosen)
+    np.save(Path(texts).with_suffix(".npy"), expected)
+    ours: Any = load(published_model(), device="cpu", precision="fp32")
+    found = ours(chosen)
+    found = found / np.linalg.norm(found, axis=1, keepdims=True)
+    return {"vectors": float(np.abs(found - expected).max())}

@@ -1,0 +1,44 @@
+"""How much is measured, on what, and where it is written."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("BERTSMITH_DATA", ROOT.parent / "shared" / "data"))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings that all parts share."""
+
+    data: Path
+    work: Path
+    threads: int
+    is_quick: bool
+    minutes: float = 10.0
+    """How long each side of `time_to_quality` trains."""
+
+    @property
+    def rounds(self) -> int:
+        """How often each contender has its turn."""
+        return 3 if self.is_quick else 5
+
+    @property
+    def seconds(self) -> float:
+        """How long a turn should be; a single step may take longer."""
+        return 1.0 if self.is_quick else 4.0
+
+    def file(self, name: str) -> Path:
+        """A file of the data.
+
+        Raises:
+            SystemExit: it is not there; says what to do.
+        """
+        path = self.data / name
+        if not path.exists():
+            raise SystemExit(
+                f"{path}: not found. The benchmark measures on real data; name the folder that has "
+                f"{name} with --data DIR (or BERTSMITH_DATA)."
+            )
+        return path

@@ -1,0 +1,291 @@
+"""Pre-training: whole steps of masked LM and next sentence prediction, against the Trainer.
+
+The peer is transformers' `Trainer` with `BertForPreTraining`. Both sides run their own
+training loop, with AdamW and clipping, on the same rows with the same masks: Wikipedia, at most 128
+tokens a row, dropout as in BERT. The peer's rows are drawn before its clock starts; ours are drawn
+while it runs.
+
+Two kinds of rows: "full" ones, as `bertsmith pretrain` draws them from long documents (nine in ten
+as long as they may be), and "mixed" ones, every length from 5 to 128 equally often, as short
+documents would give them.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.speed import roof
+from benchmarks.speed.contest import Claim, Contender, Contest, call
+from benchmarks.speed.plan import Plan
+from benchmarks.speed.protocol import Gate
+from benchmarks.speed.trainer_peer import (
+    ENDLESS,
+    IGNORE_INDEX,
+    LEARNING_RATE,
+    TUNINGS,
+    Collator,
+    difference,
+    tune,
+)
+from benchmarks.speed.trainer_peer import train as train_peer
+
+if TYPE_CHECKING:
+    from bertsmith.pretrain import PretrainJob
+
+HERE = "benchmarks.speed.pretraining"
+MAX_LENGTH = 128
+BATCH_SIZES = {"tiny": 32, "mini": 32, "small": 32, "base": 16}
+"""Rows in a step. A step of the peer with 16 rows of base takes about 20 s on two cores."""
+PARITY_ROWS = 8
+DRAWN_STEPS = 64
+"""The peer's rows; its loop goes round in them."""
+GOALS = {
+    "tiny": ("R1", (18, 40), (9, 20)),
+    "mini": ("R2", (10, 20), (5, 9)),
+    "small": ("R3", (9, 16), (3.2, 4.5)),
+    "base": ("R4", (8, 14), (2, 2.8)),
+}
+ROOF_GOALS = {"tiny": (0.35, 0.5), "mini": (0.47, 0.6), "base": (0.5, 0.65)}
+FP32_GOALS: dict[str, tuple[float, float]] = {"tiny": (9, 20), "mini": (5, 10), "base": (3.5, 6)}
+
+SHORT_SHARES = {"full": 0.1, "mixed": 1.0}
+"""The share of rows that aim for a random length."""
+
+OURS, OURS_FP32 = "bertsmith", "bertsmith fp32"
+
+
+def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
+    """How far losses and gradients are apart in fp32, for each size."""
+    prepare(plan)
+    for preset in sizes(plan):
+        folder = str(plan.work / f"{preset}-parity")
+        options = {"corpus": str(plan.work / "corpus"), "preset": preset, "folder": folder}
+        yield f"pre-training, {preset}", call(f"{HERE}:parity", plan, **options)
+
+
+def contests(plan: Plan) -> Iterator[Contest]:
+    """One contest for each size and kind of rows."""
+    prepare(plan)
+    for preset in sizes(plan):
+        for rows in SHORT_SHARES:
+            yield Contest(
+                title=f"Pre-training, {preset}, {rows} rows",
+                unit="tokens/s",
+                contenders=list(contenders(plan, preset, rows)),
+                claims=list(claims(preset, rows)),
+                notes=[
+                    f"{BATCH_SIZES[preset]} rows of at most {MAX_LENGTH} tokens a step, masked LM "
+                    "and next sentence prediction, dropout 0.1, AdamW, clipping."
+                ],
+                roof_goal=ROOF_GOALS.get(preset) if rows == "full" else None,
+            )
+
+
+def sizes(plan: Plan) -> list[str]:
+    """The presets to measure; a step of the larger ones takes too long for a quick run."""
+    return ["tiny", "mini"] if plan.is_quick else list(BATCH_SIZES)
+
+
+def contenders(plan: Plan, preset: str, rows: str) -> Iterator[Contender]:
+    """Ours, the peer's ways, and the roof; with full rows also all of it in fp32."""
+    shared = {"corpus": str(plan.work / "corpus"), "preset": preset, "rows": rows}
+    for name, precision in ((OURS, "auto"), (OURS_FP32, "fp32")):
+        if precision == "auto" or rows == "full":
+            out = str(plan.work / f"{preset}-{precision}")
+            options = {**shared, "out": out, "precision": precision, "threads": plan.threads}
+            yield Contender(name, f"{HERE}:bertsmith", options)
+    for tuning in TUNINGS:
+        options = {**shared, "out": str(plan.work / "trainer"), "tuning": tuning}
+        yield Contender(f"transformers {tuning}", f"{HERE}:transformers", options)
+    yield from roof.contenders()
+
+
+def claims(preset: str, rows: str) -> Iterator[Claim]:
+    """What is to be said about a size."""
+    number, defaults, tuned = GOALS[preset]
+    what = f"pre-training, {preset}, {rows} rows"
+    ours = (OURS, OURS_FP32)
+    for tuning, goal in (("D", defaults), ("T", tuned), ("T+", None)):
+        yield Claim(f"{number} {tuning}", what, ours, (f"transformers {tuning}",), goal)
+    if rows == "full" and preset in FP32_GOALS:
+        what = f"pre-training in fp32, {preset}, {rows} rows"
+        yield Claim("R5 D", what, (OURS_FP32,), ("transformers D",), FP32_GOALS[preset])
+
+
+def prepare(plan: Plan) -> None:
+    """Build the corpus that all sizes share, if it is not there."""
+    if not (plan.work / "corpus").exists():
+        text, vocabulary = plan.file("enwiki/small.txt"), plan.file("vocabs/bert-base-uncased")
+        options = {"text": str(text), "tokenizer": str(vocabulary)}
+        call(f"{HERE}:build", plan, **options, out=str(plan.work / "corpus"))
+
+
+def build(text: str, tokenizer: str, out: str) -> None:
+    """Text to token ids."""
+    from bertsmith.data.corpus import CorpusSettings, build_corpus
+    from bertsmith.text.wordpiece import Tokenizer
+
+    build_corpus([text], Tokenizer.load(tokenizer), Path(out), CorpusSettings(), processes=1)
+
+
+def job(
+    corpus: str,
+    preset: Any,
+    rows: str,
+    batch_size: int | None = None,
+    precision: Any = "fp32",
+    threads: int | None = None,
+) -> "PretrainJob":
+    """A run without end, of which nothing is measured on held-out text or saved."""
+    from bertsmith.pretrain import ModelSettings, PretrainJob
+    from bertsmith.tasks.pretraining import PretrainingSettings
+    from bertsmith.training.optim import OptimSettings
+    from bertsmith.training.trainer import TrainingSettings
+
+    return PretrainJob(
+        corpus=Path(corpus),
+        model=ModelSettings(preset=preset),
+        pretraining=PretrainingSettings(max_length=MAX_LENGTH, short_seq_prob=SHORT_SHARES[rows]),
+        training=TrainingSettings(
+            steps=ENDLESS,
+            batch_size=batch_size or BATCH_SIZES[preset],
+            precision=precision,
+            device="cpu",
+            threads=threads,
+            eval_every=ENDLESS,
+            eval_rows=1,
+            checkpoint_every=ENDLESS,
+            keep=0,
+        ),
+        optim=OptimSettings(learning_rate=LEARNING_RATE, warmup_fraction=0.0, schedule="constant"),
+    )
+
+
+class Watch:
+    """Meets the gate at the end of each step of our training loop."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+
+    def write(self, entry: Mapping[str, Any], status: object) -> None:
+        """Take in one entry of the journal, and leave those that are no steps."""
+        if "real_tokens" in entry:
+            self.gate.step(entry["real_tokens"], cells=entry["real_tokens"])
+
+
+def bertsmith(
+    gate: Gate, *, corpus: str, preset: str, rows: str, out: str, precision: str, threads: int
+) -> None:
+    """`bertsmith pretrain`, as the command line runs it."""
+    from bertsmith.hardware import own_process
+
+    own_process()
+    import torch
+
+    from bertsmith.hardware import compute_settings, select_precision
+    from bertsmith.model.bert import PRESETS
+    from bertsmith.pretrain import build_objective, pretrain
+
+    wanted = job(corpus, preset, rows, precision=precision, threads=threads)
+    device = torch.device("cpu")
+    with compute_settings(device, threads):
+        chosen = select_precision(precision, device)
+    objective = build_objective(wanted)
+    batches = [batch for step in range(1, 9) for batch in objective.micro_batches(step)]
+    flops = roof.training_flops_per_token(
+        {**PRESETS[preset], "vocab_size": objective.train.corpus.vocab_size},
+        [length for batch in batches for length in batch.lengths],
+        sum(len(batch.targets["masked_labels"]) for batch in batches),
+    )
+    gate.wait(precision=chosen, flops_per_token=flops)
+    pretrain(wanted, Path(out), overwrite=True, watchers=[Watch(gate)])
+
+
+def transformers(gate: Gate, *, corpus: str, preset: str, rows: str, out: str, tuning: str) -> None:
+    """The Trainer with `BertForPreTraining`."""
+    tune(tuning)
+    from transformers import BertForPreTraining
+
+    wanted = job(corpus, preset, rows)
+    collate = Collator(BATCH_SIZES[preset], MAX_LENGTH if tuning == "D" else None)
+    model = BertForPreTraining(peer_config(wanted))
+    drawn = drawn_rows(wanted, DRAWN_STEPS)
+    train_peer(gate, model, drawn, collate, tuning=tuning, out=out)
+
+
+def peer_config(wanted: "PretrainJob") -> Any:
+    """The same model in transformers' words."""
+    from transformers import BertConfig
+
+    from bertsmith.data.shards import Corpus
+    from bertsmith.model.bert import BertConfig as OurConfig
+
+    ours = OurConfig.from_preset(wanted.model.preset, Corpus.open(wanted.corpus).vocab_size)
+    shared = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+              "intermediate_size", "max_position_embeddings")  # fmt: skip
+    return BertConfig(**{name: getattr(ours, name) for name in shared})
+
+
+def drawn_rows(wanted: "PretrainJob", steps: int) -> list[dict[str, Any]]:
+    """The rows of the first steps, in the order in which they were drawn, as plain lists."""
+    from bertsmith.pretrain import build_objective
+
+    objective = build_objective(wanted)
+    rows = []
+    for step in range(1, steps + 1):
+        for batch in objective.micro_batches(step):
+            rows += unpacked(batch)
+    return rows
+
+
+def unpacked(batch: Any) -> list[dict[str, Any]]:
+    """The rows of a packed batch, in the order that they had before they were packed."""
+    import torch
+
+    labels = torch.full_like(batch.input_ids, IGNORE_INDEX)
+    labels[batch.targets["masked_positions"]] = batch.targets["masked_labels"]
+    tensors = {
+        "input_ids": batch.input_ids,
+        "token_type_ids": batch.token_type_ids,
+        "labels": labels,
+    }
+    split = {name: value.split(list(batch.lengths)) for name, value in tensors.items()}
+    next_labels = batch.targets["next_sentence_labels"].tolist()
+    rows = {
+        place: {
+            **{name: parts[i].tolist() for name, parts in split.items()},
+            "next_sentence_label": next_labels[i],
+        }
+        for i, place in enumerate(batch.order)
+    }
+    return [rows[place] for place in sorted(rows)]
+
+
+def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
+    """How far losses and gradients of the same weights on the same rows are apart, in fp32."""
+    import torch
+    from transformers import BertForPreTraining
+
+    from bertsmith.model.bert import BertConfig, BertModel
+    from bertsmith.model.heads import build_heads
+    from bertsmith.model.huggingface import save_model
+    from bertsmith.pretrain import build_objective
+
+    torch.manual_seed(0)
+    wanted = job(corpus, preset, "mixed", PARITY_ROWS)
+    objective = build_objective(wanted)
+    config = BertConfig.from_preset(preset, objective.train.corpus.vocab_size)
+    ours = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).eval()
+    save_model(ours, Path(folder))
+    theirs = BertForPreTraining.from_pretrained(folder).eval()  # without dropout
+    [batch] = objective.micro_batches(1)
+
+    def our_loss() -> torch.Tensor:
+        terms = objective.losses(ours, batch).values()
+        return torch.stack([term.sum / term.count for term in terms]).sum()
+
+    def their_loss() -> torch.Tensor:
+        loss: torch.Tensor = theirs(**Collator(PARITY_ROWS, MAX_LENGTH)(unpacked(batch))).loss
+        return loss
+
+    return difference(ours, theirs, our_loss, their_loss)

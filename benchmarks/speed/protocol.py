@@ -1,0 +1,130 @@
+"""The child's side of a contest: commands come in on stdin, answers go out on stdout, as JSON.
+
+A contender prepares itself, says that it is ready and stands still. "go N" lets it do N steps; then
+it answers what they took and stands still again. So several contenders can be warm at once and take
+turns, whatever loop they run: a training loop meets the gate in a callback at the end of each step.
+The process ends when its pipe closes.
+
+    python -m benchmarks.speed.protocol contend MODULE:FUNCTION '{"option": 1}'
+    python -m benchmarks.speed.protocol call    MODULE:FUNCTION '{"option": 1}'
+
+`contend` calls the function with a gate, `call` without one and answers what it returns.
+"""
+
+import importlib
+import json
+import os
+import resource
+import statistics
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, TextIO
+
+
+@dataclass(frozen=True)
+class Burst:
+    """What a contender did between two stops.
+
+    `amount` is what the contest counts (real tokens, bytes or floating-point operations), `cells`
+    the tokens computed with padding, where known. `median_seconds` is that of a single step.
+    `peak_megabytes` is the largest resident size of the process since it began.
+    """
+
+    steps: int
+    seconds: float
+    median_seconds: float
+    processor_seconds: float
+    amount: float
+    cells: float | None
+    peak_megabytes: float
+
+
+class Gate:
+    """Where a contender stops until it may go on; counts what it does meanwhile."""
+
+    def __init__(
+        self, commands: TextIO, answers: TextIO, leave: Callable[[int], object] = os._exit
+    ) -> None:
+        self._commands = commands
+        self._answers = answers
+        # A training loop would answer an exception with clean-up, and threads with waiting.
+        self._leave = leave
+        self._left = 0
+
+    def wait(self, **facts: Any) -> None:
+        """Say that everything is ready, with what should stand in the report, and stop."""
+        self._answer({"ready": facts})
+        self._stop()
+
+    def step(self, amount: float, cells: float | None = None) -> None:
+        """A step is done. Stops after the last one that was asked for."""
+        now = time.perf_counter()
+        self._times.append(now)
+        self._amount += amount
+        self._cells = None if cells is None else (self._cells or 0) + cells
+        self._left -= 1
+        if self._left == 0:
+            self._answer({"burst": asdict(self._burst())})
+            self._stop()
+
+    def _burst(self) -> Burst:
+        pauses = [end - start for start, end in zip(self._times, self._times[1:], strict=False)]
+        return Burst(
+            steps=len(pauses),
+            seconds=self._times[-1] - self._times[0],
+            median_seconds=statistics.median(pauses),
+            processor_seconds=time.process_time() - self._processor_zero,
+            amount=self._amount,
+            cells=self._cells,
+            peak_megabytes=peak_megabytes(),
+        )
+
+    def _stop(self) -> None:
+        words = self._commands.readline().split()
+        if not words:
+            self._leave(0)
+            return
+        assert words[0] == "go", words
+        self._left = int(words[1])
+        self._amount, self._cells = 0.0, None
+        self._processor_zero = time.process_time()
+        self._times = [time.perf_counter()]
+
+    def _answer(self, answer: dict[str, Any]) -> None:
+        print(json.dumps(answer), file=self._answers, flush=True)
+
+
+def peak_megabytes() -> float:
+    """The largest resident size of this process since it began."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def main() -> None:
+    """Be a contender, or call a function once."""
+    mode, target, options = sys.argv[1:]
+    # Libraries print as they like; what goes to stdout must not mix with the answers.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    try:
+        module, _, name = target.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        given = json.loads(options)
+        if mode == "contend":
+            function(Gate(sys.stdin, answers), **given)
+            result: Any = None
+        else:
+            result = function(**given)
+    except Exception as error:
+        traceback.print_exc()
+        problem = f"{type(error).__name__}: {str(error).strip() or 'no message'}"
+        print(json.dumps({"error": problem}), file=answers, flush=True)
+        raise SystemExit(1) from None
+    print(json.dumps({"result": result}), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""The README's table of speeds, made from the JSON of a full run; it stands between two markers.
+
+python -m benchmarks.speed.readme benchmarks/results/speed-2026-01-31.json
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed.plan import ROOT
+from benchmarks.speed.report import compare
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- speed:begin -->", "<!-- speed:end -->"
+NOT_MEASURED = "`make bench` measures bertsmith against its peers on your machine, in one run."
+NUMBERS = (
+    *("R1 D", "R1 T+", "R2 D", "R2 T+", "R3 D", "R3 T+", "R4 D", "R4 T+"),
+    *("R6 D", "R6 T+", "R7", "R8", "R9", "R10 fp32", "R10 int8", "R11"),
+)
+"""The ratios shown, by their numbers; of the two kinds of rows, the full ones."""
+
+
+def main() -> None:
+    """Put the table of a result into the README."""
+    [path] = map(Path, sys.argv[1:])
+    write(README, path)
+
+
+def write(readme: Path, path: Path) -> None:
+    """Replace what stands between the markers."""
+    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    text = f"{before}{BEGIN}\n{table(path)}\n{END}{after}"
+    readme.write_text(text, encoding="utf-8")
+
+
+def shown(readme: Path) -> str:
+    """What stands between the markers."""
+    return readme.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
+
+
+def table(path: Path) -> str:
+    """The chosen ratios of a result, and where it is."""
+    run = json.loads(path.read_text(encoding="utf-8"))
+    link = f"benchmarks/results/{path.with_suffix('.md').name}"
+    lines = [
+        "| | bertsmith | peer | ratio |",
+        "|---|---|---|---|",
+        *(line for contest in run["contests"].values() for line in rows(contest)),
+        "",
+        f"Medians of interleaved turns, {run['date']}, {run['machine']}; D is a peer with its",
+        "defaults, T+ one tuned in every way we know. Spreads, padding, memory, goals and parity:",
+        f"[results]({link}).",
+    ]
+    return "\n".join(lines)
+
+
+def rows(contest: Mapping[str, Any]) -> Iterator[str]:
+    """The chosen ratios of a contest."""
+    for claim in contest["claims"]:
+        if claim["number"] in NUMBERS and "mixed" not in claim["what"]:
+            found = compare(contest, claim)
+            if found["ratio"] is not None:
+                yield (
+                    f"| {claim['what']} | {found['ours']} | {found['peer']} "
+                    f"| **{found['ratio']:.1f}×** |"
+                )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""What was measured as a page: the JSON of a run goes in, Markdown comes out.
+
+Everything on the page is computed from the JSON, so that a page can be made again from it.
+"""
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from benchmarks.speed import roof, time_to_quality
+
+INTRODUCTION = """\
+Each contender is a process of its own; all are warm and take turns, and who goes first changes from
+round to round. Rates count real tokens only, never padding. A ratio is the median over the rounds
+of ours over the peer's, in brackets its least and greatest value; for times it is turned over, so
+that more than 1 is always quicker. D is a peer with its defaults, T tuned as its documents tell, T+
+tuned and with bertsmith's own process settings. A goal is the least that the project wants to
+reach, in brackets what it hopes for. Where several ways of ours fit, the fastest counts."""
+
+LEFT_OUT = """\
+Not measured: two processes against one (R15), since bertsmith does not yet train in several
+processes; and graphics processors (R12, R13)."""
+
+
+def page(run: Mapping[str, Any]) -> str:
+    """The whole page."""
+    lines = [f"# Speed, {run['date']}", "", *machine(run), "", INTRODUCTION, ""]
+    contests = run["contests"].values()
+    lines += ["| number | what | bertsmith | peer | ratio | goal |", "|---|---|---|---|---|---|"]
+    lines += [row for contest in contests for row in claim_rows(contest)]
+    lines += ["", LEFT_OUT, ""]
+    if "quality" in run:
+        lines += ["## Time to quality", "", *time_to_quality.lines(run["quality"]), ""]
+    for contest in contests:
+        lines += [f"## {contest['title']}", "", *details(contest), ""]
+    lines += ["## Parity", "", *parity(run["parity"]), ""]
+    return "\n".join(lines)
+
+
+def machine(run: Mapping[str, Any]) -> Iterator[str]:
+    """On what, with which versions, and how it was measured."""
+    versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    yield f"`{run['command']}`, {run['machine']}. {versions}."
+
+
+def claim_rows(contest: Mapping[str, Any]) -> Iterator[str]:
+    """A row for each ratio of a contest, and one for the share of the roof."""
+    for claim in contest["claims"]:
+        found = compare(contest, claim)
+        ratio = "not measured"
+        if found["ratios"]:
+            ratio = f"**{found['ratio']:.2f}×** ({span(found['ratios'], '.2f')})"
+        yield (
+            f"| {claim['number']} | {claim['what']} | {found['ours']} | {found['peer']} | {ratio} "
+            f"| {goal(claim['goal'], '{:g}×')} |"
+        )
+    if contest.get("roof_goal"):
+        name = fastest(contest, ["bertsmith", "bertsmith fp32"])
+        share = name and roof_share(contest, name)
+        shown = f"**{share:.0%}**" if share else "not measured"
+        yield (
+            f"| R14 | {contest['title'].lower()}: share of the roof | {name or ''} "
+            f"| matrix products | {shown} | {goal(contest['roof_goal'], '{:.0%}')} |"
+        )
+
+
+def compare(contest: Mapping[str, Any], claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The fastest of both sides, shown with their medians, and the ratio in each round."""
+    names = fastest(contest, claim["ours"]), fastest(contest, claim["peers"])
+    sides = [name and f"{name}: {median(contest, name)}" for name in names]
+    if None in names:
+        return {"ours": sides[0] or "", "peer": sides[1] or "", "ratio": None, "ratios": []}
+    ours, theirs = (speeds(contest, str(name)) for name in names)
+    ratios = [mine / their for mine, their in zip(ours, theirs, strict=False)]
+    return {
+        "ours": sides[0],
+        "peer": sides[1],
+        "ratio": statistics.median(ratios),
+        "ratios": ratios,
+    }
+
+
+def fastest(contest: Mapping[str, Any], names: Sequence[str]) -> str | None:
+    """The contender with the highest median speed; None where none has finished."""
+    done = [
+        name
+        for name in names
+        if (result := contest["contenders"].get(name)) and result["bursts"] and not result["error"]
+    ]
+    return max(done, key=lambda name: statistics.median(speeds(contest, name)), default=None)
+
+
+def speeds(contest: Mapping[str, Any], name: str) -> list[float]:
+    """What a contender did per second in each round; more is better for every unit."""
+    bursts = contest["contenders"][name]["bursts"]
+    if contest["unit"] == "ms":
+        return [1 / burst["median_seconds"] for burst in bursts]
+    return [burst["amount"] / burst["seconds"] for burst in bursts]
+
+
+def values(contest: Mapping[str, Any], name: str) -> list[float]:
+    """The same in the contest's unit."""
+    if contest["unit"] == "ms":
+        return [1000 / speed for speed in speeds(contest, name)]
+    return speeds(contest, name)
+
+
+def median(contest: Mapping[str, Any], name: str) -> str:
+    """The median with its unit."""
+    return f"{figure(statistics.median(values(contest, name)))} {contest['unit']}"
+
+
+def details(contest: Mapping[str, Any]) -> Iterator[str]:
+    """Every contender of a contest."""
+    before, after = contest["load"]
+    yield (
+        f"{' '.join(contest['notes'])} {contest['threads']} thread(s), {contest['date']}, load "
+        f"{before:.1f} before and {after:.1f} after."
+    )
+    yield ""
+    yield f"| contender | median, {contest['unit']} | least to greatest | padding | share of the " \
+          "roof | peak memory, MB | |"  # fmt: skip
+    yield "|---|---|---|---|---|---|---|"
+    for name, result in contest["contenders"].items():
+        if result["error"] or not result["bursts"]:
+            reason = str(result["error"]).replace("|", "/").replace("\n", " ")
+            yield f"| {name} | failed | | | | | {reason} |"
+        else:
+            yield row(contest, name)
+
+
+def row(contest: Mapping[str, Any], name: str) -> str:
+    """One contender that finished."""
+    bursts, facts = (contest["contenders"][name][key] for key in ("bursts", "facts"))
+    shown = values(contest, name)
+    unit, scale = "", 1.0
+    if name.startswith(roof.PREFIX):
+        unit, scale = " GFLOP/s", 1e-9
+        shown = [value * scale for value in shown]
+    share = roof_share(contest, name)
+    cosine = facts.get("least_cosine")
+    notes = [facts.get("precision"), cosine and f"least cosine to the reference {cosine:.4f}"]
+    return (
+        f"| {name} | {figure(statistics.median(shown))}{unit} | {span(shown)} "
+        f"| {padding(bursts)} | {f'{share:.0%}' if share else ''} "
+        f"| {max(burst['peak_megabytes'] for burst in bursts):,.0f} "
+        f"| {', '.join(str(note) for note in notes if note)} |"
+    )
+
+
+def padding(bursts: Sequence[Mapping[str, Any]]) -> str:
+    """The share of what was computed that was no real token, where it is known."""
+    if any(burst["cells"] is None for burst in bursts):
+        return ""
+    real, computed = (sum(burst[key] for burst in bursts) for key in ("amount", "cells"))
+    return f"{1 - real / computed:.0%}"
+
+
+def roof_share(contest: Mapping[str, Any], name: str) -> float | None:
+    """Useful arithmetic over the matrix products of the same number format."""
+    facts = contest["contenders"][name]["facts"]
+    roof_name = f"{roof.PREFIX} {facts.get('precision')}"
+    needed = next(
+        (result["facts"]["flops_per_token"] for result in contest["contenders"].values()
+         if "flops_per_token" in result["facts"]), None)  # fmt: skip
+    if needed is None or name == roof_name or fastest(contest, [roof_name]) is None:
+        return None
+    reached = statistics.median(speeds(contest, name)) * needed
+    return float(reached / statistics.median(speeds(contest, roof_name)))
+
+
+def parity(found: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
+    """The differences found before anything was timed."""
+    yield "Checked in fp32 before anything is timed; the run stops above 1e-5. Losses relative,"
+    yield "gradients as one vector relative to its length, vectors by their largest entry, texts by"
+    yield "the share whose ids differ."
+    yield ""
+    yield "| | difference from the peer |"
+    yield "|---|---|"
+    for name, differences in found.items():
+        shown = ", ".join(f"{what} {value:.1e}" for what, value in differences.items())
+        yield f"| {name} | {shown} |"
+
+
+def goal(bounds: Sequence[float] | None, pattern: str) -> str:
+    """The least, and in brackets what is hoped for."""
+    if not bounds:
+        return ""
+    return f"{pattern.format(bounds[0])} ({pattern.format(bounds[1])})"
+
+
+def span(numbers: Sequence[float], pattern: str | None = None) -> str:
+    """The least and the greatest."""
+    shown = [f"{n:{pattern}}" if pattern else figure(n) for n in (min(numbers), max(numbers))]
+    return " to ".join(shown)
+
+
+def figure(value: float) -> str:
+    """Three or more significant digits."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,0 +1,68 @@
+"""The roof: how fast plain matrix products are on this machine, in the same minutes as the models.
+
+A model's share of it is what its useful arithmetic (real tokens only, masked-LM logits at the
+predicted positions only) comes to, over the floating-point operations per second of a product
+large enough to be limited by arithmetic alone.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from benchmarks.speed.contest import Contender
+from benchmarks.speed.protocol import Gate
+
+PREFIX = "matrix products"
+SHAPE = (2048, 1024, 1024)
+"""Rows, inputs and outputs of the product; other large shapes are within 5 % of it."""
+
+
+TURN_SECONDS = 0.5
+
+
+def contenders() -> list[Contender]:
+    """The roofs of both number formats; the amount they count is floating-point operations."""
+    target = "benchmarks.speed.roof:products"
+    return [
+        Contender(f"{PREFIX} {precision}", target, {"precision": precision}, seconds=TURN_SECONDS)
+        for precision in ("bf16", "fp32")
+    ]
+
+
+def products(gate: Gate, *, precision: str) -> None:
+    """Multiply matrices for ever."""
+    import torch
+    import torch.nn.functional as F
+
+    from bertsmith.hardware import compute_settings
+
+    rows, inputs, outputs = SHAPE
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    left, weight = torch.randn(rows, inputs).to(dtype), torch.randn(outputs, inputs).to(dtype)
+    with compute_settings(torch.device("cpu")), torch.inference_mode():
+        gate.wait(precision=precision)
+        while True:
+            F.linear(left, weight)
+            gate.step(2 * rows * inputs * outputs)
+
+
+def training_flops_per_token(
+    config: Mapping[str, Any], lengths: Sequence[int], num_predicted: int
+) -> float:
+    """Floating-point operations of a training step per real token, a multiply-add being two.
+
+    Forward, the encoder needs `24 H² + 4 S H` per layer and token, S being the length of the row
+    that a token stands in, and the masked-LM head `2 H² + 2 H V` per predicted position. The
+    backward pass needs twice the forward pass.
+
+    >>> config = {"num_hidden_layers": 2, "hidden_size": 10, "vocab_size": 100}
+    >>> training_flops_per_token(config, [4, 4], num_predicted=0)
+    15360.0
+    """
+    layers, width, words = (
+        config[name] for name in ("num_hidden_layers", "hidden_size", "vocab_size")
+    )
+    tokens = sum(lengths)
+    seen = sum(length**2 for length in lengths) / tokens
+    encoder = layers * (24 * width**2 + 4 * seen * width)
+    head = num_predicted / tokens * (2 * width**2 + 2 * width * words)
+    return float(3 * (encoder + head))

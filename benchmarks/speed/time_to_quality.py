@@ -1,0 +1,229 @@
+"""Time to quality: minutes of pre-training from scratch, then SST-2, against the Trainer.
+
+The same model (tiny), text, vocabulary and minutes. Ours is `bertsmith pretrain` with the recipe
+for a quarter of an hour; the peer is transformers' tuned Trainer (T+) with the same rows, optimizer
+and schedule, whose end is set from its speed in a trial before its clock starts. Both models are
+then measured by the same code: masked words on held-out text, and SST-2 fine-tuned on 2,000
+labels.
+"""
+
+import dataclasses
+import json
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.speed.contest import ChildError, call, say
+from benchmarks.speed.plan import ROOT, Plan
+from benchmarks.speed.pretraining import drawn_rows
+from benchmarks.speed.trainer_peer import Collator, tune
+
+if TYPE_CHECKING:
+    from bertsmith.pretrain import PretrainJob
+
+HERE = "benchmarks.speed.time_to_quality"
+RECIPE = ROOT / "recipes" / "pretrain" / "quarter-hour.toml"
+VOCAB_SIZE = 8000
+SEEDS = (0, 1, 2)
+NUM_LABELS = 2000
+FINETUNING_RATE = 5e-4
+TRIAL_STEPS = 30
+SIDES = {"bertsmith": f"{HERE}:bertsmith", "transformers T+": f"{HERE}:transformers"}
+
+
+def measure(plan: Plan) -> dict[str, Any]:
+    """Train and measure both sides; gives the figures of each, or its error."""
+    corpus = plan.work / "own-vocabulary"
+    if not corpus.exists():
+        call(f"{HERE}:build", plan, text=plan.file("enwiki/small.txt"), out=corpus)
+    sides: dict[str, dict[str, Any]] = {}
+    for name, function in SIDES.items():
+        out = plan.work / f"quality-{name.split()[0]}"
+        shared = {"corpus": corpus, "out": out}
+        try:
+            say(f"Time to quality: {name} trains for {plan.minutes:g} minutes")
+            sides[name] = call(function, plan, **shared, minutes=plan.minutes, threads=plan.threads)
+            sides[name] |= call(f"{HERE}:held_out", plan, **shared, minutes=plan.minutes)
+            say(f"  {sides[name]}")
+            scores = call(f"{HERE}:sst2", plan, model=out, work=plan.work / "quality-sst2",
+                          data=plan.file("glue/SST-2"), threads=plan.threads)  # fmt: skip
+            sides[name] |= {"sst2": scores}
+        except ChildError as error:
+            sides.setdefault(name, {})["error"] = str(error)
+            say(f"  failed: {error}")
+    return {"minutes": plan.minutes, "threads": plan.threads, "sides": sides}
+
+
+def build(text: str, out: str) -> None:
+    """A vocabulary of the text's own, and its corpus."""
+    from bertsmith.cli import main
+
+    tokenizer = f"{out}-tokenizer"
+    main(["tokenizer", "train", text, "--vocab-size", str(VOCAB_SIZE), "--out", tokenizer,
+          "--overwrite"])  # fmt: skip
+    main(["corpus", "build", text, "--tokenizer", tokenizer, "--out", out])
+
+
+def job(corpus: str, minutes: float, threads: int | None = None) -> "PretrainJob":
+    """The recipe's run for so many minutes."""
+    from bertsmith.commands.pretrain import parse
+    from bertsmith.pretrain import PretrainJob
+
+    words = [str(RECIPE), "--corpus", corpus, "--out", "-", "--minutes", str(minutes)]
+    settings = parse([*words, "--device", "cpu"], "bertsmith pretrain").settings
+    names = {field.name for field in dataclasses.fields(PretrainJob)}
+    wanted = PretrainJob(**{name: getattr(settings, name) for name in names})
+    training = dataclasses.replace(wanted.training, threads=threads)
+    return dataclasses.replace(wanted, training=training)
+
+
+def bertsmith(corpus: str, out: str, minutes: float, threads: int) -> dict[str, Any]:
+    """`bertsmith pretrain`, as the command line runs it."""
+    from bertsmith.hardware import own_process
+
+    own_process()
+    from bertsmith.pretrain import pretrain
+
+    result = pretrain(job(corpus, minutes, threads), Path(out), overwrite=True)
+    return {"steps": result["steps"], "tokens": result["real_tokens"]}
+
+
+def transformers(corpus: str, out: str, minutes: float, threads: int) -> dict[str, Any]:
+    """The Trainer on the same rows, stopped when its minutes are over."""
+    tune("T+")
+    import torch
+
+    torch.set_float32_matmul_precision("medium")
+    wanted = job(corpus, minutes)
+    seconds = 60 * minutes
+    trial = train(wanted, out, TRIAL_STEPS, seconds)
+    # The first third of the trial warms up.
+    warm = trial["times"][TRIAL_STEPS // 3 :]
+    speed = (len(warm) - 1) / (warm[-1] - warm[0])
+    done = train(wanted, out, max(TRIAL_STEPS, round(seconds * speed)), seconds)
+    return {"steps": len(done["times"]), "tokens": done["tokens"]}
+
+
+def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[str, Any]:
+    """Pre-train for so many steps or seconds, and save the model with its tokenizer."""
+    from transformers import (
+        BertConfig,
+        BertForPreTraining,
+        Trainer,
+        TrainerCallback,
+        TrainingArguments,
+        set_seed,
+    )
+
+    from bertsmith.data.shards import Corpus
+    from bertsmith.model.bert import BertConfig as OurConfig
+
+    optim, training = wanted.resolved_optim, wanted.training
+    tokenizer = Corpus.open(wanted.corpus).tokenizer()
+    changes = dataclasses.asdict(wanted.model)
+    ours = OurConfig.from_preset(changes.pop("preset"), tokenizer.vocab_size, **changes)
+    shape = dataclasses.asdict(ours)
+    del shape["pooling"]
+    set_seed(training.seed)
+    model = BertForPreTraining(BertConfig(**shape))
+    # More than ten minutes' worth on two cores would only fill the memory.
+    rows = drawn_rows(wanted, min(steps, 4000))
+    collate = Collator(training.batch_size, None)
+    times: list[float] = []
+    tokens = 0
+
+    class Clock(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            nonlocal tokens
+            tokens += collate.sizes.popleft()[0]
+            times.append(time.perf_counter())
+            control.should_training_stop = times[-1] - began >= seconds
+
+    trainer = Trainer(
+        model=model,
+        args=TrainingArguments(
+            output_dir=out,
+            max_steps=steps,
+            per_device_train_batch_size=training.batch_size,
+            learning_rate=optim.learning_rate,
+            lr_scheduler_type="linear",
+            warmup_steps=round(optim.warmup_fraction * steps),
+            weight_decay=optim.weight_decay,
+            adam_beta2=optim.adam_beta2,
+            adam_epsilon=optim.adam_epsilon,
+            max_grad_norm=optim.max_grad_norm,
+            use_cpu=True,
+            bf16=True,
+            train_sampling_strategy="group_by_length",
+            remove_unused_columns=False,
+            save_strategy="no",
+            logging_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+            seed=training.seed,
+        ),
+        train_dataset=rows,
+        data_collator=collate,
+        callbacks=[Clock()],
+    )
+    began = time.perf_counter()
+    trainer.train()
+    trainer.save_model(out)
+    tokenizer.save(out)
+    return {"times": times, "tokens": tokens}
+
+
+def held_out(corpus: str, out: str, minutes: float) -> dict[str, float]:
+    """Figures on held-out rows, the same with the same masks for both sides."""
+    from bertsmith.model.huggingface import load_model
+    from bertsmith.pretrain import build_objective
+
+    figures = build_objective(job(corpus, minutes)).evaluate(load_model(out).eval())
+    return {
+        "masked_lm_accuracy": 100 * figures["held_out_mlm_accuracy"],
+        "masked_lm_loss": figures["held_out_mlm_loss"],
+    }
+
+
+def sst2(model: str, work: str, data: str, threads: int) -> list[float]:
+    """Accuracy on the development set in percent, for each seed."""
+    from bertsmith.finetune import ClassifySettings, finetune_classify
+
+    scores = []
+    for seed in SEEDS:
+        settings = ClassifySettings(
+            model=Path(model),
+            train=Path(data) / "train.tsv",
+            eval=Path(data) / "dev.tsv",
+            out=Path(work),
+            limit=NUM_LABELS,
+            learning_rate=FINETUNING_RATE,
+            seed=seed,
+            device="cpu",
+            threads=threads,
+            overwrite=True,
+        )
+        scores.append(100 * finetune_classify(settings).evaluation.accuracy)
+    return scores
+
+
+def lines(found: dict[str, Any]) -> Iterator[str]:
+    """The table of this part."""
+    yield (
+        f"{found['minutes']:g} minutes from scratch, {found['threads']} threads; BERT-tiny, "
+        f"{VOCAB_SIZE:,} pieces, recipe quarter-hour, `enwiki/small.txt`."
+    )
+    yield ""
+    yield "| number | system | steps | tokens, millions | masked words right | SST-2, mean of 3 |"
+    yield "|---|---|---|---|---|---|"
+    for name, side in found["sides"].items():
+        if "error" in side:
+            yield f"| R16 | {name} | {json.dumps(side['error'])} | | | |"
+            continue
+        yield (
+            f"| R16 | {name} | {side['steps']:,} | {side['tokens'] / 1e6:.1f} "
+            f"| {side['masked_lm_accuracy']:.1f} % | {statistics.mean(side['sst2']):.1f} ± "
+            f"{statistics.stdev(side['sst2']):.1f} % |"
+        )

@@ -1,0 +1,108 @@
+"""Tokenizing: paragraphs of Wikipedia to token ids, on one thread, against the tokenizers library.
+
+Nobody has seen the texts before: each step takes the next part of the text. The library's time ends
+with its `Encoding` objects, ours with lists of ids. That the ids are the same is checked first.
+"""
+
+import itertools
+import lzma
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.speed.contest import Claim, Contender, Contest, call
+from benchmarks.speed.plan import Plan
+from benchmarks.speed.protocol import Gate
+
+HERE = "benchmarks.speed.tokenizing"
+THREADS = 1
+CHECKED_BYTES = 2_000_000
+STEP_BYTES = 500_000
+TURN_STEPS = 6
+"""Steps of a turn: 3 MB, so that a full run stays within 18 MB of one file's 25."""
+
+
+def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
+    """How many ids differ."""
+    files = given(plan)
+    yield "tokenizing", call(f"{HERE}:parity", plan, **files)
+
+
+def contests(plan: Plan) -> Iterator[Contest]:
+    """The only one."""
+    peer = "tokenizers"
+    yield Contest(
+        title="Tokenizing, paragraphs never seen",
+        unit="MB/s",
+        contenders=[
+            Contender("bertsmith", f"{HERE}:bertsmith", given(plan)),
+            Contender(peer, f"{HERE}:tokenizers", given(plan)),
+        ],
+        claims=[Claim("R11", "tokenizing on one thread", ("bertsmith",), (peer,), (4, 8))],
+        notes=["bert-base-uncased; `Tokenizer.encode_ids` against `encode_batch_fast`."],
+        steps=TURN_STEPS,
+        threads=THREADS,
+    )
+
+
+def given(plan: Plan) -> dict[str, str]:
+    """The text and the tokenizer's folder."""
+    return {
+        "text": str(plan.file("enwiki/train-00.txt.xz")),
+        "tokenizer": str(plan.file("vocabs/bert-base-uncased")),
+    }
+
+
+def parts(text: str, size: int) -> Iterator[list[str]]:
+    """The paragraphs of a file, in parts of about `size` bytes."""
+    part, left = [], size
+    with lzma.open(text, "rt", encoding="utf-8") as file:
+        for line in file:
+            if paragraph := line.strip():
+                part.append(paragraph)
+                left -= len(paragraph.encode())
+            if left <= 0:
+                yield part
+                part, left = [], size
+
+
+def bertsmith(gate: Gate, *, text: str, tokenizer: str) -> None:
+    """`Tokenizer.encode_ids`, paragraph by paragraph."""
+    from bertsmith.text.wordpiece import Tokenizer
+
+    ours = Tokenizer.load(tokenizer)
+    prepared = list(parts(text, STEP_BYTES))
+    gate.wait()
+    for part in prepared:
+        for paragraph in part:
+            ours.encode_ids(paragraph)
+        gate.step(STEP_BYTES / 1e6)
+
+
+def tokenizers(gate: Gate, *, text: str, tokenizer: str) -> None:
+    """`encode_batch_fast`, part by part."""
+    from tokenizers import Tokenizer
+
+    theirs = Tokenizer.from_file(str(Path(tokenizer) / "tokenizer.json"))
+    theirs.no_padding()
+    theirs.no_truncation()
+    prepared = list(parts(text, STEP_BYTES))
+    gate.wait()
+    for part in prepared:
+        theirs.encode_batch_fast(part, add_special_tokens=False)
+        gate.step(STEP_BYTES / 1e6)
+
+
+def parity(text: str, tokenizer: str) -> dict[str, float]:
+    """The share of paragraphs whose ids differ."""
+    from tokenizers import Tokenizer as Theirs
+
+    from bertsmith.text.wordpiece import Tokenizer
+
+    ours = Tokenizer.load(tokenizer)
+    theirs = Theirs.from_file(str(Path(tokenizer) / "tokenizer.json"))
+    [part] = itertools.islice(parts(text, CHECKED_BYTES), 1)
+    expected = [found.ids for found in theirs.encode_batch_fast(part, add_special_tokens=False)]
+    differing = sum(
+        ours.encode_ids(paragraph) != ids for paragraph, ids in zip(part, expected, strict=True)
+    )
+    return {"texts": differing / len(part)}

@@ -1,0 +1,139 @@
+"""transformers' Trainer as a contender: a model and its rows go in, steps come out.
+
+Peer D is the Trainer with its defaults: fp32, rows padded to a fixed length. Peer T is tuned as its
+own documents tell: bf16 autocast, "medium" fp32 products, rows of similar length in one batch,
+padded to the longest of them. Peer T+ also has what bertsmith sets for its own process (memory that
+was fetched once is kept, `hardware.own_process`), which makes the Trainer with a tiny model 1.4 to
+2 times as fast. Attention is its default; the other ways were within 3 % (mini, base, bf16).
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from benchmarks.speed.protocol import Gate
+
+LEARNING_RATE = 1e-4
+ENDLESS = 10**8
+IGNORE_INDEX = -100
+
+Row = Mapping[str, Any]
+
+
+TUNINGS = ("D", "T", "T+")
+
+
+def tune(tuning: str) -> None:
+    """Set what the process must have before torch is imported."""
+    if tuning == "T+":
+        from bertsmith.hardware import own_process
+
+        own_process()
+
+
+def train(
+    gate: Gate, model: Any, rows: Sequence[Row], collate: "Collator", *, tuning: str, out: str
+) -> None:
+    """Train for ever, meeting the gate at the end of each step."""
+    import torch
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    class Stop(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, *_: Any, **__: Any) -> None:
+            gate.step(*collate.sizes.popleft())
+
+    tuned = tuning != "D"
+    torch.set_float32_matmul_precision("medium" if tuned else "highest")
+    trainer = Trainer(
+        model=model,
+        args=TrainingArguments(
+            output_dir=out,
+            max_steps=ENDLESS,
+            per_device_train_batch_size=collate.batch_size,
+            learning_rate=LEARNING_RATE,
+            lr_scheduler_type="constant",
+            weight_decay=0.01,
+            use_cpu=True,
+            bf16=tuned,
+            # In order, D gets the very batches that bertsmith gets.
+            train_sampling_strategy="group_by_length" if tuned else "sequential",
+            remove_unused_columns=False,
+            save_strategy="no",
+            logging_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        ),
+        train_dataset=rows,
+        data_collator=collate,
+        callbacks=[Stop()],
+    )
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    gate.wait(precision="bf16" if tuned else "fp32", parameters=parameters)
+    trainer.train()
+
+
+class Collator:
+    """Pads rows to `length`, or to the longest where that is None, and notes what it padded.
+
+    `sizes` holds real tokens and cells of each batch, in the order in which they are trained on.
+    """
+
+    def __init__(self, batch_size: int, length: int | None, pad_id: int = 0) -> None:
+        self.batch_size = batch_size
+        self.length = length
+        self.pad_id = pad_id
+        self.sizes: deque[tuple[int, int]] = deque()
+
+    def __call__(self, rows: Sequence[Row]) -> dict[str, Any]:
+        """Tensors `[rows, length]` for lists of tokens, `[rows]` for single numbers."""
+        import torch
+
+        lengths = [len(row["input_ids"]) for row in rows]
+        longest = self.length or max(lengths)
+        self.sizes.append((sum(lengths), longest * len(rows)))
+        batch = {
+            name: torch.tensor([self._padded(name, row[name], longest) for row in rows])
+            for name in rows[0]
+        }
+        batch["attention_mask"] = torch.tensor(
+            [[1] * length + [0] * (longest - length) for length in lengths]
+        )
+        return batch
+
+    def _padded(self, name: str, values: Any, length: int) -> Any:
+        if not isinstance(values, list):
+            return values
+        padding = {"input_ids": self.pad_id, "labels": IGNORE_INDEX}.get(name, 0)
+        return values + [padding] * (length - len(values))
+
+
+def difference(
+    ours: Any, theirs: Any, our_loss: Callable[[], Any], their_loss: Callable[[], Any]
+) -> dict[str, float]:
+    """How far losses and gradients are apart: both relative to theirs, gradients as one vector."""
+    import torch
+
+    from bertsmith.model.huggingface import canonical, their_names
+
+    losses = our_loss(), their_loss()
+    for loss in losses:
+        loss.backward()
+    expected = {
+        canonical(name): parameter.grad
+        for name, parameter in theirs.named_parameters()
+        if parameter.grad is not None
+    }
+    apart = total = 0.0
+    for name, parameter in ours.named_parameters():
+        if parameter.grad is None:
+            continue
+        stacked = torch.cat([expected.pop(their) for their in their_names(name)])
+        apart += float((parameter.grad.double() - stacked.double()).square().sum())
+        total += float(stacked.double().square().sum())
+    if expected:
+        raise ValueError(f"no gradient of ours for {sorted(expected)}")
+    ours_value, theirs_value = (float(loss.detach()) for loss in losses)
+    return {
+        "loss": abs(ours_value - theirs_value) / abs(theirs_value),
+        "gradients": (apart / total) ** 0.5,
+    }
