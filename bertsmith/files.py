@@ -22,22 +22,39 @@ from bertsmith.errors import InputError
 def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     """Open a temporary file that replaces `path` when the block ends without an error.
 
+    Of a link the target is replaced. What exists and is no file, such as a pipe or /dev/null,
+    cannot be replaced and is written to straight away.
+
     Raises:
         InputError: the disk is full or the folder cannot be written; `path` is as it was.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    encoding = None if "b" in mode else "utf-8"
-    newline = None if "b" in mode else "\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open(mode, encoding=encoding, newline=newline) as file:
+        if path.exists() and not path.is_file():
+            with _open(path, mode) as file:
+                yield file
+        else:
+            with _replacing(Path(os.path.realpath(path)), mode) as file:
+                yield file
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def _open(path: Path, mode: str) -> IO[Any]:
+    text = "b" not in mode
+    return path.open(mode, encoding="utf-8" if text else None, newline="\n" if text else None)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with _open(temporary, mode) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-    except OSError as error:
-        raise write_error(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -87,7 +104,9 @@ def write_error(path: Path, error: OSError) -> InputError:
             f"{path}: the disk is full, nothing was changed. Free some space or choose another "
             "folder, then run the command again."
         )
-    return InputError(f"{path}: cannot be written ({error.strerror}). Choose another place.")
+    # A folder was to be made where a file stands: the system says "File exists" of the file.
+    found = f"{error.filename} is a file" if error.errno == errno.EEXIST else error.strerror
+    return InputError(f"{path}: cannot be written ({found}). Choose another place.")
 
 
 def sha256_file(path: Path) -> str:

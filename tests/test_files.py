@@ -1,10 +1,13 @@
 import errno
+import os
+import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 from bertsmith.errors import InputError
-from bertsmith.files import atomic_dir, atomic_write, sha256_file, write_error
+from bertsmith.files import atomic_dir, atomic_write, sha256_file, write_error, write_json
 
 
 def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path) -> None:
@@ -41,3 +44,64 @@ def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
     assert "cannot be written" in str(write_error(tmp_path, PermissionError(13, "denied")))
+
+
+def test_a_file_in_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(InputError, match=r"taken/out\.json: cannot be written"):
+        write_json(tmp_path / "taken" / "out.json", {})
+
+
+def test_a_link_is_kept_and_its_target_replaced(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    target, link = tmp_path / "elsewhere" / "target", tmp_path / "link"
+    target.write_text("old")
+    link.symlink_to(Path("elsewhere") / "target")
+    with atomic_write(link) as file:
+        file.write(b"new")
+        file.flush()
+        assert target.read_text() == "old"
+    assert link.is_symlink()
+    assert target.read_text() == "new"
+    assert list(target.parent.iterdir()) == [target]
+
+
+def test_a_link_to_nothing_gives_its_target(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("target")
+    with atomic_write(tmp_path / "link") as file:
+        file.write(b"new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "target").read_text() == "new"
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    pipe, received = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: received.append(pipe.read_text("utf-8")), daemon=True)
+    reader.start()
+    with atomic_write(pipe, "w") as file:
+        file.write("Bär\n")
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    reader.join()
+    assert received == ["Bär\n"]
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_a_device_is_written_to_and_stays_a_device(tmp_path: Path) -> None:
+    device = tmp_path / "null"
+    device.symlink_to(os.devnull)  # that of the system is not put at risk
+    with atomic_write(device) as file:
+        file.write(b"gone")
+    assert device.is_char_device()
+    assert [path.name for path in tmp_path.iterdir()] == ["null"]
+
+
+@pytest.mark.parametrize("name", ["x", "x/y"])
+def test_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.tsv").write_text("old")
+    with (
+        pytest.raises(InputError, match=r"cannot be written \(.*(is a file|Not a directory)\)"),
+        atomic_write(tmp_path / "a.tsv" / name),
+    ):
+        pass
+    assert (tmp_path / "a.tsv").read_text() == "old"
