@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.files import write_json
 
 if TYPE_CHECKING:
@@ -171,12 +171,9 @@ def measured() -> Measurement:
     if key in known:
         return known[key]
     known[key] = measure()
-    # The cache is only a convenience: a read-only home folder must not stop a run.
-    with contextlib.suppress(OSError):
-        cache = {name: asdict(value) for name, value in known.items()}
-        _cache_path().parent.mkdir(parents=True, exist_ok=True)
-        if os.access(_cache_path().parent, os.W_OK):
-            write_json(_cache_path(), cache)
+    # The cache is only a convenience: a full disk or a missing home folder must not stop a run.
+    with contextlib.suppress(InputError, RuntimeError):
+        write_json(_cache_path(), {name: asdict(value) for name, value in known.items()})
     return known[key]
 
 
@@ -244,5 +241,5 @@ def _read_cache() -> dict[str, Measurement]:
     try:
         stored = json.loads(_cache_path().read_text(encoding="utf-8"))
         return {key: Measurement(**value) for key, value in stored.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
-        return {}  # absent, damaged or of another version: measure again
+    except (OSError, RuntimeError, ValueError, TypeError, AttributeError):
+        return {}  # no home folder; absent, damaged or of another version: measure again

@@ -60,6 +60,27 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(
     assert measured().processor == first.processor
 
 
+def test_a_cache_that_cannot_be_written_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "bertsmith" / "hardware.json" / "in the way").mkdir(parents=True)
+    assert measured().fp32_gflops > 0
+    (tmp_path / "a file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
+    assert measured().fp32_gflops > 0
+
+
+def test_a_user_without_a_home_folder_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(uid: int) -> None:
+        raise KeyError(uid)
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert measured().fp32_gflops > 0
+
+
 def test_devices() -> None:
     assert select_device("cpu").type == "cpu"
     assert select_device("auto").type in ("cpu", "cuda", "mps")
