@@ -42,6 +42,7 @@ COMMANDS = {
     ),
     "evaluate": Command("evaluate", "Task", "score a fine-tuned model on labelled data"),
     "predict": Command("predict", "Task", "classify new texts"),
+    "embed": Command("embed", "Task", "turn texts into vectors that tell how alike they are"),
     "demo": Command("demo", "All", "the whole road, on the documentation on this computer"),
     "hardware": Command("hardware", "All", "show what this computer does best, as measured"),
 }
@@ -83,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print(f"{PROG}: stopped by Ctrl-C; earlier output is as it was.", file=sys.stderr)
-        raise SystemExit(130) from None
+        raise SystemExit(2) from None
 
 
 def _run(args: list[str]) -> None:

@@ -48,9 +48,15 @@ def iter_predictions(
     classifier: Classifier, examples: Iterable[Example]
 ) -> Iterator[tuple[Example, Prediction]]:
     """Each example with its prediction, in order; `CHUNK_TEXTS` examples are held at a time."""
+    for chunk in in_chunks(examples):
+        yield from zip(chunk, classifier([as_text(example) for example in chunk]), strict=True)
+
+
+def in_chunks(examples: Iterable[Example]) -> Iterator[list[Example]]:
+    """The examples in lists of `CHUNK_TEXTS`, the last one shorter."""
     remaining = iter(examples)
     while chunk := list(itertools.islice(remaining, CHUNK_TEXTS)):
-        yield from zip(chunk, classifier([as_text(example) for example in chunk]), strict=True)
+        yield chunk
 
 
 def as_text(example: Example) -> Text:

@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import tyro
 
+from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Columns, Example, ExampleReader
 from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.files import atomic_write
-from bertsmith.predict import iter_predictions, to_json
+from bertsmith.predict import as_text, iter_predictions, to_json
+from bertsmith.tasks.agreement import SAMPLED_FROM, label_agreement
 from bertsmith.tasks.classify import Classifier
 
 
@@ -40,24 +42,34 @@ def main(
         out: Write one JSON object per text to this .jsonl file instead. Files of any size will do.
         max_length: Cut texts to this many tokens; as in training where not given.
         device: auto, cpu, cuda, cuda:1, mps.
-        precision: Number format of the computation: fp32, bf16, or auto for the fastest.
+        precision: Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and
+            the least exact), or auto for the faster of fp32 and bf16.
         json: Print one JSON object, which holds all predictions, instead of lines.
     """
     source = texts_to_classify(text, file, columns)
     classifier = Classifier.load(model, device=device, precision=precision, max_length=max_length)
-    rows = (to_json(*pair) for pair in iter_predictions(classifier, source))
+    first: list[Text] = []
+    rows = (to_json(*pair) for pair in iter_predictions(classifier, noting(first, source)))
     totals = {"num_texts": 0, "num_truncated": 0, "num_skipped": 0}
     counted = count(rows, totals, source)
+    report: dict[str, Any] = {}
     if out is not None:
         write_lines(out, counted)
         report = {"out": str(out), **totals}
-        print(json_module.dumps(report) if json else f"{totals['num_texts']:,} texts → {out}")
+        if not json:
+            print(f"{totals['num_texts']:,} texts → {out}")
     elif json:
         report = {"model": str(model), "predictions": list(counted), **totals}
-        print(json_module.dumps(report, ensure_ascii=False))
     else:
         for row in counted:
             print(line(row))
+    # A model is loaded for this a second time, which a few texts are not worth.
+    if file is not None and classifier.loaded.precision != "fp32":
+        agreement = label_agreement(classifier, first)
+        report["labels_beside_fp32"] = agreement._asdict()
+        print(agreement.sentence(classifier.loaded.precision), file=sys.stderr)
+    if json:
+        print(json_module.dumps(report, ensure_ascii=False))
     for name, number in list(totals.items())[1:]:
         if number:
             print(NOTES[name].format(number=number), file=sys.stderr)
@@ -67,6 +79,14 @@ NOTES = {
     "num_truncated": "{number:,} texts were longer than the model reads; their ends had no part.",
     "num_skipped": "{number:,} rows without a text were skipped.",
 }
+
+
+def noting(first: list[Text], source: Iterable[Example]) -> Iterator[Example]:
+    """Pass examples on and keep the texts of the first `SAMPLED_FROM` in `first`."""
+    for example in source:
+        if len(first) < SAMPLED_FROM:
+            first.append(as_text(example))
+        yield example
 
 
 def count(

@@ -55,8 +55,9 @@ def encode_texts(
         for part, length in zip(parts, kept, strict=True):
             row += [*part[:length], tokenizer.sep_id]
         ids.append(np.asarray(row, dtype=np.int32))
-        second = np.arange(len(row)) >= kept[0] + 2
-        type_ids.append(second.astype(np.int32))
+        types = np.zeros(len(row), dtype=np.int32)
+        types[kept[0] + 2 :] = 1
+        type_ids.append(types)
         num_cut.append(sum(lengths) - sum(kept))
     return EncodedTexts(tuple(ids), tuple(type_ids), tuple(num_cut))
 

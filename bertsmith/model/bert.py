@@ -220,10 +220,20 @@ class TransformerLayer(nn.Module):
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(
-        self, hidden: Tensor, blocks: Sequence[Block], weights: list[Tensor] | None = None
+        self,
+        hidden: Tensor,
+        blocks: Sequence[Block],
+        weights: list[Tensor] | None = None,
+        first_tokens: Tensor | None = None,
     ) -> Tensor:
-        """[tokens, hidden] to the same; attention weights are appended to `weights`."""
-        attended = self.attention(hidden, blocks, weights)
+        """[tokens, hidden] to the same; attention weights are appended to `weights`.
+
+        With `first_tokens`, int64 [sequences], it is computed for these alone: all tokens are
+        looked at, and [sequences, hidden] comes out.
+        """
+        attended = self.attention(hidden, blocks, weights, first_only=first_tokens is not None)
+        if first_tokens is not None:
+            hidden = hidden.index_select(0, first_tokens)
         hidden = self.attention_norm(hidden + self.drop(attended))
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
 
@@ -243,9 +253,11 @@ class Pooler(nn.Module):
     def forward(self, hidden: Tensor, batch: Batch) -> Tensor:
         """[tokens, hidden] to [sequences, hidden], in the batch's order."""
         if self.pooling == "mean":
-            read = mean_over_sequences(hidden, batch)
-        else:
-            read = hidden.index_select(0, batch.first_tokens)
+            return self.project(mean_over_sequences(hidden, batch))
+        return self.project(hidden.index_select(0, batch.first_tokens))
+
+    def project(self, read: Tensor) -> Tensor:
+        """What was read of each sequence, [sequences, hidden], to its vector."""
         return torch.tanh(self.dense(read))
 
 
@@ -300,16 +312,29 @@ class BertModel(nn.Module):
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
 
-    def encode(self, batch: Batch, trace: Trace | None = None) -> Tensor:
-        """The last layer's vectors of a packed batch, [tokens, hidden]."""
+    def encode(
+        self, batch: Batch, trace: Trace | None = None, *, first_only: bool = False
+    ) -> Tensor:
+        """The last layer's vectors of a packed batch, [tokens, hidden].
+
+        With `first_only`, those of each sequence's first token, [sequences, hidden]: the last
+        layer is computed for nothing else (an eighth of the time of 6 layers, a fifteenth of 12).
+        """
         trace = trace or Trace()
         blocks = layout(batch.lengths, batch.input_ids.device)
         hidden: Tensor = self.embeddings(batch)
         trace.record(hidden)
         for layer in self.layers:
-            hidden = layer(hidden, blocks, trace.next_weights())
+            read = batch.first_tokens if first_only and layer is self.layers[-1] else None
+            hidden = layer(hidden, blocks, trace.next_weights(), read)
             trace.record(hidden)
         return hidden
+
+    def encode_pooled(self, batch: Batch) -> Tensor:
+        """`pool` of `encode`, computing of the last layer only what the pooler reads."""
+        if self.pooler is None or self.pooler.pooling == "mean":
+            return self.pool(self.encode(batch), batch)
+        return self.pooler.project(self.encode(batch, first_only=True))
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
         """One vector per sequence, [sequences, hidden], in the batch's order."""

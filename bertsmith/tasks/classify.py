@@ -43,6 +43,13 @@ class LabelledTexts:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def digest(self) -> str:
+        """SHA-256 of ids and labels."""
+        digest = hashlib.sha256(self.labels.tobytes())
+        for row in self.texts.ids:
+            digest.update(row.tobytes())
+        return digest.hexdigest()
+
 
 class Classification:
     """The objective of fine-tuning: cross entropy over `batch_size` texts a step.
@@ -131,12 +138,10 @@ class Classification:
 
     def identity(self) -> dict[str, Any]:
         """What a continued run must share with its beginning."""
-        digest = hashlib.sha256(self.train.labels.tobytes())
-        for row in self.train.texts.ids:
-            digest.update(row.tobytes())
         return {
             "task": "classify",
-            "train_sha256": digest.hexdigest(),
+            "train_sha256": self.train.digest(),
+            "held_out_sha256": self.held_out.digest(),
             "batch_size": self.batch_size,
             "seed": self.seed,
         }
@@ -198,14 +203,18 @@ class Classifier:
             for row, num_cut in zip(self.probabilities(encoded), encoded.num_cut, strict=True)
         ]
 
+    def labels(self, texts: Sequence[Text]) -> list[str]:
+        """The likeliest label of each text, and nothing else."""
+        rows = self.probabilities(self.encode(as_pairs(texts)))
+        return [self.names[place] for place in rows.argmax(-1)]
+
     def encode(self, texts: Iterable[tuple[str, str | None]]) -> EncodedTexts:
         """Token ids of texts or pairs, cut to what the model reads."""
         return encode_texts(self.loaded.tokenizer, texts, self.loaded.max_length)
 
     def probabilities(self, texts: EncodedTexts) -> NDArray[np.float64]:
         """Probabilities `[texts, labels]`, in the order of the texts and of `names`."""
-        with self.loaded.computing():
-            return softmax(compute_in_order(self.loaded.model, texts, class_logits))
+        return softmax(compute_in_order(self.loaded.model, texts, class_logits))
 
 
 def collate(data: LabelledTexts, indices: Sequence[int]) -> Batch:
@@ -217,7 +226,10 @@ def collate(data: LabelledTexts, indices: Sequence[int]) -> Batch:
 
 def class_logits(model: BertModel, batch: Batch) -> Tensor:
     """Logits in fp32, `[sequences, classes]`, in the batch's order."""
-    pooled = model.pool(model.encode(batch), batch)
+    # In training the whole last layer is computed, and with it every token's own dropout.
+    pooled = (
+        model.pool(model.encode(batch), batch) if model.training else model.encode_pooled(batch)
+    )
     head = model.heads["classify"]
     logits: Tensor = head(pooled.to(next(head.parameters()).dtype))
     return logits.float()

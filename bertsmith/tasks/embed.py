@@ -1,45 +1,120 @@
-"""Texts in, one vector for each out: the mean of BERT's last-layer vectors over its tokens.
+"""Texts in, one vector for each out.
 
-The mean over tokens, not the vector of [CLS] or the pooler's: without fine-tuning it is the one
-whose distances say most about likeness (Reimers & Gurevych 2019, table 1), and it is what
-published sentence encoders of this shape were trained with.
+The mean over tokens is what there is to begin with, not the vector of [CLS] or the pooler's:
+without fine-tuning it is the one whose distances say most about likeness (Reimers & Gurevych
+2019, table 1). A folder of sentence-transformers says how its vectors are made, and is followed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.encoded_texts import Text, as_pairs, encode_texts
+from bertsmith.data.encoded_texts import EncodedTexts, Text, as_pairs, encode_texts
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel, mean_over_sequences
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
+from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder
 
 
 class TextEncoder:
-    """A model without a head that predicts: called with texts, gives their vectors."""
+    """Called with texts, gives their vectors.
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    Args:
+        loaded: the model; its heads do not matter.
+        pooling: what a text's vector is made of: the mean over its tokens, the vector of [CLS],
+            or the pooler's. As the folder says where not given, else the mean.
+        normalize: give vectors of length 1; so too if the folder says it.
+
+    Raises:
+        ConfigError: no such pooling.
+        CheckpointError: the model has no pooler, or the folder asks for what we cannot do.
+    """
+
+    def __init__(
+        self, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
+    ) -> None:
+        folder = SentenceFolder.read(loaded.path) if pooling is None else SentenceFolder()
         self.loaded = loaded
+        self.pooling = check_pooling(loaded, pooling or folder.pooling or "mean")
+        self.normalize = normalize or folder.normalize
+        self.max_length = min(loaded.max_length, folder.max_length or loaded.max_length)
 
     @classmethod
-    def load(cls, path: str | Path, *, device: str = "auto", precision: str = "auto") -> Self:
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        max_length: int | None = None,
+        pooling: str | None = None,
+        normalize: bool = False,
+    ) -> Self:
         """The encoder in a model folder, whatever heads it has."""
-        return cls(load_for_inference(path, head=None, device=device, precision=precision))
+        loaded = load_for_inference(
+            path, head=None, device=device, precision=precision, max_length=max_length
+        )
+        encoder = cls(loaded, pooling=pooling, normalize=normalize)
+        if max_length is not None:
+            encoder.max_length = max_length
+        return encoder
 
     def __call__(self, texts: str | Sequence[Text]) -> NDArray[np.float32]:
         """The vector `[hidden]` of one text, or those of several, `[texts, hidden]`."""
         if isinstance(texts, str):
             vector: NDArray[np.float32] = self([texts])[0]
             return vector
-        encoded = encode_texts(self.loaded.tokenizer, as_pairs(texts), self.loaded.max_length)
-        with self.loaded.computing():
-            return compute_in_order(self.loaded.model, encoded, mean_vectors)
+        return self.vectors(self.tokenize(texts))
+
+    encode = __call__
+
+    @property
+    def size(self) -> int:
+        """How many numbers a vector has."""
+        return self.loaded.model.config.hidden_size
+
+    def tokenize(self, texts: Sequence[Text]) -> EncodedTexts:
+        """Token ids of texts or pairs, cut to what the model reads."""
+        return encode_texts(self.loaded.tokenizer, as_pairs(texts), self.max_length)
+
+    def vectors(self, texts: EncodedTexts) -> NDArray[np.float32]:
+        """fp32 `[texts, hidden]`, in the order of the texts."""
+        if not len(texts):
+            return np.empty((0, self.size), np.float32)
+        vectors = compute_in_order(self.loaded.model, texts, COMPUTE[self.pooling])
+        if self.normalize:
+            vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return vectors
+
+
+def check_pooling(loaded: LoadedModel, pooling: str) -> Pooling:
+    """`pooling` as a way that this model has."""
+    if pooling not in get_args(Pooling):
+        raise ConfigError(
+            f"pooling: found '{pooling}'; allowed are {', '.join(get_args(Pooling))}."
+        )
+    if pooling == "pooler" and loaded.model.pooler is None:
+        raise CheckpointError(f"{loaded.path}: the model has no pooler. Use --pooling mean.")
+    return pooling  # type: ignore[return-value]
 
 
 def mean_vectors(model: BertModel, batch: Batch) -> Tensor:
     """The mean over each sequence's tokens, special ones included, `[sequences, hidden]`."""
     return mean_over_sequences(model.encode(batch).float(), batch)
+
+
+def first_token_vectors(model: BertModel, batch: Batch) -> Tensor:
+    """The vector of each sequence's [CLS], `[sequences, hidden]`."""
+    return model.encode(batch, first_only=True)
+
+
+COMPUTE: dict[Pooling, Callable[[BertModel, Batch], Tensor]] = {
+    "mean": mean_vectors,
+    "first_token": first_token_vectors,
+    "pooler": BertModel.encode_pooled,
+}

@@ -68,7 +68,7 @@ class MaskFiller:
         if len(masks) < max(1, written):
             raise InputError(self._unread_mask(written, len(masks)))
         batch = pack([np.asarray(encoding.ids)]).to(self.loaded.device)
-        with self.loaded.computing():
+        with torch.inference_mode():
             hidden = model.encode(batch)[masks]
             word_embedding = model.embeddings.word.weight
             logits: Tensor = model.heads["masked_lm"](hidden.float(), word_embedding.float())

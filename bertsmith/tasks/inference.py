@@ -4,10 +4,10 @@ Texts of similar length share a forward pass under a budget of real tokens, so t
 long text nor a large file decides how much memory is used.
 """
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,14 +16,20 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch, group_by_length, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
-from bertsmith.errors import CheckpointError
-from bertsmith.hardware import compute_settings, select_device, select_precision
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.hardware import select_device, select_precision
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.int8 import can_quantize
+from bertsmith.model.prepacked import prepack, quantize
 from bertsmith.text.wordpiece import Tokenizer
 
 PREDICTION_TOKENS = 4096
 """Real tokens in one forward pass without gradients; more gains no speed and costs memory."""
+
+InferencePrecision = Literal["fp32", "bf16", "int8"]
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 MISSING_HEAD = {
     "classify": "the model has no classification head. Train one with 'bertsmith finetune "
@@ -35,24 +41,21 @@ MISSING_HEAD = {
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model on its device, its tokenizer, and how many tokens of a text it takes."""
+    """A model on its device, its tokenizer, and how many tokens of a text it takes.
+
+    The model is for reading alone: its weights may be packed or rounded (model/prepacked.py).
+    """
 
     path: Path
     model: BertModel
     tokenizer: Tokenizer
     max_length: int
+    precision: InferencePrecision = "fp32"
 
     @property
     def device(self) -> torch.device:
         """Where the model computes."""
-        return next(self.model.parameters()).device
-
-    @contextlib.contextmanager
-    def computing(self) -> Iterator[None]:
-        """Compute without gradients or dropout, in this machine's best way."""
-        self.model.eval()
-        with compute_settings(self.device), torch.inference_mode():
-            yield
+        return self.model.embeddings.word.weight.device
 
 
 def load_for_inference(
@@ -76,12 +79,36 @@ def load_for_inference(
     if head is not None and head not in model.heads:
         raise CheckpointError(f"{path}: {MISSING_HEAD[head]}")
     tokenizer = Tokenizer.load(path)
-    target = select_device(device)
-    if select_precision(precision, target) == "bf16":
-        model.to(torch.bfloat16)
-        model.heads.float()
     limit = max_text_length(tokenizer, model.config.max_position_embeddings, max_length)
-    return LoadedModel(path, model.to(target).eval(), tokenizer, limit)
+    target = select_device(device)
+    chosen = set_precision(model, precision, target)
+    return LoadedModel(path, model.to(target).eval(), tokenizer, limit, chosen)
+
+
+def set_precision(model: BertModel, name: str, device: torch.device) -> InferencePrecision:
+    """Make a model compute in fp32, bf16 or int8 (`auto`: the faster of the first two).
+
+    On a CPU its linear layers are prepacked; see model/prepacked.py.
+
+    Raises:
+        ConfigError: no such precision, or int8 where only fp32 and bf16 are computed.
+    """
+    if name == "int8":
+        if device.type != "cpu" or not can_quantize():
+            raise ConfigError(
+                f"precision: int8 is not computed here (device {device.type}); allowed are auto, "
+                "fp32 and bf16. int8 needs --device cpu and a torch with oneDNN."
+            )
+        quantize(model, DTYPES[select_precision("auto", device)])
+        return "int8"
+    if name not in ("auto", *DTYPES):
+        raise ConfigError(f"precision: found '{name}'; allowed are auto, fp32, bf16 and int8.")
+    chosen = select_precision(name, device)
+    model.to(DTYPES[chosen])
+    model.heads.float()
+    if device.type == "cpu":
+        prepack(model)
+    return chosen
 
 
 def compute_in_order(
@@ -93,8 +120,9 @@ def compute_in_order(
     dropout or gradients and is left in the mode it was in.
     """
     was_training = model.training
-    model.eval()
-    device = next(model.parameters()).device
+    if was_training:
+        model.eval()
+    device = model.embeddings.word.weight.device
     rows: list[Tensor] = []
     places: list[int] = []
     with torch.inference_mode():
@@ -102,7 +130,8 @@ def compute_in_order(
             batch = pack_texts(texts, group)
             rows.append(compute(model, batch.to(device)).float().cpu())
             places += [group[place] for place in batch.order]
-    model.train(was_training)
+    if was_training:
+        model.train()
     in_order: NDArray[np.float32] = torch.cat(rows).numpy()[np.argsort(places)]
     return in_order
 

@@ -96,6 +96,22 @@ def test_predict_a_file(bertsmith, place, tmp_path):
     assert set(rows[0]["probabilities"]) == {"neg", "pos"}
 
 
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_less_exact_ways_say_how_many_labels_they_change(bertsmith, place, precision):
+    less = ("--device", "cpu", "--precision", precision, "--json")
+    data = place / "data.csv"
+    report = json.loads(bertsmith("predict", place / "classifier", "--file", data, *less))
+    exact = json.loads(bertsmith("predict", place / "classifier", "--file", data, "--json", *FP32))
+    changed = sum(
+        mine["label"] != theirs["label"]
+        for mine, theirs in zip(report["predictions"], exact["predictions"], strict=True)
+    )
+    assert report["labels_beside_fp32"] == {"num_changed": changed, "num_texts": 9}
+    report = json.loads(bertsmith("evaluate", place / "classifier", "--data", data, *less))
+    assert report["labels_beside_fp32"] == {"num_changed": changed, "num_texts": 9}
+    assert "labels_beside_fp32" not in exact
+
+
 def test_predict_standard_input(bertsmith, place, tmp_path, monkeypatch):
     (tmp_path / "input").write_bytes("good film\r\n«dull»\n".encode())
     with (tmp_path / "input").open() as file:

@@ -67,4 +67,16 @@ def test_the_fused_kernel_gives_the_same_numbers() -> None:
     module = SelfAttention(33, 3, 0.0)
     for block in layout((23, 19, 17, 17), CPU):
         heads = torch.randn(3, block.num_sequences, 3, block.length, 11)
-        torch.testing.assert_close(module.fused(heads, block), module.explicit(heads, block, None))
+        torch.testing.assert_close(
+            module.fused(*heads, block), module.explicit(*heads, block, None)
+        )
+
+
+@pytest.mark.parametrize("lengths", [(13,), (13, 13, 13), (23, 19, 7, 7, 3, 1)])
+def test_first_tokens_alone_are_the_same(lengths: tuple[int, ...]) -> None:
+    torch.manual_seed(0)
+    module = SelfAttention(33, 3, 0.0)
+    hidden = torch.randn(sum(lengths), 33)
+    firsts = [sum(lengths[:i]) for i in range(len(lengths))]
+    alone = module(hidden, layout(lengths, CPU), first_only=True)
+    torch.testing.assert_close(alone, module(hidden, layout(lengths, CPU))[firsts])

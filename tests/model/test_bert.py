@@ -200,6 +200,23 @@ def test_pooling_without_a_pooler(small_model: Build) -> None:
         model.pool(model.encode(batch), batch)
 
 
+@pytest.mark.parametrize("pooling", ["first_token", "mean"])
+def test_the_last_layer_need_not_be_computed_where_nobody_reads(
+    small_model: Build, padded_inputs: Inputs, pooling: str
+) -> None:
+    model = small_model(pooling=pooling)
+    batch = model.pack(**padded_inputs).batch
+    hidden = model.encode(batch)
+    firsts = model.encode(batch, first_only=True)
+    torch.testing.assert_close(firsts, hidden[batch.first_tokens], atol=1e-6, rtol=0.0)
+    pooled, expected = model.encode_pooled(batch), model.pool(hidden, batch)
+    torch.testing.assert_close(pooled, expected, atol=1e-6, rtol=0.0)
+    torch.testing.assert_close(
+        torch.autograd.grad(pooled.sum(), model.embeddings.word.weight)[0],
+        torch.autograd.grad(expected.sum(), model.embeddings.word.weight)[0],
+    )
+
+
 def test_dropout_follows_the_seed(small_model: Build, padded_inputs: Inputs) -> None:
     model = small_model("masked_lm").train()
     torch.manual_seed(7)

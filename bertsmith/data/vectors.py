@@ -1,0 +1,93 @@
+"""Vectors in, a .npy or .jsonl file out, written as they come: whole in the end, or not at all."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.examples import Example
+from bertsmith.errors import ConfigError
+from bertsmith.files import atomic_write
+
+
+class VectorWriter(Protocol):
+    """Takes the next vectors, fp32 `[texts, size]`, and the texts that they belong to."""
+
+    def write(self, examples: Sequence[Example], vectors: NDArray[np.float32]) -> None: ...
+
+
+@contextlib.contextmanager
+def vector_writer(path: Path, size: int) -> Iterator[VectorWriter]:
+    """A writer in the format of the path's ending; the file appears when the block ends well.
+
+    Raises:
+        InputError: the disk is full or the folder cannot be written.
+    """
+    check_format(path)
+    if path.suffix == ".jsonl":
+        with atomic_write(path, "w") as file:
+            yield JsonWriter(file)
+        return
+    with atomic_write(path) as file:
+        writer = NpyWriter(file, size)
+        yield writer
+        writer.finish()
+
+
+def check_format(path: Path) -> None:
+    """Raise ConfigError for a path whose ending names no format of vectors."""
+    if path.suffix not in (".npy", ".jsonl"):
+        raise ConfigError(
+            f"out: '{path.name}' ends in {path.suffix or 'nothing'}; vectors are written as .npy "
+            "(an array for numpy) or .jsonl (one object per text)."
+        )
+
+
+class NpyWriter:
+    """One array `[texts, size]`. How many rows there are is known last, and written last: numpy
+    keeps room in the header for any number."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self.file = file
+        self.size = size
+        self.num_rows = 0
+        self.write_header()
+
+    def write(self, examples: Sequence[Example], vectors: NDArray[np.float32]) -> None:
+        """Append rows."""
+        self.file.write(np.ascontiguousarray(vectors, "<f4").data)
+        self.num_rows += len(vectors)
+
+    def write_header(self) -> None:
+        """Write what numpy reads first."""
+        shape = (self.num_rows, self.size)
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(self.file, header)
+
+    def finish(self) -> None:
+        """Write the header again, with the number of rows."""
+        begin = self.file.tell() - 4 * self.size * self.num_rows
+        self.file.seek(0)
+        self.write_header()
+        assert self.file.tell() == begin
+
+
+class JsonWriter:
+    """One JSON object per text: its row in the file that was read, the text, the vector."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self.file = file
+
+    def write(self, examples: Sequence[Example], vectors: NDArray[np.float32]) -> None:
+        """Append lines; nine digits give every fp32 number back exactly."""
+        for example, vector in zip(examples, vectors.tolist(), strict=True):
+            texts: dict[str, Any] = {"row": example.row, "text": example.text}
+            if example.pair is not None:
+                texts["pair"] = example.pair
+            start = json.dumps(texts, ensure_ascii=False)[:-1]
+            numbers = ", ".join(f"{number:.9g}" for number in vector)
+            self.file.write(f'{start}, "vector": [{numbers}]}}\n')

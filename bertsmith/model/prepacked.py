@@ -1,0 +1,59 @@
+"""A model for reading only: the encoder's linear layers in the form that the processor likes best.
+
+oneDNN multiplies by a weight in blocks, and puts a plain one in that order anew at each call. Done
+once, products are 15 to 20 % faster in fp32 and 7 to 15 % in bf16 (one thread of a Zen 4; 32 and
+1,024 tokens, 384 and 768 wide). Such a model can be neither trained nor saved.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.model.bert import BertModel
+from bertsmith.model.int8 import Int8Linear, has_onednn
+
+
+class PrepackedLinear(nn.Module):
+    """A linear layer whose weight lies in oneDNN's order; fp32 stays true fp32."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.bias = linear.bias.detach()
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[tokens, in_features] to [tokens, out_features]."""
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x, self.weight, self.bias, "none", [], ""
+        )
+        return product
+
+
+def can_prepack() -> bool:
+    """Whether this build of torch has oneDNN's kernels for the processor."""
+    return has_onednn() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def prepack(model: BertModel) -> None:
+    """Replace the encoder's linear layers by prepacked ones of the same type, if this can be."""
+    if can_prepack():
+        replace_linears(model, lambda name, linear: PrepackedLinear(linear))
+
+
+def quantize(model: BertModel, attention_dtype: torch.dtype) -> None:
+    """Replace the encoder's linear layers by int8 ones; everything else stays fp32.
+
+    Scores and weighted means are computed in `attention_dtype`.
+    """
+    dtypes = {"qkv": attention_dtype}
+    replace_linears(model, lambda name, linear: Int8Linear(linear, dtypes.get(name, torch.float32)))
+
+
+def replace_linears(model: BertModel, make: Callable[[str, nn.Linear], nn.Module]) -> None:
+    """Replace every linear layer in the encoder's layers by what `make` makes of it."""
+    with torch.no_grad():
+        for module in list(model.layers.modules()):
+            for name, child in module.named_children():
+                if isinstance(child, nn.Linear):
+                    setattr(module, name, make(name, child))

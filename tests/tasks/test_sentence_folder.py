@@ -1,0 +1,82 @@
+"""What a sentence encoder's folder says is read, and what we cannot do is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bertsmith.errors import CheckpointError
+from bertsmith.tasks.sentence_folder import SentenceFolder
+
+
+def write(folder: Path, name: str, value: Any) -> None:
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(value))
+
+
+def pooling(folder: Path, **modes: bool | str) -> None:
+    write(folder, "1_Pooling/config.json", {"word_embedding_dimension": 3, **modes})
+
+
+def test_a_plain_folder_says_nothing(tmp_path: Path) -> None:
+    assert SentenceFolder.read(tmp_path) == SentenceFolder(None, False, None)
+
+
+def test_everything_is_read(tmp_path: Path) -> None:
+    kinds = ["Transformer", "Pooling", "Normalize"]
+    write(
+        tmp_path,
+        "modules.json",
+        [{"type": f"sentence_transformers.models.{kind}"} for kind in kinds],
+    )
+    pooling(tmp_path, pooling_mode_cls_token=True, pooling_mode_mean_tokens=False)
+    write(tmp_path, "sentence_bert_config.json", {"max_seq_length": 19})
+    assert SentenceFolder.read(tmp_path) == SentenceFolder("first_token", True, 19)
+
+
+@pytest.mark.parametrize(
+    ("modes", "expected"),
+    [
+        ({"pooling_mode_mean_tokens": True}, "mean"),
+        ({"pooling_mode": "mean"}, "mean"),
+        ({"pooling_mode": "cls"}, "first_token"),
+        ({}, None),
+    ],
+)
+def test_ways_of_pooling(tmp_path: Path, modes: Any, expected: str | None) -> None:
+    pooling(tmp_path, **modes)
+    assert SentenceFolder.read(tmp_path).pooling == expected
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        {"pooling_mode_max_tokens": True},
+        {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
+        {"pooling_mode": "lasttoken"},
+    ],
+)
+def test_pooling_that_we_have_not(tmp_path: Path, modes: Any) -> None:
+    pooling(tmp_path, **modes)
+    with pytest.raises(CheckpointError, match=r"config\.json: asks for pooling by .*--pooling"):
+        SentenceFolder.read(tmp_path)
+
+
+def test_a_module_that_we_have_not(tmp_path: Path) -> None:
+    write(tmp_path, "modules.json", [{"type": "sentence_transformers.models.Dense"}])
+    with pytest.raises(CheckpointError, match=r"modules\.json: asks for Dense"):
+        SentenceFolder.read(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "[1"])
+def test_a_damaged_file(tmp_path: Path, content: str) -> None:
+    (tmp_path / "modules.json").write_text(content)
+    with pytest.raises(CheckpointError, match=r"modules\.json: not valid JSON"):
+        SentenceFolder.read(tmp_path)
+
+
+def test_a_file_of_another_kind(tmp_path: Path) -> None:
+    write(tmp_path, "sentence_bert_config.json", [])
+    with pytest.raises(CheckpointError, match=r"sentence_bert_config\.json: not the settings"):
+        SentenceFolder.read(tmp_path)
