@@ -9,7 +9,9 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,13 +72,14 @@ def write_json(path: Path, value: Any) -> None:
 def atomic_dir(path: Path) -> Iterator[Path]:
     """Give an empty folder that takes the place of `path` when the block ends without an error.
 
-    Whatever stood at `path` is removed only after the new folder is complete.
+    Whatever stood at `path` is removed only after the new folder is complete. What a process
+    that was killed has left beside `path` is removed first.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-        temporary.chmod(0o755)
+        _remove_leftovers(path)
+        temporary, lock = _locked_folder(path)
     except OSError as error:
         raise write_error(path, error) from error
     try:
@@ -95,6 +98,46 @@ def atomic_dir(path: Path) -> Iterator[Path]:
         raise write_error(path, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def _locked_folder(path: Path) -> tuple[Path, int | None]:
+    """A new folder beside `path`, and what locks it for as long as this process lives.
+
+    It gets its name when the lock is on it, so one of that name without a lock is a leftover.
+    """
+    made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent))
+    made.chmod(0o755)
+    lock = _try_lock(made)
+    return made.rename(made.with_suffix(".tmp")), lock
+
+
+def _try_lock(folder: Path) -> int | None:
+    """An open file that locks `folder`; None if it is locked already or cannot be locked here."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        return None
+    return lock
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove what killed processes left of folders for `path`; one in use is locked and stays."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.[a-z0-9_]{{8}}\.(tmp|old)")
+    for leftover in [found for found in path.parent.iterdir() if name.fullmatch(found.name)]:
+        if leftover.suffix == ".old" and not path.exists():
+            continue  # killed between two renames: this is all there is
+        with contextlib.suppress(OSError):  # another process may be faster
+            if (lock := _try_lock(leftover)) is not None:
+                shutil.rmtree(leftover, ignore_errors=True)
+                os.close(lock)
 
 
 def write_error(path: Path, error: OSError) -> InputError:

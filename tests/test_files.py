@@ -1,6 +1,9 @@
 import errno
 import os
+import signal
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -105,3 +108,56 @@ def test_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path: Path, name: str
     ):
         pass
     assert (tmp_path / "a.tsv").read_text() == "old"
+
+
+BUILD = """
+import sys
+from pathlib import Path
+from bertsmith.files import atomic_dir
+with atomic_dir(Path(sys.argv[1])) as folder:
+    (folder / "half").write_text("half")
+    print("begun", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def begin_to_build(path: Path) -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen(
+        [sys.executable, "-c", BUILD, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout and process.stdout.readline() == b"begun\n"
+    return process
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / ".out.notes.tmp").write_text("the user's own")
+    with begin_to_build(out) as process:
+        process.send_signal(signal.SIGKILL)
+    assert len(list(tmp_path.iterdir())) == 2
+    with atomic_dir(out) as folder:
+        (folder / "whole").write_text("new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".out.notes.tmp", "out"]
+
+
+def test_a_process_that_still_builds_is_left_alone(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with begin_to_build(out) as process:
+        with atomic_dir(out) as folder:
+            (folder / "whole").write_text("new")
+        assert [path.name for path in out.iterdir()] == ["whole"]
+        process.communicate(b"\n")
+    assert process.returncode == 0
+    assert [path.name for path in out.iterdir()] == ["half"]
+    assert list(tmp_path.iterdir()) == [out]
+
+
+def test_an_earlier_folder_is_removed_only_beside_its_successor(tmp_path: Path) -> None:
+    out, earlier = tmp_path / "out", tmp_path / ".out.abcdefgh.old"
+    earlier.mkdir()
+    with atomic_dir(out):
+        pass
+    assert earlier.exists()
+    with atomic_dir(out):
+        pass
+    assert list(tmp_path.iterdir()) == [out]
