@@ -42,8 +42,8 @@ def main() -> None:
         f"`python benchmarks/vocabulary_rules.py --work DIR --steps {args.steps}`, "
         f"{time.strftime('%Y-%m-%d')}, torch {torch.__version__}. Text: {args.text.name}, "
         f"held out: {args.held_out.name} for fertility, 1 % of the documents for bits. "
-        f"{args.vocab_size:,} pieces; {args.steps:,} steps of the quarter-hour recipe each, the first "
-        f"{args.start_steps:,} of them with rows of 32 tokens.",
+        f"{args.vocab_size:,} pieces; {args.steps:,} steps of the quarter-hour recipe each, the "
+        f"first {args.start_steps:,} of them with rows of 32 tokens.",
         "",
         "| rule | seed | pieces per word | held-out loss per piece (nats) | pieces per character | "
         "bits per character |",

@@ -125,8 +125,8 @@ def _convert(hint: Any, value: Any, place: str, default: Any) -> Any:
 
 def _unknown_key(place: str, key: str, known: list[str], nested: Mapping[str, str]) -> str:
     near = difflib.get_close_matches(key, [*known, *nested], n=1)
-    hint = f"did you mean '{nested.get(near[0], near[0])}'? " if near else ""
-    return f"{place}: unknown key '{key}'; {hint}Known keys: {', '.join(known)}."
+    hint = f"Did you mean '{nested.get(near[0], near[0])}'? " if near else ""
+    return f"{place}: unknown key '{key}'. {hint}Known keys: {', '.join(known)}."
 
 
 def _nested_keys(cls: type[Any]) -> dict[str, str]:

@@ -100,6 +100,10 @@ class ClassifySettings:
         """Refuse what cannot be trained with."""
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--epochs and --steps exclude each other. Give one of them.")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise ConfigError(f"--learning-rate: found {self.learning_rate}; allowed is above 0.")
+        if self.seed < 0:
+            raise ConfigError(f"--seed: found {self.seed}; allowed is 0 or more.")
         for name in ("limit", "sample", "epochs", "steps", "batch_size", "patience", "threads"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
@@ -163,6 +167,8 @@ class FineTuned:
         if self.num_train_skipped:
             lines.append(f"{self.num_train_skipped:,} training rows without text or label were "
                          "skipped")  # fmt: skip
+        lines.append("the scores are of the texts by which the best weights were chosen, so a "
+                     "little too good")  # fmt: skip
         if self.num_leaked:
             lines.append(f"{self.num_leaked:,} of the held-out texts stand in the training file "
                          "too: the scores below are too good")  # fmt: skip
@@ -214,6 +220,8 @@ def finetune_classify(
     folder = RunFolder(settings.out)
     checkpoint = newest_checkpoint(folder.checkpoints_dir) if settings.resume else None
     load_report = str(model.load_report)
+    if settings.from_scratch:
+        load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
     if checkpoint is not None:
         model = load_model(checkpoint.path, heads=("classify",), num_labels=len(data.names))
     summary, best_step = train(
@@ -239,8 +247,8 @@ def finetune_classify(
 def check_out(settings: ClassifySettings) -> None:
     """Refuse to write over the model that training starts from, or unasked over anything else."""
     out = settings.out
-    if out.resolve() == settings.model.resolve():
-        raise ConfigError(f"{out}: both --model and --out. Choose another --out.")
+    if settings.model.resolve().is_relative_to(out.resolve()):
+        raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
     RunFolder(out).check(resume=settings.resume, overwrite=settings.overwrite)
     may_be_in_use = settings.resume or settings.overwrite
     if not may_be_in_use and out.is_dir() and any(out.iterdir()):

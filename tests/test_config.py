@@ -53,8 +53,8 @@ def test_a_field_without_default_stays_required(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("setps = 3", "unknown key 'setps'; did you mean 'steps'"),
-        ("learning_rat = 3", "did you mean '[optim] learning_rate'"),
+        ("setps = 3", "unknown key 'setps'. Did you mean 'steps'"),
+        ("learning_rat = 3", "Did you mean '[optim] learning_rate'"),
         ('steps = "3"', "steps: found '3'"),
         ("steps = 1.5", "steps: found 1.5"),
         ("steps = true", "steps: found True"),

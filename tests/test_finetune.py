@@ -103,6 +103,8 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, tmp_path, s
     assert "learning_rate was 0.005, is now 0.1" in refusal(
         replace(stopped, resume=True, learning_rate=0.1), ConfigError
     )
+    other = replace(stopped, resume=True, metric="macro_f1")
+    assert "best.figure was" in refusal(other, ConfigError)
     continued = finetune_classify(replace(stopped, resume=True))
     assert continued.best_step == whole.best_step
     assert continued.evaluation == whole.evaluation
@@ -191,7 +193,9 @@ def test_nothing_is_written_over_unasked(settings):
     settings.out.mkdir()
     (settings.out / "notes.txt").write_text("mine")
     assert "not empty" in refusal(settings, ConfigError)
-    assert "both --model and --out" in refusal(replace(settings, out=settings.model), ConfigError)
+    assert "holds --model" in refusal(replace(settings, out=settings.model), ConfigError)
+    around = replace(settings, out=settings.model.parent, overwrite=True)
+    assert "holds --model" in refusal(around, ConfigError)
     assert "a file, not a folder" in refusal(replace(settings, out=settings.train), ConfigError)
     finetune_classify(replace(settings, steps=1, overwrite=True))
     assert (settings.out / "notes.txt").read_text() == "mine"
@@ -243,8 +247,10 @@ def test_a_model_folder_that_is_none(settings, tmp_path):
 def test_settings_that_exclude_each_other(settings):
     with pytest.raises(ConfigError, match="--epochs and --steps"):
         replace(settings, epochs=2)
-    with pytest.raises(ConfigError, match="--batch-size: found 0"):
-        replace(settings, batch_size=0)
+    for name, value in (("batch_size", 0), ("learning_rate", float("nan")), ("seed", -1)):
+        flag = "--" + name.replace("_", "-")
+        with pytest.raises(ConfigError, match=f"{flag}: found {value}"):
+            replace(settings, **{name: value})
 
 
 def test_missing_files(settings, tmp_path):

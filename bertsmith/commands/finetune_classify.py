@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.commands.request import Request, resume_command
+from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
 from bertsmith.data.examples import Columns
 from bertsmith.finetune import ClassifySettings, finetune_classify
@@ -40,6 +40,8 @@ def parse(args: Sequence[str], prog: str) -> Request[Settings]:
 
 def main(request: Request[Settings]) -> None:
     """Train, then print the scores."""
+    if request.settings.resume:
+        tell_where_it_resumes(request.settings.out)
     with Display() as display:
         result = finetune_classify(request.settings, [display], request.resume_command)
     print(f"loaded: {result.load_report}", file=sys.stderr)

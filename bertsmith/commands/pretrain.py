@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.commands.request import Request, resume_command
+from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
 from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
 from bertsmith.tasks.pretraining import PretrainingSettings
@@ -70,6 +70,8 @@ def main(request: Request[Settings]) -> None:
         training=settings.training,
         optim=settings.optim,
     )
+    if settings.resume:
+        tell_where_it_resumes(settings.out)
     with Display() as display:
         result = pretrain(
             job,

@@ -1,9 +1,14 @@
 """What a training command was asked for, and how to ask for its continuation."""
 
 import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Generic, TypeVar
+
+from bertsmith.training.checkpoint import list_checkpoints
+from bertsmith.training.run_folder import RunFolder
 
 SettingsT = TypeVar("SettingsT")
 
@@ -20,3 +25,10 @@ def resume_command(args: Sequence[str], prog: str) -> str:
     """The command line as it was typed, with `--resume`."""
     words = [word for word in args if word not in ("--resume", "--overwrite")]
     return f"{shlex.join([*prog.split(), *words])} --resume"
+
+
+def tell_where_it_resumes(out: Path) -> None:
+    """Say on standard error from which step a run goes on."""
+    found = list_checkpoints(RunFolder(out).checkpoints_dir)
+    place = f"goes on from {found[-1].name}" if found else "has no checkpoint yet and begins anew"
+    print(f"{out}: {place}", file=sys.stderr)

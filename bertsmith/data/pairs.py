@@ -10,7 +10,9 @@ can be computed at any time from its number alone. Segments are filled as the re
   continuation was asked for, so both labels stay equally frequent; only documents of a single
   sentence have no continuation to give.
 - A random segment is as long as the continuation it replaces would have been, and comes from a
-  random token rather than a random document, so neither length nor document size tells the label.
+  random token rather than a random document, so that document size tells nothing and length
+  little: a classifier that sees the two lengths alone is right for 50 % of rows of 128 tokens, 52 %
+  at 64 and 55 % at 32, where sentences often fill a whole segment.
 """
 
 from collections.abc import Iterator
@@ -84,9 +86,10 @@ class Anchors:
         epochs = range(
             first_row // self.num_anchors, (first_row + num_rows - 1) // self.num_anchors + 1
         )
-        self._epochs = {epoch: self._epoch(epoch) for epoch in epochs}
+        # Kept by a name of its own: another thread may ask for other rows at the same time.
+        self._epochs = orders = {epoch: self._epoch(epoch) for epoch in epochs}
         skipped = first_row - epochs.start * self.num_anchors
-        return np.concatenate(list(self._epochs.values()))[skipped : skipped + num_rows]
+        return np.concatenate(list(orders.values()))[skipped : skipped + num_rows]
 
     def _epoch(self, epoch: int) -> np.ndarray:
         if epoch in self._epochs:

@@ -151,7 +151,7 @@ def _read_state(path: Path) -> dict[str, Any]:
 def _damaged(path: Path, reason: str) -> CheckpointError:
     return CheckpointError(
         f"{path}: {reason}, this checkpoint is damaged. Remove the folder to resume from the one "
-        "before it."
+        "before it, or from the beginning if there is none."
     )
 
 

@@ -57,4 +57,4 @@ class Recorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        self._stack.__exit__(kind, error, traceback)

@@ -5,7 +5,8 @@
     ├── journal.jsonl         one object per step and per held-out evaluation
     ├── events.out.tfevents…  the same for TensorBoard
     ├── curves.png            the same as a picture, at the end
-    └── checkpoints/          step-00000500/ and so on, the last few
+    ├── checkpoints/          step-00000500/ and so on, the last few
+    └── earlier-run/          the complete run that --overwrite replaces, until the new one is
 
 Nothing of an earlier run is changed unless the user asked to resume or to overwrite it.
 """
@@ -44,6 +45,7 @@ class RunFolder:
         self.curves_path = self.path / "curves.png"
         self.failure_path = self.path / "failure.json"
         self.checkpoints_dir = self.path / "checkpoints"
+        self.earlier_dir = self.path / "earlier-run"
 
     @property
     def has_run(self) -> bool:
@@ -76,16 +78,23 @@ class RunFolder:
             )
 
     def begin(self) -> None:
-        """Make the folder and remove an earlier run's files, and only those."""
+        """Make the folder and clear it of an earlier run's files, and only those.
+
+        A model in it is put aside with its run, until `finish`: the new run may fail.
+        """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            if (self.path / "model.safetensors").exists():
+                self._put_aside()
         except OSError as error:
             raise write_error(self.path, error) from error
         shutil.rmtree(self.checkpoints_dir, ignore_errors=True)
-        for path in [self.run_path, self.journal_path, self.curves_path, self.failure_path]:
+        for path in self._files():
             path.unlink(missing_ok=True)
-        for path in [self.path / name for name in MODEL_FILES] + list(self._events()):
-            path.unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Remove the earlier run that was put aside: the new one is complete."""
+        shutil.rmtree(self.earlier_dir, ignore_errors=True)
 
     def read_run(self) -> dict[str, Any]:
         """What `run.json` holds.
@@ -105,8 +114,18 @@ class RunFolder:
         """Write `run.json` anew."""
         write_json(self.run_path, facts)
 
-    def _events(self) -> list[Path]:
-        return list(self.path.glob("events.out.tfevents.*"))
+    def _put_aside(self) -> None:
+        shutil.rmtree(self.earlier_dir, ignore_errors=True)
+        self.earlier_dir.mkdir()
+        for path in self._files():
+            if path.exists():
+                path.rename(self.earlier_dir / path.name)
+
+    def _files(self) -> list[Path]:
+        """Every file that a run writes directly into its folder."""
+        known = [self.run_path, self.journal_path, self.curves_path, self.failure_path]
+        model = [self.path / name for name in MODEL_FILES]
+        return [*known, *model, *self.path.glob("events.out.tfevents.*")]
 
 
 def machine_facts(device: torch.device) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 It knows loss terms and no task. A step is a function of the weights, the seed and its number:
 batches come from the objective by number, and dropout is seeded anew at every step, so a run
-continued from a checkpoint is the run that was never stopped.
+continued from a checkpoint is the run that was never stopped. (In a run of so many minutes the
+learning rate follows the clock, so how fast the machine is has a say as well.)
 """
 
 import math
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.errors import ConfigError, Interrupted, TrainingError
+from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
 from bertsmith.files import write_json
 from bertsmith.hardware import Precision
 from bertsmith.model.bert import BertModel
@@ -197,6 +198,7 @@ class Trainer:
                 "precision": precision,
                 "model": asdict(model.config),
                 "optim": asdict(optim),
+                "best": asdict(best) if best else None,
                 **objective.identity(),
             }
         )
@@ -257,6 +259,7 @@ class Trainer:
         save_model(self.model, self.folder.path, self.tokenizer)
         summary = self._summary()
         self.folder.write_run({**self.folder.read_run(), "summary": asdict(summary)})
+        self.folder.finish()
         return summary
 
     @property
@@ -350,6 +353,7 @@ class Trainer:
         self.weights.train()
         self.state.counters["evaluation_seconds"] = self._clock() - started_at
         self.budget.reserve = self.state.counters["evaluation_seconds"]
+        _check_finite(self.state.step, figures)
         if figures:
             self._record({"step": self.state.step, **figures})
             if self.best is not None and self.best.step == self.state.step:
@@ -378,14 +382,21 @@ class Trainer:
         if self.settings.keep == 0:
             return None
         self.state.elapsed_seconds = self._elapsed()
-        return save_checkpoint(
-            self.folder.checkpoints_dir,
-            self.model,
-            self.tokenizer,
-            self._state_tensors(),
-            self.state,
-            self.settings.keep,
-        )
+        try:
+            return save_checkpoint(
+                self.folder.checkpoints_dir,
+                self.model,
+                self.tokenizer,
+                self._state_tensors(),
+                self.state,
+                self.settings.keep,
+            )
+        except InputError as error:
+            raise InputError(
+                f"{self.folder.checkpoints_dir}: step {self.state.step} could not be saved "
+                f"({error.__cause__ or error}); earlier checkpoints are as they were. Free some "
+                f"space and continue with: {self.resume_command}"
+            ) from error
 
     def _state_tensors(self) -> dict[str, Tensor]:
         """What a run needs to go on, beside the weights."""
@@ -436,9 +447,9 @@ class Trainer:
         write_json(path, {"step": step, **shown, "gradient_norm": f"{norm:.6g}", "rows": rows})
         losses = ", ".join(f"{name} {shown[name]}" for name in shown if name.endswith("loss"))
         return TrainingError(
-            f"step {step}: {losses}, gradient norm {norm:.6g}; allowed are finite numbers. Nothing "
-            f"was updated. Rows: {shorten(rows)} (all in {path}). Look at these texts, or try a "
-            "lower --optim.learning-rate or --precision fp32."
+            f"step {step}: {losses}, gradient norm {norm:.6g}; allowed are finite numbers. "
+            f"Nothing was updated with them. Rows: {shorten(rows)} (all in {path}). Try a lower "
+            "learning rate or --precision fp32, or look at these texts."
         )
 
     def _summary(self) -> Summary:
@@ -464,6 +475,16 @@ def step_seed(seed: int, step: int, part: int = 0) -> int:
 def shorten(text: str) -> str:
     """The first part of a long list."""
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
+
+
+def _check_finite(step: int, figures: Mapping[str, float]) -> None:
+    """Stop where held-out data shows that the weights are of no use any more."""
+    for name, value in figures.items():
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"after step {step}: {name} is {value}; allowed are finite numbers. Checkpoints "
+                "before it are as they were. Try a lower learning rate or --precision fp32."
+            )
 
 
 def _total_counts(objective: Objective, micro_batches: Sequence[Batch]) -> dict[str, int]:

@@ -35,7 +35,21 @@ def test_a_model_alone_is_safe_too(tmp_path: Path) -> None:
 
 def test_beginning_removes_the_run_and_nothing_else(tmp_path: Path) -> None:
     folder = earlier_run(tmp_path / "run", complete=False)
+    (folder.path / "model.safetensors").unlink()
     folder.begin()
+    assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
+
+
+def test_a_complete_run_is_put_aside_until_the_new_one_is_complete(tmp_path: Path) -> None:
+    folder = earlier_run(tmp_path / "run", complete=True)
+    folder.begin()
+    assert sorted(path.name for path in folder.path.iterdir()) == ["earlier-run", "notes.txt"]
+    assert (folder.earlier_dir / "model.safetensors").read_text() == "x"
+    assert (folder.earlier_dir / "run.json").exists()
+    folder.write_run({})  # the new run fails; the next attempt finds no model of its own
+    folder.begin()
+    assert (folder.earlier_dir / "model.safetensors").read_text() == "x"
+    folder.finish()
     assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
 
 

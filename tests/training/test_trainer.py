@@ -1,5 +1,6 @@
 """The loop: resumed is uninterrupted, accumulated is one batch, and it stops when it must."""
 
+import errno
 import json
 import os
 import signal
@@ -15,7 +16,7 @@ from transformers import AutoTokenizer, BertForPreTraining
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError, Interrupted, TrainingError
+from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
 from bertsmith.hardware import Precision
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
@@ -293,6 +294,43 @@ def test_a_loss_that_is_no_number_stops_before_the_update(
     failure = json.loads((tmp_path / "run" / "failure.json").read_text())
     assert failure["step"] == 7
     assert failure["rows"] == task.describe(7)
+
+
+def test_held_out_figures_that_are_no_numbers_stop_the_run(
+    corpus_dir: Path, tmp_path: Path
+) -> None:
+    class Broken(Pretraining):
+        def evaluate(self, model: BertModel) -> dict[str, float]:
+            figures = super().evaluate(model)
+            return figures if broken.state.step < 5 else {**figures, "held_out_loss": float("nan")}
+
+    task = Broken(
+        Corpus.open(corpus_dir),
+        Corpus.open(corpus_dir, "held_out"),
+        PretrainingSettings(max_length=31),
+        batch_size=6,
+    )
+    broken = trainer(corpus_dir, tmp_path / "run", task=task)
+    broken.begin({})
+    with pytest.raises(TrainingError, match="after step 5: held_out_loss is nan"):
+        broken.run()
+    assert "NaN" not in (tmp_path / "run" / "journal.jsonl").read_text()
+    assert [path.name for path in list_checkpoints(tmp_path / "run" / "checkpoints")] == [
+        "step-00000004"
+    ]
+
+
+def test_a_full_disk_says_how_to_go_on(
+    corpus_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    one = trainer(corpus_dir, tmp_path / "run")
+    one.begin({})
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"step 4 .*No space left.*bertsmith pretrain --resume"):
+        one.run()
 
 
 @pytest.mark.filterwarnings("ignore:.*:DeprecationWarning")
