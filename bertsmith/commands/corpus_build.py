@@ -1,6 +1,7 @@
 """`bertsmith corpus build`: texts and a tokenizer → token ids on disk, ready for pre-training."""
 
 import json
+import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -124,4 +125,5 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
     for reason, count in sources.cut.items():
         yield f"divided   {count:,} {reason.replace('_', ' ')}"
     yield f"written   {out} in {elapsed_seconds:,.1f} s"
-    yield f"next      bertsmith pretrain --preset mini --corpus {out} --out runs/mine"
+    corpus = shlex.quote(str(out))
+    yield f"next      bertsmith pretrain --preset mini --minutes 15 --corpus {corpus} --out runs/mine"

@@ -1,11 +1,13 @@
 """`corpus build` on the command line: what it prints, and how it refuses."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 from bertsmith.cli import main
+from bertsmith.commands import pretrain
 from bertsmith.data.shards import Corpus
 from bertsmith.text.wordpiece import Tokenizer
 
@@ -44,7 +46,9 @@ def test_text_says_what_was_written_and_what_comes_next(
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("train     1 documents") for line in lines)
     assert "skipped   1 control only documents" in lines
-    assert lines[-1].startswith("next      bertsmith pretrain")
+    program, command, *words = shlex.split(lines[-1].removeprefix("next"))
+    assert (program, command) == ("bertsmith", "pretrain")
+    pretrain.parse(words, "bertsmith pretrain").settings.training.budget()  # it has a length
     assert Corpus.open(tmp_path / "out", "held_out").num_documents == 1
 
 
