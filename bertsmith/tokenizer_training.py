@@ -39,10 +39,13 @@ class TokenizerSettings:
     rule: RuleName = "frequency"
     """Which two neighbouring pieces become one: the pair that occurs most often, or the one that
     raises the likelihood of the text most. Frequent pairs gave fewer pieces per word."""
-    lowercase: bool = True
-    """Take 'Paris' and 'paris' as the same word. Keep the case if you look for names."""
+    lowercase: Annotated[
+        bool, tyro.conf.arg(help_behavior_hint="(default: they are the same word)")
+    ] = True
+    """Whether 'Paris' and 'paris' are the same word. --no-lowercase keeps them apart: give it if
+    you look for names."""
     strip_accents: bool | None = None
-    """Take 'café' and 'cafe' as the same word. None means: only with --lowercase."""
+    """Take 'café' and 'cafe' as the same word. None means: unless --no-lowercase is given."""
     surplus: float = 0.2
     """How many more pieces to learn than asked for, as a share; those of least use are dropped
     again, among them pieces that only led to longer ones."""
@@ -57,8 +60,11 @@ class TokenizerSettings:
     """Texts to measure on. Without them a share of the documents is kept out of learning."""
     held_out_share: float = 0.02
     """The share of the documents to keep out of learning, chosen by their text."""
-    compare: bool = True
-    """Set the trainer of the tokenizers library beside ours, if that library is installed."""
+    compare: Annotated[bool, tyro.conf.arg(help_behavior_hint="(default: it is, if installed)")] = (
+        True
+    )
+    """Whether the trainer of the tokenizers library is set beside ours. --no-compare leaves it
+    out, which saves its time."""
     text_column: str = "text"
     """The column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
     errors: Errors = "strict"

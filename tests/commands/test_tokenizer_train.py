@@ -107,3 +107,12 @@ def test_bad_input_is_refused_in_one_line(
         message = refused(capsys, path, "--out", tmp_path / "out")
         assert str(path) in message and message.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_help_says_what_the_flags_do_that_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        train("--help")
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "--no-lowercase keeps them apart" in shown
+    assert "--no-compare leaves it out" in shown
+    assert "(default: True)" not in shown
