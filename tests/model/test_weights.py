@@ -62,6 +62,14 @@ def test_a_truncated_file_is_found(tensors: dict[str, Tensor], tmp_path: Path, s
         read_weights(tmp_path)
 
 
+def test_equal_tensors_give_equal_files(tensors: dict[str, Tensor], tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.safetensors" for number in range(20)]
+    for file in files:
+        write_safetensors(file, tensors)
+    assert len({file.read_bytes() for file in files}) == 1
+    assert_same(safetensors.torch.load_file(files[0]), tensors)
+
+
 def test_a_file_without_checksum_is_read(tensors: dict[str, Tensor], tmp_path: Path) -> None:
     safetensors.torch.save_file(tensors, tmp_path / "model.safetensors")
     assert_same(read_weights(tmp_path), tensors)
@@ -83,6 +91,33 @@ def test_bin_files(tensors: dict[str, Tensor], tmp_path: Path, old_format: bool)
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(CheckpointError, match=r"pytorch_model\.bin"):
         read_weights(tmp_path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_weights_that_are_no_numbers_are_refused(
+    tensors: dict[str, Tensor], tmp_path: Path, value: float, dtype: torch.dtype
+) -> None:
+    tensors["c"] = tensors["c"].to(dtype)
+    tensors["c"][1, 2, 0] = value
+    expected = r"c holds 1 value that is no finite number among 6\. .*finite.*earlier"
+    write_safetensors(tmp_path / "model.safetensors", tensors)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: " + expected):
+        read_weights(tmp_path)
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(tensors, tmp_path / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: " + expected):
+        read_weights(tmp_path)
+
+
+def test_large_weights_are_numbers(tmp_path: Path) -> None:
+    tensors = {
+        "large": torch.full((1000,), 3e38),
+        "half": torch.full((1000,), 60_000.0).half(),
+        "none": torch.zeros(0),
+    }
+    write_safetensors(tmp_path / "model.safetensors", tensors)
+    assert_same(read_weights(tmp_path), tensors)
 
 
 class Malicious:
