@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.text.chunk_table import NOT_FOUND, PADDING_BYTES, ChunkTable, chunk_keys
+from bertsmith.text.chunk_table import NOT_FOUND, PADDING_BYTES, ChunkTable, Keys, chunk_keys
 from bertsmith.text.normalize import clean, code_ranges
+from bertsmith.text.piece_cutting import PieceCutter
 
 Ids = NDArray[np.int32]
 ChunkIds = Callable[[bytes], Sequence[int]]
@@ -61,10 +62,14 @@ class BulkEncoder:
     Args:
         compute: the ids of a chunk; asked when it is new.
         lowercase: whether the case of letters makes no difference to `compute`.
+        cutter: cuts what it can like `compute`, and many chunks at once.
     """
 
-    def __init__(self, compute: ChunkIds, *, lowercase: bool) -> None:
+    def __init__(
+        self, compute: ChunkIds, *, lowercase: bool, cutter: PieceCutter | None = None
+    ) -> None:
         self._compute = compute
+        self._cutter = cutter
         self._lowercase = lowercase
         self._kinds = bytes(map(_kind, range(256)))
         self._lock = threading.Lock()
@@ -116,12 +121,24 @@ class BulkEncoder:
         keys = chunk_keys(data, starts, lengths)
         places = self._table.find(keys)
         missing = np.flatnonzero(places == NOT_FOUND)
+        if self._cutter and len(missing):
+            new = missing[keys.at(missing).distinct()]
+            self._learn(keys.at(new), *self._cutter.cut(data, starts[new], lengths[new]))
+            places[missing] = self._table.find(keys.at(missing))
+            missing = missing[places[missing] == NOT_FOUND]
         first, last = starts[missing], starts[missing] + lengths[missing]
         chunks = map(data.__getitem__, map(slice, first.tolist(), last.tolist()))
         found = np.fromiter(map(self._places.__getitem__, chunks), np.int64, len(missing))
         places[missing] = found
         self._table.add(keys.at(missing), found)
         return places
+
+    def _learn(self, keys: Keys, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Keep the ids of chunks that were cut, those with a count above 0."""
+        firsts = len(self._places.ids) + np.cumsum(counts) - counts
+        self._places.ids.frombytes(ids.astype(np.int32).tobytes())
+        cut = np.flatnonzero(counts)
+        self._table.add(keys.at(cut), (firsts << _COUNT_BITS | counts)[cut])
 
 
 def _blocks(texts: Iterable[bytes]) -> Iterator[list[bytes]]:

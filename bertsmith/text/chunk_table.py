@@ -1,8 +1,8 @@
 """A dictionary for numpy: from short strings of bytes, many at a time, to integers.
 
 A chunk of up to 16 bytes, filled up with zeros, is two 64-bit integers, its key. The key's hash
-names one row of a table, which holds a key and its value; a look-up compares the whole key, so it
-is never wrong. A key whose row belongs to another is not taken in: the caller asks elsewhere.
+names one row of a table, which holds a key and its value; a key whose row is another's stands in
+the next free one. A look-up compares whole keys, so it is never wrong.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,8 @@ NOT_FOUND = -1
 # Bytes that have to stand behind the last chunk: a key is cut out of three whole words.
 PADDING_BYTES = 24
 
-ROW_BITS = 18  # 8 MB; with 16 bits half as many words of English text have a row of their own
+ROW_BITS = 18  # 8 MB
+MAX_KEYS = 1 << (ROW_BITS - 1)
 _VALUE = 2  # a row: two words of the key, the value, and one to make it half a cache line
 _FACTORS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 # The bits that n bytes fill, for n up to 16 and "more", in each of the two words.
@@ -38,6 +39,33 @@ class Keys(NamedTuple):
         """The keys in these places."""
         return Keys(self.low[places], self.high[places], self.rows[places], self.long[places])
 
+    def distinct(self) -> NDArray[np.int64]:
+        """The places of the first of each group of equal keys."""
+        order = np.lexsort((self.low, self.high))
+        low, high = self.low[order], self.high[order]
+        differs = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        return np.sort(order[np.concatenate([[True], differs])])
+
+    def in_next_rows(self) -> "Keys":
+        """The same keys, to be looked for one row further on."""
+        return self._replace(rows=(self.rows + 1) & ((1 << ROW_BITS) - 1))
+
+    def stand_in(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether each key is the one in its row of `rows`, `[chunks, 4]`."""
+        same: NDArray[np.bool_] = rows[:, 0] == self.low.view(np.int64)
+        same &= rows[:, 1] == self.high.view(np.int64)
+        same &= ~self.long
+        return same
+
+    def prefixes(self) -> "Keys":
+        """The keys of the first 1 to `MAX_CHUNK_BYTES` bytes of each chunk, one chunk's together.
+
+        Those that would be longer than the chunk are the chunk's own.
+        """
+        low = (self.low[:, None] & _LOW_BITS[1:-1]).ravel()
+        high = (self.high[:, None] & _HIGH_BITS[1:-1]).ravel()
+        return Keys(low, high, _rows(low, high), self.long.repeat(MAX_CHUNK_BYTES))
+
 
 def chunk_keys(data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Keys:
     """The keys of chunks of `data`, which is a multiple of 8 bytes long, padding included."""
@@ -51,29 +79,42 @@ def chunk_keys(data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64
     low &= _LOW_BITS.take(fill)
     high = middle >> shift | words.take(first + 2) << one << opposite
     high &= _HIGH_BITS.take(fill)
-    rows = (low ^ high * _FACTORS[0]) * _FACTORS[1] >> np.uint64(64 - ROW_BITS)
-    return Keys(low, high, rows.view(np.int64), lengths > MAX_CHUNK_BYTES)
+    return Keys(low, high, _rows(low, high), lengths > MAX_CHUNK_BYTES)
+
+
+def _rows(low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.int64]:
+    hashes = (low ^ high * _FACTORS[0]) * _FACTORS[1] >> np.uint64(64 - ROW_BITS)
+    return hashes.view(np.int64)
 
 
 class ChunkTable:
-    """Values, 0 or more, of as many keys as have a row to themselves."""
+    """Values, 0 or more, of at most `MAX_KEYS` keys; what is too much is not taken in."""
 
     def __init__(self) -> None:
         # All zero is a free row; a value is one less than what stands in its place.
         self._rows = np.zeros((1 << ROW_BITS, 4), np.int64)
+        self._count = 0
 
     def find(self, keys: Keys) -> NDArray[np.int64]:
         """The value of each key, `NOT_FOUND` where there is none."""
         rows = self._rows.take(keys.rows, axis=0)
-        found = rows[:, 0] == keys.low.view(np.int64)
-        found &= rows[:, 1] == keys.high.view(np.int64)
-        found &= ~keys.long
-        return np.where(found, rows[:, _VALUE] - 1, NOT_FOUND)
+        found = keys.stand_in(rows)
+        values = np.where(found, rows[:, _VALUE] - 1, NOT_FOUND)
+        elsewhere = np.flatnonzero(~(found | keys.long) & (rows[:, _VALUE] != 0))
+        if len(elsewhere):
+            values[elsewhere] = self.find(keys.at(elsewhere).in_next_rows())
+        return values
 
     def add(self, keys: Keys, values: NDArray[np.int64]) -> None:
-        """Take in the keys whose rows are free; of two for one row the last."""
+        """Take in keys that the table has not; the same key twice must have the same value."""
+        if self._count + len(values) > MAX_KEYS:
+            return
         free = np.flatnonzero((self._rows[keys.rows, _VALUE] == 0) & ~keys.long)
         low, high, rows, _ = keys.at(free)
         self._rows[rows, 0] = low.view(np.int64)
         self._rows[rows, 1] = high.view(np.int64)
         self._rows[rows, _VALUE] = values[free] + 1
+        self._count += len(free)
+        others = np.flatnonzero(~(keys.stand_in(self._rows[keys.rows]) | keys.long))
+        if len(others):
+            self.add(keys.at(others).in_next_rows(), values[others])

@@ -24,7 +24,9 @@ from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.text import tokenizer_files
 from bertsmith.text.added_tokens import AddedToken, TokenFinder
 from bertsmith.text.bulk_encoding import BulkEncoder
+from bertsmith.text.chunk_table import MAX_CHUNK_BYTES, MAX_KEYS
 from bertsmith.text.normalize import Normalizer, locate_words, unit_pattern
+from bertsmith.text.piece_cutting import PieceCutter
 
 CONTINUING_PREFIX = "##"
 # Longer keys come back too seldom to be worth their place.
@@ -113,6 +115,12 @@ class WordPiece:
         self._longest_start = max(map(len, self._starts)) or 1
         self._longest_continuation = max(map(len, self._continuations), default=0) or 1
 
+    def cutter(self) -> PieceCutter | None:
+        """What cuts many words at once; None where short words are too long, or pieces too many."""
+        if self._max_chars < MAX_CHUNK_BYTES or len(self._starts) > MAX_KEYS:
+            return None
+        return PieceCutter(self._starts, self._continuations)
+
     def ids(self, word: str) -> tuple[int, ...]:
         """The ids of a word's pieces, at least one."""
         size = len(word)
@@ -120,7 +128,7 @@ class WordPiece:
             return self._unknown
         find, longest, start, ids = self._starts.get, self._longest_start, 0, []
         while start < size:
-            end = min(size, start + longest)
+            end = start + longest if longest < size - start else size
             while (id_ := find(word[start:end])) is None:
                 end -= 1
                 if end == start:
@@ -221,7 +229,6 @@ class Tokenizer:
         self._skipped_ids = {id_ for id_, text in enumerate(self._decoded) if text in special}
         self._find_units = unit_pattern(self.tokenize_chinese_chars).findall
         self._unit_ids = Memory(self._compute_ids)
-        self._bulk_encoder = BulkEncoder(self._compute_chunk_ids, lowercase=self.lowercase)
         self._unit_pieces = Memory(self._locate_pieces)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -360,6 +367,12 @@ class Tokenizer:
                 f"{self.vocab_size - 1:,}. Use the tokenizer that the ids were made with."
             )
 
+    @cached_property
+    def _bulk_encoder(self) -> BulkEncoder:
+        return BulkEncoder(
+            self._compute_chunk_ids, lowercase=self.lowercase, cutter=self._wordpiece.cutter()
+        )
+
     def _to_bytes(self, text: str) -> bytes:
         """UTF-8 for the bulk encoder, in which an added token is `TOKEN_MARK` and its id."""
         if self._raw_tokens.may_be_in(text):
@@ -382,6 +395,8 @@ class Tokenizer:
         return encoded
 
     def _compute_chunk_ids(self, chunk: bytes) -> Sequence[int]:
+        if chunk.isalnum():  # ASCII alone, and in lower case already: a word as it stands
+            return self._wordpiece.ids(chunk.decode())
         if chunk.startswith(TOKEN_MARK):
             return (int(chunk.removeprefix(TOKEN_MARK)),)
         return self._compute_ids(chunk.decode())

@@ -40,6 +40,7 @@ def test_nothing_depends_on_blocks_or_memory(
     monkeypatch.setattr(bulk_encoding, "BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(bulk_encoding, "MAX_KEPT", max_kept)
     monkeypatch.setattr(chunk_table, "ROW_BITS", row_bits)
+    monkeypatch.setattr(chunk_table, "MAX_KEYS", 1 << (row_bits - 1))
     encoder = BulkEncoder(letters, lowercase=lowercase)
     texts = random_texts(random.Random(31), 500)
     assert found(encoder, texts) == expected(texts)
