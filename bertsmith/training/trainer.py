@@ -378,11 +378,11 @@ class Trainer:
     def _checkpoint(self) -> Path | None:
         """Save the run as it stands; None where no checkpoints are kept."""
         self._checkpointed_at = self._clock()
-        self._recorder.sync()
-        if self.settings.keep == 0:
-            return None
         self.state.elapsed_seconds = self._elapsed()
         try:
+            self._recorder.sync()
+            if self.settings.keep == 0:
+                return None
             return save_checkpoint(
                 self.folder.checkpoints_dir,
                 self.model,
@@ -391,7 +391,7 @@ class Trainer:
                 self.state,
                 self.settings.keep,
             )
-        except InputError as error:
+        except (InputError, OSError) as error:
             raise InputError(
                 f"{self.folder.checkpoints_dir}: step {self.state.step} could not be saved "
                 f"({error.__cause__ or error}); earlier checkpoints are as they were. Free some "
