@@ -125,5 +125,5 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
     for reason, count in sources.cut.items():
         yield f"divided   {count:,} {reason.replace('_', ' ')}"
     yield f"written   {out} in {elapsed_seconds:,.1f} s"
-    corpus = shlex.quote(str(out))
-    yield f"next      bertsmith pretrain --preset mini --minutes 15 --corpus {corpus} --out runs/mine"
+    where = f"--corpus {shlex.quote(str(out))} --out runs/mine"
+    yield f"next      bertsmith pretrain --preset mini --minutes 15 {where}"

@@ -10,6 +10,7 @@ import io
 import json
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -187,22 +188,56 @@ def _iter_table(reading: Reading, stream: io.BufferedReader, *, quoted: bool) ->
 def _iter_rows(reading: Reading, lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
     """Rows that are not empty, each with the number of its first line."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
+    row_lines = _RowLines(lines)
     if quoted:
-        reader = csv.reader(lines.whole(), strict=True)
+        reader = csv.reader(row_lines, strict=True)
     else:
-        reader = csv.reader(lines.whole(), delimiter="\t", quoting=csv.QUOTE_NONE)
+        reader = csv.reader(row_lines, delimiter="\t", quoting=csv.QUOTE_NONE)
     while True:
-        first_line = lines.number + 1
+        row_lines.begin_row()
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             advice = 'Close each quote, and double those inside a field (""); mend the row'
-            reading.reject("bad_rows", f":{first_line}", _csv_problem(error), advice)
+            reading.reject("bad_rows", f":{row_lines.first}", _csv_problem(error), advice)
+            row_lines.give_back_all_but_first()
         else:
             if row:
-                yield first_line, row
+                yield row_lines.first, row
+
+
+class _RowLines:
+    """Lines for a csv.reader, which can get those of its present row again.
+
+    A quote that is never closed takes in all lines up to another quote, and they are rows of
+    their own. What is kept for it is bounded, as the length of a field is.
+    """
+
+    def __init__(self, lines: Lines) -> None:
+        self._new = ((lines.number, line) for line in lines.whole())
+        self._again: deque[tuple[int, str]] = deque()
+        self._row: list[tuple[int, str]] = []
+
+    def __iter__(self) -> "_RowLines":
+        return self
+
+    def __next__(self) -> str:
+        numbered = self._again.popleft() if self._again else next(self._new)
+        self._row.append(numbered)
+        return numbered[1]
+
+    @property
+    def first(self) -> int:
+        """The number of the row's first line."""
+        return self._row[0][0]
+
+    def begin_row(self) -> None:
+        self._row = []
+
+    def give_back_all_but_first(self) -> None:
+        self._again.extendleft(reversed(self._row[1:]))
 
 
 def _csv_problem(error: csv.Error) -> str:

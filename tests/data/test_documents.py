@@ -235,6 +235,28 @@ def test_skipping_counts_and_goes_on(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "bad, after",
+    [
+        ('"never closed,1\n', ""),
+        ('"closed by a later row,1\n', 'last,"1"\n'),
+        ('"first,1\n"second,1\n"third,1\n', ""),
+    ],
+)
+def test_an_open_quote_takes_no_other_row_with_it(tmp_path: Path, bad: str, after: str) -> None:
+    path = tmp_path / "a.csv"
+    rows = "".join(f"row {n},1\n" for n in range(3000))
+    path.write_text("text,n\nbefore,1\n" + bad + rows + after)
+    report = SourceReport()
+    found = read(path, errors="skip", report=report)
+    assert found[:2] == ["before", "row 0"]
+    assert len(found) == 1 + 3000 + after.count("\n")
+    assert report.skipped == {"bad_rows": bad.count("\n")}
+    assert report.bytes == path.stat().st_size
+    with pytest.raises(InputError, match=r"a\.csv:3: "):
+        read(path)
+
+
 @pytest.mark.parametrize("unit", ["word ", "长句子。没有尽头", "x", "😀"])
 def test_long_lines_and_documents_are_divided_and_lose_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unit: str
