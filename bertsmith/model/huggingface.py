@@ -8,7 +8,7 @@ an encoder that is not there in full is an error.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -283,35 +283,51 @@ def build_config(directory: Path, settings: Mapping[str, Any]) -> BertConfig:
 
 
 def check_vocabulary(directory: Path, rows: int) -> None:
-    """Raise CheckpointError if the tokenizer of a folder, if any, does not fit the embedding.
+    """Raise CheckpointError if the tokenizer of a folder, if any, has more ids than the embedding.
 
-    An embedding may be padded: up to the next multiple of a power of two, 512 at most.
+    Rows beyond the vocabulary are harmless: many pad the embedding to a round number.
     """
     name, tokens = count_tokens(directory)
-    padded = {tokens + -tokens % 2**power for power in range(10)}
-    if name is not None and rows not in padded:
+    if tokens > rows:
         raise CheckpointError(
             f"{directory}: {name} has {tokens:,} tokens, the embedding {rows:,}. Use the tokenizer "
             "saved with the checkpoint."
         )
 
 
-def count_tokens(directory: Path) -> tuple[str | None, int]:
-    """The file that holds a folder's vocabulary, and how many tokens it has."""
-    file = directory / "tokenizer.json"
-    if file.is_file():
-        try:
-            settings = json.loads(file.read_text(encoding="utf-8"))
-            ids = [*settings["model"]["vocab"].values()]
-            ids += [token["id"] for token in settings.get("added_tokens", ())]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{file}: not a tokenizer. Copy the file again.") from error
-        return file.name, max(ids, default=-1) + 1
-    file = directory / "vocab.txt"
-    if file.is_file():
-        with file.open("rb") as lines:
-            return file.name, sum(1 for _ in lines)
-    return None, 0
+TOKEN_IDS: Mapping[str, Callable[[Any], Iterable[int]]] = {
+    "tokenizer.json": lambda settings: [
+        *settings["model"]["vocab"].values(),
+        *(token["id"] for token in settings.get("added_tokens") or ()),
+    ],
+    "tokenizer_config.json": lambda settings: map(int, settings.get("added_tokens_decoder") or ()),
+    "added_tokens.json": lambda settings: settings.values(),
+}
+"""Where each file of a tokenizer keeps ids. Only the first has all of them."""
+
+
+def count_tokens(directory: Path) -> tuple[str, int]:
+    """The file that has the highest id of a folder's tokenizer, and how many tokens that makes."""
+    if (directory / "tokenizer.json").is_file():
+        return "tokenizer.json", count_ids(directory / "tokenizer.json")
+    if not (directory / "vocab.txt").is_file():
+        return "", 0
+    with (directory / "vocab.txt").open("rb") as lines:
+        counts = {"vocab.txt": sum(1 for _ in lines)}
+    for name in ("tokenizer_config.json", "added_tokens.json"):
+        if (directory / name).is_file():
+            counts[name] = count_ids(directory / name)
+    name = max(counts, key=counts.__getitem__)
+    return name, counts[name]
+
+
+def count_ids(file: Path) -> int:
+    """How many tokens the highest id in a file of a tokenizer makes."""
+    try:
+        ids = TOKEN_IDS[file.name](json.loads(file.read_text(encoding="utf-8")))
+        return max(ids, default=-1) + 1
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{file}: not a tokenizer. Copy the file again.") from error
 
 
 def canonical(name: str) -> str:
