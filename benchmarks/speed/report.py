@@ -173,7 +173,7 @@ def parity(found: Mapping[str, Mapping[str, float]]) -> Iterator[str]:
     """The differences found before anything was timed."""
     yield "Checked in fp32 before anything is timed; the run stops above 1e-5. Losses relative,"
     yield "gradients as one vector relative to its length, vectors by their largest entry, texts by"
-    yield "the share whose ids differ."
+    yield "how many have other ids."
     yield ""
     yield "| | difference from the peer |"
     yield "|---|---|"
