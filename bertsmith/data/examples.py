@@ -45,9 +45,6 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("question", None),
 )
 LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment", "quality")
-COLUMN_NAMES = frozenset(LABEL_COLUMNS) | {
-    name for columns in TEXT_COLUMNS for name in columns if name is not None
-}
 
 Role = Literal["text", "pair", "label"]
 Record = dict[Role, str]
@@ -75,8 +72,8 @@ class Columns:
     label_column: str | None = None
     """Column with the label. Found by the usual names (label, class, target, ...) if not given."""
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first row of a csv or tsv file names the columns. auto: yes, if you give a name
-    or if one of the usual names is in it."""
+    """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
+    columns by their numbers."""
     skip_incomplete: bool = False
     """Leave out rows whose text or label is empty, and count them, instead of stopping."""
 
@@ -148,15 +145,22 @@ class ExampleReader:
         first_row, first = next(rows, (0, []))
         if not first:
             raise InputError(f"{self.place}: no rows. Give a file with at least one.")
-        self.has_header = self._is_header(first)
+        self.has_header = self._is_header()
         places = self._resolve(first, numbers_only=not self.has_header)
         if not self.has_header:
             yield first_row, {role: first[place] for role, place in places.items()}
+        guessed = self.columns.header == "auto" and self.columns.text_column is None
         for row, cells in rows:
             if len(cells) != len(first):
                 raise InputError(
                     f"{self.place}:{row}: found {len(cells)} columns where row {first_row} has "
                     f"{len(first)}. {self._ragged_hint()}"
+                )
+            if guessed and cells[places["text"]] == self.names["text"]:
+                raise InputError(
+                    f"{self.place}:{row}: the text '{self.names['text']}' stands in the first row "
+                    "too, which was taken for the names of the columns. If it is that, pass "
+                    "--header yes; if it is a row like others, --header no --text-column N."
                 )
             yield row, {role: cells[place] for role, place in places.items()}
 
@@ -189,13 +193,19 @@ class ExampleReader:
             f"a string{' or a number' if role == 'label' else ''} is expected. Fix the row."
         )
 
-    def _is_header(self, first: list[str]) -> bool:
+    def _is_header(self) -> bool:
         if self.columns.header != "auto":
             return self.columns.header == "yes"
-        given = (self.columns.text_column, self.columns.pair_column, self.columns.label_column)
-        if any(name is not None and not name.isdecimal() for name in given):
-            return True
-        return any(cell.strip().lower() in COLUMN_NAMES for cell in first)
+        return any(name is None or not name.isdecimal() for name in self._given().values())
+
+    def _given(self) -> dict[Role, str | None]:
+        """What the columns were asked for as, of those that are needed."""
+        given: dict[Role, str | None] = {"text": self.columns.text_column}
+        if self.columns.pair_column is not None:
+            given["pair"] = self.columns.pair_column
+        if self.labelled:
+            given["label"] = self.columns.label_column
+        return given
 
     def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[Role, int]:
         """Where each role stands among the columns `found`; fills `names`."""
@@ -213,21 +223,18 @@ class ExampleReader:
 
     def _wanted(self, lowered: list[str]) -> dict[Role, str | None]:
         """The column asked for in each role, or the usual one that is there."""
-        text, pair = self.columns.text_column, self.columns.pair_column
-        if text is None:
+        wanted = self._given()
+        if wanted["text"] is None:
             usual = (
                 candidate
                 for candidate in TEXT_COLUMNS
                 if all(name is None or name in lowered for name in candidate)
             )
-            text, usual_pair = next(usual, (None, None))
-            pair = pair or usual_pair
-        wanted: dict[Role, str | None] = {"text": text}
-        if pair is not None:
-            wanted["pair"] = pair
-        if self.labelled:
-            usual_label = next((name for name in LABEL_COLUMNS if name in lowered), None)
-            wanted["label"] = self.columns.label_column or usual_label
+            wanted["text"], usual_pair = next(usual, (None, None))
+            if usual_pair is not None:
+                wanted.setdefault("pair", usual_pair)
+        if self.labelled and wanted["label"] is None:
+            wanted["label"] = next((name for name in LABEL_COLUMNS if name in lowered), None)
         return wanted
 
     def _missing_column(

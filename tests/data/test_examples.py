@@ -74,6 +74,30 @@ def test_a_header_overlooked_because_columns_were_numbered(tmp_path):
     assert len(rows(table, text_column="1", label_column="2", header="no")) == 11
 
 
+def test_a_usual_name_among_the_cells_makes_no_header(tmp_path):
+    rows_of_text = [("how are you", None, "question"), ("fine", None, "statement")]
+    table = write(tmp_path, "a.tsv", "how are you\tquestion\nfine\tstatement\n")
+    assert rows(table, text_column="1", label_column="2") == rows_of_text
+    assert "no column looks like the label" in refusal(table)
+    named = write(tmp_path, "b.tsv", "said\tlabel\nhow are you\tquestion\nfine\tstatement\n")
+    assert rows(named, text_column="1") == rows_of_text
+    turned = write(tmp_path, "c.csv", "target,good\nlabel,bad\n")
+    assert rows(turned, text_column="1", label_column="2") == [
+        ("target", None, "good"),
+        ("label", None, "bad"),
+    ]
+
+
+def test_a_guessed_name_that_comes_again_is_refused(tmp_path):
+    table = write(tmp_path, "a.tsv", "how are you\tquestion\nfine\tstatement\nwhy\tquestion\n")
+    with pytest.raises(InputError, match=r"a\.tsv:3: the text 'question' .* --header yes"):
+        list(ExampleReader(table, labelled=False))
+    sure = ExampleReader(table, Columns(header="yes"), labelled=False)
+    assert [example.text for example in sure] == ["statement", "question"]
+    bare = ExampleReader(table, Columns(header="no", text_column="1"), labelled=False)
+    assert [example.text for example in bare] == ["how are you", "fine", "why"]
+
+
 def test_quotes_are_plain_in_tsv_and_rfc_4180_in_csv(tmp_path):
     tsv = write(tmp_path, "a.tsv", 'text\tlabel\n"odd\t1\n')
     assert rows(tsv) == [('"odd', None, "1")]
