@@ -22,7 +22,13 @@ from bertsmith.data.manifest import (
     TokenizerManifest,
     is_corpus,
 )
-from bertsmith.data.shards import SHARD_TOKENS, TOKENIZER_DIR, Block, SplitWriter
+from bertsmith.data.shards import (
+    MAX_SHARD_TOKENS,
+    SHARD_TOKENS,
+    TOKENIZER_DIR,
+    Block,
+    SplitWriter,
+)
 from bertsmith.data.splits import HeldOutChoice, text_hash
 from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.files import atomic_dir
@@ -52,8 +58,10 @@ class CorpusSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:
             raise ConfigError(f"--held-out {self.held_out}: allowed is 0 or more, below 1.")
-        if self.shard_tokens < 1:
-            raise ConfigError(f"--shard-tokens {self.shard_tokens}: allowed is at least 1.")
+        if not 1 <= self.shard_tokens <= MAX_SHARD_TOKENS:
+            raise ConfigError(
+                f"--shard-tokens {self.shard_tokens}: allowed is 1 to {MAX_SHARD_TOKENS}."
+            )
 
 
 def build_corpus(

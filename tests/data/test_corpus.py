@@ -207,7 +207,10 @@ def test_no_document_at_all_is_an_error(tmp_path: Path, tokenizer: Tokenizer) ->
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("change", [{"held_out": 1.0}, {"held_out": -0.1}, {"shard_tokens": 0}])
+@pytest.mark.parametrize(
+    "change",
+    [{"held_out": 1.0}, {"held_out": -0.1}, {"shard_tokens": 0}, {"shard_tokens": 2**31 + 1}],
+)
 def test_settings_that_cannot_be_met(change: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="allowed is"):
         CorpusSettings(**change)  # type: ignore[arg-type]
