@@ -190,7 +190,9 @@ def _without_held_out(
     """Pass the documents on, except a share of them, which `hold_out` is given.
 
     A document's own text decides, by the hash that also splits a corpus: what a corpus holds
-    out by a smaller share has not been learnt from here either.
+    out by a smaller share has not been learnt from here either. Small corpora are an exception:
+    where no document falls below the share, one is held out all the same (and was learnt from
+    in 43 % of corpora of 40 documents, in 2 % of those of 200).
     """
     for document in documents:
         if text_hash(document) < share * 2.0**64:

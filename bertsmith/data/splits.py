@@ -1,7 +1,8 @@
 """Which documents are held out for measuring: chosen by a hash of their text alone.
 
 So the choice does not depend on the order of the input, and equal documents are always on the
-same side. Two promises need a little care while documents stream by: training is never left
+same side; the parts of one that was too long to be read whole are documents of their own, and may
+come to both. Two promises need a little care while documents stream by: training is never left
 empty, and with two or more different documents neither is the held-out split.
 """
 
