@@ -67,7 +67,7 @@ def contests(plan: Plan) -> Iterator[Contest]:
     """One contest for each size and kind of rows."""
     prepare(plan)
     for preset in sizes(plan):
-        for rows in SHORT_SHARES:
+        for rows in ["full"] if plan.is_quick else SHORT_SHARES:
             yield Contest(
                 title=f"Pre-training, {preset}, {rows} rows",
                 unit="tokens/s",
