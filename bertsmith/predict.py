@@ -11,6 +11,7 @@ from typing import Any
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Example
+from bertsmith.model.huggingface import check_single_label
 from bertsmith.tasks.classify import Classifier, Prediction
 from bertsmith.tasks.embed import TextEncoder
 from bertsmith.tasks.fill import MaskFiller
@@ -33,7 +34,8 @@ def load(path: str | Path, *, device: str = "auto", precision: str = "auto") -> 
     'positive'
 
     Raises:
-        CheckpointError: the folder is incomplete or not a BERT.
+        CheckpointError: the folder is incomplete, not a BERT, or a classifier that does not
+            choose one label.
         ConfigError: a device or precision that this machine does not have.
     """
     loaded = load_for_inference(path, head=None, device=device, precision=precision)
@@ -41,6 +43,7 @@ def load(path: str | Path, *, device: str = "auto", precision: str = "auto") -> 
         return Classifier(loaded)
     if "masked_lm" in loaded.model.heads:
         return MaskFiller(loaded)
+    check_single_label(loaded.path)
     return TextEncoder(loaded)
 
 

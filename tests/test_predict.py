@@ -25,6 +25,15 @@ def test_the_head_decides_the_predictor(folder, tmp_path):
         load(tmp_path / "nothing here")
 
 
+def test_a_regression_gives_no_vectors_unasked(tmp_path):
+    folder = save_tiny(tmp_path, "classify", labels=("score",))
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace("single_label_classification", "regression"))
+    with pytest.raises(CheckpointError, match="problem_type is 'regression'"):
+        load(folder)
+    assert TextEncoder.load(folder)("a film").shape == (24,)
+
+
 def test_predictions_come_in_order_whatever_the_piece(folder, monkeypatch):
     classifier = Classifier.load(folder, device="cpu", precision="fp32")
     examples = reviews(23)

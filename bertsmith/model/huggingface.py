@@ -6,7 +6,9 @@ both spellings. A tensor whose place the model has not is reported, never droppe
 an encoder that is not there in full is an error.
 """
 
+import difflib
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -76,6 +78,8 @@ ABSENT_SIZES = {
     "intermediate_size": 3072,
 }
 """What transformers assumes where config.json is silent; `BertConfig` has the other defaults."""
+
+SINGLE_LABEL = "single_label_classification"
 
 CHECKPOINT_FILES = ("*.json", "*.safetensors", "pytorch_model*.bin", "vocab.txt")
 SHOWN_NAMES = 8
@@ -171,12 +175,12 @@ class Checkpoint:
     def num_labels(self) -> int | None:
         """Classes of the stored sequence classifier, if there is one.
 
-        Token classification and multiple choice store a head of the same name, so the
-        architecture decides.
+        Token classification, multiple choice and regression store a head of the same name, so
+        the settings decide.
         """
-        classifies = "BertForSequenceClassification" in (self.settings.get("architectures") or ())
         weight = self.tensors.get("classifier.weight")
-        return None if weight is None or not classifies else len(weight)
+        is_ours = problem_type(self.settings) == SINGLE_LABEL
+        return None if weight is None or not is_ours else len(weight)
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -206,19 +210,57 @@ class Checkpoint:
         }
 
 
+def problem_type(settings: Mapping[str, Any]) -> str | None:
+    """What a sequence classifier was trained for, None if the folder holds another model.
+
+    One output alone is a regression where config.json is silent, as transformers has it.
+    """
+    if "BertForSequenceClassification" not in (settings.get("architectures") or ()):
+        return None
+    outputs = settings.get("num_labels") or len(settings.get("id2label") or (0, 1))
+    return settings.get("problem_type") or ("regression" if outputs == 1 else SINGLE_LABEL)
+
+
+def check_single_label(directory: Path) -> None:
+    """Raise CheckpointError if a folder's classifier gives anything but one label for a text."""
+    found = problem_type(read_config(directory))
+    if found not in (None, SINGLE_LABEL):
+        raise CheckpointError(
+            f"{directory / 'config.json'}: problem_type is {found!r}. bertsmith reads classifiers "
+            f"whose problem_type is {SINGLE_LABEL!r}, and no others yet. Use transformers for this "
+            "folder, or train a classifier from it with 'bertsmith finetune classify --model'."
+        )
+
+
 def find_checkpoint(path: str | Path) -> Path:
     """The folder that `path` names, fetched from the hub if it is no folder but "org/name".
+
+    Where "org" is a folder here, the name is taken for a path with a slip in it.
 
     Raises:
         CheckpointError: there is no such folder, and the hub cannot be reached or has it not.
     """
-    if Path(path).is_dir():
-        return Path(path)
-    if Path(path).exists():
+    wanted = Path(path)
+    if wanted.is_dir():
+        return wanted
+    if wanted.exists():
         raise CheckpointError(f"{path}: this is a file. Name the folder of the checkpoint.")
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)):
-        raise CheckpointError(f"{path}: there is no such folder. Name the folder of a checkpoint.")
+    if wanted.parent.is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)):
+        raise missing_folder(wanted)
     return fetch_from_hub(str(path))
+
+
+def missing_folder(path: Path) -> CheckpointError:
+    """The error for a folder that is not there, with those beside it that have a similar name."""
+    parent, found = path.parent, ""
+    if parent.is_dir() and os.access(parent, os.R_OK):
+        folders = [entry.name for entry in parent.iterdir() if entry.is_dir()]
+        near = ", ".join(difflib.get_close_matches(path.name, folders))
+        place = "this folder" if parent == Path() else f"{parent}/ is a folder here and"
+        found = f" {place} has no {path.name}{'; near: ' if near else ''}{near}."
+    return CheckpointError(
+        f"{path}: there is no such folder.{found} Name the folder of a checkpoint."
+    )
 
 
 def fetch_from_hub(name: str) -> Path:
@@ -483,6 +525,6 @@ def classifier_config(head: nn.Module, id2label: Mapping[int, str]) -> dict[str,
     return {
         "id2label": {str(number): name for number, name in enumerate(names)},
         "label2id": {name: number for number, name in enumerate(names)},
-        "problem_type": "single_label_classification",
+        "problem_type": SINGLE_LABEL,
         "classifier_dropout": head.dropout_prob,
     }

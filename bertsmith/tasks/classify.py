@@ -214,6 +214,8 @@ class Classifier:
 
     def probabilities(self, texts: EncodedTexts) -> NDArray[np.float64]:
         """Probabilities `[texts, labels]`, in the order of the texts and of `names`."""
+        if not len(texts):
+            return np.empty((0, len(self.names)))
         return softmax(compute_in_order(self.loaded.model, texts, class_logits))
 
 

@@ -19,7 +19,7 @@ from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.hardware import select_device, select_precision
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.huggingface import check_single_label, find_checkpoint, load_model
 from bertsmith.model.int8 import can_quantize
 from bertsmith.model.prepacked import prepack, quantize
 from bertsmith.text.wordpiece import Tokenizer
@@ -71,12 +71,14 @@ def load_for_inference(
     The head itself always computes in fp32, so that probabilities are not rounded to bf16.
 
     Raises:
-        CheckpointError: the folder is incomplete, lacks the head, or its vocabulary does not
-            fit its weights.
+        CheckpointError: the folder is incomplete, lacks the head, has one of another kind, or
+            its vocabulary does not fit its weights.
     """
     path = find_checkpoint(path)
     model = load_model(path)
     if head is not None and head not in model.heads:
+        if head == "classify":
+            check_single_label(path)
         raise CheckpointError(f"{path}: {MISSING_HEAD[head]}")
     tokenizer = Tokenizer.load(path)
     limit = max_text_length(tokenizer, model.config.max_position_embeddings, max_length)

@@ -1,5 +1,6 @@
 import json
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,13 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import LoadReport, canonical, load_model, save_model
+from bertsmith.model.huggingface import (
+    LoadReport,
+    canonical,
+    check_single_label,
+    load_model,
+    save_model,
+)
 
 Build = Callable[..., BertModel]
 
@@ -141,6 +148,42 @@ def test_heads_that_we_have_not_are_reported(tmp_path: Path, name: str) -> None:
         load_model(tmp_path, heads=["classify"])
 
 
+@pytest.mark.parametrize(
+    ("labels", "problem_type", "named"),
+    [
+        (1, None, "problem_type is 'regression'"),
+        (3, "regression", "problem_type is 'regression'"),
+        (3, "multi_label_classification", "problem_type is 'multi_label_classification'"),
+        (3, None, None),
+        (3, "single_label_classification", None),
+    ],
+)
+def test_classifiers_of_other_kinds_are_not_taken_for_ours(
+    tmp_path: Path, labels: int, problem_type: str | None, named: str | None
+) -> None:
+    transformers.logging.set_verbosity_error()
+    config = transformers.BertConfig(
+        vocab_size=101, hidden_size=33, num_hidden_layers=1, num_attention_heads=3,
+        intermediate_size=37, num_labels=labels, problem_type=problem_type,
+    )  # fmt: skip
+    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path)
+    model = load_model(tmp_path)
+    fresh = load_model(tmp_path, heads=["classify"], num_labels=3)
+    assert model.load_report is not None
+    assert fresh.load_report is not None
+    if named is None:
+        check_single_label(tmp_path)
+        assert list(model.heads) == ["classify"]
+        assert not fresh.load_report.missing
+        return
+    assert not model.heads
+    assert model.load_report.unused == ("classifier.bias", "classifier.weight")
+    assert fresh.load_report.missing == ("classifier.bias", "classifier.weight")
+    assert fresh.id2label == {}
+    with pytest.raises(CheckpointError, match=rf"config\.json: {named}.*finetune classify"):
+        check_single_label(tmp_path)
+
+
 def test_new_heads_on_an_encoder_without_pooler(small_model: Build, tmp_path: Path) -> None:
     save_model(small_model("masked_lm"), tmp_path)
     torch.manual_seed(3)
@@ -171,7 +214,9 @@ def test_report_reads_well() -> None:
     [
         ({"model_type": "roberta"}, "model_type is 'roberta'.*'bert'"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ({"position_embedding_type": "relative_key_query"}, "'relative_key_query'.*'absolute'"),
         ({"is_decoder": True}, "is_decoder is True"),
+        ({"add_cross_attention": True}, "add_cross_attention is True"),
         ({"hidden_act": "swish2"}, "hidden_act is 'swish2'.*gelu"),
         ({"hidden_size": "33"}, "hidden_size is '33'"),
         ({"hidden_size": 39}, r"word_embeddings.*\[101, 33\].*\[101, 39\]"),
@@ -289,6 +334,47 @@ def test_paths_that_are_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(CheckpointError, match="install the package huggingface_hub"):
         load_model("nobody/nothing")
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names that the hub was asked for; it has none of them."""
+    names: list[str] = []
+
+    def snapshot_download(name: str, **_: object) -> str:
+        names.append(name)
+        raise OSError
+
+    hub = types.ModuleType("huggingface_hub")
+    errors = types.ModuleType("huggingface_hub.errors")
+    hub.snapshot_download = snapshot_download  # type: ignore[attr-defined]
+    errors.HfHubHTTPError = errors.HFValidationError = ValueError  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
+    return names
+
+
+def test_a_typo_in_a_path_does_not_go_to_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    for name in ("sentiment", "language"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    (tmp_path / "runs" / "sentiment.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CheckpointError) as error:
+        load_model("runs/sentimnt")
+    assert str(error.value) == (
+        "runs/sentimnt: there is no such folder. runs/ is a folder here and has no sentimnt; near: "
+        "sentiment. Name the folder of a checkpoint."
+    )
+    with pytest.raises(CheckpointError, match=r"has no other\. Name"):
+        load_model(Path("runs/other"))
+    with pytest.raises(CheckpointError, match=r"this folder has no rums; near: runs\."):
+        load_model("rums")
+    assert asked == []
+    with pytest.raises(CheckpointError, match="the Hugging Face hub did not give"):
+        load_model("someone/sentiment")
+    assert asked == ["someone/sentiment"]
 
 
 def test_names_in_todays_spelling() -> None:

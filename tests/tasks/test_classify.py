@@ -1,5 +1,6 @@
 """The contract of a task, for classification: batches, losses, and what becomes of labels."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -221,6 +222,21 @@ def test_a_folder_of_transformers_predicts_here(tmp_path):
         prediction = classifier(text)
         assert prediction.label == theirs.config.id2label[int(expected.argmax())]
         assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_no_texts_give_no_predictions(tmp_path):
+    classifier = Classifier.load(save_tiny(tmp_path, "classify", labels=NAMES))
+    assert classifier([]) == []
+    assert classifier.labels([]) == []
+
+
+@pytest.mark.parametrize("kind", ["regression", "multi_label_classification"])
+def test_a_classifier_of_another_kind_is_refused_by_its_name(tmp_path, kind):
+    folder = save_tiny(tmp_path, "classify", labels=NAMES)
+    config = folder / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "problem_type": kind}))
+    with pytest.raises(CheckpointError, match=f"problem_type is '{kind}'"):
+        Classifier.load(folder)
 
 
 def test_a_folder_without_the_head_or_with_a_strange_vocabulary(tmp_path):
