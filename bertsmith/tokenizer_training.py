@@ -57,7 +57,8 @@ class TokenizerSettings:
     model_max_length: int = 512
     """The longest input, in tokens, of the models that will use this tokenizer."""
     held_out: tuple[str, ...] = ()
-    """Texts to measure on. Without them a share of the documents is kept out of learning."""
+    """Texts to measure on; not learnt from, even if FILES name them too. Without them a share of
+    the documents is kept out of learning."""
     held_out_share: float = 0.02
     """The share of the documents to keep out of learning, chosen by their text."""
     compare: Annotated[bool, tyro.conf.arg(help_behavior_hint="(default: it is, if installed)")] = (
@@ -103,7 +104,7 @@ class TokenizerReport:
     """What was read, what was learnt, and how well it fits what was held out."""
 
     learning: SourceReport = field(default_factory=SourceReport)
-    """All documents of `files`, those held out of them included."""
+    """All documents of `files`, those of the share held out included."""
     measuring: SourceReport = field(default_factory=SourceReport)
     """The documents of `held_out`."""
     held_out_documents: int = 0
@@ -166,7 +167,7 @@ def _count(
 
     for document in _documents(settings, settings.held_out, report.measuring):
         hold_out(document)
-    documents = _documents(settings, settings.files, report.learning)
+    documents = _documents(settings, settings.files, report.learning, settings.held_out)
     if not settings.held_out:
         documents = _without_held_out(documents, settings.held_out_share, hold_out)
     counts = count_words(documents, words, processes=settings.num_processes)
@@ -177,10 +178,17 @@ def _count(
 
 
 def _documents(
-    settings: TokenizerSettings, paths: tuple[str, ...], report: SourceReport
+    settings: TokenizerSettings,
+    paths: tuple[str, ...],
+    report: SourceReport,
+    held_out: tuple[str, ...] = (),
 ) -> Iterator[str]:
     return iter_documents(
-        paths, text_column=settings.text_column, errors=settings.errors, report=report
+        paths,
+        held_out=held_out,
+        text_column=settings.text_column,
+        errors=settings.errors,
+        report=report,
     )
 
 

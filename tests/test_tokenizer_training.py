@@ -101,6 +101,22 @@ def test_held_out_files_are_measured_and_not_learnt(files: list[str], tmp_path: 
     assert set(report.fits) == {"bertsmith", "tokenizers library"}
 
 
+def test_a_held_out_file_is_not_learnt_from_where_files_name_it_too(
+    files: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "link").symlink_to(files[0])
+    (tmp_path / "link").rename(tmp_path / "other name.txt")
+    _, apart, alone = train_tokenizer(settings(files[1:], held_out=(files[0],)))
+    for named in (files, [str(tmp_path)]):
+        _, learned, report = train_tokenizer(settings(named, held_out=(files[0],)))
+        assert learned.tokens == apart.tokens
+        assert report.num_words == alone.num_words
+        assert report.held_out_documents == 40
+        assert report.learning.skipped["held_out_files"] == 1
+    with pytest.raises(InputError, match=r"no word to learn from.*1 held_out_files"):
+        train_tokenizer(settings([files[0]], held_out=(files[0],)))
+
+
 def test_a_missing_library_is_said_and_no_error(
     files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ import io
 import json
 import re
 import unicodedata
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ _ASCII_SPACE = " \t\r\n\v\f"
 def iter_documents(
     paths: Iterable[str | Path],
     *,
+    held_out: Iterable[str | Path] = (),
     text_column: str = "text",
     errors: Errors = "strict",
     report: SourceReport | None = None,
@@ -40,7 +41,8 @@ def iter_documents(
     """Stream the documents of files, folders and globs, sorted by path.
 
     Rows of jsonl, csv, tsv and parquet are documents by their `text_column`. A tab-separated
-    file has no quoting. Documents without a visible character are skipped and counted.
+    file has no quoting. Documents without a visible character are skipped and counted, and so
+    are the files of `paths` that `held_out` names too, under whatever name.
 
     With `errors="skip"`, a line or row that cannot be read is counted and left out; a file
     that is missing, binary or damaged is an error all the same.
@@ -51,8 +53,17 @@ def iter_documents(
     report = SourceReport() if report is None else report
     sources, left_aside = find_sources(paths)
     report.skipped += left_aside
+    apart = {_identity(source) for source in find_sources(held_out)[0]}
+    report.skipped += Counter(held_out_files=sum(_identity(source) in apart for source in sources))
+    sources = [source for source in sources if _identity(source) not in apart]
     report.bytes_on_disk += sum(source.path.stat().st_size for source in sources)
     return _iter_sources(sources, text_column, errors, report)
+
+
+def _identity(source: Source) -> tuple[int, int]:
+    """What is the same for a file under all of its names."""
+    status = source.path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _iter_sources(

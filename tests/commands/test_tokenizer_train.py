@@ -51,7 +51,9 @@ def test_writes_a_folder_that_we_and_the_library_open(
 def test_json_is_one_object_on_standard_output(
     text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train(text, "--vocab-size", 110, "--out", tmp_path / "out", "--json", "--held-out", text)
+    held_out = tmp_path / "held_out.txt"
+    held_out.write_text(TEXT, encoding="utf-8")
+    train(text, "--vocab-size", 110, "--out", tmp_path / "out", "--json", "--held-out", held_out)
     report = json.loads(capsys.readouterr().out)
     assert report["vocab_size"] == 110
     assert report["num_words"] == 120 * 17
