@@ -3,6 +3,7 @@
 A weight has a step of its own for each output (symmetric, -127 to 127); what enters a layer has
 one for the call, from its least to its greatest value (0 to 255). The product is exact, and comes
 back as fp32 or bf16. So a text's vector depends a little on which texts share its batch.
+Products take half as long as in bf16 where the processor has VNNI (one thread of a Zen 4).
 """
 
 import torch
