@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError
 from bertsmith.model.attention import Block, SelfAttention, layout
 from bertsmith.model.dropout import dropout
 from bertsmith.model.padding import Border
@@ -387,12 +387,8 @@ class BertModel(nn.Module):
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> Border:
         """Padded tensors as a packed batch that this model can read, or an InputError."""
-        if input_ids.shape[-1] > self.config.max_position_embeddings:
-            raise InputError(
-                f"input_ids has {input_ids.shape[-1]} columns. This model reads at most "
-                f"{self.config.max_position_embeddings} tokens. Truncate the text."
-            )
-        border = Border.pack(input_ids, attention_mask, token_type_ids)
+        longest = self.config.max_position_embeddings
+        border = Border.pack(input_ids, attention_mask, token_type_ids, longest)
         batch = border.batch
         border.check_range("input_ids", batch.input_ids, self.config.vocab_size)
         border.check_range("token_type_ids", batch.token_type_ids, self.config.type_vocab_size)

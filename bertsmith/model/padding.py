@@ -31,14 +31,24 @@ class Border:
 
     @classmethod
     def pack(
-        cls, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+        cls,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        token_type_ids: Tensor | None,
+        max_length: int,
     ) -> "Border":
         """Take the real tokens out of padded integer tensors [batch, length].
 
         Raises:
-            InputError: a shape or type that does not fit, or a row without a real token.
+            InputError: a shape or type that does not fit, more than `max_length` columns, or a
+                row without a real token.
         """
         check_tensor("input_ids", input_ids, None)
+        if input_ids.shape[1] > max_length:
+            raise InputError(
+                f"input_ids has {input_ids.shape[1]} columns. This model reads at most "
+                f"{max_length} tokens. Truncate the text."
+            )
         if token_type_ids is None:
             token_type_ids = torch.zeros_like(input_ids)
         check_tensor("token_type_ids", token_type_ids, input_ids.shape)
@@ -93,6 +103,7 @@ class Border:
 
 def check_tensor(name: str, x: Tensor, shape: torch.Size | None) -> None:
     """Raise InputError unless `x` holds integers of the expected shape [batch, length]."""
+    check_is_tensor(name, x)
     if x.ndim != 2 or 0 in x.shape:
         raise InputError(
             f"{name} has the shape {list(x.shape)}. It must be [batch, length], both above 0."
@@ -105,10 +116,20 @@ def check_tensor(name: str, x: Tensor, shape: torch.Size | None) -> None:
         )
 
 
+def check_is_tensor(name: str, x: object) -> None:
+    """Raise InputError if `x` is a list or an array, say."""
+    if not isinstance(x, Tensor):
+        raise InputError(
+            f"{name} is a {type(x).__name__}. It must be a tensor [batch, length]; convert with "
+            "torch.tensor()."
+        )
+
+
 def as_mask(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
     """The mask as bool [batch, length]; every token is real where none is given."""
     if attention_mask is None:
         return torch.ones_like(input_ids, dtype=torch.bool)
+    check_is_tensor("attention_mask", attention_mask)
     if attention_mask.shape != input_ids.shape:
         raise InputError(
             f"attention_mask has the shape {list(attention_mask.shape)}, input_ids "

@@ -3,8 +3,10 @@
 This is what masked-LM pre-training teaches (paper, section 3.1); nothing is learnt here.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 import torch
@@ -24,7 +26,7 @@ class Word:
 
 
 class MaskFiller:
-    """Called with a text that holds [MASK], gives the likeliest words for each of them."""
+    """Called with texts that hold [MASK], gives the likeliest words for each of them."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -36,8 +38,15 @@ class MaskFiller:
         """The filler in a model folder with a masked-LM head."""
         return cls(load_for_inference(path, head="masked_lm", device=device, precision=precision))
 
-    def __call__(self, text: str, top: int = 5) -> list[list[Word]]:
-        """For each [MASK], in the text's order, the `top` likeliest words, best first.
+    @overload
+    def __call__(self, text: str, top: int = 5) -> list[list[Word]]: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, text: Sequence[str], top: int = 5) -> list[list[list[Word]]]: ...
+    def __call__(
+        self, text: str | Sequence[str], top: int = 5
+    ) -> list[list[Word]] | list[list[list[Word]]]:
+        """For each [MASK], in the text's order, the `top` likeliest words, best first; of
+        several texts, a list of what each of them gives.
 
         Several masks are guessed independently of each other. Special tokens are not words;
         they are passed over, and probabilities stay those among the whole vocabulary.
@@ -45,6 +54,8 @@ class MaskFiller:
         Raises:
             InputError: there is no [MASK] in the text, or the model cannot read as far as one.
         """
+        if not isinstance(text, str):
+            return [self(one, top) for one in text]
         if top < 1:
             raise ConfigError(f"top: found {top}; at least 1 word is needed.")
         probabilities = self._probabilities(text)

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -185,6 +186,18 @@ def test_values_out_of_range(
     padded_inputs[name][5, 3] = value
     with pytest.raises(InputError, match=named):
         small_model()(**padded_inputs)
+
+
+@pytest.mark.parametrize("name", ["input_ids", "attention_mask", "token_type_ids"])
+def test_lists_in_place_of_tensors(small_model: Build, padded_inputs: Inputs, name: str) -> None:
+    inputs: dict[str, Any] = {**padded_inputs, name: padded_inputs[name].tolist()}
+    with pytest.raises(InputError, match=rf"{name} is a list.*tensor.*torch\.tensor"):
+        small_model()(**inputs)
+
+
+def test_a_number_in_place_of_rows(small_model: Build) -> None:
+    with pytest.raises(InputError, match=r"input_ids has the shape \[\]"):
+        small_model()(torch.tensor(3))
 
 
 def test_a_row_without_a_token(small_model: Build, padded_inputs: Inputs) -> None:

@@ -38,6 +38,12 @@ def test_words_are_those_of_transformers(folder, filler):
         )
 
 
+def test_several_texts_give_a_list(filler):
+    texts = ["a [MASK]", "the [MASK] was [MASK]"]
+    assert filler(texts, top=3) == [filler(text, top=3) for text in texts]
+    assert filler([]) == []
+
+
 def test_special_tokens_are_never_offered(filler):
     words = filler("the [MASK]", top=1000)[0]
     assert sorted(word.token for word in words) == sorted(tiny_tokenizer().vocab[5:])
