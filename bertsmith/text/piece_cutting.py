@@ -32,7 +32,7 @@ class PieceCutter:
         """The ids of all chunks in order, and how many each has: 0 where it could not be cut."""
         ids, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         starts, left, table = starts.copy(), lengths.copy(), self._starts
-        active = np.flatnonzero(lengths <= MAX_CHUNK_BYTES)
+        active = np.flatnonzero((lengths <= MAX_CHUNK_BYTES) & ~_hold_zeros(data, starts, lengths))
         while len(active):
             found, sizes = _longest(table, data, starts[active], left[active])
             active, found, sizes = (part[found != NOT_FOUND] for part in (active, found, sizes))
@@ -45,6 +45,12 @@ class PieceCutter:
         order = np.argsort(owner, kind="stable")
         order = order[left[owner[order]] == 0]
         return np.concatenate(ids)[order], np.bincount(owner[order], minlength=len(left))
+
+
+def _hold_zeros(data: bytes, starts: Ints, lengths: Ints) -> NDArray[np.bool_]:
+    """Which chunks hold a zero byte, which keys are filled up with and so cannot tell."""
+    zeros = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
+    return np.searchsorted(zeros, starts) < np.searchsorted(zeros, starts + lengths)
 
 
 def _table(pieces: Mapping[str, int]) -> ChunkTable:

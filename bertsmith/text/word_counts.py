@@ -1,16 +1,17 @@
 """Texts → how often each word occurs, on all cores.
 
-Whole batches of texts travel to the workers and counts come back; only a few batches are on
-their way at a time, so memory holds the counts and little else. Counts add up to the same
-whatever the batches, the order of texts or the number of processes.
+Whole batches of texts travel to the workers and counts come back, so memory holds the counts and
+little else. They add up to the same whatever the batches, the order of texts or the number of
+processes.
 """
 
-import multiprocessing
-import signal
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import closing
+from functools import partial
 from itertools import chain, islice
+
+from bertsmith.processes import map_in_order
 
 Words = Callable[[str], Iterable[str]]
 
@@ -25,6 +26,9 @@ def count_words(
     Args:
         words: splits a text; with more than one process it has to be picklable.
         processes: how many to count in; what fits into one batch is counted right here.
+
+    Raises:
+        ConfigError: a worker process was ended from outside.
     """
     batches = _batches(texts, batch_chars)
     start = list(islice(batches, 2))
@@ -56,34 +60,13 @@ def _add(counts: Counter[str], texts: Iterable[str], words: Words) -> None:
 
 def _count_in_pool(batches: Iterable[list[str]], words: Words, processes: int) -> Counter[str]:
     counts: Counter[str] = Counter()
-    pending: deque[Future[Counter[str]]] = deque()
-    # Forking a process that has threads can deadlock, so workers start afresh everywhere.
-    pool = ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), _start_worker, (words,)
-    )
-    try:
-        for batch in batches:
-            pending.append(pool.submit(_count_batch, batch))
-            if len(pending) > 2 * processes:
-                counts.update(pending.popleft().result())
-        while pending:
-            counts.update(pending.popleft().result())
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with closing(map_in_order(partial(_count_batch, words), batches, processes)) as counted:
+        for part in counted:
+            counts.update(part)
     return counts
 
 
-_worker_words: Words
-
-
-def _start_worker(words: Words) -> None:
-    """Keep `words` for all batches: what it remembers of characters is worth keeping."""
-    global _worker_words  # noqa: PLW0603 - a worker process has no other place for its state
-    _worker_words = words
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
-
-
-def _count_batch(texts: list[str]) -> Counter[str]:
+def _count_batch(words: Words, texts: list[str]) -> Counter[str]:
     counts: Counter[str] = Counter()
-    _add(counts, texts, _worker_words)
+    _add(counts, texts, words)
     return counts

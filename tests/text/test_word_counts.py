@@ -1,11 +1,18 @@
 """Counting words: the same whatever the order, the batches and the number of processes."""
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertsmith.errors import ConfigError
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.word_counts import count_words
 
@@ -37,6 +44,58 @@ def test_an_error_while_reading_reaches_the_caller() -> None:
 
     with pytest.raises(LookupError, match="broken file"):
         count_words(texts(), Normalizer().words, processes=2, batch_chars=100)  # type: ignore[arg-type]
+
+
+def ends_its_process(text: str) -> list[str]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return [text]
+
+
+def test_a_worker_that_dies_is_reported() -> None:
+    with pytest.raises(ConfigError, match=r"a worker process died.*fewer --processes"):
+        count_words(["text"] * 9, ends_its_process, processes=2, batch_chars=1)
+
+
+COUNT = """
+import sys
+from bertsmith.text.normalize import Normalizer
+from bertsmith.text.word_counts import count_words
+def texts():
+    for _ in range(9):
+        yield "text"
+    print("counted", flush=True)
+    sys.stdin.readline()
+if __name__ == "__main__":
+    count_words(texts(), Normalizer().words, processes=2, batch_chars=1)
+"""
+
+
+def test_no_worker_outlives_a_killed_process() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", COUNT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"counted\n"
+        process.send_signal(signal.SIGKILL)
+    try:
+        deadline = time.monotonic() + 60
+        while _group_is_alive(process.pid):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _group_is_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_no_text_gives_no_words() -> None:

@@ -188,6 +188,7 @@ def test_real_vocabularies_agree_on_a_quarter_million_strings(name: str, data_di
     "text",
     [
         "",
+        "K\x00bu yi\x00as",
         " ",
         "\x0b\x85\x1f",
         "a" * 100,
