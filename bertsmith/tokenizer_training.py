@@ -3,7 +3,6 @@
 What it is measured on was kept out of learning: files of its own, or a share of the documents.
 """
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,15 +15,13 @@ import tyro
 from bertsmith.data.documents import Errors, SourceReport, iter_documents
 from bertsmith.data.splits import text_hash
 from bertsmith.errors import ConfigError, InputError
+from bertsmith.processes import num_processes
 from bertsmith.text import library_trainer
 from bertsmith.text.fertility import Fit, measure_fit
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.vocabulary import LearnedVocabulary, RuleName, learn_vocabulary
 from bertsmith.text.word_counts import count_words
 from bertsmith.text.wordpiece import Tokenizer
-
-# One process reads for all; it cannot keep more than this many busy, and each takes memory.
-MAX_PROCESSES = 16
 
 
 @dataclass(frozen=True)
@@ -95,8 +92,8 @@ class TokenizerSettings:
 
     @property
     def num_processes(self) -> int:
-        """`processes`, or as many as there are cores to use."""
-        return self.processes or min(os.cpu_count() or 1, MAX_PROCESSES)
+        """`processes`, or one for each core that may be used."""
+        return num_processes(self.processes)
 
 
 @dataclass
@@ -127,7 +124,8 @@ def train_tokenizer(
 
     Raises:
         InputError: a file that cannot be read, or no words in any of them.
-        ConfigError: a vocabulary size that cannot hold the alphabet.
+        ConfigError: a vocabulary size that cannot hold the alphabet; a worker process was ended
+            from outside.
     """
     report = TokenizerReport()
 

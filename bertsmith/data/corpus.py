@@ -5,7 +5,6 @@ written depends on the text, the tokenizer and the settings only: not on the ord
 nor on the number of processes.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
@@ -32,10 +31,8 @@ from bertsmith.data.shards import (
 from bertsmith.data.splits import HeldOutChoice, text_hash
 from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.files import atomic_dir
+from bertsmith.processes import num_processes
 from bertsmith.text.wordpiece import Tokenizer
-
-# One process reads for all; more than this many cannot be kept busy and would cost memory.
-MAX_PROCESSES = 16
 
 OnProgress = Callable[[SourceReport], None]
 
@@ -86,7 +83,7 @@ def build_corpus(
     """
     settings = settings or CorpusSettings()
     paths = sorted(map(str, paths))
-    processes = _num_processes(processes)
+    processes = num_processes(processes)
     check_out(out, overwrite)
     report = SourceReport()
     documents = iter_documents(
@@ -107,15 +104,6 @@ def build_corpus(
         )
         manifest.write(folder)
     return manifest
-
-
-def _num_processes(processes: int | None) -> int:
-    if processes is None:
-        allowed = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-        return min(len(allowed(0)), MAX_PROCESSES)
-    if processes < 1:
-        raise ConfigError(f"--processes {processes}: allowed is at least 1.")
-    return processes
 
 
 def check_out(out: Path, overwrite: bool) -> None:

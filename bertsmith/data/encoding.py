@@ -1,27 +1,18 @@
 """Documents, each with its split → blocks of token ids, in the same order, on all cores.
 
-Batches of text travel to the workers and arrays come back; only a few are on their way at a
-time, so memory does not grow with the input. Batches are cut by the text alone, so the blocks
-are the same whatever the number of processes.
+Batches of text travel to the workers and arrays come back. Batches are cut by the text alone, so
+the blocks are the same whatever the number of processes.
 """
 
-import multiprocessing
-import os
-import signal
-import threading
-from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing.connection import wait
 
 import numpy as np
 
 from bertsmith.data.manifest import Split
 from bertsmith.data.sentences import split_sentences
 from bertsmith.data.shards import Block, id_dtype
-from bertsmith.errors import CorpusError
+from bertsmith.processes import map_in_order
 from bertsmith.text.wordpiece import Tokenizer
 
 BATCH_CHARS = 1 << 19
@@ -67,6 +58,10 @@ class Encoder:
             documents_without_tokens=int(np.count_nonzero(document_lengths == 0)),
         )
 
+    def encode_batch(self, batch: TextBatch) -> tuple[Split, Block]:
+        """Encode a batch; its split comes along."""
+        return batch.split, self.encode(batch.texts)
+
     def _without_special_tokens(self, text: str) -> str:
         for token, literal in self._literals:
             if token in text:
@@ -96,56 +91,6 @@ def encode_batches(
     """Encode batches in order, in this process or in `processes` others.
 
     Raises:
-        CorpusError: a worker process was ended from outside.
+        ConfigError: a worker process was ended from outside.
     """
-    if processes == 1:
-        encoder = Encoder(tokenizer)
-        yield from ((batch.split, encoder.encode(batch.texts)) for batch in batches)
-        return
-    # Forking a process that has threads can deadlock, so workers start afresh everywhere.
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, spawn, _start_worker, (tokenizer,))
-    try:
-        yield from _in_order(pool, batches, 2 * processes)
-    except BrokenProcessPool as error:
-        raise CorpusError(
-            "a worker process died, perhaps because the memory was full. Nothing was changed; "
-            "run the command again with fewer --processes."
-        ) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _in_order(
-    pool: ProcessPoolExecutor, batches: Iterable[TextBatch], ahead: int
-) -> Iterator[tuple[Split, Block]]:
-    pending: deque[tuple[Split, Future[Block]]] = deque()
-    for batch in batches:
-        pending.append((batch.split, pool.submit(_encode, batch.texts)))
-        if len(pending) > ahead:
-            split, block = pending.popleft()
-            yield split, block.result()
-    for split, block in pending:
-        yield split, block.result()
-
-
-_worker_encoder: Encoder
-
-
-def _start_worker(tokenizer: Tokenizer) -> None:
-    """Keep one encoder for all batches: what its tokenizer remembers of words is worth keeping."""
-    global _worker_encoder  # noqa: PLW0603 - a worker process has no other place for its state
-    _worker_encoder = Encoder(tokenizer)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End this worker if the main process was killed and cannot tell it to."""
-    if parent := multiprocessing.parent_process():
-        wait([parent.sentinel])
-        os._exit(1)
-
-
-def _encode(texts: list[str]) -> Block:
-    return _worker_encoder.encode(texts)
+    return map_in_order(Encoder(tokenizer).encode_batch, batches, processes)
