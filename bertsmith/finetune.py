@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -87,7 +87,7 @@ class ClassifySettings:
     """Decides everything random: the new head, the order of the texts, dropout."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
-    precision: str = "auto"
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
     threads: int | None = None
     """Processor threads; as many as there are cores where not given."""

@@ -26,7 +26,7 @@ def main(
     normalize: bool = False,
     max_length: int | None = None,
     device: str = "auto",
-    precision: str = "auto",
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
     json: bool = False,
 ) -> None:
     """Turn texts into vectors, whose cosine says how alike two texts are.

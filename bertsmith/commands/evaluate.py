@@ -3,7 +3,7 @@
 import json as json_module
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -21,7 +21,7 @@ def main(
     limit: int | None = None,
     max_length: int | None = None,
     device: str = "auto",
-    precision: str = "auto",
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
     json: bool = False,
 ) -> None:
     """Score a fine-tuned model on labelled texts.

@@ -3,6 +3,7 @@
 import json as json_module
 from dataclasses import asdict
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
@@ -14,7 +15,7 @@ def main(
     text: tyro.conf.Positional[str],
     top: int = 5,
     device: str = "auto",
-    precision: str = "auto",
+    precision: Literal["auto", "fp32", "bf16"] = "auto",
     json: bool = False,
 ) -> None:
     """Let a pre-trained BERT fill in hidden words.

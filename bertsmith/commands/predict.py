@@ -4,7 +4,7 @@ import json as json_module
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -26,7 +26,7 @@ def main(
     out: Path | None = None,
     max_length: int | None = None,
     device: str = "auto",
-    precision: str = "auto",
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
     json: bool = False,
 ) -> None:
     """Classify new texts.
@@ -69,7 +69,7 @@ def main(
         report["labels_beside_fp32"] = agreement._asdict()
         print(agreement.sentence(classifier.loaded.precision), file=sys.stderr)
     if json:
-        print(json_module.dumps(report, ensure_ascii=False))
+        print(json_module.dumps(report, ensure_ascii=False, allow_nan=False))
     for name, number in list(totals.items())[1:]:
         if number:
             print(NOTES[name].format(number=number), file=sys.stderr)
@@ -104,7 +104,7 @@ def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
     """Write one JSON object per line; a file that stood there is replaced when all is done."""
     with atomic_write(path, "w") as file:
         for row in rows:
-            file.write(json_module.dumps(row, ensure_ascii=False) + "\n")
+            file.write(json_module.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def line(row: dict[str, Any]) -> str:

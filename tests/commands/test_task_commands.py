@@ -6,6 +6,7 @@ import pytest
 from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main
+from bertsmith.commands.predict import write_lines
 
 
 @pytest.fixture(scope="module")
@@ -150,6 +151,22 @@ def test_refusals(refused, place, monkeypatch, args, parts):
     message = refused(*args)
     for part in parts:
         assert part in message
+
+
+@pytest.mark.parametrize("command", ["finetune classify", "evaluate", "predict", "fill", "embed"])
+def test_an_unknown_precision_is_refused_before_anything_is_read(capsys, command):
+    with pytest.raises(SystemExit) as caught:
+        main([*command.split(), "--precision", "fp16"])
+    assert caught.value.code == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "invalid choice 'fp16' for argument '--precision'" in message
+    assert "int8" in message or command in ("finetune classify", "fill")
+
+
+def test_no_nan_is_written_as_json(tmp_path):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_lines(tmp_path / "out.jsonl", [{"probability": float("nan")}])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_predictions_of_an_earlier_run_survive_a_bad_file(refused, place, tmp_path):
