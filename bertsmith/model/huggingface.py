@@ -1,6 +1,7 @@
 """Hugging Face BERT folders to models and back.
 
-Reads every BERT folder that transformers writes, and writes folders that transformers opens.
+Reads every BERT encoder that transformers writes, but for relative positions, unknown activations
+and decoders that are not tied to the word embedding, and writes folders that transformers opens.
 Inside, the model names and fuses its weights as it likes; `NAMES` is the only place that knows
 both spellings. A tensor whose place the model has not is reported, never dropped in silence;
 an encoder that is not there in full is an error.
