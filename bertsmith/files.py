@@ -72,26 +72,26 @@ def write_json(path: Path, value: Any) -> None:
 def atomic_dir(path: Path) -> Iterator[Path]:
     """Give an empty folder that takes the place of `path` when the block ends without an error.
 
-    Whatever stood at `path` is removed only after the new folder is complete. What a process
-    that was killed has left beside `path` is removed first.
+    Whatever stood at `path` is removed only after the new folder is complete; of a link, the
+    target is replaced. What a process that was killed has left beside it is removed first.
     """
-    path = Path(path)
+    place = Path(os.path.realpath(path))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(path)
-        temporary, lock = _locked_folder(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(place)
+        temporary, lock = _locked_folder(place)
     except OSError as error:
         raise write_error(path, error) from error
     try:
         yield temporary
         replaced = temporary.with_suffix(".old")
-        if path.exists():
-            path.rename(replaced)
+        if place.exists():
+            place.rename(replaced)
         try:
-            temporary.rename(path)
+            temporary.rename(place)
         except OSError:
             if replaced.exists():
-                replaced.rename(path)
+                replaced.rename(place)
             raise
         shutil.rmtree(replaced, ignore_errors=True)
     except OSError as error:

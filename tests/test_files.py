@@ -77,6 +77,16 @@ def test_a_link_to_nothing_gives_its_target(tmp_path: Path) -> None:
     assert (tmp_path / "target").read_text() == "new"
 
 
+def test_a_link_to_a_folder_is_kept_and_the_folder_replaced(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "target").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(Path("elsewhere") / "target")
+    with atomic_dir(tmp_path / "link") as folder:
+        (folder / "whole").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert [path.name for path in (tmp_path / "elsewhere" / "target").iterdir()] == ["whole"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "link"]
+
+
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     pipe, received = tmp_path / "pipe", []
     os.mkfifo(pipe)
