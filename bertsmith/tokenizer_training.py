@@ -33,9 +33,10 @@ class TokenizerSettings:
     .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are searched."""
     vocab_size: int = 16_000
     """How many tokens to learn. BERT has 30000; half of that or less suits small texts."""
-    rule: RuleName = "frequency"
+    rule: RuleName = "likelihood"
     """Which two neighbouring pieces become one: the pair that occurs most often, or the one that
-    raises the likelihood of the text most. Frequent pairs gave fewer pieces per word."""
+    raises the likelihood of the text most. The first gives slightly fewer pieces per word, the
+    second pieces that a model learns sooner."""
     lowercase: Annotated[
         bool, tyro.conf.arg(help_behavior_hint="(default: they are the same word)")
     ] = True

@@ -108,7 +108,7 @@ def learn_vocabulary(
     counts: Mapping[str, int],
     vocab_size: int,
     *,
-    rule: RuleName = "frequency",
+    rule: RuleName = "likelihood",
     min_frequency: int = 2,
     character_coverage: float = 0.9999,
     surplus: float = 0.2,

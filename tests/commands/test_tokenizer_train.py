@@ -60,7 +60,7 @@ def test_json_is_one_object_on_standard_output(
     assert report["held_out"]["bertsmith"]["unknown_rate"] < 0.01
     assert report["held_out"]["bertsmith"]["fertility"] >= 1
     assert report["learning"]["documents"] == report["held_out_documents"] == 120
-    assert report["settings"]["rule"] == "frequency"
+    assert report["settings"]["rule"] == "likelihood"
 
 
 def test_an_earlier_tokenizer_is_replaced_only_on_request(
