@@ -39,7 +39,7 @@ class BestWeights:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether more evaluations than `patience` allows have brought nothing better."""
+        """Whether `patience` evaluations in a row have brought nothing better."""
         return self.settings.patience is not None and self._num_since >= self.settings.patience
 
     def see(self, entry: Mapping[str, Any]) -> None:

@@ -4,7 +4,6 @@ A small model takes dozens of steps a second, more than anyone can look at: abou
 the means since the last time are written. Held-out figures are written each time.
 """
 
-import contextlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,6 +50,4 @@ class EventWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # What ended the run matters more than a last line that a full disk does not take.
-        with contextlib.suppress(OSError) if error else contextlib.nullcontext():
-            self._writer.close()
+        self._writer.close()

@@ -5,7 +5,6 @@ continued from a checkpoint first cuts what was written after it, a half line in
 the file reads as if the run had never stopped.
 """
 
-import contextlib
 import json
 import os
 import time
@@ -50,9 +49,7 @@ class Journal:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        # What ended the run matters more than a last line that a full disk does not take.
-        with contextlib.suppress(OSError) if error else contextlib.nullcontext():
-            self._file.close()
+        self._file.close()
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:

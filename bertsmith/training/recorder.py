@@ -1,7 +1,7 @@
 """A run's entries go in once and reach all who keep or show them: journal, TensorBoard, display."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -57,4 +57,6 @@ class Recorder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._stack.__exit__(kind, error, traceback)
+        # What ended the run matters more than a last line that a full disk does not take.
+        with suppress(OSError) if error else nullcontext():
+            self._stack.close()
