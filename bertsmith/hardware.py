@@ -33,7 +33,7 @@ MAX_FLOAT32_ERROR = 2e-6
 # bf16 also costs casts and a second copy of the weights, so it must win clearly.
 MIN_BF16_GAIN = 1.3
 
-MAX_REPLICAS = 8
+MAX_MEMBERS = 8
 
 # Options of glibc's mallopt: how many arrays get pages of their own, and how much free memory
 # makes the C library give some back.
@@ -106,16 +106,16 @@ def select_precision(name: str, device: "torch.device") -> Precision:
     return measured().precision if device.type == "cpu" else "fp32"
 
 
-def count_replicas(device: "torch.device") -> int:
-    """How many batches to train on at the same time: on a CPU one for each of torch's threads.
+def count_members(device: "torch.device") -> int:
+    """How many processes train together: on a CPU one for each of torch's threads.
 
-    Call within `compute_settings`, which may change the number of threads. Every replica holds
-    gradients of its own, and they must be added up, so there are no more than `MAX_REPLICAS`;
-    where there are more threads, each replica has several.
+    Call within `compute_settings`, which may change the number of threads. Every process holds
+    gradients of its own, and they must be added up, so there are no more than `MAX_MEMBERS`;
+    where there are more threads, each process has several.
     """
     import torch
 
-    return min(torch.get_num_threads(), MAX_REPLICAS) if device.type == "cpu" else 1
+    return min(torch.get_num_threads(), MAX_MEMBERS) if device.type == "cpu" else 1
 
 
 @contextlib.contextmanager
@@ -142,11 +142,11 @@ def compute_settings(device: "torch.device", threads: int | None = None) -> Iter
 def own_process() -> None:
     """Choose what only the owner of a process may. Call before torch is imported.
 
-    Packed batches have another number of tokens at every step. oneDNN and its wrapper in torch
-    each remember 1,024 products by their exact shapes, and the C library returns every large
-    array to the system, to fetch it again page by page. For a tiny model at 4,000 tokens a step,
-    remembering 32 shapes and keeping the pages takes a third of the memory (0.54 GB, not 1.6,
-    after 160 steps) and trains a quarter faster (41,000 tokens/s on one core, not 32,000).
+    oneDNN and its wrapper in torch each remember 1,024 products by their exact shapes, and the C
+    library returns every large array to the system, to fetch it again page by page. For a tiny
+    model at 4,000 tokens a step, remembering few shapes and keeping the pages took a third of the
+    memory (0.54 GB, not 1.6, after 160 steps) and trained a quarter faster (41,000 tokens/s on one
+    core, not 32,000). A step has some hundred shapes (see model/sizes.py), so 256 are remembered.
 
     A thread of GNU OpenMP that has to wait for another spins for milliseconds by default. Where
     other programs want the cores too, it spins while the one it waits for gets no core: beside two
@@ -155,7 +155,7 @@ def own_process() -> None:
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     for cache in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
-        os.environ.setdefault(cache, "32")
+        os.environ.setdefault(cache, "256")
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_MAX, 0)

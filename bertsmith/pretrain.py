@@ -14,7 +14,7 @@ import torch
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.hardware import compute_settings, count_replicas, select_device, select_precision
+from bertsmith.hardware import compute_settings, count_members, select_device, select_precision
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
@@ -95,8 +95,8 @@ def pretrain(
     device = select_device(job.training.device)
     with compute_settings(device, job.training.threads):
         precision = select_precision(job.training.precision, device)
-        num_replicas = count_replicas(device)
-        objective = build_objective(job, num_replicas)
+        num_processes = count_members(device)
+        objective = build_objective(job, num_processes)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         model = _build_model(job, objective, checkpoint).to(device)
         trainer = Trainer(
@@ -106,7 +106,7 @@ def pretrain(
             job.training,
             job.resolved_optim,
             precision=precision,
-            num_replicas=num_replicas,
+            num_processes=num_processes,
             tokenizer=objective.train.corpus.tokenizer(),
             watchers=watchers,
             resume_command=resume_command,
@@ -123,8 +123,8 @@ def pretrain(
     return _result(summary, data, out)
 
 
-def build_objective(job: PretrainJob, num_replicas: int = 1) -> Pretraining:
-    """Open both splits of the job's corpus; a step has a micro-batch for every replica.
+def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
+    """Open both splits of the job's corpus; a step has a micro-batch for every process.
 
     Raises:
         ConfigError: rows are to be longer than the model can read.
@@ -135,7 +135,7 @@ def build_objective(job: PretrainJob, num_replicas: int = 1) -> Pretraining:
             f"pretraining.max_length: found {job.pretraining.max_length}; allowed is at most "
             f"model.max_position_embeddings, {job.model.max_position_embeddings}."
         )
-    rows_each = -(-job.training.batch_size // num_replicas)
+    rows_each = -(-job.training.batch_size // num_processes)
     return Pretraining(
         Corpus.open(job.corpus),
         Corpus.open(job.corpus, "held_out"),

@@ -90,9 +90,9 @@ def test_devices() -> None:
         select_device("cuda:77")
 
 
-def test_replicas_are_for_cpus_and_few(monkeypatch):
+def test_training_processes_are_for_cpus_and_few(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    assert hardware.count_replicas(torch.device("cpu")) == 3
-    assert hardware.count_replicas(torch.device("cuda")) == 1
+    assert hardware.count_members(torch.device("cpu")) == 3
+    assert hardware.count_members(torch.device("cuda")) == 1
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    assert hardware.count_replicas(torch.device("cpu")) == hardware.MAX_REPLICAS
+    assert hardware.count_members(torch.device("cpu")) == hardware.MAX_MEMBERS

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertsmith.model.dropout import dropout
+from bertsmith.model.sizes import fill_up, rounded_up
 
 MAX_PADDING = 1 / 8
 """The share of a block's cells that may be padding."""
@@ -42,9 +43,13 @@ class Padding:
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring sequences that attention takes as one array [num_sequences, length]."""
+    """Neighbouring sequences that attention takes as one array [num_rows, length].
+
+    On a CPU there may be more rows than sequences, and cells beyond the longest of them.
+    """
 
     num_sequences: int
+    num_rows: int
     length: int
     num_tokens: int
     padding: Padding | None
@@ -82,14 +87,18 @@ def layout(lengths: tuple[int, ...], device: torch.device) -> list[Block]:
 
 def build_block(lengths: Sequence[int], device: torch.device) -> Block:
     """The block that holds sequences of these lengths, the longest first."""
-    longest = lengths[0]
+    num_rows, length = len(lengths), lengths[0]
+    if device.type == "cpu":
+        num_rows = rounded_up(num_rows, steps=4, smallest=1)
+        length = rounded_up(length, steps=8)
     padding = None
-    if lengths[-1] != longest:
-        is_real = np.arange(longest) < np.asarray(lengths)[:, None]
-        bias = np.where(is_real, 0.0, -np.inf).astype(np.float32)[:, None]
+    if lengths[-1] != length or len(lengths) != num_rows:
+        is_real = np.arange(length) < np.asarray(lengths)[:, None]
+        bias = np.zeros((num_rows, 1, length), dtype=np.float32)
+        bias[: len(lengths), 0][~is_real] = -np.inf
         cells = np.flatnonzero(is_real)
         padding = Padding(torch.from_numpy(cells).to(device), torch.from_numpy(bias).to(device))
-    return Block(len(lengths), longest, sum(lengths), padding)
+    return Block(len(lengths), num_rows, length, sum(lengths), padding)
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -125,31 +134,34 @@ class SelfAttention(nn.Module):
     ) -> Tensor:
         """New vectors [tokens, hidden], or [sequences, hidden] of the first tokens alone.
 
+        `hidden` and what comes out are filled up with rows that mean nothing; see `fill_up`.
+
         If a list is given as `weights`, the attention weights of each block are appended to
         it, [sequences, heads, length, length]; the numbers are the same either way.
         """
         qkv = self.qkv(hidden)
-        rows = qkv.split([block.num_tokens for block in blocks])
+        sizes = [block.num_tokens for block in blocks]
+        rows = qkv.split([*sizes, len(qkv) - sum(sizes)])  # the last are not real
         attend = self.attend_first if first_only else self.attend
-        context = [attend(part, block, weights) for part, block in zip(rows, blocks, strict=True)]
-        return self.output(torch.cat(context))  # type: ignore[no-any-return]
+        context = [attend(part, block, weights) for part, block in zip(rows, blocks, strict=False)]
+        return self.output(fill_up(*context))  # type: ignore[no-any-return]
 
     def attend(self, qkv: Tensor, block: Block, weights: list[Tensor] | None) -> Tensor:
         """Context vectors [tokens, hidden] of one block from its [tokens, 3 * hidden]."""
-        n, length = block.num_sequences, block.length
         query, key, value = self.split_heads(qkv, block)
         context = self.look(query, key, value, block, weights)
-        context = context.transpose(1, 2).reshape(n * length, -1)
+        context = context.transpose(1, 2).reshape(block.num_rows * block.length, -1)
         return context if block.padding is None else context.index_select(0, block.padding.cells)
 
     def attend_first(self, qkv: Tensor, block: Block, weights: list[Tensor] | None) -> Tensor:
         """The same for the first token of each sequence alone, [sequences, hidden]."""
         query, key, value = self.split_heads(qkv, block)
-        return self.look(query[:, :, :1], key, value, block, weights).flatten(1)
+        context = self.look(query[:, :, :1], key, value, block, weights)
+        return context[: block.num_sequences].flatten(1)
 
     def split_heads(self, qkv: Tensor, block: Block) -> Tensor:
-        """[tokens, 3 * hidden] to [3, sequences, heads, length, head_size]."""
-        n, length = block.num_sequences, block.length
+        """[tokens, 3 * hidden] to [3, rows, heads, length, head_size]."""
+        n, length = block.num_rows, block.length
         if block.padding is not None:
             qkv = qkv.new_zeros(n * length, qkv.shape[-1]).index_copy(0, block.padding.cells, qkv)
         return qkv.view(n, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
@@ -180,7 +192,7 @@ class SelfAttention(nn.Module):
         scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=shape[-1] ** -0.5)
         probs = softmax(scores)
         if weights is not None:
-            weights.append(probs.view(*shape[:3], -1))
+            weights.append(probs.view(*shape[:3], -1)[: block.num_sequences])
         probs = dropout(probs, self.dropout_prob, self.training)
         return torch.bmm(probs, value).view(shape)
 

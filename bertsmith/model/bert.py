@@ -19,6 +19,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.attention import Block, SelfAttention, layout
 from bertsmith.model.dropout import dropout
 from bertsmith.model.padding import Border
+from bertsmith.model.sizes import fill_up
 
 if TYPE_CHECKING:
     from bertsmith.model.huggingface import LoadReport
@@ -233,7 +234,7 @@ class TransformerLayer(nn.Module):
         """
         attended = self.attention(hidden, blocks, weights, first_only=first_tokens is not None)
         if first_tokens is not None:
-            hidden = hidden.index_select(0, first_tokens)
+            hidden = fill_up(hidden.index_select(0, first_tokens))
         hidden = self.attention_norm(hidden + self.drop(attended))
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
 
@@ -322,13 +323,13 @@ class BertModel(nn.Module):
         """
         trace = trace or Trace()
         blocks = layout(batch.lengths, batch.input_ids.device)
-        hidden: Tensor = self.embeddings(batch)
-        trace.record(hidden)
+        hidden = fill_up(self.embeddings(batch))
+        trace.record(hidden[: batch.num_tokens])
         for layer in self.layers:
             read = batch.first_tokens if first_only and layer is self.layers[-1] else None
             hidden = layer(hidden, blocks, trace.next_weights(), read)
-            trace.record(hidden)
-        return hidden
+            trace.record(hidden[: batch.num_tokens])
+        return hidden[: batch.num_sequences if first_only else batch.num_tokens]
 
     def encode_pooled(self, batch: Batch) -> Tensor:
         """`pool` of `encode`, computing of the last layer only what the pooler reads."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import ACTIVATIONS, BertConfig, check_choice
 from bertsmith.model.dropout import dropout as drop
+from bertsmith.model.sizes import fill_up
 
 MAX_LOGITS = 2**24
 """Logits held at once by the masked-LM loss: 64 MB in fp32, 549 positions of 30,522 words."""
@@ -48,7 +49,7 @@ class MaskedLMHead(nn.Module):
     def loss(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """`masked_lm_loss` at the predicted positions, [positions, hidden] as they leave the
         encoder, with `labels` int64 [positions]."""
-        return masked_lm_loss(self.transform(hidden), word_embedding, self.bias, labels)
+        return masked_lm_loss(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
 
 
 class NextSentenceHead(nn.Module):
@@ -101,8 +102,9 @@ def masked_lm_loss(
     """Cross entropy of `hidden @ weight.T + bias`, summed over positions, and how many are right.
 
     Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary],
-    `labels` int64 [positions]. Both results are fp32 scalars. No more than `MAX_LOGITS`
-    logits exist at a time: a chunk's gradients are taken while its logits are at hand.
+    `labels` int64 [positions], or fewer: rows without a label count for nothing. Both results
+    are fp32 scalars. No more than `MAX_LOGITS` logits exist at a time: a chunk's gradients are
+    taken while its logits are at hand.
     """
     loss_sum, num_correct = MaskedLMLoss.apply(hidden, weight, bias, labels)  # type: ignore[no-untyped-call]
     return loss_sum, num_correct
@@ -121,7 +123,9 @@ class MaskedLMLoss(torch.autograd.Function):
         grad_weight = grad_bias = None
         for rows in equal_chunks(len(hidden), max(1, MAX_LOGITS // len(weight))):
             logits = F.linear(hidden[rows], weight)
-            loss, correct = cross_entropy_and_gradient(logits, bias, labels[rows])
+            wanted = labels[rows]
+            logits[len(wanted) :] = 0.0
+            loss, correct = cross_entropy_and_gradient(logits[: len(wanted)], bias, wanted)
             loss_sum += loss
             num_correct += correct
             gradient, vectors = logits, hidden[rows].to(logits.dtype)

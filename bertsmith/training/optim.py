@@ -1,23 +1,20 @@
 """How weights change: gradients go in, updated weights come out.
 
 AdamW with the schedule of the paper (Devlin et al. 2019, appendix A.2). Decay spares biases and
-LayerNorm, which are told from matrices by their shape. Where the model computes in bf16, the
-optimizer works on fp32 masters: an update smaller than 1/256 of a weight would vanish in bf16.
+LayerNorm. Where the model computes in bf16, the optimizer works on fp32 weights: an update smaller
+than 1/256 of a weight would vanish in bf16.
 """
 
-import copy
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.optim.adamw import adamw
 
 from bertsmith.errors import ConfigError
-from bertsmith.training.replicas import share_weights
-
-ModelT = TypeVar("ModelT", bound=nn.Module)
+from bertsmith.training.flat import CHUNK, Arrays, Layout
 
 
 @dataclass(frozen=True)
@@ -76,133 +73,61 @@ def schedule(progress: float, settings: OptimSettings) -> float:
     return 1.0 if settings.schedule == "constant" else left
 
 
-def decay_groups(parameters: Iterable[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """Two optimizer groups: matrices and embeddings with decay, all vectors without.
+class RangeUpdater:
+    """Updates a range `(first, end)` of the weights with the gradients of all parts.
 
-    Every bias and every LayerNorm weight is a vector and nothing else in BERT is, so the number
-    of dimensions tells them apart whatever their names.
-    """
-    matrices: list[nn.Parameter] = []
-    vectors: list[nn.Parameter] = []
-    for parameter in parameters:
-        (matrices if parameter.ndim > 1 else vectors).append(parameter)
-    return [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-
-
-class MasterWeights(Generic[ModelT]):
-    """The fp32 model that is updated and saved, and the models that compute.
-
-    In fp32 the first of `replicas` is the master itself, in bf16 a copy; the others share its
-    memory (see training/replicas.py). Their gradients are added up in the masters' fp32 `.grad`
-    whenever all have computed (`gather_gradients`), and their weights are refreshed after every
-    update (`publish`).
+    Every range can be updated by another process: what comes out is the same, bit for bit.
     """
 
     def __init__(
-        self, master: ModelT, dtype: torch.dtype = torch.float32, num_replicas: int = 1
+        self, arrays: Arrays, layout: Layout, bounds: tuple[int, int], settings: OptimSettings
     ) -> None:
-        self.master = master
-        first = master if dtype == torch.float32 else copy.deepcopy(master).to(dtype)
-        self.replicas = [first, *(share_weights(first) for _ in range(1, num_replicas))]
-        self._parameters: list[Tensor] = list(master.parameters())
-        self._computing: list[list[Tensor]] = [
-            list(replica.parameters()) for replica in self.replicas if replica is not master
-        ]
-        self._is_split = first is not master
-
-    @property
-    def compute(self) -> ModelT:
-        """The first of the models that compute."""
-        return self.replicas[0]
-
-    def train(self, mode: bool = True) -> None:
-        """Turn the computing models' dropout on or off."""
-        for replica in self.replicas:
-            replica.train(mode)
-
-    def zero_gradients(self) -> None:
-        """Forget the gradients of the last step."""
-        for parameter in self._parameters:
-            parameter.grad = None
-
-    def gather_gradients(self) -> None:
-        """Add the computing models' gradients to the masters' and forget the former."""
-        for copies in self._computing:
-            for parameter, twin in zip(self._parameters, copies, strict=True):
-                if twin.grad is None:
-                    continue
-                if parameter.grad is None:
-                    parameter.grad = twin.grad.float()
-                else:
-                    parameter.grad.add_(twin.grad)
-                twin.grad = None
-
-    @torch.no_grad()
-    def publish(self) -> None:
-        """Give the masters' values to the computing model, rounded to its precision."""
-        if self._is_split:
-            torch._foreach_copy_(self._computing[0], self._parameters)
-
-
-class Optimizer:
-    """AdamW over the masters, with clipping and the schedule.
-
-    Raises:
-        ConfigError: the settings leave the learning rate open.
-    """
-
-    def __init__(self, weights: MasterWeights[Any], settings: OptimSettings) -> None:
-        if settings.learning_rate is None:
-            raise ConfigError("optim.learning_rate: not given. Choose one, such as 5e-4.")
-        self.highest_rate = settings.learning_rate
-        self.weights = weights
+        self.arrays = arrays
         self.settings = settings
-        self._names = {param: name for name, param in weights.master.named_parameters()}
-        self._adam = torch.optim.AdamW(
-            decay_groups(self._names, settings.weight_decay),
-            lr=self.highest_rate,
-            betas=(settings.adam_beta1, settings.adam_beta2),
-            eps=settings.adam_epsilon,
-            fused=next(iter(self._names)).device.type in ("cpu", "cuda", "mps"),
-        )
+        self._range = slice(*bounds)
+        middle = min(max(bounds[0], layout.num_decayed), bounds[1])
+        self._pieces = [
+            (slice(first, end), decay)
+            for first, end, decay in (
+                (bounds[0], middle, settings.weight_decay),
+                (middle, bounds[1], 0.0),
+            )
+            if end > first
+        ]
 
-    def clip(self) -> float:
-        """The length of the whole gradient before it was shortened to `max_grad_norm`.
+    def sum_gradients(self) -> Tensor:
+        """Add the parts' gradients up, in the first part's place.
 
-        A length that is not finite leaves the gradients as they are: the caller must stop.
+        Returns:
+            The sum of the squares of each chunk, fp32 `[chunks]`.
         """
-        gradients = [param.grad for param in self._names if param.grad is not None]
-        norm = float(nn.utils.get_total_norm(gradients, foreach=True))
-        limit = self.settings.max_grad_norm
-        if math.isfinite(norm) and 0 < limit < norm:
-            torch._foreach_mul_(gradients, limit / norm)
-        return norm
+        total = self.arrays.gradients[0, self._range]
+        for gradient in self.arrays.gradients[1:]:
+            total += gradient[self._range]
+        norms: Tensor = torch.linalg.vector_norm(total.view(-1, CHUNK), dim=1)
+        return norms.square()
 
-    def step(self, progress: float) -> float:
-        """Update the masters, publish them to the computing model, and tell the learning rate."""
-        rate = self.highest_rate * schedule(progress, self.settings)
-        for group in self._adam.param_groups:
-            group["lr"] = rate
-        self._adam.step()
-        self.weights.publish()
-        return rate
-
-    def state_tensors(self) -> dict[str, Tensor]:
-        """The moments and step counts, named `<kind>/<parameter>`, on the CPU."""
-        return {
-            f"{kind}/{self._names[param]}": value.detach().cpu().contiguous()
-            for param, state in self._adam.state.items()
-            for kind, value in state.items()
-        }
-
-    def load_state_tensors(self, tensors: dict[str, Tensor]) -> None:
-        """Restore what `state_tensors` gave; the moments move to their parameter's device."""
-        parameters = {name: param for param, name in self._names.items()}
-        for key, value in tensors.items():
-            kind, _, name = key.partition("/")
-            param = parameters[name]
-            # A fused step counter lives with its parameter, and so do the moments.
-            self._adam.state[param][kind] = value.to(param.device, copy=True)
+    def update(self, step: int, rate: float, divisor: float) -> None:
+        """Move the weights by their gradients, summed and divided by `divisor`; `step` from 1."""
+        settings, arrays = self.settings, self.arrays
+        device = arrays.weights.device
+        for piece, decay in self._pieces:
+            adamw(
+                [arrays.weights[piece]],
+                [arrays.gradients[0, piece]],
+                [arrays.exp_avg[piece]],
+                [arrays.exp_avg_sq[piece]],
+                [],
+                [torch.tensor(float(step - 1), device=device)],
+                fused=True,
+                grad_scale=torch.tensor(divisor, device=device),
+                amsgrad=False,
+                beta1=settings.adam_beta1,
+                beta2=settings.adam_beta2,
+                lr=rate,
+                weight_decay=decay,
+                eps=settings.adam_epsilon,
+                maximize=False,
+            )
+        if arrays.computing is not arrays.weights:
+            arrays.computing[self._range].copy_(arrays.weights[self._range])

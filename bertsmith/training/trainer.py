@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +21,6 @@ from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
 from bertsmith.files import write_json
 from bertsmith.hardware import Precision
 from bertsmith.model.bert import BertModel
-from bertsmith.model.dropout import dropout_seed
 from bertsmith.model.huggingface import save_model
 from bertsmith.tasks.objective import Objective
 from bertsmith.text.wordpiece import Tokenizer
@@ -37,12 +35,13 @@ from bertsmith.training.checkpoint import (
     save_checkpoint,
 )
 from bertsmith.training.journal import cut_journal, is_held_out
-from bertsmith.training.optim import MasterWeights, Optimizer, OptimSettings
+from bertsmith.training.member import Figures, Plan, total_counts
+from bertsmith.training.optim import OptimSettings, schedule
 from bertsmith.training.prefetch import Prefetcher
 from bertsmith.training.recorder import Recorder, Status, Watcher
-from bertsmith.training.replicas import Replicas
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.stop_signal import StopSignal
+from bertsmith.training.team import Team
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -132,15 +131,6 @@ class Summary:
     held_out: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class _Part:
-    """One micro-batch, its place in the step, and the predictions of the whole step."""
-
-    batch: Batch
-    place: int
-    counts: Mapping[str, int]
-
-
 class Trainer:
     """Trains `model` on `objective` and keeps the run's folder.
 
@@ -153,7 +143,8 @@ class Trainer:
         settings: length, evaluation and checkpoints.
         optim: how weights change.
         precision: what the model computes in.
-        num_replicas: how many of a step's micro-batches are computed at the same time.
+        num_processes: how many of a step's micro-batches are computed at the same time. With
+            more than one, the objective must be picklable.
         tokenizer: saved with every model folder.
         watchers: see every journal entry.
         resume_command: what the user types to continue an interrupted run.
@@ -170,7 +161,7 @@ class Trainer:
         optim: OptimSettings,
         *,
         precision: Precision = "fp32",
-        num_replicas: int = 1,
+        num_processes: int = 1,
         tokenizer: Tokenizer | None = None,
         watchers: Sequence[Watcher] = (),
         resume_command: str = "the same command with --resume",
@@ -186,10 +177,13 @@ class Trainer:
         self.best = BestWeights(best) if best else None
         self._clock = clock
         self.budget = settings.budget()
-        self.weights = MasterWeights(model, DTYPES[precision], num_replicas)
-        self._replicas = Replicas(self.weights.replicas)
-        self.optimizer = Optimizer(self.weights, optim)
+        if optim.learning_rate is None:
+            raise ConfigError("optim.learning_rate: not given. Choose one, such as 5e-4.")
+        self.optim = optim
+        self.learning_rate = optim.learning_rate
         self.device = next(model.parameters()).device
+        plan = Plan(objective, optim, settings.seed, num_processes)
+        self.team = Team(model, DTYPES[precision], plan)
         self.state = TrainingState(
             identity={
                 "steps": settings.steps,
@@ -239,13 +233,13 @@ class Trainer:
         """
         self._clock_zero = self._clock() - self.state.elapsed_seconds
         self._checkpointed_at = self._clock()
-        self.weights.train()
+        self.team.train()
         first = self.state.step + 1
         with (
             StopSignal() as stop,
             Recorder(self.folder, first, self.watchers) as self._recorder,
             Prefetcher(self.objective.micro_batches, first) as batches,
-            self._replicas,
+            self.team,
         ):
             if self.state.step == 0:
                 self._evaluate()
@@ -265,7 +259,7 @@ class Trainer:
     @property
     def model(self) -> BertModel:
         """The fp32 weights that are updated and saved."""
-        return self.weights.master
+        return self.team.master
 
     def _loop(self, stop: StopSignal, batches: Prefetcher[Sequence[Batch]]) -> None:
         """Step after step until the budget is used up; between steps, what is due."""
@@ -291,47 +285,32 @@ class Trainer:
     def _step(self, micro_batches: Sequence[Batch]) -> dict[str, Any]:
         """Losses, gradients and update; gives the first part of the journal's entry."""
         step = self.state.step + 1
-        figures = self._accumulate(micro_batches)
-        norm = self.optimizer.clip()
+        figures = self._figures(micro_batches, self.team.compute(step, micro_batches))
+        norm = self.team.sum_gradients()
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
             raise self._failure(step, figures, norm)
         # Taken at the middle of the step, the rate is zero neither in the first nor the last.
-        rate = self.optimizer.step(self.budget.progress(step - 0.5, self._elapsed()))
+        progress = self.budget.progress(step - 0.5, self._elapsed())
+        rate = self.learning_rate * schedule(progress, self.optim)
+        limit = self.optim.max_grad_norm
+        self.team.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)
         tokens = sum(batch.num_tokens for batch in micro_batches)
         self.state.step = step
         return {"step": step, **figures, "learning_rate": rate, "real_tokens": tokens}
 
-    def _accumulate(self, micro_batches: Sequence[Batch]) -> dict[str, float]:
-        """Gradients of a step's loss, and the loss with its terms and accuracies."""
-        counts = _total_counts(self.objective, micro_batches)
-        parts = [_Part(batch, place, counts) for place, batch in enumerate(micro_batches)]
-        found: list[tuple[str, Tensor, Tensor]] = []
-        self.weights.zero_gradients()
-        together = len(self._replicas.models)
-        for first in range(0, len(parts), together):
-            for terms in self._replicas.map(self._backward, parts[first : first + together]):
-                found += terms
-            self.weights.gather_gradients()
-        # Read only now: reading waits for the device, which should have all its work first.
-        sums, correct = dict.fromkeys(counts, 0.0), dict.fromkeys(counts, 0.0)
-        for name, loss_sum, num_correct in found:
-            sums[name] += loss_sum.item()
-            correct[name] += num_correct.item()
+    def _figures(
+        self, micro_batches: Sequence[Batch], found: Sequence[Figures]
+    ) -> dict[str, float]:
+        """The loss of a step with its terms and accuracies."""
+        counts = total_counts(self.objective, micro_batches)
+        sums = {name: sum(each[name][0] for each in found) for name in counts}
+        correct = {name: sum(each[name][1] for each in found) for name in counts}
         losses = {name: sums[name] / count for name, count in counts.items()}
         return {
             "loss": sum(losses.values()),
             **{f"{name}_loss": loss for name, loss in losses.items()},
             **{f"{name}_accuracy": correct[name] / count for name, count in counts.items()},
         }
-
-    def _backward(self, model: BertModel, part: "_Part") -> list[tuple[str, Tensor, Tensor]]:
-        """Gradients of one micro-batch; name, sum and number of right guesses of its terms."""
-        step = self.state.step + 1
-        with dropout_seed(step_seed(self.settings.seed, step, part.place), self.device):
-            terms = self.objective.losses(model, part.batch.to(self.device))
-        loss = torch.stack([term.sum / part.counts[name] for name, term in terms.items()]).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return [(name, term.sum.detach(), term.correct) for name, term in terms.items()]
 
     def _record_step(self, entry: dict[str, Any], seconds: float, waited: float) -> None:
         counters = self.state.counters
@@ -347,10 +326,10 @@ class Trainer:
     def _evaluate(self) -> None:
         """Measure on held-out data and note how long that takes."""
         started_at = self._clock()
-        self.weights.train(False)
+        self.team.train(False)
         with torch.inference_mode():
-            figures = self.objective.evaluate(self.weights.compute)
-        self.weights.train()
+            figures = self.objective.evaluate(self.team.compute_model)
+        self.team.train()
         self.state.counters["evaluation_seconds"] = self._clock() - started_at
         self.budget.reserve = self.state.counters["evaluation_seconds"]
         _check_finite(self.state.step, figures)
@@ -401,12 +380,12 @@ class Trainer:
     def _state_tensors(self) -> dict[str, Tensor]:
         """What a run needs to go on, beside the weights."""
         best = {} if self.best is None else self.best.state_tensors()
-        return {**self.optimizer.state_tensors(), **best}
+        return {**self.team.moments(), **best}
 
     def _load_state_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         best = {name for name in tensors if name.startswith(BEST_PREFIX)}
         moments = {name: tensors[name] for name in tensors if name not in best}
-        self.optimizer.load_state_tensors(moments)
+        self.team.load_moments(moments)
         if self.best is not None:
             self.best.load_state_tensors({name: tensors[name] for name in best}, self.device)
 
@@ -467,11 +446,6 @@ class Trainer:
         )
 
 
-def step_seed(seed: int, step: int, part: int = 0) -> int:
-    """The seed of dropout in a part of a step: far apart for neighbours of any kind."""
-    return int(np.random.SeedSequence([seed, step, part]).generate_state(1, np.uint64)[0])
-
-
 def shorten(text: str) -> str:
     """The first part of a long list."""
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
@@ -485,11 +459,3 @@ def _check_finite(step: int, figures: Mapping[str, float]) -> None:
                 f"after step {step}: {name} is {value}; allowed are finite numbers. Checkpoints "
                 "before it are as they were. Try a lower learning rate or --precision fp32."
             )
-
-
-def _total_counts(objective: Objective, micro_batches: Sequence[Batch]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for batch in micro_batches:
-        for name, count in objective.counts(batch).items():
-            counts[name] = counts.get(name, 0) + count
-    return counts

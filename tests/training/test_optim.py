@@ -1,6 +1,5 @@
-"""The optimizer: decay spares vectors, fused equals plain, masters keep what bf16 would lose."""
+"""The optimizer: AdamW by ranges is AdamW, and the learning rate rises and falls."""
 
-import copy
 import math
 
 import pytest
@@ -13,13 +12,8 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import their_names
-from bertsmith.training.optim import (
-    MasterWeights,
-    Optimizer,
-    OptimSettings,
-    decay_groups,
-    schedule,
-)
+from bertsmith.training.flat import Arrays, Layout
+from bertsmith.training.optim import OptimSettings, RangeUpdater, schedule
 
 
 def model() -> BertModel:
@@ -35,105 +29,67 @@ def model() -> BertModel:
     return BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
 
 
-def set_gradients(parameters: list[nn.Parameter], seed: int, scale: float = 1.0) -> None:
-    generator = torch.Generator().manual_seed(seed)
-    for parameter in parameters:
-        parameter.grad = scale * torch.randn(parameter.shape, generator=generator)
+def arrays_of(bert: BertModel) -> tuple[Arrays, Layout]:
+    layout = Layout.of(bert)
+    memory = torch.zeros(Arrays.num_bytes(layout.size, 2, torch.float32), dtype=torch.uint8)
+    arrays = Arrays.of_bytes(memory, layout.size, 2, torch.float32)
+    views = layout.views(arrays.weights)
+    for name, parameter in bert.named_parameters():
+        views[name].copy_(parameter.detach())
+    return arrays, layout
 
 
-def test_decay_spares_exactly_biases_and_layer_norms() -> None:
-    bert = model()
-    names = {param: name for name, param in bert.named_parameters()}
-    decayed, spared = decay_groups(bert.parameters(), 0.01)
-    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.01, 0.0)
-    assert len(decayed["params"]) + len(spared["params"]) == len(names)
-    for group, expected in ((decayed, False), (spared, True)):
-        for parameter in group["params"]:
-            theirs = their_names(names[parameter])[0]
-            assert (theirs.endswith(".bias") or "LayerNorm" in theirs) == expected
+def is_vector(name: str) -> bool:
+    theirs = their_names(name)[0]
+    return theirs.endswith(".bias") or "LayerNorm" in theirs
 
 
 @pytest.mark.parametrize("max_grad_norm", [0.0, 0.5])
-def test_fused_equals_the_plain_formula(max_grad_norm: float) -> None:
-    ours, plain = model(), model()
-    settings = OptimSettings(
-        learning_rate=1e-2, weight_decay=0.1, warmup_fraction=0.0, schedule="constant",
-        max_grad_norm=max_grad_norm,
-    )  # fmt: skip
-    optimizer = Optimizer(MasterWeights(ours), settings)
-    reference = torch.optim.AdamW(
-        decay_groups(plain.parameters(), 0.1), lr=1e-2, eps=1e-6, foreach=False, fused=False
-    )
-    for step in range(5):
-        for parameters in (list(ours.parameters()), list(plain.parameters())):
-            set_gradients(parameters, step)
-        norm = optimizer.clip()
-        optimizer.step(0.5)
+@pytest.mark.parametrize("num_ranges", [1, 3])
+def test_ranges_equal_the_plain_formula(max_grad_norm: float, num_ranges: int) -> None:
+    """Gradients in two parts, weights in several ranges, against torch's plain AdamW."""
+    bert = model()
+    arrays, layout = arrays_of(bert)
+    settings = OptimSettings(learning_rate=1e-2, weight_decay=0.1)
+    updaters = [
+        RangeUpdater(arrays, layout, bounds, settings) for bounds in layout.divide(num_ranges)
+    ]
+    named = dict(bert.named_parameters())
+    groups = [
+        {"params": [named[name] for name in named if not is_vector(name)], "weight_decay": 0.1},
+        {"params": [named[name] for name in named if is_vector(name)], "weight_decay": 0.0},
+    ]
+    reference = torch.optim.AdamW(groups, lr=1e-2, eps=1e-6, foreach=False, fused=False)
+    generator = torch.Generator().manual_seed(0)
+    for step in range(1, 6):
+        for name, parameter in named.items():
+            parts = torch.randn(2, *parameter.shape, generator=generator)
+            parameter.grad = parts.sum(0)
+            for gradient, part in zip(arrays.gradients, parts, strict=True):
+                layout.views(gradient)[name].copy_(part)
+        norm = math.sqrt(sum(updater.sum_gradients().sum().item() for updater in updaters))
+        divisor = max(1.0, norm / max_grad_norm) if max_grad_norm else 1.0
+        for updater in updaters:
+            updater.update(step, rate=1e-2, divisor=divisor)
         if max_grad_norm:
-            clipped = nn.utils.clip_grad_norm_(plain.parameters(), max_grad_norm)
+            clipped = nn.utils.clip_grad_norm_(bert.parameters(), max_grad_norm)
             assert norm == pytest.approx(clipped.item())
         reference.step()
-    for a, b in zip(ours.parameters(), plain.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    for name, view in layout.views(arrays.weights).items():
+        torch.testing.assert_close(view, named[name].detach(), rtol=1e-5, atol=1e-6)
 
 
-def test_small_updates_add_up_in_the_masters() -> None:
-    layer = nn.Linear(1, 1, bias=False)
-    nn.init.ones_(layer.weight)
-    weights = MasterWeights(layer, torch.bfloat16)
-    optimizer = Optimizer(weights, OptimSettings(learning_rate=1e-4, weight_decay=0.0))
-    for _ in range(50):
-        weights.zero_gradients()
-        weights.compute(torch.ones(1, 1, dtype=torch.bfloat16)).sum().backward()
-        weights.gather_gradients()
-        optimizer.step(0.1)
-    assert weights.master.weight.dtype == torch.float32
-    assert weights.master.weight.item() == pytest.approx(1 - 50e-4, rel=1e-4)
-    assert weights.compute.weight.item() == pytest.approx(1 - 50e-4, abs=2e-3)
-    assert weights.compute.weight.item() < 1
-
-
-def test_gradients_of_micro_batches_add_up_in_fp32() -> None:
-    layer = nn.Linear(3, 1, bias=False)
-    weights = MasterWeights(layer, torch.bfloat16)
-    first, second = torch.tensor([[256.0, 1, 2]]), torch.tensor([[1.0, 1, 2]])
-    for rows in (first, second):
-        weights.compute(rows.bfloat16()).sum().backward()
-        weights.gather_gradients()
-    # 257 has no bf16; fp32 keeps it.
-    assert layer.weight.grad is not None
-    assert layer.weight.grad.tolist() == [[257.0, 2.0, 4.0]]
-    assert all(parameter.grad is None for parameter in weights.compute.parameters())
-
-
-def test_in_fp32_the_master_computes() -> None:
-    layer = nn.Linear(2, 2)
-    weights = MasterWeights(layer)
-    assert weights.compute is weights.master is layer
-
-
-def test_state_survives_a_round_trip() -> None:
-    first, second = model(), model()
-    optimizer = Optimizer(MasterWeights(first), OptimSettings(learning_rate=1e-2))
-    for step in range(3):
-        set_gradients(list(first.parameters()), step)
-        optimizer.step(0.5)
-    second.load_state_dict(copy.deepcopy(first.state_dict()))
-    again = Optimizer(MasterWeights(second), OptimSettings(learning_rate=1e-2))
-    again.load_state_tensors(optimizer.state_tensors())
-    for bert, adam in ((first, optimizer), (second, again)):
-        set_gradients(list(bert.parameters()), 9)
-        adam.step(0.6)
-    for a, b in zip(first.parameters(), second.parameters(), strict=True):
-        assert torch.equal(a, b)
-
-
-def test_a_norm_that_is_not_finite_is_told_and_clips_nothing() -> None:
-    layer = nn.Linear(2, 2, bias=False)
-    layer.weight.grad = torch.tensor([[math.inf, 1.0], [1.0, 1.0]])
-    optimizer = Optimizer(MasterWeights(layer), OptimSettings(learning_rate=1.0))
-    assert optimizer.clip() == math.inf
-    assert layer.weight.grad.tolist() == [[math.inf, 1.0], [1.0, 1.0]]
+def test_the_division_into_ranges_changes_no_bit() -> None:
+    results = []
+    for num_ranges in (1, 2):
+        arrays, layout = arrays_of(model())
+        arrays.gradients.normal_(generator=torch.Generator().manual_seed(1))
+        for bounds in layout.divide(num_ranges):
+            updater = RangeUpdater(arrays, layout, bounds, OptimSettings(learning_rate=1e-2))
+            updater.sum_gradients()
+            updater.update(1, rate=1e-2, divisor=3.0)
+        results.append(arrays.weights)
+    assert torch.equal(*results)
 
 
 @given(
@@ -166,8 +122,3 @@ def test_the_schedule_rises_then_falls(progress: float, warmup: float, kind: str
 def test_impossible_settings_are_refused(change: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         OptimSettings(**change)  # type: ignore[arg-type]
-
-
-def test_a_learning_rate_left_open_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"optim\.learning_rate: not given"):
-        Optimizer(MasterWeights(nn.Linear(1, 1)), OptimSettings())

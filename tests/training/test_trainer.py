@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,11 @@ from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import read_journal
+from bertsmith.training.member import step_seed
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Status, Watcher
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.trainer import Trainer, TrainingSettings, step_seed
+from bertsmith.training.trainer import Trainer, TrainingSettings
 
 SETTINGS = TrainingSettings(
     steps=12, batch_size=6, seed=3, eval_every=5, eval_rows=7, checkpoint_every=4, keep=9
@@ -71,7 +72,7 @@ def trainer(
     task: Pretraining | None = None,
     precision: Precision = "fp32",
     watchers: Sequence[Watcher] = (),
-    num_replicas: int = 1,
+    num_processes: int = 1,
     clock: Callable[[], float] = time.monotonic,
 ) -> Trainer:
     task = task or objective(corpus_dir, settings)
@@ -82,7 +83,7 @@ def trainer(
         settings,
         OptimSettings(learning_rate=3e-3),
         precision=precision,
-        num_replicas=num_replicas,
+        num_processes=num_processes,
         tokenizer=task.train.corpus.tokenizer(),
         watchers=watchers,
         resume_command="bertsmith pretrain --resume",
@@ -185,29 +186,23 @@ def test_other_settings_cannot_be_resumed(corpus_dir: Path, tmp_path: Path) -> N
         trainer(corpus_dir, tmp_path / "run", settings=other).resume(None)
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Sums in the same order, however many cores there are."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-@pytest.mark.usefixtures("one_thread")
-def test_replicas_change_nothing(corpus_dir: Path, tmp_path: Path, precision: Precision) -> None:
+def test_several_processes_learn_the_same(corpus_dir: Path, tmp_path: Path) -> None:
     settings = replace(SETTINGS, micro_batch_size=2)  # three micro-batches a step
-    runs = []
-    for num_replicas in (1, 2, 3):
-        out = tmp_path / f"{num_replicas}"
-        one = trainer(corpus_dir, out, settings, precision=precision, num_replicas=num_replicas)
+    losses = []
+    for num_processes in (1, 2):
+        out = tmp_path / f"{num_processes}"
+        one = trainer(corpus_dir, out, settings, num_processes=num_processes)
         one.begin({})
         one.run()
-        runs.append((journal_without_times(out), one.model.state_dict()))
-    for journal, weights in runs[1:]:
-        assert journal == runs[0][0]
-        assert all(torch.equal(weights[name], value) for name, value in runs[0][1].items())
+        entries = read_journal(out / "journal.jsonl")
+        losses.append([entry.get("loss", entry.get("held_out_loss")) for entry in entries])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-3)
+
+
+def test_a_learning_rate_left_open_is_refused(corpus_dir: Path, tmp_path: Path) -> None:
+    task = objective(corpus_dir)
+    with pytest.raises(ConfigError, match=r"optim\.learning_rate: not given"):
+        Trainer(new_model(), task, RunFolder(tmp_path / "run"), SETTINGS, OptimSettings())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -219,15 +214,13 @@ def test_accumulated_is_one_large_batch(
         settings = replace(SETTINGS, micro_batch_size=size)
         one = trainer(corpus_dir, tmp_path, settings, new_model(dropout=0.0), precision=precision)
         batches = one.objective.micro_batches(1)
-        with one._replicas:
-            entries.append(one._accumulate(batches))
-        gradients.append([parameter.grad for parameter in one.model.parameters()])
+        entries.append(one._figures(batches, one.team.compute(1, batches)))
+        one.team.sum_gradients()
+        gradients.append(one.team.layout.views(one.team.arrays.gradients[0]).values())
     tolerance = 1e-5 if precision == "fp32" else 3e-2
     for name, value in entries[0].items():
         assert entries[1][name] == pytest.approx(value, rel=tolerance), name
     for whole, parts in zip(*gradients, strict=True):
-        assert whole is not None
-        assert parts is not None
         difference = (whole - parts).norm() / whole.norm().clamp(min=1e-6)
         assert difference < tolerance
 

@@ -1,0 +1,201 @@
+"""A run's numbers for every weight, each kind in one array: weights, gradients, moments.
+
+One array of a kind can lie in memory that several processes share, and be divided among them
+anywhere; and an update is a few operations instead of a few for each of dozens of tensors.
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+CHUNK = 4096
+"""Numbers whose squares are summed at once; an array holds whole chunks."""
+
+ALIGNMENT = 64
+"""Numbers to which a parameter's first is aligned: 128 bytes in bf16, as the processor likes."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a parameter stands in each array: `count` numbers from `first`."""
+
+    name: str
+    shape: torch.Size
+    first: int
+
+    @property
+    def count(self) -> int:
+        """How many numbers the parameter has."""
+        return self.shape.numel()
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Matrices and embeddings first, then all vectors, so that weight decay ends at one place.
+
+    Every bias and every LayerNorm weight is a vector and nothing else in BERT is, so the number of
+    dimensions tells them apart whatever their names. Numbers between two parameters stay zero.
+    """
+
+    slots: tuple[Slot, ...]
+    num_decayed: int
+    size: int
+
+    @classmethod
+    def of(cls, model: nn.Module) -> "Layout":
+        """The layout of a model's parameters."""
+        named = sorted(model.named_parameters(), key=lambda item: item[1].ndim <= 1)
+        slots, end, num_decayed = [], 0, 0
+        for name, parameter in named:
+            slots.append(Slot(name, parameter.shape, end))
+            end += _round_up(parameter.numel(), ALIGNMENT)
+            if parameter.ndim > 1:
+                num_decayed = end
+        return cls(tuple(slots), num_decayed, _round_up(end, CHUNK))
+
+    def views(self, array: Tensor) -> dict[str, Tensor]:
+        """Each parameter's part of an array `[size]`, by name and in the parameter's shape."""
+        return {
+            slot.name: array[slot.first : slot.first + slot.count].view(slot.shape)
+            for slot in self.slots
+        }
+
+    def divide(self, num_parts: int) -> list[tuple[int, int]]:
+        """`num_parts` ranges of whole chunks that cover an array, as equal as can be.
+
+        >>> Layout((), 0, 5 * CHUNK).divide(2) == [(0, 2 * CHUNK), (2 * CHUNK, 5 * CHUNK)]
+        True
+        """
+        num_chunks = self.size // CHUNK
+        bounds = [CHUNK * (num_chunks * part // num_parts) for part in range(num_parts + 1)]
+        return list(pairwise(bounds))
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """All arrays of a run.
+
+    Shapes: `weights`, `exp_avg` and `exp_avg_sq` (AdamW's moments) are fp32 `[size]`; `computing`
+    `[size]` has the type that the model computes in, and is `weights` itself in fp32; `gradients`
+    is fp32 `[num_parts, size]`.
+    """
+
+    weights: Tensor
+    exp_avg: Tensor
+    exp_avg_sq: Tensor
+    gradients: Tensor
+    computing: Tensor
+
+    @classmethod
+    def of_bytes(cls, memory: Tensor, size: int, num_parts: int, dtype: torch.dtype) -> "Arrays":
+        """The arrays in `memory`, uint8 of `num_bytes`."""
+        rows = memory[: 4 * size * (3 + num_parts)].view(torch.float32).view(-1, size)
+        last = memory[4 * size * (3 + num_parts) :].view(dtype)
+        return cls(rows[0], rows[1], rows[2], rows[3:], last if len(last) else rows[0])
+
+    @staticmethod
+    def num_bytes(size: int, num_parts: int, dtype: torch.dtype) -> int:
+        """Memory that the arrays take."""
+        return 4 * size * (3 + num_parts) + (0 if dtype == torch.float32 else size * dtype.itemsize)
+
+
+class SharedFile:
+    """Zeros that other processes can map by the file's `path`, until `close`.
+
+    The file has no place on a disk where the system allows that.
+    """
+
+    def __init__(self, num_bytes: int) -> None:
+        self.num_bytes = num_bytes
+        if hasattr(os, "memfd_create"):
+            self._file = os.memfd_create("bertsmith")
+            self.path = f"/proc/{os.getpid()}/fd/{self._file}"
+            self._named: str | None = None
+        else:
+            self._file, self.path = tempfile.mkstemp(prefix="bertsmith-")
+            self._named = self.path
+        os.ftruncate(self._file, num_bytes)
+
+    def map(self) -> Tensor:
+        """The file's bytes, uint8 `[num_bytes]`; they stay mapped as long as the tensor lives."""
+        return map_file(self.path, self.num_bytes)
+
+    def close(self) -> None:
+        """From now on nobody else can map it."""
+        os.close(self._file)
+        if self._named is not None:
+            Path(self._named).unlink()
+
+
+def map_file(path: str, num_bytes: int) -> Tensor:
+    """The bytes of a shared file, uint8 `[num_bytes]`."""
+    return torch.from_file(path, shared=True, size=num_bytes, dtype=torch.uint8)
+
+
+class GradientCollector:
+    """Adds a model's gradients up in an array, each as soon as a backward pass has it.
+
+    So no second copy of all gradients ever exists, and sums are fp32 whatever the model computes
+    in. Use it as a context: leaving it gives the model its own gradients back.
+    """
+
+    def __init__(self, model: nn.Module, layout: Layout) -> None:
+        self._layout = layout
+        self._views: dict[str, Tensor] = {}
+        self._met: set[str] = set()
+        self._handles = [
+            parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+                lambda p, name=name: self._take(name, p)
+            )
+            for name, parameter in model.named_parameters()
+        ]
+
+    def begin(self, array: Tensor) -> None:
+        """From now on gradients go to `array` `[size]`; what it held is replaced."""
+        self._views = self._layout.views(array)
+        self._met = set()
+
+    def end(self) -> None:
+        """Parameters that had no gradient have zeros."""
+        for name in self._views.keys() - self._met:
+            self._views[name].zero_()
+
+    def _take(self, name: str, parameter: Tensor) -> None:
+        if parameter.grad is None:
+            return
+        if name in self._met:
+            self._views[name].add_(parameter.grad)
+        else:
+            self._views[name].copy_(parameter.grad)
+            self._met.add(name)
+        parameter.grad = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for handle in self._handles:
+            handle.remove()
+
+
+def use_array(model: nn.Module, layout: Layout, array: Tensor) -> None:
+    """Let the model's parameters be views of `array` `[size]`."""
+    views = layout.views(array)
+    for name, parameter in model.named_parameters():
+        parameter.data = views[name]
+
+
+def _round_up(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple

@@ -1,0 +1,112 @@
+"""What one process does in every step: gradients of its micro-batches, update of its range.
+
+A step's micro-batches are dealt out in turn, and every member keeps the sum of its gradients apart
+from the others'. What is summed where, and in which order, is a matter of the number of members
+alone: a process that does the work of several comes to the same weights.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.model.bert import BertModel
+from bertsmith.model.dropout import dropout_seed
+from bertsmith.tasks.objective import LossTerm, Objective
+from bertsmith.training.flat import Arrays, GradientCollector, Layout
+from bertsmith.training.optim import OptimSettings, RangeUpdater
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all members of a run have in common."""
+
+    objective: Objective
+    optim: OptimSettings
+    seed: int
+    num_members: int
+
+
+class Member:
+    """Member `index` of `plan.num_members`.
+
+    Args:
+        model: computes on `arrays.computing`, of which its parameters are views.
+        collector: of this model, which several members may share.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        plan: Plan,
+        model: BertModel,
+        arrays: Arrays,
+        layout: Layout,
+        collector: GradientCollector,
+    ) -> None:
+        self.index = index
+        self.plan = plan
+        self.model = model
+        self._gradients = arrays.gradients[index]
+        self._collector = collector
+        bounds = layout.divide(plan.num_members)[index]
+        self._updater = RangeUpdater(arrays, layout, bounds, plan.optim)
+
+    def compute(self, step: int, batches: Sequence[Batch]) -> list[dict[str, LossTerm]]:
+        """Gradients of this member's share of a step's micro-batches, and their loss terms."""
+        counts = total_counts(self.plan.objective, batches)
+        self._collector.begin(self._gradients)
+        found = [
+            self._backward(batches[place], step_seed(self.plan.seed, step, place), counts)
+            for place in range(self.index, len(batches), self.plan.num_members)
+        ]
+        self._collector.end()
+        return found
+
+    def sum_gradients(self) -> Tensor:
+        """All members' gradients summed in this one's range; the square sums of its chunks."""
+        return self._updater.sum_gradients()
+
+    def update(self, step: int, rate: float, divisor: float) -> None:
+        """Move the weights in this member's range."""
+        self._updater.update(step, rate, divisor)
+
+    def _backward(self, batch: Batch, seed: int, counts: Mapping[str, int]) -> dict[str, LossTerm]:
+        device = self._gradients.device
+        with dropout_seed(seed, device):
+            terms = self.plan.objective.losses(self.model, batch.to(device))
+        loss = torch.stack([term.sum / counts[name] for name, term in terms.items()]).sum()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return {
+            name: LossTerm(term.sum.detach(), term.correct, term.count)
+            for name, term in terms.items()
+        }
+
+
+Figures = dict[str, tuple[float, float]]
+"""Summed loss and number of right guesses of each loss term."""
+
+
+def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
+    """Plain numbers, by micro-batch."""
+    return [
+        {name: (term.sum.item(), term.correct.item()) for name, term in each.items()}
+        for each in terms
+    ]
+
+
+def total_counts(objective: Objective, batches: Sequence[Batch]) -> dict[str, int]:
+    """Predictions of each loss term in a whole step."""
+    counts: dict[str, int] = {}
+    for batch in batches:
+        for name, count in objective.counts(batch).items():
+            counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def step_seed(seed: int, step: int, part: int = 0) -> int:
+    """The seed of dropout in a part of a step: far apart for neighbours of any kind."""
+    return int(np.random.SeedSequence([seed, step, part]).generate_state(1, np.uint64)[0])

@@ -1,0 +1,162 @@
+"""Several processes: the same weights as one that does all the work, and errors that are told."""
+
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import TrainingError
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.training.member import Plan
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.team import Team
+
+DEADLINE = 300.0
+
+
+def objective(corpus_dir: Path, micro_batch_size: int = 2) -> Pretraining:
+    return Pretraining(
+        Corpus.open(corpus_dir),
+        Corpus.open(corpus_dir, "held_out"),
+        PretrainingSettings(max_length=31),
+        batch_size=6,
+        micro_batch_size=micro_batch_size,
+    )
+
+
+def new_team(
+    task: Pretraining, num_members: int, dtype: torch.dtype = torch.float32, dropout: float = 0.1
+) -> Team:
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=150,
+        hidden_size=24,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=32,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
+    settings = OptimSettings(learning_rate=3e-3, weight_decay=0.1)
+    team = Team(model, dtype, Plan(task, settings, seed=3, num_members=num_members))
+    team.train()
+    return team
+
+
+def wait_for_workers(team: Team) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not team.is_complete and time.monotonic() < deadline:
+        team.welcome()
+        time.sleep(0.05)
+    assert team.is_complete
+
+
+def train(team: Team, first: int, end: int) -> list[object]:
+    found: list[object] = []
+    for step in range(first, end):
+        found.append(team.compute(step, team.plan.objective.micro_batches(step)))
+        found.append(team.sum_gradients())
+        team.update(step, rate=3e-3, divisor=2.0)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> None:
+    """Sums in the same order, however many cores there are."""
+    torch.set_num_threads(1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("num_members", [2, 3])
+def test_workers_do_what_one_process_would(
+    corpus_dir: Path, num_members: int, dtype: torch.dtype
+) -> None:
+    task = objective(corpus_dir)  # three micro-batches a step
+    alone = new_team(task, num_members, dtype)  # not entered: it has no workers
+    expected = train(alone, 1, 6)
+    together = new_team(task, num_members, dtype)
+    with together:
+        found = train(together, 1, 3)  # workers may be up or not
+        wait_for_workers(together)
+        found += train(together, 3, 6)
+    assert found == expected
+    for name, array in alone.moments().items():
+        assert torch.equal(together.moments()[name], array), name
+    assert torch.equal(together.arrays.weights, alone.arrays.weights)
+    assert torch.equal(together.arrays.computing, alone.arrays.computing)
+
+
+def test_the_number_of_members_changes_rounding_only(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    teams = [new_team(task, num_members) for num_members in (1, 2, 3)]
+    for team in teams:
+        train(team, 1, 5)
+    for team in teams[1:]:
+        torch.testing.assert_close(
+            team.arrays.weights, teams[0].arrays.weights, rtol=1e-3, atol=1e-5
+        )
+
+
+def test_fewer_micro_batches_than_members(corpus_dir: Path) -> None:
+    """The idle members' gradients are zero, also where an earlier step left some."""
+    whole = new_team(objective(corpus_dir, micro_batch_size=6), 1, dropout=0.0)
+    parts = new_team(objective(corpus_dir, micro_batch_size=6), 3, dropout=0.0)
+    for gradient in parts.arrays.gradients:
+        for view in parts.layout.views(gradient).values():
+            view.fill_(7.0)
+    for team in (whole, parts):
+        team.compute(1, team.plan.objective.micro_batches(1))
+        team.sum_gradients()
+    assert torch.equal(whole.arrays.gradients[0], parts.arrays.gradients[0])
+
+
+class Broken(Pretraining):
+    """Refuses what a worker computes."""
+
+    def losses(self, model, batch):  # type: ignore[no-untyped-def]
+        if multiprocessing.parent_process() is not None:
+            raise TrainingError("this batch is broken")
+        return super().losses(model, batch)
+
+
+def test_an_error_in_a_worker_is_raised_here(corpus_dir: Path) -> None:
+    task = Broken(
+        Corpus.open(corpus_dir),
+        Corpus.open(corpus_dir, "held_out"),
+        PretrainingSettings(max_length=31),
+        batch_size=6,
+        micro_batch_size=3,
+    )
+    team = new_team(task, 2)
+    with team:
+        wait_for_workers(team)
+        with pytest.raises(TrainingError, match="this batch is broken"):
+            train(team, 1, 2)
+    assert all(worker.process.exitcode == 0 for worker in team.workers)
+
+
+def test_a_killed_worker_is_told_of(corpus_dir: Path) -> None:
+    team = new_team(objective(corpus_dir), 2)
+    with team:
+        wait_for_workers(team)
+        os.kill(team.workers[0].process.pid, signal.SIGKILL)  # type: ignore[arg-type]
+        with pytest.raises(TrainingError, match=r"worker process ended \(exit code -9\)"):
+            train(team, 1, 3)
+
+
+def test_workers_end_with_the_team(corpus_dir: Path) -> None:
+    threads = torch.get_num_threads()
+    team = new_team(objective(corpus_dir), 3)
+    with team:
+        train(team, 1, 2)
+    assert not any(worker.process.is_alive() for worker in team.workers)
+    assert torch.get_num_threads() == threads
