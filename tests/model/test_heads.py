@@ -40,7 +40,7 @@ def test_loss_and_gradients_equal_cross_entropy(
 
 
 @pytest.mark.parametrize("way", ["parameters", "autocast"])
-def test_loss_in_bf16_is_exact_given_the_logits(
+def test_loss_in_bf16_is_that_of_its_logits(
     prediction: tuple[torch.Tensor, ...], way: str
 ) -> None:
     dtype = torch.bfloat16 if way == "parameters" else torch.float32
@@ -49,8 +49,10 @@ def test_loss_in_bf16_is_exact_given_the_logits(
     with torch.autocast("cpu", torch.bfloat16, enabled=way == "autocast"):
         loss, _ = masked_lm_loss(hidden, weight, bias, labels)
         loss.backward()
-    logits = F.linear(hidden.bfloat16(), weight.bfloat16()).float() + bias.float()
-    torch.testing.assert_close(loss, F.cross_entropy(logits, labels, reduction="sum"))
+    logits = F.linear(hidden.bfloat16(), weight.bfloat16(), bias.bfloat16()).float()
+    # Probabilities are rounded to bf16, to 1 / 512 at most: so much may each position be off.
+    expected = F.cross_entropy(logits, labels, reduction="sum")
+    torch.testing.assert_close(loss, expected, rtol=0, atol=len(labels) / 512)
     assert hidden.grad.dtype == weight.grad.dtype == bias.grad.dtype == dtype
 
 
