@@ -75,6 +75,9 @@ class ClassifySettings:
     """How strongly weights are pulled towards zero; biases and LayerNorm never are."""
     warmup_fraction: float = 0.1
     """The share of the updates in which the learning rate rises from zero."""
+    dropout: float = 0.1
+    """The share of the model's activations that is left out at random while it learns, so that it
+    does not learn the examples by heart. Counts whatever the model was pre-trained with."""
     metric: Metric = "accuracy"
     """The score by which the best weights are chosen: the share of texts with the right label, or
     the mean F1 of the classes, which lets rare classes count as much as frequent ones."""
@@ -102,6 +105,8 @@ class ClassifySettings:
             raise ConfigError("--epochs and --steps exclude each other. Give one of them.")
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
             raise ConfigError(f"--learning-rate: found {self.learning_rate}; allowed is above 0.")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"--dropout: found {self.dropout}; allowed is 0 or more, below 1.")
         if self.seed < 0:
             raise ConfigError(f"--seed: found {self.seed}; allowed is 0 or more.")
         for name in ("limit", "sample", "epochs", "steps", "batch_size", "patience", "threads"):
@@ -224,6 +229,7 @@ def finetune_classify(
         load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
     if checkpoint is not None:
         model = load_model(checkpoint.path, heads=("classify",), num_labels=len(data.names))
+    model.set_dropout(settings.dropout)
     summary, best_step = train(
         settings, model, objective, tokenizer, checkpoint, watchers, resume_command
     )

@@ -1,20 +1,23 @@
-"""What this machine does best: device, precision and threads, measured once and remembered.
+"""What this machine does best: device, precision, attention, measured once and remembered.
 
 Whether bf16 pays depends on the processor (with AVX512-BF16 or AMX it is several times faster
 than fp32, without it slower), and so does the quicker route through fp32 ("medium" sends it to
-oneDNN: still true fp32 on most processors, bf16 in disguise on some). Data sheets do not tell;
-a few matrix products do, in a fraction of a second.
+oneDNN: still true fp32 on most processors, bf16 in disguise on some). So does attention: torch's
+fused kernel takes a third of the time of plain products on one processor and three times as long
+on another. Data sheets do not tell; a few products do, in less than a second.
 """
 
 import contextlib
 import ctypes
 import hashlib
 import json
+import math
 import os
 import platform
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -26,12 +29,19 @@ if TYPE_CHECKING:
 
 Precision = Literal["fp32", "bf16"]
 Float32Route = Literal["highest", "medium"]
+AttentionPath = Literal["explicit", "fused"]
 
 # A product is "true fp32" when its relative error stays within a few rounding units (6e-8 each,
 # growing with the square root of the 512 terms summed); bf16 in disguise has about 3e-3.
 MAX_FLOAT32_ERROR = 2e-6
 # bf16 also costs casts and a second copy of the weights, so it must win clearly.
 MIN_BF16_GAIN = 1.3
+
+# Attention is measured at these lengths, and the nearest one counts; the other path must win by so
+# much, since which of two equals wins is chance.
+ATTENTION_LENGTHS = (32, 128, 512)
+MIN_FUSED_GAIN = 1.1
+ATTENTION_SECONDS = 0.01
 
 MAX_MEMBERS = 8
 
@@ -43,7 +53,8 @@ M_TRIM_THRESHOLD = -1
 
 @dataclass(frozen=True)
 class Measurement:
-    """Speeds of one matrix product, in GFLOP/s over all threads, and the error of "medium"."""
+    """Speeds of a matrix product, in GFLOP/s over all threads, the error of "medium", and how
+    attention is computed."""
 
     processor: str
     threads: int
@@ -51,6 +62,8 @@ class Measurement:
     fp32_medium_gflops: float
     fp32_medium_error: float
     bf16_gflops: float
+    attention: Mapping[str, AttentionPath]
+    """The faster path by precision, use and length, such as "bf16 reading 128"."""
 
     @property
     def float32_route(self) -> Float32Route:
@@ -106,6 +119,32 @@ def select_precision(name: str, device: "torch.device") -> Precision:
     return measured().precision if device.type == "cpu" else "fp32"
 
 
+def attention_path(dtype: "torch.dtype", is_learning: bool, length: int) -> AttentionPath:
+    """How this machine's CPU computes attention fastest, for sequences of about `length` tokens.
+
+    `is_learning` is whether gradients will be taken.
+    """
+    import torch
+
+    nearest = min(ATTENTION_LENGTHS, key=lambda known: abs(math.log(length / known)))
+    precision = "bf16" if dtype == torch.bfloat16 else "fp32"
+    return _attention_paths()[_attention_name(precision, is_learning, nearest)]
+
+
+@lru_cache
+def _attention_paths() -> Mapping[str, AttentionPath]:
+    """Those of any number of threads, as long as there are some: all processes of a run agree."""
+    machine = _machine()
+    for key, known in _read_cache().items():
+        if key.startswith(machine):
+            return known.attention
+    return measured().attention
+
+
+def _attention_name(precision: str, is_learning: bool, length: int) -> str:
+    return f"{precision} {'learning' if is_learning else 'reading'} {length}"
+
+
 def count_members(device: "torch.device") -> int:
     """How many processes train together: on a CPU one for each of torch's threads.
 
@@ -116,6 +155,27 @@ def count_members(device: "torch.device") -> int:
     import torch
 
     return min(torch.get_num_threads(), MAX_MEMBERS) if device.type == "cpu" else 1
+
+
+def describe_computing(device: "torch.device", precision: Precision, num_processes: int) -> str:
+    """How a run computes and what that was chosen by, in one line."""
+    import torch
+
+    where = f"on {device} in {precision}"
+    if device.type != "cpu":
+        return where
+    found = measured()
+    route = "medium" if found.float32_route == "medium" else "plain"
+    fp32 = found.fp32_medium_gflops if route == "medium" else found.fp32_gflops
+    processes = "1 process" if num_processes == 1 else f"{num_processes} processes"
+    threads = max(1, torch.get_num_threads() // num_processes)
+    path = attention_path(
+        getattr(torch, "bfloat16" if precision == "bf16" else "float32"), True, 128
+    )
+    return (
+        f"{where} (measured here: bf16 {found.bf16_gflops:,.0f} GFLOP/s, {route} fp32 {fp32:,.0f})"
+        f", {processes} of {threads} thread{'s' if threads > 1 else ''}, {path} attention"
+    )
 
 
 @contextlib.contextmanager
@@ -166,7 +226,7 @@ def measured() -> Measurement:
     """This machine's figures: from the cache when processor, threads and torch are the same."""
     import torch
 
-    key = f"{_processor_name()} | {torch.get_num_threads()} threads | torch {torch.__version__}"
+    key = f"{_machine()} | {torch.get_num_threads()} threads"
     known = _read_cache()
     if key in known:
         return known[key]
@@ -197,6 +257,14 @@ def measure(size: int = 512) -> Measurement:
         torch.set_float32_matmul_precision(before)
     left_bf16, right_bf16 = left.bfloat16(), right.bfloat16()
     bf16 = flops / _fastest(lambda: left_bf16 @ right_bf16)
+    attention = {
+        _attention_name(precision, is_learning, length): _faster_attention(
+            dtype, is_learning, length
+        )
+        for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
+        for is_learning in (False, True)
+        for length in ATTENTION_LENGTHS
+    }
     return Measurement(
         processor=_processor_name(),
         threads=torch.get_num_threads(),
@@ -204,7 +272,39 @@ def measure(size: int = 512) -> Measurement:
         fp32_medium_gflops=round(medium / 1e9, 1),
         fp32_medium_error=float(difference.norm() / exact.norm()),
         bf16_gflops=round(bf16 / 1e9, 1),
+        attention=attention,
     )
+
+
+def _faster_attention(dtype: "torch.dtype", is_learning: bool, length: int) -> AttentionPath:
+    """Time both paths of model/attention.py, for 1,024 tokens of two heads."""
+    import torch
+    import torch.nn.functional as F
+
+    size, sequences = 64, 1024 // length
+    parts = torch.randn(3, sequences, 2, length, size).to(dtype).requires_grad_(is_learning)
+
+    def explicit() -> torch.Tensor:
+        query, key, value = (part.flatten(0, 1) for part in parts)
+        bias = query.new_zeros(1, 1, 1)
+        scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=size**-0.5)
+        return torch.bmm(scores.softmax(-1), value)
+
+    def time_of(attend: Callable[[], torch.Tensor]) -> float:
+        if is_learning:
+            return _fastest(lambda: attend().sum().backward(), ATTENTION_SECONDS)  # type: ignore[no-untyped-call]
+        with torch.inference_mode():
+            return _fastest(attend, ATTENTION_SECONDS)
+
+    fused = time_of(lambda: F.scaled_dot_product_attention(*parts))
+    return "fused" if MIN_FUSED_GAIN * fused < time_of(explicit) else "explicit"
+
+
+def _machine() -> str:
+    """Processor and torch: what all figures depend on."""
+    import torch
+
+    return f"{_processor_name()} | torch {torch.__version__}"
 
 
 def _fastest(run: Callable[[], object], seconds: float = 0.1) -> float:

@@ -88,6 +88,9 @@ class StopAt:
     def __init__(self, step):
         self.step = step
 
+    def begin(self, computing):
+        pass
+
     def write(self, entry, status):
         if entry["step"] == self.step:
             os.kill(os.getpid(), signal.SIGINT)

@@ -1,4 +1,6 @@
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -6,7 +8,13 @@ import torch
 
 from bertsmith import hardware
 from bertsmith.errors import ConfigError
-from bertsmith.hardware import Measurement, compute_settings, measured, select_device
+from bertsmith.hardware import (
+    Measurement,
+    attention_path,
+    compute_settings,
+    measured,
+    select_device,
+)
 
 
 def figures(**changes: float) -> Measurement:
@@ -16,7 +24,7 @@ def figures(**changes: float) -> Measurement:
         "fp32_medium_error": 4e-7,
         "bf16_gflops": 400.0,
     }
-    return Measurement(processor="p", threads=2, **(base | changes))
+    return Measurement(processor="p", threads=2, attention={}, **(base | changes))
 
 
 def test_the_fastest_way_that_keeps_its_promise_is_chosen() -> None:
@@ -79,6 +87,53 @@ def test_a_user_without_a_home_folder_is_served(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("HOME", raising=False)
     monkeypatch.setattr("pwd.getpwuid", unknown)
     assert measured().fp32_gflops > 0
+
+
+def test_what_was_chosen_is_told_in_one_line() -> None:
+    line = hardware.describe_computing(torch.device("cpu"), "bf16", 1)
+    assert re.fullmatch(
+        r"on cpu in bf16 \(measured here: bf16 [\d,]+ GFLOP/s, (plain|medium) fp32 [\d,]+\), "
+        r"1 process of \d+ threads?, (explicit|fused) attention",
+        line,
+    )
+    assert hardware.describe_computing(torch.device("cuda"), "bf16", 1) == "on cuda in bf16"
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    hardware._attention_paths.cache_clear()
+    yield tmp_path / "bertsmith" / "hardware.json"
+    hardware._attention_paths.cache_clear()
+
+
+def test_attention_takes_the_path_measured_at_the_nearest_length(empty_cache: Path) -> None:
+    measured()
+    stored = json.loads(empty_cache.read_text())
+    (found,) = stored.values()
+    assert len(found["attention"]) == 12
+    for path in ("fused", "explicit"):
+        found["attention"] = dict.fromkeys(found["attention"], "fused")
+        found["attention"]["bf16 learning 128"] = path
+        empty_cache.write_text(json.dumps(stored))
+        hardware._attention_paths.cache_clear()
+        for length in (65, 128, 255):
+            assert attention_path(torch.bfloat16, is_learning=True, length=length) == path
+        for length in (1, 63, 257, 9999):
+            assert attention_path(torch.bfloat16, is_learning=True, length=length) == "fused"
+        assert attention_path(torch.float32, is_learning=True, length=128) == "fused"
+        assert attention_path(torch.bfloat16, is_learning=False, length=128) == "fused"
+
+
+def test_attention_is_measured_once_for_any_number_of_threads(empty_cache: Path) -> None:
+    measured()
+    before = torch.get_num_threads()
+    torch.set_num_threads(before + 1)
+    try:
+        attention_path(torch.float32, is_learning=False, length=32)
+    finally:
+        torch.set_num_threads(before)
+    assert len(json.loads(empty_cache.read_text())) == 1
 
 
 def test_devices() -> None:

@@ -167,6 +167,9 @@ class Watch:
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
 
+    def begin(self, computing: str) -> None:
+        """How it computes is in the report."""
+
     def write(self, entry: Mapping[str, Any], status: object) -> None:
         """Take in one entry of the journal, and leave those that are no steps."""
         if "real_tokens" in entry:

@@ -2,12 +2,13 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
 import tyro
 
-from bertsmith.hardware import measure, measured, select_device
+from bertsmith.hardware import Measurement, measure, measured, select_device
 
 
 def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool = False) -> None:
@@ -35,7 +36,23 @@ def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool
         f'fp32, "medium"       {found.fp32_medium_gflops:,.0f} GFLOP/s, '
         f"relative error {found.fp32_medium_error:.1e}",
         f"bf16                 {found.bf16_gflops:,.0f} GFLOP/s",
+        "attention            " + describe_attention(found),
         f"bertsmith will use   {chosen['device']}, training in {chosen['precision']}, "
         f'fp32 products by the "{chosen["float32_route"]}" route',
     ]
     print("\n".join(lines), file=sys.stdout)
+
+
+def describe_attention(found: Measurement) -> str:
+    """The path of each precision and use, and from how many tokens on if not at all lengths."""
+    uses: dict[str, list[tuple[str, str]]] = {}
+    for name, path in found.attention.items():
+        use, _, length = name.rpartition(" ")
+        uses.setdefault(use, []).append((length, path))
+    return ", ".join(f"{use} {_describe_paths(paths)}" for use, paths in uses.items())
+
+
+def _describe_paths(paths: Sequence[tuple[str, str]]) -> str:
+    """`fused` or `explicit (fused at 512 tokens)`."""
+    different = [f"{path} at {length} tokens" for length, path in paths if path != paths[0][1]]
+    return paths[0][1] + (f" ({', '.join(different)})" if different else "")

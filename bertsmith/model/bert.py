@@ -7,7 +7,7 @@ nothing is ever computed for padding; padded tensors exist only in `BertModel.fo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import torch
@@ -312,6 +312,17 @@ class BertModel(nn.Module):
             nn.init.normal_(module.weight, std=self.config.initializer_range)
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
+
+    def set_dropout(self, probability: float) -> None:
+        """Use another dropout probability, for activations and attention weights alike."""
+        self.config = replace(
+            self.config,
+            hidden_dropout_prob=probability,
+            attention_probs_dropout_prob=probability,
+        )
+        for module in self.modules():
+            if hasattr(module, "dropout_prob"):
+                module.dropout_prob = probability  # type: ignore[assignment]
 
     def encode(
         self, batch: Batch, trace: Trace | None = None, *, first_only: bool = False

@@ -52,6 +52,10 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
+    def begin(self, computing: str) -> None:
+        """Say how the run computes."""
+        self._console.print(f"computing {computing}", soft_wrap=True, highlight=False)
+
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         """Take in one entry, and show the state if it is time."""
         held_out = is_held_out(entry)

@@ -23,6 +23,10 @@ class Status:
 class Watcher(Protocol):
     """Whoever wants to see the entries as they come, such as a display."""
 
+    def begin(self, computing: str) -> None:
+        """Take in how the run computes, before its first entry."""
+        ...
+
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         """Take in one entry."""
         ...

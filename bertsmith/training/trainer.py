@@ -19,7 +19,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
 from bertsmith.files import write_json
-from bertsmith.hardware import Precision
+from bertsmith.hardware import Precision, describe_computing
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
 from bertsmith.tasks.objective import Objective
@@ -196,6 +196,7 @@ class Trainer:
                 **objective.identity(),
             }
         )
+        self.computing = describe_computing(self.device, precision, num_processes)
         self._clock_zero = 0.0
         self._checkpointed_at = 0.0
         self._last_step: dict[str, Any] = {}
@@ -204,7 +205,9 @@ class Trainer:
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Clear the folder for a new run and write `run.json` with `facts`."""
         self.folder.begin()
-        self.folder.write_run({**facts, "identity": self.state.identity})
+        self.folder.write_run(
+            {**facts, "computing": self.computing, "identity": self.state.identity}
+        )
 
     def resume(self, checkpoint: Checkpoint | None) -> None:
         """Go on from a checkpoint, whose weights the model already has; None begins anew.
@@ -233,6 +236,8 @@ class Trainer:
         """
         self._clock_zero = self._clock() - self.state.elapsed_seconds
         self._checkpointed_at = self._clock()
+        for watcher in self.watchers:
+            watcher.begin(self.computing)
         self.team.train()
         first = self.state.step + 1
         with (

@@ -62,8 +62,12 @@ def attention_by_the_formula(module: SelfAttention, hidden: torch.Tensor) -> tor
     return module.output(torch.cat(heads, -1))
 
 
+@pytest.mark.parametrize("path", ["explicit", "fused"])
 @pytest.mark.parametrize("lengths", [(13,), (13, 13, 13), (23, 19, 7, 7, 3, 1), (128, 31, 2)])
-def test_every_sequence_attends_to_itself_alone(lengths: tuple[int, ...]) -> None:
+def test_every_sequence_attends_to_itself_alone(
+    lengths: tuple[int, ...], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertsmith.model.attention.attention_path", lambda *_: path)
     torch.manual_seed(0)
     module = SelfAttention(33, 3, 0.0)
     hidden = torch.randn(sum(lengths), 33, requires_grad=True)
@@ -87,8 +91,12 @@ def test_the_fused_kernel_gives_the_same_numbers() -> None:
         )
 
 
+@pytest.mark.parametrize("path", ["explicit", "fused"])
 @pytest.mark.parametrize("lengths", [(13,), (13, 13, 13), (23, 19, 7, 7, 3, 1)])
-def test_first_tokens_alone_are_the_same(lengths: tuple[int, ...]) -> None:
+def test_first_tokens_alone_are_the_same(
+    lengths: tuple[int, ...], path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertsmith.model.attention.attention_path", lambda *_: path)
     torch.manual_seed(0)
     module = SelfAttention(33, 3, 0.0)
     hidden = torch.randn(sum(lengths), 33)

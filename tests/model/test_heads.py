@@ -40,9 +40,7 @@ def test_loss_and_gradients_equal_cross_entropy(
 
 
 @pytest.mark.parametrize("way", ["parameters", "autocast"])
-def test_loss_in_bf16_is_that_of_its_logits(
-    prediction: tuple[torch.Tensor, ...], way: str
-) -> None:
+def test_loss_in_bf16_is_that_of_its_logits(prediction: tuple[torch.Tensor, ...], way: str) -> None:
     dtype = torch.bfloat16 if way == "parameters" else torch.float32
     *values, labels = prediction
     hidden, weight, bias = (x.detach().to(dtype).requires_grad_() for x in values)

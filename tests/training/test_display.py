@@ -65,6 +65,15 @@ def test_a_panel_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert titles[-1] == ["loss", "accuracy", "held-out", "loss", "held-out", "accuracy"]
 
 
+def test_how_it_computes_is_said_first() -> None:
+    console = Console(file=io.StringIO(), width=40)
+    Display(console).begin("on cpu in bf16, 2 processes of 1 thread, fused attention")
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == (
+        "computing on cpu in bf16, 2 processes of 1 thread, fused attention\n"
+    )
+
+
 def test_lines_are_means_and_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(display_module, "PLAIN_SECONDS", 3600.0)
     console = Console(file=io.StringIO(), width=100)

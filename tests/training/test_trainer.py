@@ -105,6 +105,9 @@ class StopAt:
         self.step = step
         self.number = number
 
+    def begin(self, computing: str) -> None:
+        assert "cpu" in computing
+
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         if entry["step"] == self.step:
             os.kill(os.getpid(), self.number)
