@@ -11,6 +11,7 @@ The process ends when its pipe closes.
 `contend` calls the function with a gate, `call` without one and answers what it returns.
 """
 
+import contextlib
 import importlib
 import json
 import os
@@ -21,6 +22,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, TextIO
 
 
@@ -30,7 +32,8 @@ class Burst:
 
     `amount` is what the contest counts (real tokens, bytes or floating-point operations), `cells`
     the tokens computed with padding, where known. `median_seconds` is that of a single step.
-    `peak_megabytes` is the largest resident size of the process since it began.
+    `peak_megabytes` is the largest resident size of the process since it began, with those of the
+    processes it has started: what they share is counted in each.
     """
 
     steps: int
@@ -98,9 +101,20 @@ class Gate:
 
 
 def peak_megabytes() -> float:
-    """The largest resident size of this process since it began."""
+    """The largest resident size so far of this process and, on Linux, of its workers."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+    if sys.platform == "darwin":
+        return peak / 2**20
+    workers = "".join(path.read_text() for path in Path("/proc/self/task").glob("*/children"))
+    return (peak + sum(map(_peak_kilobytes, workers.split()))) / 2**10
+
+
+def _peak_kilobytes(process: str) -> int:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{process}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1])
+    return 0
 
 
 def main() -> None:
