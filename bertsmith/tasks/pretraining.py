@@ -36,6 +36,8 @@ from bertsmith.tasks.objective import LossTerm
 TRAIN_STREAM = 0
 HELD_OUT_STREAM = 1
 IGNORE_INDEX = -100
+HELD_OUT_MASKING_RATE = 0.15
+"""BERT's own: figures of runs that hide other shares of their texts can be compared."""
 EVALUATION_TOKENS = 8192
 UNIGRAM_TOKENS = 20_000_000
 COUNTED_DOCUMENTS = 1000
@@ -55,7 +57,8 @@ class PretrainingSettings:
     start_length: int = 32
     """Tokens in a row during those first steps."""
     masking_rate: float = 0.15
-    """The share of each row's tokens that the model must predict."""
+    """The share of each row's tokens that the model must predict. Held-out rows always have 15 %
+    hidden, so that runs can be compared."""
     mask_share: float = 0.8
     """Of these, the share hidden behind [MASK]."""
     random_share: float = 0.1
@@ -355,7 +358,8 @@ def _held_out_rows(corpus: Corpus, settings: PretrainingSettings, seed: int) -> 
     if corpus.num_documents == 0:
         return None
     paired = settings.next_sentence and corpus.num_documents > 1
-    return RowSource(corpus, replace(settings, next_sentence=paired), seed)
+    measured = replace(settings, next_sentence=paired, masking_rate=HELD_OUT_MASKING_RATE)
+    return RowSource(corpus, measured, seed)
 
 
 def _losses(model: BertModel, batch: Batch, *, next_sentence: bool) -> dict[str, LossTerm]:

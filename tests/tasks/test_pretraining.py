@@ -1,5 +1,6 @@
 """The pre-training objective: steps are pure functions, rows are as the paper has them."""
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -259,3 +260,12 @@ def test_a_step_can_be_described(corpus_dir: Path) -> None:
 def test_impossible_settings_are_refused(change: dict[str, float], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         PretrainingSettings(**change)
+
+
+def test_held_out_figures_do_not_depend_on_the_masking_rate(corpus_dir: Path) -> None:
+    figures = []
+    for rate in (0.15, 0.4):
+        task = objective(corpus_dir, replace(SHORT, masking_rate=rate))
+        with torch.inference_mode():
+            figures.append(task.evaluate(small_model(task.train.corpus.vocab_size).eval()))
+    assert figures[0] == figures[1]
