@@ -19,7 +19,12 @@ from bertsmith.data.examples import Columns, Example, read_examples, stratified_
 from bertsmith.data.labels import class_names, class_numbers
 from bertsmith.errors import ConfigError
 from bertsmith.evaluate import Evaluation, evaluate_classifier
-from bertsmith.hardware import compute_settings, select_device, select_precision
+from bertsmith.hardware import (
+    compute_settings,
+    count_members,
+    select_device,
+    select_precision,
+)
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import find_checkpoint, load_model
@@ -35,6 +40,9 @@ from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
 DEFAULT_EPOCHS = 4
 MIN_STEPS = 100
 """Steps that a new head needs at least, however few the examples."""
+MIN_TEXTS = 4
+"""Texts of a step that are worth a process of their own."""
+
 EVALUATION_SHARE = 0.1
 """Held-out texts are scored after each epoch, but not more often than ten times in a run."""
 BASE_LEARNING_RATE = 5e-5
@@ -215,11 +223,15 @@ def finetune_classify(
     limit = max_text_length(tokenizer, model.config.max_position_embeddings, settings.max_length)
     # Saved with the model, so that it is used as it was trained.
     tokenizer.model_max_length = limit
+    device = select_device(settings.device)
+    with compute_settings(device, settings.threads):
+        num_processes = max(1, min(count_members(device), settings.batch_size // MIN_TEXTS))
     objective = Classification(
         encode_labelled(tokenizer, data.train, data.names, settings.train),
         encode_labelled(tokenizer, data.held_out, data.names, settings.eval),
         len(data.names),
         batch_size=settings.batch_size,
+        num_parts=num_processes,
         seed=settings.seed,
     )
     folder = RunFolder(settings.out)
@@ -336,6 +348,7 @@ def train(
             run,
             settings.optim(model.config.hidden_size),
             precision=select_precision(settings.precision, device),
+            num_processes=objective.num_parts,
             tokenizer=tokenizer,
             watchers=watchers,
             best=BestSettings(f"held_out_classify_{settings.metric}", settings.patience),

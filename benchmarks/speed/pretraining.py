@@ -48,6 +48,9 @@ GOALS = {
 ROOF_GOALS = {"tiny": (0.35, 0.5), "mini": (0.47, 0.6), "base": (0.5, 0.65)}
 FP32_GOALS: dict[str, tuple[float, float]] = {"tiny": (9, 20), "mini": (5, 10), "base": (3.5, 6)}
 
+PROCESSES_GOAL = (1.8, 1.9)
+"""0.90 and 0.95 of what two processes could be."""
+
 SHORT_SHARES = {"full": 0.1, "mixed": 1.0}
 """The share of rows that aim for a random length."""
 
@@ -79,6 +82,36 @@ def contests(plan: Plan) -> Iterator[Contest]:
                 ],
                 roof_goal=ROOF_GOALS.get(preset) if rows == "full" else None,
             )
+    if plan.threads > 1:
+        for preset in ["tiny"] if plan.is_quick else ["tiny", "mini"]:
+            yield processes_contest(plan, preset)
+
+
+def processes_contest(plan: Plan, preset: str) -> Contest:
+    """Two processes of one thread each against one, with the same rows in a step."""
+    shared = {"corpus": str(plan.work / "corpus"), "preset": preset, "rows": "full"}
+    contenders = [
+        Contender(
+            f"bertsmith, {number} {'process' if number == 1 else 'processes'}",
+            f"{HERE}:bertsmith",
+            {
+                **shared,
+                "out": str(plan.work / f"{preset}-{number}"),
+                "precision": "auto",
+                "threads": number,
+            },
+        )
+        for number in (2, 1)
+    ]
+    two, one = (contender.name for contender in contenders)
+    what = f"pre-training, {preset}: two processes against one"
+    return Contest(
+        title=f"Two processes, {preset}",
+        unit="tokens/s",
+        contenders=contenders,
+        claims=[Claim("R15", what, (two,), (one,), PROCESSES_GOAL)],
+        notes=["One thread each, the same rows in a step; 2× would be ideal."],
+    )
 
 
 def sizes(plan: Plan) -> list[str]:

@@ -17,9 +17,7 @@ that more than 1 is always quicker. D is a peer with its defaults, T tuned as it
 tuned and with bertsmith's own process settings. A goal is the least that the project wants to
 reach, in brackets what it hopes for. Where several ways of ours fit, the fastest counts."""
 
-LEFT_OUT = """\
-Not measured: two processes against one (R15), since bertsmith does not yet train in several
-processes; and graphics processors (R12, R13)."""
+LEFT_OUT = "Not measured: graphics processors (R12, R13)."
 
 
 def page(run: Mapping[str, Any]) -> str:

@@ -59,7 +59,8 @@ class Classification:
         held_out: the texts to score; both share their class numbers.
         num_labels: how many classes there are.
         batch_size: texts in one step; the last step of an epoch takes what is left.
-        micro_batch_tokens: tokens in one forward pass; a step with more is divided.
+        num_parts: how many parts a step is divided into, to be computed at the same time.
+        micro_batch_tokens: tokens in one forward pass; a part with more is divided.
         seed: decides the order of the texts.
     """
 
@@ -70,6 +71,7 @@ class Classification:
         num_labels: int,
         *,
         batch_size: int = 16,
+        num_parts: int = 1,
         micro_batch_tokens: int = 16_384,
         seed: int = 0,
     ) -> None:
@@ -77,8 +79,10 @@ class Classification:
         self.held_out = held_out
         self.num_labels = num_labels
         self.batch_size = batch_size
+        self.num_parts = num_parts
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
+        self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
 
     @property
     def steps_per_epoch(self) -> int:
@@ -87,17 +91,23 @@ class Classification:
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The texts of one step (counted from 1): a function of the data, the seed and `step`."""
-        chosen = self.chosen(step)
-        lengths = [self.train.texts.lengths[i] for i in chosen]
+        lengths = self.train.texts.lengths
+        # Dealt out from the longest to the shortest, so that all parts have as much to do.
+        chosen = sorted(self.chosen(step), key=lambda i: -lengths[i])
+        parts = [chosen[first :: self.num_parts] for first in range(self.num_parts)]
         return [
-            collate(self.train, [chosen[i] for i in group])
-            for group in group_by_length(lengths, self.micro_batch_tokens)
+            collate(self.train, [part[i] for i in group])
+            for part in parts
+            for group in group_by_length([lengths[i] for i in part], self.micro_batch_tokens)
         ]
 
     def chosen(self, step: int) -> list[int]:
         """Which training texts a step takes, as places in `train`."""
         epoch, place = divmod(step - 1, self.steps_per_epoch)
-        order = np.random.default_rng((self.seed, epoch)).permutation(len(self.train))
+        known, order = self._shuffled
+        if known != epoch:
+            order = np.random.default_rng((self.seed, epoch)).permutation(len(self.train))
+            self._shuffled = (epoch, order)
         chosen: list[int] = order[place * self.batch_size : (place + 1) * self.batch_size].tolist()
         return chosen
 

@@ -8,12 +8,13 @@ do for those (cut, look up, gather) numpy does for all chunks of a block togethe
 
 import threading
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.text.chunk_table import NOT_FOUND, PADDING_BYTES, ChunkTable, Keys, chunk_keys
+from bertsmith.text.grouping import group_by_size
 from bertsmith.text.normalize import clean, code_ranges
 from bertsmith.text.piece_cutting import PieceCutter
 
@@ -82,7 +83,7 @@ class BulkEncoder:
     def encode(self, texts: Iterable[bytes]) -> tuple[Ids, NDArray[np.int64]]:
         """The ids of all texts, `[tokens]`, and how many each text has, `[texts]`."""
         with self._lock:
-            blocks = [self._encode_block(block) for block in _blocks(texts)]
+            blocks = [self._encode_block(block) for block in group_by_size(texts, BLOCK_BYTES)]
         ids = [block_ids for block_ids, _ in blocks]
         counts = [block_counts for _, block_counts in blocks]
         no_ids, no_counts = np.zeros(0, np.int32), np.zeros(0, np.int64)
@@ -139,16 +140,3 @@ class BulkEncoder:
         self._places.ids.frombytes(ids.astype(np.int32).tobytes())
         cut = np.flatnonzero(counts)
         self._table.add(keys.at(cut), (firsts << _COUNT_BITS | counts)[cut])
-
-
-def _blocks(texts: Iterable[bytes]) -> Iterator[list[bytes]]:
-    block: list[bytes] = []
-    size = 0
-    for text in texts:
-        block.append(text)
-        size += len(text)
-        if size >= BLOCK_BYTES:
-            yield block
-            block, size = [], 0
-    if block:
-        yield block

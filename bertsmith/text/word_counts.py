@@ -6,12 +6,13 @@ processes.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
 from itertools import chain, islice
 
 from bertsmith.processes import map_in_order
+from bertsmith.text.grouping import group_by_size
 
 Words = Callable[[str], Iterable[str]]
 
@@ -30,7 +31,7 @@ def count_words(
     Raises:
         ConfigError: a worker process was ended from outside.
     """
-    batches = _batches(texts, batch_chars)
+    batches = group_by_size(texts, batch_chars)
     start = list(islice(batches, 2))
     if processes > 1 and len(start) > 1:
         return _count_in_pool(chain(start, batches), words, processes)
@@ -38,19 +39,6 @@ def count_words(
     for batch in chain(start, batches):
         _add(counts, batch, words)
     return counts
-
-
-def _batches(texts: Iterable[str], batch_chars: int) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= batch_chars:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
 
 
 def _add(counts: Counter[str], texts: Iterable[str], words: Words) -> None:

@@ -14,7 +14,7 @@ import math
 import multiprocessing
 import pickle
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from types import TracebackType
@@ -164,7 +164,12 @@ class Team:
             )
             skeleton = copy.deepcopy(self.compute_model).to("meta").train()
             job = pickle.dumps((settings, self.plan, skeleton))
-            self.workers = [_Worker(index, job) for index in range(1, self.plan.num_members)]
+            try:
+                for index in range(1, self.plan.num_members):
+                    self.workers.append(_Worker(index, job))
+            except BaseException as error:
+                self.__exit__(type(error), error, error.__traceback__)
+                raise
         return self
 
     def __exit__(
@@ -202,7 +207,8 @@ class _Worker:
         self.process = spawn.Process(
             target=_work, args=(index, job, theirs), name=f"bertsmith-{index}", daemon=True
         )
-        self.process.start()
+        with _signals_held_back():
+            self.process.start()
         theirs.close()
 
     def send(self, message: object) -> None:
@@ -235,13 +241,31 @@ class _Worker:
         self.connection.close()
         self.process.join(FAREWELL_SECONDS)
         if self.process.is_alive():
-            self.process.terminate()
+            self.process.kill()
             self.process.join()
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+"""They are for the main process to answer, also where the whole group gets them."""
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """A process that is started in the block does not even see them while it begins."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _work(index: int, job: bytes, connection: Connection) -> None:
     """A worker's life: do as told until the pipe is closed, by the main process or by its end."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     own_process()
     with contextlib.suppress(EOFError, OSError):  # the pipe is closed
         try:

@@ -248,3 +248,20 @@ def test_a_folder_without_the_head_or_with_a_strange_vocabulary(tmp_path):
     type(tokenizer)([*tokenizer.vocab, *(f"more{i}" for i in range(500))]).save(odd)
     with pytest.raises(CheckpointError, match=r"520 tokens, the embedding 20"):
         Classifier.load(odd)
+
+
+def test_a_step_can_be_divided_into_parts_of_equal_work():
+    whole, divided = objective(batch_size=12), objective(batch_size=12, num_parts=3)
+    parts = divided.micro_batches(1)
+    assert [part.num_sequences for part in parts] == [4, 4, 4]
+    sizes = [part.num_tokens for part in parts]
+    assert max(sizes) - min(sizes) <= max(length for part in parts for length in part.lengths)
+
+    def texts(batches):
+        return sorted(
+            tuple(ids.tolist()) for batch in batches for ids in batch.input_ids.split(batch.lengths)
+        )
+
+    assert texts(parts) == texts(whole.micro_batches(1))
+    few = objective(count=13, batch_size=12, num_parts=3).micro_batches(2)
+    assert [part.num_sequences for part in few] == [1]

@@ -160,3 +160,16 @@ def test_workers_end_with_the_team(corpus_dir: Path) -> None:
         train(team, 1, 2)
     assert not any(worker.process.is_alive() for worker in team.workers)
     assert torch.get_num_threads() == threads
+
+
+def test_signals_to_the_whole_group_are_for_the_main_process(corpus_dir: Path) -> None:
+    """As of Ctrl-C in a terminal, or of `timeout`: a worker that ended would lose the step."""
+    team = new_team(objective(corpus_dir), 2)
+    with team:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(team.workers[0].process.pid, number)  # type: ignore[arg-type]
+        wait_for_workers(team)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            os.kill(team.workers[0].process.pid, number)  # type: ignore[arg-type]
+        train(team, 1, 3)
+    assert team.workers[0].process.exitcode == 0

@@ -1,0 +1,24 @@
+"""Many short texts as few lists that are worth handling at once."""
+
+from collections.abc import Iterable, Iterator, Sized
+from typing import TypeVar
+
+TextT = TypeVar("TextT", bound=Sized)
+
+
+def group_by_size(texts: Iterable[TextT], size: int) -> Iterator[list[TextT]]:
+    """Neighbouring texts of `size` characters (or bytes) or just over, in order; the last rest.
+
+    >>> list(group_by_size(["ab", "c", "defg", "h"], size=3))
+    [['ab', 'c'], ['defg'], ['h']]
+    """
+    group: list[TextT] = []
+    total = 0
+    for text in texts:
+        group.append(text)
+        total += len(text)
+        if total >= size:
+            yield group
+            group, total = [], 0
+    if group:
+        yield group
