@@ -202,11 +202,8 @@ def compute_settings(device: "torch.device", threads: int | None = None) -> Iter
 def own_process() -> None:
     """Choose what only the owner of a process may. Call before torch is imported.
 
-    oneDNN and its wrapper in torch each remember 1,024 products by their exact shapes, and the C
-    library returns every large array to the system, to fetch it again page by page. For a tiny
-    model at 4,000 tokens a step, remembering few shapes and keeping the pages took a third of the
-    memory (0.54 GB, not 1.6, after 160 steps) and trained a quarter faster (41,000 tokens/s on one
-    core, not 32,000). A step has some hundred shapes (see model/sizes.py), so 256 are remembered.
+    The C library returns every large array to the system, to fetch it again page by page; keeping
+    the pages trains a tiny model a little faster (39,000 tokens/s on one core, not 37,600).
 
     A thread of GNU OpenMP that has to wait for another spins for milliseconds by default. Where
     other programs want the cores too, it spins while the one it waits for gets no core: beside two
@@ -214,8 +211,6 @@ def own_process() -> None:
     makes 36,000 there, for 61,000 in place of 64,000 on a quiet machine.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    for cache in ("LRU_CACHE_CAPACITY", "ONEDNN_PRIMITIVE_CACHE_CAPACITY"):
-        os.environ.setdefault(cache, "256")
     if platform.libc_ver()[0] == "glibc":
         libc = ctypes.CDLL(None)
         libc.mallopt(M_MMAP_MAX, 0)

@@ -26,7 +26,7 @@ def test_vectors_are_means_over_tokens_in_the_order_of_the_texts(tmp_path, monke
     encoder = TextEncoder.load(folder, device="cpu", precision="fp32")
     np.testing.assert_allclose(encoder(texts), torch.stack(expected).numpy(), atol=1e-5)
     np.testing.assert_allclose(encoder(texts[3]), expected[3].numpy(), atol=1e-5)
-    monkeypatch.setattr(inference, "PREDICTION_TOKENS", 19)
+    monkeypatch.setattr(inference, "PREDICTION_BYTES", 4 * 19)
     np.testing.assert_allclose(encoder(texts), torch.stack(expected).numpy(), atol=1e-5)
 
 
