@@ -10,6 +10,7 @@ as long as they may be), and "mixed" ones, every length from 5 to 128 equally of
 documents would give them.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ MAX_LENGTH = 128
 BATCH_SIZES = {"tiny": 32, "mini": 32, "small": 32, "base": 16}
 """Rows in a step. A step of the peer with 16 rows of base takes about 20 s on two cores."""
 PARITY_ROWS = 8
+START_SECONDS = 6.0
+"""What worker processes need to come up, with room to spare; the first one does all until then."""
 DRAWN_STEPS = 64
 """The peer's rows; its loop goes round in them."""
 GOALS = {
@@ -195,17 +198,21 @@ def job(
 
 
 class Watch:
-    """Meets the gate at the end of each step of our training loop."""
+    """Meets the gate at the end of each step of our training loop, once all processes are up."""
 
     def __init__(self, gate: Gate) -> None:
         self.gate = gate
+        self._began = float("inf")
 
     def begin(self, computing: str) -> None:
-        """How it computes is in the report."""
+        """From here on worker processes start."""
+        self._began = time.monotonic()
 
     def write(self, entry: Mapping[str, Any], status: object) -> None:
         """Take in one entry of the journal, and leave those that are no steps."""
         if "real_tokens" in entry:
+            if time.monotonic() - self._began < START_SECONDS:
+                return
             self.gate.step(entry["real_tokens"], cells=entry["real_tokens"])
 
 
