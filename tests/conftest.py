@@ -1,6 +1,7 @@
 """What several rooms' tests share: real data where there is some, and a small corpus."""
 
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,10 @@ from bertsmith.text.wordpiece import Tokenizer
 # The same examples on every run, however slow the machine: red means that a change broke it.
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, which some of them send.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 SYLLABLES = ["ba", "ce", "di", "fo", "gu", "ha", "ke", "li", "mo", "nu", "pa", "re"]
