@@ -21,7 +21,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.evaluate import Evaluation, evaluate_classifier
 from bertsmith.hardware import (
     compute_settings,
-    count_members,
+    count_trainers,
     select_device,
     select_precision,
 )
@@ -225,7 +225,7 @@ def finetune_classify(
     tokenizer.model_max_length = limit
     device = select_device(settings.device)
     with compute_settings(device, settings.threads):
-        num_processes = max(1, min(count_members(device), settings.batch_size // MIN_TEXTS))
+        num_processes = max(1, min(count_trainers(device), settings.batch_size // MIN_TEXTS))
     objective = Classification(
         encode_labelled(tokenizer, data.train, data.names, settings.train),
         encode_labelled(tokenizer, data.held_out, data.names, settings.eval),

@@ -43,7 +43,7 @@ ATTENTION_LENGTHS = (32, 128, 512)
 MIN_FUSED_GAIN = 1.1
 ATTENTION_SECONDS = 0.01
 
-MAX_MEMBERS = 8
+MAX_TRAINERS = 8
 
 # Options of glibc's mallopt: how many arrays get pages of their own, and how much free memory
 # makes the C library give some back.
@@ -145,16 +145,16 @@ def _attention_name(precision: str, is_learning: bool, length: int) -> str:
     return f"{precision} {'learning' if is_learning else 'reading'} {length}"
 
 
-def count_members(device: "torch.device") -> int:
+def count_trainers(device: "torch.device") -> int:
     """How many processes train together: on a CPU one for each of torch's threads.
 
     Call within `compute_settings`, which may change the number of threads. Every process holds
-    gradients of its own, and they must be added up, so there are no more than `MAX_MEMBERS`;
+    gradients of its own, and they must be added up, so there are no more than `MAX_TRAINERS`;
     where there are more threads, each process has several.
     """
     import torch
 
-    return min(torch.get_num_threads(), MAX_MEMBERS) if device.type == "cpu" else 1
+    return min(torch.get_num_threads(), MAX_TRAINERS) if device.type == "cpu" else 1
 
 
 def describe_computing(device: "torch.device", precision: Precision, num_processes: int) -> str:
@@ -217,13 +217,16 @@ def own_process() -> None:
         libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
-def measured() -> Measurement:
-    """This machine's figures: from the cache when processor, threads and torch are the same."""
+def measured(*, fresh: bool = False) -> Measurement:
+    """This machine's figures: from the cache when processor, threads and torch are the same.
+
+    With `fresh` they are measured again and take the place of those in the cache.
+    """
     import torch
 
     key = f"{_machine()} | {torch.get_num_threads()} threads"
     known = _read_cache()
-    if key in known:
+    if key in known and not fresh:
         return known[key]
     known[key] = measure()
     # The cache is only a convenience: a full disk or a missing home folder must not stop a run.

@@ -14,7 +14,12 @@ import torch
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.hardware import compute_settings, count_members, select_device, select_precision
+from bertsmith.hardware import (
+    compute_settings,
+    count_trainers,
+    select_device,
+    select_precision,
+)
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
@@ -95,7 +100,7 @@ def pretrain(
     device = select_device(job.training.device)
     with compute_settings(device, job.training.threads):
         precision = select_precision(job.training.precision, device)
-        num_processes = count_members(device)
+        num_processes = count_trainers(device)
         objective = build_objective(job, num_processes)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         model = _build_model(job, objective, checkpoint).to(device)

@@ -64,6 +64,9 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(
     stored[key]["bf16_gflops"] = 12345.0
     path.write_text(json.dumps(stored))
     assert measured().bf16_gflops == 12345.0
+    again = measured(fresh=True)
+    assert again.bf16_gflops != 12345.0
+    assert measured() == again
     path.write_text("{ damaged")
     assert measured().processor == first.processor
 
@@ -147,7 +150,7 @@ def test_devices() -> None:
 
 def test_training_processes_are_for_cpus_and_few(monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
-    assert hardware.count_members(torch.device("cpu")) == 3
-    assert hardware.count_members(torch.device("cuda")) == 1
+    assert hardware.count_trainers(torch.device("cpu")) == 3
+    assert hardware.count_trainers(torch.device("cuda")) == 1
     monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
-    assert hardware.count_members(torch.device("cpu")) == hardware.MAX_MEMBERS
+    assert hardware.count_trainers(torch.device("cpu")) == hardware.MAX_TRAINERS

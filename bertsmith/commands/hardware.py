@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.hardware import Measurement, measure, measured, select_device
+from bertsmith.hardware import Measurement, measured, select_device
 
 
 def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool = False) -> None:
@@ -19,9 +19,9 @@ def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool
 
     Args:
         json_: Print one JSON object instead of text.
-        fresh: Measure again instead of showing the remembered figures.
+        fresh: Measure again, and remember that: the computer may have been busy the first time.
     """
-    found = measure() if fresh else measured()
+    found = measured(fresh=fresh)
     chosen = {
         "device": str(select_device("auto")),
         "precision": found.precision,
@@ -44,7 +44,7 @@ def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool
 
 
 def describe_attention(found: Measurement) -> str:
-    """The path of each precision and use, and from how many tokens on if not at all lengths."""
+    """The path of each precision and use, and the lengths at which the other one is faster."""
     uses: dict[str, list[tuple[str, str]]] = {}
     for name, path in found.attention.items():
         use, _, length = name.rpartition(" ")

@@ -9,8 +9,6 @@ import tempfile
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -143,7 +141,7 @@ class GradientCollector:
     """Adds a model's gradients up in an array, each as soon as a backward pass has it.
 
     So no second copy of all gradients ever exists, and sums are fp32 whatever the model computes
-    in. Use it as a context: leaving it gives the model its own gradients back.
+    in, until `close`.
     """
 
     def __init__(self, model: nn.Module, layout: Layout) -> None:
@@ -177,15 +175,8 @@ class GradientCollector:
             self._met.add(name)
         parameter.grad = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """From now on the model keeps its own gradients."""
         for handle in self._handles:
             handle.remove()
 

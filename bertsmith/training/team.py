@@ -4,8 +4,8 @@ A small model's products are too small to be shared by several cores: at each of
 operations a step, all would wait for the slowest. Threads that each take a batch of their own
 still wait for one another, for the interpreter's lock. So each core has a process that takes its
 share of a step through the whole model, and then updates its range of the weights; they share the
-memory of everything that is as large as the model. On two cores BERT-tiny makes 1.4 times as many
-tokens a second as with two threads.
+memory of everything that is as large as the model. For BERT-tiny with 8,000 pieces two such threads
+made 1.3 times as many tokens a second as one, two processes make twice as many.
 """
 
 import contextlib
@@ -183,7 +183,7 @@ class Team:
         if self._file is not None:
             torch.set_num_threads(self._threads_before)
             self._file.close()
-        self._collector.__exit__(kind, error, traceback)
+        self._collector.close()
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """One array for every kind of number: places, sharing, and gradients that go there."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_gradients_of_micro_batches_add_up_in_fp32() -> None:
     layer = nn.Linear(3, 1, bias=False).bfloat16()
     layout = Layout.of(layer)
     array = torch.full((layout.size,), 9.0)
-    with GradientCollector(layer, layout) as collector:
+    with closing(GradientCollector(layer, layout)) as collector:
         collector.begin(array)
         for rows in ([[256.0, 1, 2]], [[1.0, 1, 2]]):
             layer(torch.tensor(rows).bfloat16()).sum().backward()
@@ -107,7 +108,7 @@ def test_parameters_without_gradients_have_zeros_and_a_model_gets_its_own_back()
     layout = Layout.of(model)
     array = torch.zeros(layout.size)
     use_array(model, layout, torch.ones(layout.size))
-    with GradientCollector(model, layout) as collector:
+    with closing(GradientCollector(model, layout)) as collector:
         for one in model:
             collector.begin(array)
             one(torch.ones(1, 2)).sum().backward()

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -70,9 +71,12 @@ def train(team: Team, first: int, end: int) -> list[object]:
 
 
 @pytest.fixture(autouse=True)
-def one_thread() -> None:
+def one_thread() -> Iterator[None]:
     """Sums in the same order, however many cores there are."""
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
