@@ -124,7 +124,8 @@ def prepare_bertsmith(job: Job, folder: Path):
     from bertsmith.hardware import own_process
 
     own_process()
-    from bertsmith.finetune import ClassifySettings, finetune_classify
+    from bertsmith.finetune import finetune
+    from bertsmith.tasks.classify import Classify, ClassifySettings
 
     settings = ClassifySettings(
         model=checkpoint(),
@@ -144,7 +145,7 @@ def prepare_bertsmith(job: Job, folder: Path):
     )
 
     def run() -> tuple[list[float], int]:
-        result = finetune_classify(settings)
+        result = finetune(Classify, settings)
         lines = (settings.out / "journal.jsonl").read_text(encoding="utf-8").splitlines()
         entries = [json.loads(line) for line in lines]
         name = "held_out_classify_accuracy"

@@ -38,10 +38,11 @@ COMMANDS = {
     ),
     "fill": Command("fill", "Model", "let a pre-trained BERT fill in [MASK]"),
     "finetune classify": Command(
-        "finetune_classify", "Task", "teach a BERT to sort texts into your classes"
+        "finetune", "Task", "teach a BERT to sort texts into your classes"
     ),
+    "finetune regress": Command("finetune", "Task", "teach a BERT to give texts a number"),
     "evaluate": Command("evaluate", "Task", "score a fine-tuned model on labelled data"),
-    "predict": Command("predict", "Task", "classify new texts"),
+    "predict": Command("predict", "Task", "let a fine-tuned model answer for new texts"),
     "embed": Command("embed", "Task", "turn texts into vectors that tell how alike they are"),
     "demo": Command("demo", "All", "the whole road, on the documentation on this computer"),
     "hardware": Command("hardware", "All", "show what this computer does best, as measured"),

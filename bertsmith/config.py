@@ -75,8 +75,12 @@ def from_mapping(
     return _checked(place, lambda: cls(**changes))
 
 
-def parse_with_recipe(cls: type[T], args: Sequence[str], prog: str, description: str) -> T:
+def parse_with_recipe(
+    cls: type[T], args: Sequence[str], prog: str, description: str, *markers: Any
+) -> T:
     """Parse a command line whose first argument may be a recipe file (`*.toml`).
+
+    `markers` are tyro's, for the whole command line.
 
     The recipe replaces the defaults of `cls`, and flags replace the recipe. Fields without a
     default stay required unless the recipe gives them.
@@ -88,7 +92,7 @@ def parse_with_recipe(cls: type[T], args: Sequence[str], prog: str, description:
         recipe = Path(args[0])
         default = from_mapping(cls, read_recipe(recipe), str(recipe), _unset(cls))
         args = args[1:]
-    config = (tyro.conf.FlagCreatePairsOff,)
+    config = (tyro.conf.FlagCreatePairsOff, *markers)
     return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default,
                             config=config))  # fmt: skip
 

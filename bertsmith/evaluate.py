@@ -1,146 +1,30 @@
-"""A fine-tuned model and labelled data in, its scores out: as figures, as a table, as JSON."""
+"""A fine-tuned model and labelled data in, its scores out, for any task."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bertsmith import metrics
-from bertsmith.data.examples import Columns, read_examples
-from bertsmith.data.labels import class_numbers
-from bertsmith.tasks.classify import Classifier
-
-MAX_SHOWN_CLASSES = 20
-"""A confusion matrix of more classes does not fit a terminal; `--json` has it in full."""
+from bertsmith.predict import in_chunks, rows_of
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.task import Evaluation
 
 
-@dataclass(frozen=True, slots=True)
-class ClassScore:
-    """How one class was recognized; `support` counts its texts."""
-
-    label: str
-    precision: float
-    recall: float
-    f1: float
-    support: int
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Scores of a classifier on labelled texts.
-
-    `confusion[i][j]` counts the texts of label `i` that were taken for label `j`, in the order
-    of `classes`. `num_truncated` texts were longer than the model reads; `num_skipped` rows had
-    no text or no label.
-    """
-
-    accuracy: float
-    macro_f1: float
-    micro_f1: float
-    matthews_correlation: float
-    num_texts: int
-    num_truncated: int
-    num_skipped: int
-    classes: tuple[ClassScore, ...]
-    confusion: tuple[tuple[int, ...], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return asdict(self)
-
-    def __str__(self) -> str:
-        """The figures, a table of the classes, and the confusion matrix."""
-        lines = [
-            f"accuracy  {self.accuracy:.4f}   (share of the {self.num_texts:,} texts with the "
-            "right label)",
-            f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the classes, each counting the same)",
-            f"MCC       {self.matthews_correlation:.4f}   (correlation with the truth; guessing "
-            "gets 0)",
-            *_notes(self.num_truncated, self.num_skipped),
-            "",
-            *_class_table(self.classes),
-        ]
-        if len(self.classes) <= MAX_SHOWN_CLASSES:
-            lines += ["", *_confusion_table(self.classes, self.confusion)]
-        return "\n".join(lines)
-
-
-def evaluate_classifier(
-    classifier: Classifier, data: Path, columns: Columns | None = None, *, limit: int | None = None
+def evaluate(
+    predictor: Predictor[Any, Any, Any],
+    data: Path,
+    columns: Any = None,
+    *,
+    limit: int | None = None,
 ) -> Evaluation:
-    """Score a classifier on the labelled rows of a file, or on its first `limit`.
+    """Score a model on the labelled rows of a file, or on its first `limit`.
+
+    The file is read a portion at a time, so it may have any size.
 
     Raises:
         InputError: the file cannot be read, or holds a label that the model does not know.
     """
-    examples, num_skipped = read_examples(data, columns, limit=limit)
-    labels = class_numbers(examples, classifier.names, data)
-    texts = classifier.encode((example.text, example.pair) for example in examples)
-    predictions = classifier.probabilities(texts).argmax(-1)
-    confusion = metrics.confusion_matrix(labels, predictions, len(classifier.names))
-    return summarize(
-        confusion, classifier.names, num_truncated=texts.num_truncated, num_skipped=num_skipped
-    )
-
-
-def summarize(
-    confusion: NDArray[np.int64],
-    names: Sequence[str],
-    *,
-    num_truncated: int = 0,
-    num_skipped: int = 0,
-) -> Evaluation:
-    """All scores that follow from a confusion matrix `[classes, classes]`."""
-    scores = metrics.class_scores(confusion)
-    columns = (scores.precision, scores.recall, scores.f1, scores.support)
-    rows = zip(names, *(column.tolist() for column in columns), strict=True)
-    return Evaluation(
-        accuracy=metrics.accuracy(confusion),
-        macro_f1=metrics.macro_f1(confusion),
-        micro_f1=metrics.micro_f1(confusion),
-        matthews_correlation=metrics.matthews_correlation(confusion),
-        num_texts=int(confusion.sum()),
-        num_truncated=num_truncated,
-        num_skipped=num_skipped,
-        classes=tuple(ClassScore(*row) for row in rows),
-        confusion=tuple(tuple(row) for row in confusion.tolist()),
-    )
-
-
-def _notes(num_truncated: int, num_skipped: int) -> list[str]:
-    notes = []
-    if num_truncated:
-        notes.append(f"{num_truncated:,} texts were longer than the model reads; their ends had "
-                     "no part in this")  # fmt: skip
-    if num_skipped:
-        notes.append(f"{num_skipped:,} rows without text or label were skipped")
-    return notes
-
-
-def _class_table(classes: Sequence[ClassScore]) -> list[str]:
-    width = max(5, *(len(row.label) for row in classes))
-    head = f"{'label':<{width}}  precision  recall      F1  texts"
-    return [head] + [
-        f"{row.label:<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}"
-        f"  {row.support:5,}"
-        for row in classes
-    ]
-
-
-def _confusion_table(
-    classes: Sequence[ClassScore], confusion: Sequence[Sequence[int]]
-) -> list[str]:
-    names = [row.label for row in classes]
-    first = max(4, *(len(name) for name in names))
-    widths = [
-        max(len(name), *(len(f"{row[i]:,}") for row in confusion)) for i, name in enumerate(names)
-    ]
-    head = "  ".join(f"{name:>{width}}" for name, width in zip(names, widths, strict=True))
-    return [f"{'true':<{first}}  {head}   <- predicted"] + [
-        f"{name:<{first}}  "
-        + "  ".join(f"{count:>{width},}" for count, width in zip(row, widths, strict=True))
-        for name, row in zip(names, confusion, strict=True)
-    ]
+    reader = predictor.task.reader(data, columns, labelled=True)
+    tally = predictor.task.tally(data)
+    for examples in in_chunks(rows_of(reader, limit)):
+        tally.add(examples, predictor.predict(examples))
+    evaluation: Evaluation = tally.result(reader.num_skipped)
+    return evaluation

@@ -1,81 +1,108 @@
 """Texts in, what a model says about them out: the road from a folder to an answer.
 
-`load` gives the predictor that fits the folder; `iter_predictions` runs any number of texts
-through a classifier in bounded memory.
+`load` gives the predictor that fits the folder; `iter_predictions` runs any number of examples
+through one in bounded memory.
 """
 
 import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Example
-from bertsmith.model.huggingface import check_single_label
-from bertsmith.tasks.classify import Classifier, Prediction
+from bertsmith.errors import CheckpointError
+from bertsmith.model.huggingface import check_classifier, find_checkpoint
+from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.embed import TextEncoder
 from bertsmith.tasks.fill import MaskFiller
-from bertsmith.tasks.inference import load_for_inference
+from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference
+from bertsmith.tasks.predictor import Predictor
 
-CHUNK_TEXTS = 1024
-"""Texts read, sorted by length and predicted together; more gains little and delays output."""
+CHUNK_EXAMPLES = 1024
+"""Examples read, sorted by length and predicted together; more gains little and delays output."""
+CHUNK_CHARS = 4_000_000
+"""Fewer examples are taken together where they are so long."""
 
-Predictor = Classifier | MaskFiller | TextEncoder
+AnyPredictor = Predictor[Any, Any, Any]
+Item = TypeVar("Item", bound=Any)
 
 
-def load(path: str | Path, *, device: str = "auto", precision: str = "auto") -> Predictor:
+def load(
+    path: str | Path, *, device: str = "auto", precision: str = "auto"
+) -> AnyPredictor | MaskFiller | TextEncoder:
     """The predictor for a model folder, by the head that it holds.
 
-    A fine-tuned model gives a `Classifier` (texts to labels), a pre-trained one a `MaskFiller`
-    (text with [MASK] to words), and one with neither head a `TextEncoder` (texts to vectors).
+    A fine-tuned model gives its task's (a `Classifier` turns texts to labels, a `Regressor` to
+    numbers), a pre-trained one a `MaskFiller` (text with [MASK] to words), and one with neither a
+    `TextEncoder` (texts to vectors).
 
     >>> classifier = load("runs/reviews")  # doctest: +SKIP
     >>> classifier("a gripping story").label  # doctest: +SKIP
     'positive'
 
     Raises:
-        CheckpointError: the folder is incomplete, not a BERT, or a classifier that does not
-            choose one label.
+        CheckpointError: the folder is incomplete, not a BERT, or a classifier of another kind.
         ConfigError: a device or precision that this machine does not have.
     """
-    loaded = load_for_inference(path, head=None, device=device, precision=precision)
-    if "classify" in loaded.model.heads:
-        return Classifier(loaded)
+    task = task_of_folder(path)
+    loaded = load_for_inference(path, device=device, precision=precision)
+    if task is not None:
+        return task.predictor(loaded)
     if "masked_lm" in loaded.model.heads:
         return MaskFiller(loaded)
-    check_single_label(loaded.path)
+    check_classifier(loaded.path, None)
     return TextEncoder(loaded)
 
 
+def load_predictor(
+    path: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    max_length: int | None = None,
+) -> AnyPredictor:
+    """The predictor of a fine-tuned model.
+
+    Raises:
+        CheckpointError: as `load`; also if the model is of no task.
+    """
+    task = task_of_folder(path)
+    loaded = load_for_inference(path, device=device, precision=precision, max_length=max_length)
+    if task is None:
+        path = find_checkpoint(path)
+        check_classifier(path, None)
+        raise CheckpointError(f"{path}: {MISSING_HEAD['classify']}")
+    return task.predictor(loaded)
+
+
 def iter_predictions(
-    classifier: Classifier, examples: Iterable[Example]
-) -> Iterator[tuple[Example, Prediction]]:
-    """Each example with its prediction, in order; `CHUNK_TEXTS` examples are held at a time."""
+    predictor: AnyPredictor, examples: Iterable[Item]
+) -> Iterator[tuple[Item, Any]]:
+    """Each example with its prediction, in order; a portion of the examples is held at a time."""
     for chunk in in_chunks(examples):
-        yield from zip(chunk, classifier([as_text(example) for example in chunk]), strict=True)
+        yield from zip(chunk, predictor.predict(chunk), strict=True)
 
 
-def in_chunks(examples: Iterable[Example]) -> Iterator[list[Example]]:
-    """The examples in lists of `CHUNK_TEXTS`, the last one shorter."""
-    remaining = iter(examples)
-    while chunk := list(itertools.islice(remaining, CHUNK_TEXTS)):
+def in_chunks(examples: Iterable[Item]) -> Iterator[list[Item]]:
+    """The examples in lists of `CHUNK_EXAMPLES`, or of fewer long ones; the last is shorter."""
+    chunk: list[Item] = []
+    num_chars = 0
+    for example in examples:
+        if len(chunk) == CHUNK_EXAMPLES or (chunk and num_chars + example.num_chars > CHUNK_CHARS):
+            yield chunk
+            chunk, num_chars = [], 0
+        chunk.append(example)
+        num_chars += example.num_chars
+    if chunk:
         yield chunk
+
+
+def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:
+    """All examples of a reader, or its first `limit`."""
+    return reader if limit is None else itertools.islice(reader, limit)
 
 
 def as_text(example: Example) -> Text:
     """The example's text, or its pair of texts."""
     return example.text if example.pair is None else (example.text, example.pair)
-
-
-def to_json(example: Example, prediction: Prediction) -> dict[str, Any]:
-    """One line of a file of predictions."""
-    pair = {} if example.pair is None else {"pair": example.pair}
-    return {
-        "row": example.row,
-        "text": example.text,
-        **pair,
-        "label": prediction.label,
-        "probability": prediction.probability,
-        "probabilities": dict(prediction.probabilities),
-        "is_truncated": prediction.is_truncated,
-    }

@@ -9,7 +9,8 @@ from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.data.examples import Columns
 from bertsmith.errors import InputError
-from bertsmith.evaluate import evaluate_classifier, summarize
+from bertsmith.evaluate import evaluate
+from bertsmith.metrics.class_report import summarize
 from bertsmith.tasks.classify import Classifier
 
 
@@ -20,7 +21,7 @@ def classifier(tmp_path_factory):
 
 
 def test_figures_are_those_of_the_predictions(classifier, tmp_path):
-    result = evaluate_classifier(classifier, write_reviews(tmp_path / "a.csv", 41))
+    result = evaluate(classifier, write_reviews(tmp_path / "a.csv", 41))
     true = [example.label for example in reviews(41)]
     predicted = [row.label for row in classifier([example.text for example in reviews(41)])]
     assert result.accuracy == sklearn.metrics.accuracy_score(true, predicted)
@@ -36,7 +37,7 @@ def test_figures_are_those_of_the_predictions(classifier, tmp_path):
 def test_what_was_cut_or_skipped_is_counted(classifier, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "good " * 50 + ",pos\nbad,neg\n,neg\n")
-    result = evaluate_classifier(classifier, path, Columns(skip_incomplete=True))
+    result = evaluate(classifier, path, Columns(skip_incomplete=True))
     assert (result.num_texts, result.num_truncated, result.num_skipped) == (2, 1, 1)
     assert "1 texts were longer" in str(result)
     assert "1 rows without text or label" in str(result)
@@ -46,7 +47,7 @@ def test_an_unknown_label(classifier, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\ngood,pos\nbad,negative\n")
     with pytest.raises(InputError, match=r"a\.csv:3: .*'negative'.*Known labels: 'neg', 'pos'"):
-        evaluate_classifier(classifier, path)
+        evaluate(classifier, path)
 
 
 def test_the_table_and_the_json_say_the_same():

@@ -11,10 +11,11 @@ import torch
 from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError, Interrupted
-from bertsmith.evaluate import evaluate_classifier
-from bertsmith.finetune import ClassifySettings, finetune_classify, load_for_classes
+from bertsmith.evaluate import evaluate
+from bertsmith.finetune import finetune, load_for_task
 from bertsmith.model.huggingface import load_model
-from bertsmith.tasks.classify import Classifier
+from bertsmith.tasks.classify import Classifier, Classify, ClassifySettings
+from bertsmith.tasks.task import Lesson
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +47,13 @@ def journal(settings):
     return [json.loads(line) for line in lines]
 
 
+def load_for_names(settings, names):
+    return load_for_task(settings, Lesson(Classify(names), [], []))
+
+
 def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
-    given, tokenizer = load_for_classes(settings, ("neg", "pos"))
-    fresh, same_tokenizer = load_for_classes(replace(settings, from_scratch=True), ("neg", "pos"))
+    given, tokenizer = load_for_names(settings, ("neg", "pos"))
+    fresh, same_tokenizer = load_for_names(replace(settings, from_scratch=True), ("neg", "pos"))
     assert fresh.config == given.config
     assert same_tokenizer.fingerprint == tokenizer.fingerprint
     before = given.state_dict()
@@ -59,7 +64,7 @@ def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
 
 
 def test_it_learns_and_saves_the_best_weights(settings):
-    result = finetune_classify(settings)
+    result = finetune(Classify, settings)
     scores = {
         entry["step"]: entry["held_out_classify_accuracy"]
         for entry in journal(settings)
@@ -71,7 +76,7 @@ def test_it_learns_and_saves_the_best_weights(settings):
     assert result.labels == ("neg", "pos")
     assert result.num_leaked == 0
     classifier = Classifier.load(settings.out, device="cpu", precision="fp32")
-    assert evaluate_classifier(classifier, settings.eval) == result.evaluation
+    assert evaluate(classifier, settings.eval) == result.evaluation
     held_out = reviews(30, seed=1)
     predicted = classifier([example.text for example in held_out])
     right = [row.label == example.label for row, example in zip(predicted, held_out, strict=True)]
@@ -98,17 +103,17 @@ class StopAt:
 
 @pytest.mark.parametrize("step", [3, 12, 33])
 def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, tmp_path, step):
-    whole = finetune_classify(settings)
+    whole = finetune(Classify, settings)
     stopped = replace(settings, out=tmp_path / "stopped")
     with pytest.raises(Interrupted, match=rf"stopped after step {step}, saved.*typed --resume"):
-        finetune_classify(stopped, [StopAt(step)], "typed --resume")
+        finetune(Classify, stopped, [StopAt(step)], "typed --resume")
     assert "Pass --resume to continue" in refusal(stopped, ConfigError)
     assert "learning_rate was 0.005, is now 0.1" in refusal(
         replace(stopped, resume=True, learning_rate=0.1), ConfigError
     )
     other = replace(stopped, resume=True, metric="macro_f1")
     assert "best.figure was" in refusal(other, ConfigError)
-    continued = finetune_classify(replace(stopped, resume=True))
+    continued = finetune(Classify, replace(stopped, resume=True))
     assert continued.best_step == whole.best_step
     assert continued.evaluation == whole.evaluation
     first, second = (load_model(path).state_dict() for path in (settings.out, stopped.out))
@@ -122,22 +127,22 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, tmp_path, s
 
 def test_patience_ends_a_run_early(settings):
     settings = replace(settings, learning_rate=1e-30, patience=2)  # no weight moves
-    result = finetune_classify(settings)
+    result = finetune(Classify, settings)
     assert result.training.steps == 15
     assert result.best_step == 5
 
 
 def test_the_same_seed_gives_the_same_weights(settings, tmp_path):
     settings = replace(settings, steps=3)
-    finetune_classify(settings)
+    finetune(Classify, settings)
     again = replace(settings, out=tmp_path / "again")
-    finetune_classify(again)
+    finetune(Classify, again)
     first, second = (load_model(path).state_dict() for path in (settings.out, again.out))
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
 def test_macro_f1_may_decide(settings):
-    result = finetune_classify(replace(settings, metric="macro_f1", steps=10))
+    result = finetune(Classify, replace(settings, metric="macro_f1", steps=10))
     best = max(
         entry["held_out_classify_macro_f1"]
         for entry in journal(settings)
@@ -147,18 +152,18 @@ def test_macro_f1_may_decide(settings):
 
 
 def test_limit_and_sample_take_less(settings):
-    result = finetune_classify(replace(settings, steps=1, limit=31, sample=16))
+    result = finetune(Classify, replace(settings, steps=1, limit=31, sample=16))
     assert result.num_train == 16
 
 
 def test_held_out_texts_among_the_training_texts_are_counted(settings):
-    result = finetune_classify(replace(settings, steps=1, eval=settings.train))
+    result = finetune(Classify, replace(settings, steps=1, eval=settings.train))
     assert result.num_leaked == 80
     assert "80 of the held-out texts" in str(result)
 
 
 def test_max_length_is_saved_with_the_model(settings):
-    result = finetune_classify(replace(settings, steps=1, max_length=7))
+    result = finetune(Classify, replace(settings, steps=1, max_length=7))
     assert result.num_train_truncated == sum(len(e.text.split()) > 5 for e in reviews(80))
     assert Classifier.load(settings.out).loaded.max_length == 7
 
@@ -167,12 +172,12 @@ def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
     stored = save_tiny(tmp_path / "fine-tuned", "classify", labels=("neg", "pos"))
     settings = replace(settings, model=stored)
     weight = load_model(stored).heads["classify"].dense.weight
-    kept, _ = load_for_classes(settings, ("neg", "pos"))
+    kept, _ = load_for_names(settings, ("neg", "pos"))
     assert torch.equal(kept.heads["classify"].dense.weight, weight)
-    fresh, _ = load_for_classes(settings, ("0", "1"))
+    fresh, _ = load_for_names(settings, ("0", "1"))
     assert not torch.equal(fresh.heads["classify"].dense.weight, weight)
     assert fresh.id2label == {0: "0", 1: "1"}
-    more, _ = load_for_classes(settings, ("a", "b", "c"))
+    more, _ = load_for_names(settings, ("a", "b", "c"))
     assert more.heads["classify"].dense.weight.shape == (3, 24)
     assert fresh.heads["classify"].dense.weight.detach().std().item() == pytest.approx(0.2, rel=0.3)
 
@@ -188,7 +193,7 @@ def test_the_length_of_a_run(settings, given, examples, steps):
 
 def refusal(settings, kind):
     with pytest.raises(kind) as caught:
-        finetune_classify(settings)
+        finetune(Classify, settings)
     return str(caught.value)
 
 
@@ -200,7 +205,7 @@ def test_nothing_is_written_over_unasked(settings):
     around = replace(settings, out=settings.model.parent, overwrite=True)
     assert "holds --model" in refusal(around, ConfigError)
     assert "a file, not a folder" in refusal(replace(settings, out=settings.train), ConfigError)
-    finetune_classify(replace(settings, steps=1, overwrite=True))
+    finetune(Classify, replace(settings, steps=1, overwrite=True))
     assert (settings.out / "notes.txt").read_text() == "mine"
 
 

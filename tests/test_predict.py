@@ -6,10 +6,11 @@ from tiny_models import reviews, save_tiny
 from bertsmith import predict
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError
-from bertsmith.predict import iter_predictions, load, to_json
+from bertsmith.predict import iter_predictions, load
 from bertsmith.tasks.classify import Classifier
 from bertsmith.tasks.embed import TextEncoder
 from bertsmith.tasks.fill import MaskFiller
+from bertsmith.tasks.regress import Regressor
 
 
 @pytest.fixture(scope="module")
@@ -19,14 +20,15 @@ def folder(tmp_path_factory):
 
 def test_the_head_decides_the_predictor(folder, tmp_path):
     assert isinstance(load(folder), Classifier)
+    assert isinstance(load(save_tiny(tmp_path / "r", "regress")), Regressor)
     assert isinstance(load(save_tiny(tmp_path / "a", "masked_lm")), MaskFiller)
     assert isinstance(load(save_tiny(tmp_path / "b")), TextEncoder)
     with pytest.raises(CheckpointError):
         load(tmp_path / "nothing here")
 
 
-def test_a_regression_gives_no_vectors_unasked(tmp_path):
-    folder = save_tiny(tmp_path, "classify", labels=("score",))
+def test_a_regression_of_several_numbers_gives_no_vectors_unasked(tmp_path):
+    folder = save_tiny(tmp_path, "classify", labels=("height", "weight"))
     config = folder / "config.json"
     config.write_text(config.read_text().replace("single_label_classification", "regression"))
     with pytest.raises(CheckpointError, match="problem_type is 'regression'"):
@@ -38,7 +40,7 @@ def test_predictions_come_in_order_whatever_the_piece(folder, monkeypatch):
     classifier = Classifier.load(folder, device="cpu", precision="fp32")
     examples = reviews(23)
     whole = list(iter_predictions(classifier, examples))
-    monkeypatch.setattr(predict, "CHUNK_TEXTS", 5)
+    monkeypatch.setattr(predict, "CHUNK_EXAMPLES", 5)
     pieces = list(iter_predictions(classifier, iter(examples)))
     assert [example for example, _ in pieces] == examples
     for (_, one), (_, other) in zip(whole, pieces, strict=True):
@@ -51,5 +53,5 @@ def test_a_pair_is_read_as_a_pair(folder):
     example = Example("a good film", "a bad film", row=7)
     ((_, prediction),) = iter_predictions(classifier, [example])
     assert prediction == classifier([("a good film", "a bad film")])[0]
-    row = to_json(example, prediction)
+    row = classifier.task.to_json(example, prediction)
     assert (row["row"], row["pair"], row["label"]) == (7, "a bad film", prediction.label)

@@ -105,7 +105,8 @@ def bertsmith(gate: Gate, *, folder: str, threads: int) -> None:
     from bertsmith.hardware import own_process
 
     own_process()
-    from bertsmith.finetune import ClassifySettings, finetune_classify
+    from bertsmith.finetune import finetune
+    from bertsmith.tasks.classify import Classify, ClassifySettings
 
     settings = ClassifySettings(
         model=Path(folder) / "start",
@@ -122,7 +123,7 @@ def bertsmith(gate: Gate, *, folder: str, threads: int) -> None:
         overwrite=True,
     )
     gate.wait()
-    finetune_classify(settings, watchers=[Watch(gate)])
+    finetune(Classify, settings, watchers=[Watch(gate)])
 
 
 def transformers(gate: Gate, *, folder: str, tuning: str) -> None:

@@ -189,7 +189,8 @@ def held_out(corpus: str, out: str, minutes: float) -> dict[str, float]:
 
 def sst2(model: str, work: str, data: str, threads: int) -> list[float]:
     """Accuracy on the development set in percent, for each seed."""
-    from bertsmith.finetune import ClassifySettings, finetune_classify
+    from bertsmith.finetune import finetune
+    from bertsmith.tasks.classify import Classify, ClassifySettings
 
     scores = []
     for seed in SEEDS:
@@ -205,7 +206,7 @@ def sst2(model: str, work: str, data: str, threads: int) -> list[float]:
             threads=threads,
             overwrite=True,
         )
-        scores.append(100 * finetune_classify(settings).evaluation.accuracy)
+        scores.append(100 * finetune(Classify, settings).evaluation.accuracy)
     return scores
 
 

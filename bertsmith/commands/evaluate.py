@@ -1,51 +1,72 @@
-"""`bertsmith evaluate`: a fine-tuned model and labelled texts → its scores."""
+"""`bertsmith evaluate`: a fine-tuned model and labelled data → its scores."""
 
 import json as json_module
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any, Literal
 
 import tyro
 
-from bertsmith.data.examples import Columns, read_examples
-from bertsmith.evaluate import evaluate_classifier
-from bertsmith.predict import as_text
-from bertsmith.tasks.agreement import SAMPLED_FROM, label_agreement
-from bertsmith.tasks.classify import Classifier
+from bertsmith.commands.task_flags import parse_for_folder
+from bertsmith.evaluate import evaluate
+from bertsmith.predict import load_predictor
+from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
+
+DESCRIPTION = """Score a fine-tuned model on labelled data.
+
+The folder tells which task the model was trained for. Of a classifier, for example, you see the
+share of right labels (accuracy), the mean F1 of the classes (macro-F1), how well each class was
+recognized, and which classes were taken for which (confusion matrix)."""
 
 
-def main(
-    model: tyro.conf.Positional[Path],
-    data: Path,
-    columns: Annotated[Columns, tyro.conf.arg(name="")] = Columns(),  # noqa: B008 - frozen
-    limit: int | None = None,
-    max_length: int | None = None,
-    device: str = "auto",
-    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
-    json: bool = False,
-) -> None:
-    """Score a fine-tuned model on labelled texts.
+@dataclass(frozen=True)
+class Settings:
+    """The command line of `bertsmith evaluate`."""
 
-    Shows the share of right labels (accuracy), the mean F1 of the classes (macro-F1), how well
-    each class was recognized, and which classes were taken for which (confusion matrix).
+    model: tyro.conf.Positional[Path]
+    """Folder of a fine-tuned model."""
+    data: Path
+    """Labelled examples: .csv, .tsv or .jsonl, also as .gz, .xz or .zst; or what the task was
+    trained with."""
+    limit: int | None = None
+    """Take only the first so many rows."""
+    max_length: int | None = None
+    """Read texts in this many tokens at most; as in training where not given."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps."""
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    """Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and the least
+    exact), or auto for the faster of fp32 and bf16."""
+    json: bool = False
+    """Print one JSON object instead of text."""
 
-    Args:
-        model: Folder of a fine-tuned model.
-        data: Labelled texts: .csv, .tsv or .jsonl, also as .gz, .xz or .zst.
-        limit: Take only the first so many rows.
-        max_length: Cut texts to this many tokens; as in training where not given.
-        device: auto, cpu, cuda, cuda:1, mps.
-        precision: Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and
-            the least exact), or auto for the faster of fp32 and bf16.
-        json: Print one JSON object instead of text.
-    """
-    classifier = Classifier.load(model, device=device, precision=precision, max_length=max_length)
-    result = evaluate_classifier(classifier, data, columns, limit=limit)
+    columns: tyro.conf.Suppress[Any] = None
+    """How the file is read; the flags of the task's own dataclass take this place."""
+
+
+def parse(args: Sequence[str], prog: str) -> Settings:
+    """Read the flags, those of the folder's task among them."""
+    return parse_for_folder(Settings, args, prog, DESCRIPTION)
+
+
+def main(settings: Settings) -> None:
+    """Score, then print."""
+    predictor = load_predictor(
+        settings.model,
+        device=settings.device,
+        precision=settings.precision,
+        max_length=settings.max_length,
+    )
+    result = evaluate(predictor, settings.data, settings.columns, limit=settings.limit)
     report = result.to_json()
-    precision = classifier.loaded.precision
+    precision = predictor.loaded.precision
     if precision != "fp32":
-        examples, _ = read_examples(data, columns, limit=min(limit or SAMPLED_FROM, SAMPLED_FROM))
-        agreement = label_agreement(classifier, [as_text(example) for example in examples])
-        report["labels_beside_fp32"] = agreement._asdict()
+        reader = predictor.task.reader(settings.data, settings.columns, labelled=True)
+        first = list(islice(reader, min(settings.limit or SAMPLED_FROM, SAMPLED_FROM)))
+        agreement = agreement_with_fp32(predictor, first)
+        report[f"{agreement.name}_beside_fp32"] = agreement._asdict()
         print(agreement.sentence(precision), file=sys.stderr)
-    print(json_module.dumps(report) if json else result)
+    print(json_module.dumps(report) if settings.json else result)

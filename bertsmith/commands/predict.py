@@ -1,78 +1,102 @@
-"""`bertsmith predict`: a fine-tuned model and texts → their labels."""
+"""`bertsmith predict`: a fine-tuned model and texts → what it says of them."""
 
 import json as json_module
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tyro
 
-from bertsmith.data.encoded_texts import Text
-from bertsmith.data.examples import Columns, Example, ExampleReader
+from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.tables import STANDARD_INPUT
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError
 from bertsmith.files import atomic_write
-from bertsmith.predict import as_text, iter_predictions, to_json
-from bertsmith.tasks.agreement import SAMPLED_FROM, label_agreement
-from bertsmith.tasks.classify import Classifier
+from bertsmith.predict import AnyPredictor, iter_predictions, load_predictor
+from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
+
+DESCRIPTION = """Let a fine-tuned model answer for new texts.
+
+The folder tells which task the model was trained for. A classifier, for example, prints a line for
+each text: its label, how sure the model is (0 to 1), and the text."""
 
 
-def main(
-    model: tyro.conf.Positional[Path],
-    text: tyro.conf.Positional[tuple[str, ...]] = (),
-    file: Path | None = None,
-    columns: Annotated[Columns, tyro.conf.arg(name="")] = Columns(),  # noqa: B008 - frozen
-    out: Path | None = None,
-    max_length: int | None = None,
-    device: str = "auto",
-    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
-    json: bool = False,
-) -> None:
-    """Classify new texts.
+@dataclass(frozen=True)
+class Settings:
+    """The command line of `bertsmith predict`."""
 
-    Prints a line for each text: its label, how sure the model is (0 to 1), and the text.
+    model: tyro.conf.Positional[Path]
+    """Folder of a fine-tuned model."""
+    text: tyro.conf.Positional[tuple[str, ...]] = ()
+    """Texts, each in quotes; or - to read one text per line from standard input."""
+    file: Path | None = None
+    """Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst; or what
+    the task was trained with."""
+    out: Path | None = None
+    """Write one JSON object per text to this .jsonl file instead. Files of any size will do."""
+    max_length: int | None = None
+    """Read texts in this many tokens at most; as in training where not given."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps."""
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    """Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and the least
+    exact), or auto for the faster of fp32 and bf16."""
+    json: bool = False
+    """Print one JSON object, which holds all predictions, instead of lines."""
 
-    Args:
-        model: Folder of a fine-tuned model.
-        text: Texts to classify, each in quotes; or - to read one text per line from standard
-            input.
-        file: Texts to classify: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz,
-            .xz or .zst.
-        out: Write one JSON object per text to this .jsonl file instead. Files of any size will do.
-        max_length: Cut texts to this many tokens; as in training where not given.
-        device: auto, cpu, cuda, cuda:1, mps.
-        precision: Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and
-            the least exact), or auto for the faster of fp32 and bf16.
-        json: Print one JSON object, which holds all predictions, instead of lines.
-    """
-    source = texts_to_classify(text, file, columns)
-    classifier = Classifier.load(model, device=device, precision=precision, max_length=max_length)
-    first: list[Text] = []
-    rows = (to_json(*pair) for pair in iter_predictions(classifier, noting(first, source)))
-    totals = {"num_texts": 0, "num_truncated": 0, "num_skipped": 0}
-    counted = count(rows, totals, source)
-    report: dict[str, Any] = {}
-    if out is not None:
-        write_lines(out, counted)
-        report = {"out": str(out), **totals}
-        if not json:
-            print(f"{totals['num_texts']:,} texts → {out}")
-    elif json:
-        report = {"model": str(model), "predictions": list(counted), **totals}
-    else:
-        for row in counted:
-            print(line(row))
+    columns: tyro.conf.Suppress[Any] = None
+    """How the file is read; the flags of the task's own dataclass take this place."""
+
+
+def parse(args: Sequence[str], prog: str) -> Settings:
+    """Read the flags, those of the folder's task among them."""
+    return parse_for_folder(Settings, args, prog, DESCRIPTION)
+
+
+def main(settings: Settings) -> None:
+    """Predict, and print or write."""
+    if bool(settings.text) == bool(settings.file):
+        raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
+    predictor = load_predictor(
+        settings.model,
+        device=settings.device,
+        precision=settings.precision,
+        max_length=settings.max_length,
+    )
+    source = examples_to_predict(predictor, settings)
+    first: list[Any] = []
+    totals = Totals()
+    pairs = totals.counting(iter_predictions(predictor, noting(first, source)))
+    report = show(predictor, settings, pairs, totals)
+    totals.num_skipped = getattr(source, "num_skipped", 0)
     # A model is loaded for this a second time, which a few texts are not worth.
-    if file is not None and classifier.loaded.precision != "fp32":
-        agreement = label_agreement(classifier, first)
-        report["labels_beside_fp32"] = agreement._asdict()
-        print(agreement.sentence(classifier.loaded.precision), file=sys.stderr)
-    if json:
-        print(json_module.dumps(report, ensure_ascii=False, allow_nan=False))
-    for name, number in list(totals.items())[1:]:
-        if number:
-            print(NOTES[name].format(number=number), file=sys.stderr)
+    if settings.file is not None and predictor.loaded.precision != "fp32":
+        agreement = agreement_with_fp32(predictor, first)
+        report[f"{agreement.name}_beside_fp32"] = agreement._asdict()
+        print(agreement.sentence(predictor.loaded.precision), file=sys.stderr)
+    if settings.json:
+        whole = {**report, **vars(totals)}
+        print(json_module.dumps(whole, ensure_ascii=False, allow_nan=False))
+    for name, note in NOTES.items():
+        if number := getattr(totals, name):
+            print(note.format(number=number), file=sys.stderr)
+
+
+@dataclass
+class Totals:
+    """What is counted while predictions pass."""
+
+    num_texts: int = 0
+    num_truncated: int = 0
+    num_skipped: int = 0
+
+    def counting(self, pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+        """Pass examples with their predictions on."""
+        for example, prediction in pairs:
+            self.num_texts += 1
+            self.num_truncated += prediction.is_truncated
+            yield example, prediction
 
 
 NOTES = {
@@ -81,23 +105,43 @@ NOTES = {
 }
 
 
-def noting(first: list[Text], source: Iterable[Example]) -> Iterator[Example]:
-    """Pass examples on and keep the texts of the first `SAMPLED_FROM` in `first`."""
+def show(
+    predictor: AnyPredictor,
+    settings: Settings,
+    pairs: Iterator[tuple[Any, Any]],
+    totals: Totals,
+) -> dict[str, Any]:
+    """Write or print all predictions; gives the beginning of the JSON report."""
+    task = predictor.task
+    rows = (task.to_json(*pair) for pair in pairs)
+    if settings.out is not None:
+        write_lines(settings.out, rows)
+        if not settings.json:
+            print(f"{totals.num_texts:,} texts → {settings.out}")
+        return {"out": str(settings.out)}
+    if settings.json:
+        return {"model": str(settings.model), "predictions": list(rows)}
+    for pair in pairs:
+        print_line(task.line(*pair))
+    return {}
+
+
+def print_line(line: Any) -> None:
+    """Print a string, or a rich text in colours where the terminal has them."""
+    if isinstance(line, str):
+        print(line)
+        return
+    from rich.console import Console
+
+    Console(soft_wrap=True, highlight=False).print(line)
+
+
+def noting(first: list[Any], source: Iterable[Any]) -> Iterator[Any]:
+    """Pass examples on and keep the first `SAMPLED_FROM` in `first`."""
     for example in source:
         if len(first) < SAMPLED_FROM:
-            first.append(as_text(example))
+            first.append(example)
         yield example
-
-
-def count(
-    rows: Iterable[dict[str, Any]], totals: dict[str, int], source: Iterable[Example]
-) -> Iterator[dict[str, Any]]:
-    """Pass rows on and fill `totals` meanwhile."""
-    for row in rows:
-        totals["num_texts"] += 1
-        totals["num_truncated"] += row["is_truncated"]
-        yield row
-    totals["num_skipped"] = source.num_skipped if isinstance(source, ExampleReader) else 0
 
 
 def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -107,23 +151,11 @@ def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
             file.write(json_module.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def line(row: dict[str, Any]) -> str:
-    """Label, probability and text, divided by tabs; white space in the text becomes one space."""
-    texts = [" ".join(row[name].split()) for name in ("text", "pair") if name in row]
-    return "\t".join([row["label"], f"{row['probability']:.4f}", *texts])
-
-
-def texts_to_classify(
-    text: tuple[str, ...], file: Path | None, columns: Columns
-) -> Iterable[Example]:
-    """The texts that the command line names, from exactly one place."""
-    if bool(text) == bool(file):
-        raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
-    if text == ("-",):
-        file = STANDARD_INPUT
-    if file is not None:
-        return ExampleReader(file, columns, labelled=False)
-    for number, part in enumerate(text, start=1):
-        if not part.strip():
-            raise InputError(f"text {number} is empty. Give each text in quotes.")
-    return [Example(part, row=number) for number, part in enumerate(text, start=1)]
+def examples_to_predict(predictor: AnyPredictor, settings: Settings) -> Iterable[Any]:
+    """The examples that the command line names."""
+    file = STANDARD_INPUT if settings.text == ("-",) else settings.file
+    if file is None:
+        examples: list[Any] = predictor.task.from_words(settings.text)
+        return examples
+    reader: Iterable[Any] = predictor.task.reader(file, settings.columns, labelled=False)
+    return reader

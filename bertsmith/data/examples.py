@@ -44,7 +44,17 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("document", None),
     ("question", None),
 )
-LABEL_COLUMNS = ("label", "labels", "class", "category", "target", "sentiment", "quality")
+LABEL_COLUMNS = (
+    "label",
+    "labels",
+    "class",
+    "category",
+    "target",
+    "sentiment",
+    "quality",
+    "score",
+    "rating",
+)
 
 Role = Literal["text", "pair", "label"]
 Record = dict[Role, str]
@@ -58,6 +68,25 @@ class Example:
     pair: str | None = None
     label: str | None = None
     row: int = 0
+
+    @property
+    def content(self) -> tuple[str, str | None]:
+        """What is read of it."""
+        return self.text, self.pair
+
+    @property
+    def num_chars(self) -> int:
+        """Characters of text."""
+        return len(self.text) + len(self.pair or "")
+
+    def one_line(self) -> list[str]:
+        """The texts, with white space as single spaces."""
+        return [" ".join(text.split()) for text in (self.text, self.pair) if text is not None]
+
+    def to_json(self) -> dict[str, Any]:
+        """Row and texts."""
+        pair = {} if self.pair is None else {"pair": self.pair}
+        return {"row": self.row, "text": self.text, **pair}
 
 
 @dataclass(frozen=True)
@@ -271,6 +300,18 @@ def read_examples(
             break
     _check_header(reader, examples)
     return examples, reader.num_skipped
+
+
+def typed_examples(texts: Sequence[str]) -> list[Example]:
+    """Texts as they were typed, each alone; `row` counts them.
+
+    Raises:
+        InputError: one of them is empty.
+    """
+    for number, text in enumerate(texts, start=1):
+        if not text.strip():
+            raise InputError(f"text {number} is empty. Give each text in quotes.")
+    return [Example(text, row=number) for number, text in enumerate(texts, start=1)]
 
 
 def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list[Example]:

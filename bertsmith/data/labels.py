@@ -1,9 +1,10 @@
-"""Labels as the user wrote them in, the classes of a model out.
+"""Labels as the user wrote them in, the classes of a model or numbers out.
 
 A model's classes are the labels of its training examples, sorted, so the same examples give
 the same numbering in any order. What cannot be a set of classes is refused before training.
 """
 
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -63,6 +64,28 @@ def class_numbers(
                 f"Known labels: {_listed(names)}. Fix the row, or train with such examples."
             )
     return np.array([numbers[example.label] for example in examples], dtype=np.int64)
+
+
+def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
+    """The label of each example as a number, float64 `[examples]`.
+
+    Raises:
+        InputError: a label that is no finite number; says where.
+    """
+    return np.array([_number(example, path) for example in examples], dtype=np.float64)
+
+
+def _number(example: Example, path: Path) -> float:
+    try:
+        value = float(str(example.label))
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise InputError(
+            f"{path}:{example.row}: the label '{example.label}' is not a number, such as 3 or "
+            "2.75. Fix the row, or choose the column with --label-column."
+        )
+    return value
 
 
 def _listed(names: Collection[str]) -> str:

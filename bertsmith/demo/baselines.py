@@ -8,7 +8,7 @@ import numpy as np
 
 from bertsmith.data.examples import Example
 from bertsmith.errors import ConfigError
-from bertsmith.metrics import accuracy, confusion_matrix, macro_f1
+from bertsmith.metrics.classification import accuracy, confusion_matrix, macro_f1
 
 
 class Score(NamedTuple):

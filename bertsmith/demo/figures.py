@@ -9,7 +9,7 @@ from bertsmith.data.manifest import Manifest
 from bertsmith.demo.baselines import Score
 from bertsmith.demo.corpus import Documentation
 from bertsmith.demo.question import Question
-from bertsmith.evaluate import Evaluation
+from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.bert import BertModel
 from bertsmith.pretrain import PretrainJob
 from bertsmith.text.wordpiece import Tokenizer
@@ -95,7 +95,7 @@ def of_comparison(scores: Mapping[str, Sequence[Score]]) -> list[dict[str, Any]]
     return [{**row, "is_best": row["accuracy"]["mean"] == best} for row in rows]
 
 
-def of_answers(evaluation: Evaluation) -> dict[str, Any]:
+def of_answers(evaluation: ClassReport) -> dict[str, Any]:
     """One classifier's scores by answer, and what was taken for what."""
     facts = evaluation.to_json()
     return {"classes": facts["classes"], "confusion": facts["confusion"]}

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.demo import figures
@@ -36,12 +36,13 @@ from bertsmith.demo.question import (
     write_examples,
 )
 from bertsmith.errors import ConfigError
-from bertsmith.evaluate import Evaluation, evaluate_classifier
+from bertsmith.evaluate import evaluate
 from bertsmith.files import atomic_dir, write_json
-from bertsmith.finetune import ClassifySettings, finetune_classify
+from bertsmith.finetune import finetune
+from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.huggingface import load_model
 from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
-from bertsmith.tasks.classify import Classifier
+from bertsmith.tasks.classify import Classifier, Classify, ClassifySettings
 from bertsmith.tasks.fill import MaskFiller
 from bertsmith.tasks.pretraining import PretrainingSettings
 from bertsmith.text.wordpiece import Tokenizer
@@ -269,19 +270,19 @@ def pretrain_job(settings: DemoSettings, scale: Scale, places: Places) -> Pretra
     )
 
 
-def compare_models(places: Places, scale: Scale) -> dict[str, list[Evaluation]]:
+def compare_models(places: Places, scale: Scale) -> dict[str, list[ClassReport]]:
     """Fine-tune both models on every draw and score them on the same held-out modules.
 
     Only the pre-trained model's first classifier is kept.
     """
-    evaluations: dict[str, list[Evaluation]] = {PRETRAINED: [], UNTRAINED: []}
+    evaluations: dict[str, list[ClassReport]] = {PRETRAINED: [], UNTRAINED: []}
     with tempfile.TemporaryDirectory(dir=places.out, prefix=".models.") as folder:
         for draw in range(scale.num_draws):
             for name, group in evaluations.items():
                 is_kept = name == PRETRAINED and draw == 0
                 out = places.classifier if is_kept else Path(folder) / f"{name}-{draw}"
-                finetune_classify(finetune_settings(places, scale, name, out, draw))
-                group.append(evaluate_classifier(Classifier.load(out), places.test))
+                finetune(Classify, finetune_settings(places, scale, name, out, draw))
+                group.append(cast(ClassReport, evaluate(Classifier.load(out), places.test)))
     return evaluations
 
 
@@ -301,7 +302,7 @@ def finetune_settings(
     )
 
 
-def as_scores(evaluations: Mapping[str, Sequence[Evaluation]]) -> dict[str, list[Score]]:
+def as_scores(evaluations: Mapping[str, Sequence[ClassReport]]) -> dict[str, list[Score]]:
     """Accuracy and macro-F1 of each evaluation."""
     return {
         name: [Score(evaluation.accuracy, evaluation.macro_f1) for evaluation in group]

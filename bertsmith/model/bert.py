@@ -120,6 +120,10 @@ SIZES = (
 )
 
 
+WITHOUT_POOLER = ("masked_lm", "tag", "answer")
+"""Heads that read every token's vector and no pooler."""
+
+
 def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:
     """Raise ConfigError unless `value` is one of `allowed`."""
     if value not in allowed:
@@ -133,7 +137,8 @@ class ModelOutput:
     Shapes: `last_hidden_state` and each of `hidden_states` (embeddings first, then every
     layer) [batch, length, hidden]; each of `attentions` [batch, heads, length, length];
     `pooler_output` [batch, hidden]; `logits` [batch, length, vocabulary] from a masked-LM
-    head, [batch, labels] from a classification head; `next_sentence_logits` [batch, 2].
+    head, [batch, labels] from a head that reads the pooler, [batch, length, outputs] from one
+    that reads every token; `next_sentence_logits` [batch, 2].
     """
 
     last_hidden_state: Tensor
@@ -274,9 +279,9 @@ def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
 class BertModel(nn.Module):
     """The encoder, its pooler, and the heads it was given.
 
-    `heads` maps "masked_lm", "next_sentence" or "classify" to a module of model/heads.py.
-    A pooler is built where a head reads it, or where there is no head at all, as in the
-    released models; `pooler` overrides that.
+    `heads` maps a name of `HEADS` in model/heads.py to a module made there. A pooler is built
+    where a head reads it, or where there is no head at all, as in the released models; `pooler`
+    overrides that.
     """
 
     def __init__(
@@ -294,10 +299,12 @@ class BertModel(nn.Module):
         )
         self.heads = nn.ModuleDict(heads or {})
         if pooler is None:
-            pooler = set(self.heads) != {"masked_lm"}
+            pooler = not self.heads or any(name not in WITHOUT_POOLER for name in self.heads)
         self.pooler = Pooler(config) if pooler else None
         self.id2label: dict[int, str] = {}
-        """Names of the classes, if the model classifies."""
+        """Names of the outputs, if the model has a head with labels."""
+        self.task_settings: dict[str, Any] = {}
+        """What a task wants to find again in the folder, as plain JSON."""
         self.load_report: LoadReport | None = None
         """What `load_model` found, if the model was loaded."""
         self.apply(self.initialize)
@@ -385,7 +392,7 @@ class BertModel(nn.Module):
             pooler_output=None if pooled is None else border.reorder(pooled),
             hidden_states=mapped(border.unpack, trace.hidden_states),
             attentions=mapped(border.unpack_attention, trace.attentions),
-            logits=logits.get("classify", logits.get("masked_lm")),
+            logits=next((logits[name] for name in logits if name != "next_sentence"), None),
             next_sentence_logits=logits.get("next_sentence"),
         )
 
@@ -393,6 +400,8 @@ class BertModel(nn.Module):
         """A head's logits at every position, or for every sequence, in the padded order."""
         if name == "masked_lm":
             return border.unpack(self.heads[name](hidden, self.embeddings.word.weight))
+        if name in WITHOUT_POOLER:
+            return border.unpack(self.heads[name](hidden))
         return border.reorder(self.heads[name](pooled))
 
     def pack(

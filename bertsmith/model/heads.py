@@ -65,7 +65,10 @@ class NextSentenceHead(nn.Module):
 
 
 class ClassificationHead(nn.Module):
-    """One of `num_labels` classes for a sequence: dropout, then a linear layer."""
+    """`num_labels` numbers for a vector: dropout, then a linear layer.
+
+    The vector is a sequence's, or with the head "tag" a token's.
+    """
 
     def __init__(self, config: BertConfig, num_labels: int, dropout: float | None = None) -> None:
         super().__init__()
@@ -73,27 +76,53 @@ class ClassificationHead(nn.Module):
         self.dropout_prob = config.hidden_dropout_prob if dropout is None else dropout
         self.dense = nn.Linear(config.hidden_size, num_labels)
 
-    def forward(self, pooled: Tensor) -> Tensor:
-        """[sequences, hidden] to [sequences, num_labels]."""
-        return self.dense(drop(pooled, self.dropout_prob, self.training))  # type: ignore[no-any-return]
+    def forward(self, vectors: Tensor) -> Tensor:
+        """[vectors, hidden] to [vectors, num_labels]."""
+        return self.dense(drop(vectors, self.dropout_prob, self.training))  # type: ignore[no-any-return]
+
+
+class SpanHead(nn.Module):
+    """Where does the answer start and end? Logits [tokens, 2] (paper, section 4.2)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.num_labels = 2
+        self.dense = nn.Linear(config.hidden_size, 2)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[tokens, hidden] to [tokens, 2]."""
+        return self.dense(hidden)  # type: ignore[no-any-return]
+
+
+PRETRAINING_HEADS = ("masked_lm", "next_sentence")
+LABEL_HEADS = ("classify", "multi_label", "tag")
+"""Heads with an output for each of so many labels."""
+NUMBER_HEADS = ("regress", "choose")
+"""Heads with one output: a number for a text, or the score of one of several choices."""
+TASK_HEADS = (*LABEL_HEADS, *NUMBER_HEADS, "answer")
+HEADS = (*PRETRAINING_HEADS, *TASK_HEADS)
 
 
 def build_heads(
     config: BertConfig, names: Sequence[str], num_labels: int | None = None
 ) -> dict[str, nn.Module]:
-    """New heads by name: "masked_lm", "next_sentence", "classify" (needs `num_labels`)."""
-    heads: dict[str, nn.Module] = {}
-    for name in names:
-        check_choice("head", name, ("masked_lm", "next_sentence", "classify"))
-        if name == "masked_lm":
-            heads[name] = MaskedLMHead(config)
-        elif name == "next_sentence":
-            heads[name] = NextSentenceHead(config)
-        elif num_labels is None or num_labels < 1:
-            raise ConfigError(f"num_labels is {num_labels}. Say how many classes there are.")
-        else:
-            heads[name] = ClassificationHead(config, num_labels)
-    return heads
+    """New heads by name, of `HEADS`; those of `LABEL_HEADS` need `num_labels`."""
+    return {name: _build_head(config, name, num_labels) for name in names}
+
+
+def _build_head(config: BertConfig, name: str, num_labels: int | None) -> nn.Module:
+    check_choice("head", name, HEADS)
+    if name == "masked_lm":
+        return MaskedLMHead(config)
+    if name == "next_sentence":
+        return NextSentenceHead(config)
+    if name == "answer":
+        return SpanHead(config)
+    if name in NUMBER_HEADS:
+        return ClassificationHead(config, 1)
+    if num_labels is None or num_labels < 1:
+        raise ConfigError(f"num_labels is {num_labels}. Say how many classes there are.")
+    return ClassificationHead(config, num_labels)
 
 
 def masked_lm_loss(

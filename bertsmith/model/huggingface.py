@@ -22,7 +22,13 @@ from torch import Tensor, nn
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
 from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import ClassificationHead, build_heads
+from bertsmith.model.heads import (
+    LABEL_HEADS,
+    NUMBER_HEADS,
+    TASK_HEADS,
+    ClassificationHead,
+    build_heads,
+)
 from bertsmith.model.weights import read_weights, write_safetensors
 
 if TYPE_CHECKING:
@@ -49,7 +55,8 @@ NAMES = {
     "heads.masked_lm.norm": ("cls.predictions.transform.LayerNorm",),
     "heads.masked_lm": ("cls.predictions",),
     "heads.next_sentence.dense": ("cls.seq_relationship",),
-    "heads.classify.dense": ("classifier",),
+    **{f"heads.{name}.dense": ("classifier",) for name in (*LABEL_HEADS, *NUMBER_HEADS)},
+    "heads.answer.dense": ("qa_outputs",),
 }
 """Our module to theirs; where several of theirs are one of ours, they are stacked in order."""
 
@@ -68,6 +75,11 @@ ARCHITECTURES = {
     frozenset({"next_sentence"}): "BertForNextSentencePrediction",
     frozenset({"masked_lm", "next_sentence"}): "BertForPreTraining",
     frozenset({"classify"}): "BertForSequenceClassification",
+    frozenset({"multi_label"}): "BertForSequenceClassification",
+    frozenset({"regress"}): "BertForSequenceClassification",
+    frozenset({"tag"}): "BertForTokenClassification",
+    frozenset({"answer"}): "BertForQuestionAnswering",
+    frozenset({"choose"}): "BertForMultipleChoice",
 }
 """The class of transformers that has exactly these heads."""
 
@@ -80,7 +92,12 @@ ABSENT_SIZES = {
 }
 """What transformers assumes where config.json is silent; `BertConfig` has the other defaults."""
 
-SINGLE_LABEL = "single_label_classification"
+PROBLEM_TYPES = {
+    "classify": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regress": "regression",
+}
+"""What tells the heads of BertForSequenceClassification apart."""
 
 CHECKPOINT_FILES = ("*.json", "*.safetensors", "pytorch_model*.bin", "vocab.txt")
 SHOWN_NAMES = 8
@@ -123,29 +140,33 @@ def load_model(
     Args:
         path: a folder, or the name of a model on the Hugging Face hub ("org/name"; needs the
             package huggingface_hub).
-        heads: which of "masked_lm", "next_sentence" and "classify" the model is to have; those
-            stored where not given. A head that is not stored starts at random.
-        num_labels: classes of the "classify" head; as stored where not given. A number other
-            than the stored one gives a new head.
+        heads: which heads the model is to have (`HEADS` in model/heads.py); those stored where
+            not given. A head that is not stored starts at random.
+        num_labels: outputs of a head with labels; as stored where not given. A number other than
+            the stored one gives a new head.
 
     `model.load_report` says what was matched, missing and unused; `model.id2label` names the
-    classes of a stored "classify" head.
+    outputs of a stored head with labels.
 
     Raises:
         CheckpointError: the folder is incomplete, altered, or holds another kind of model.
     """
     checkpoint = Checkpoint.read(find_checkpoint(path))
     heads = checkpoint.heads if heads is None else heads
-    stored_classes = num_labels in (None, checkpoint.num_labels)
-    tensors = checkpoint.usable_tensors(keep_classifier=stored_classes)
-    new_heads = build_heads(checkpoint.config, heads, num_labels or checkpoint.num_labels)
+    stored = checkpoint.task_head
+    is_kept = stored in heads and num_labels in (None, checkpoint.num_outputs)
+    tensors = checkpoint.usable_tensors(keep_task_head=is_kept)
+    num_labels = num_labels or (checkpoint.num_outputs if stored in heads else None)
+    new_heads = build_heads(checkpoint.config, heads, num_labels)
     pooler = "bert.pooler.dense.weight" in tensors if not new_heads else None
     with torch.device("meta"):  # the encoder's values are about to be replaced
         model = BertModel(checkpoint.config, new_heads, pooler=pooler)
     missing = fill(model, tensors, checkpoint.directory)
     model.load_report = report(model, missing, checkpoint.stored_names)
-    if "classify" in new_heads and stored_classes:
+    if is_kept:
         model.id2label = checkpoint.labels
+    if is_kept or not (heads or stored):
+        model.task_settings = own_settings(checkpoint.settings)
     return model.eval()
 
 
@@ -173,15 +194,16 @@ class Checkpoint:
         return cls(directory, settings, config, tensors, tuple(stored))
 
     @property
-    def num_labels(self) -> int | None:
-        """Classes of the stored sequence classifier, if there is one.
+    def task_head(self) -> str | None:
+        """The fine-tuned head that the folder holds, if it is one that we have."""
+        head = task_head(self.settings)
+        return head if head is not None and f"{THEIR_HEAD[head]}.weight" in self.tensors else None
 
-        Token classification, multiple choice and regression store a head of the same name, so
-        the settings decide.
-        """
-        weight = self.tensors.get("classifier.weight")
-        is_ours = problem_type(self.settings) == SINGLE_LABEL
-        return None if weight is None or not is_ours else len(weight)
+    @property
+    def num_outputs(self) -> int | None:
+        """Outputs of the fine-tuned head."""
+        head = self.task_head
+        return None if head is None else len(self.tensors[f"{THEIR_HEAD[head]}.weight"])
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -189,26 +211,54 @@ class Checkpoint:
         found = {
             "masked_lm": "cls.predictions.transform.dense.weight" in self.tensors,
             "next_sentence": "cls.seq_relationship.weight" in self.tensors,
-            "classify": self.num_labels is not None,
         }
-        return tuple(name for name, is_there in found.items() if is_there)
+        head = self.task_head
+        return (*(name for name, is_there in found.items() if is_there), *([head] if head else []))
 
     @property
     def labels(self) -> dict[int, str]:
-        """Names of the classes; LABEL_0, LABEL_1, ... where the folder names none."""
+        """Names of the outputs; LABEL_0, LABEL_1, ... where the folder names none."""
+        if self.task_head not in LABEL_HEADS:
+            return {}
         named = self.settings.get("id2label") or {}
         labels = {int(number): str(name) for number, name in named.items()}
-        numbers = range(self.num_labels or 0)
+        numbers = range(self.num_outputs or 0)
         return {number: labels.get(number, f"LABEL_{number}") for number in numbers}
 
-    def usable_tensors(self, *, keep_classifier: bool) -> dict[str, Tensor]:
-        """The tensors that a model may take; a classifier of another kind is left out."""
-        keep_classifier = keep_classifier and self.num_labels is not None
+    def usable_tensors(self, *, keep_task_head: bool) -> dict[str, Tensor]:
+        """The tensors that a model may take; a fine-tuned head of another kind is left out."""
+        prefixes = () if keep_task_head else tuple(f"{name}." for name in THEIR_HEAD.values())
         return {
-            name: tensor
-            for name, tensor in self.tensors.items()
-            if keep_classifier or not name.startswith("classifier.")
+            name: tensor for name, tensor in self.tensors.items() if not name.startswith(prefixes)
         }
+
+
+TASK_SETTINGS = "bertsmith"
+"""Our key in config.json; transformers keeps it."""
+
+THEIR_HEAD = {name: NAMES[f"heads.{name}.dense"][0] for name in TASK_HEADS}
+"""Several of these have the same name, so config.json decides which one is meant."""
+
+
+def task_head(settings: Mapping[str, Any]) -> str | None:
+    """Which fine-tuned head a folder with this config.json has; None if none that we know."""
+    architectures = settings.get("architectures") or ()
+    kind = problem_type(settings)
+    for name in TASK_HEADS:
+        if ARCHITECTURES[frozenset({name})] in architectures and (
+            name not in PROBLEM_TYPES or kind == PROBLEM_TYPES[name]
+        ):
+            return None if name == "regress" and num_labels(settings) > 1 else name
+    return None
+
+
+def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What our task wrote down for itself; nothing in a folder of transformers, or before
+    fine-tuning."""
+    has_pretraining_head = "BertModel" not in (settings.get("architectures") or ())
+    if task_head(settings) is None and has_pretraining_head:
+        return {}
+    return dict(settings.get(TASK_SETTINGS) or {})
 
 
 def problem_type(settings: Mapping[str, Any]) -> str | None:
@@ -218,19 +268,31 @@ def problem_type(settings: Mapping[str, Any]) -> str | None:
     """
     if "BertForSequenceClassification" not in (settings.get("architectures") or ()):
         return None
-    outputs = settings.get("num_labels") or len(settings.get("id2label") or (0, 1))
-    return settings.get("problem_type") or ("regression" if outputs == 1 else SINGLE_LABEL)
+    silent = "regression" if num_labels(settings) == 1 else PROBLEM_TYPES["classify"]
+    return settings.get("problem_type") or silent
 
 
-def check_single_label(directory: Path) -> None:
-    """Raise CheckpointError if a folder's classifier gives anything but one label for a text."""
-    found = problem_type(read_config(directory))
-    if found not in (None, SINGLE_LABEL):
-        raise CheckpointError(
-            f"{directory / 'config.json'}: problem_type is {found!r}. bertsmith reads classifiers "
-            f"whose problem_type is {SINGLE_LABEL!r}, and no others yet. Use transformers for this "
-            "folder, or train a classifier from it with 'bertsmith finetune classify --model'."
-        )
+def num_labels(settings: Mapping[str, Any]) -> int:
+    """How many outputs config.json announces; 2 where it is silent."""
+    return int(settings.get("num_labels") or len(settings.get("id2label") or (0, 1)))
+
+
+def check_classifier(directory: Path, wanted: str | None) -> None:
+    """Raise CheckpointError if a folder's sequence classifier is of another kind than `wanted`.
+
+    None wants any kind that bertsmith has a head for.
+    """
+    settings = read_config(directory)
+    found, head = problem_type(settings), task_head(settings)
+    if found is None or (head is not None and wanted in (None, head)):
+        return
+    allowed = list(PROBLEM_TYPES.values()) if wanted is None else [PROBLEM_TYPES[wanted]]
+    outputs = f" with {num_labels(settings)} outputs" if head is None else ""
+    raise CheckpointError(
+        f"{directory / 'config.json'}: problem_type is {found!r}{outputs}; wanted is "
+        f"{' or '.join(map(repr, allowed))}. Use another folder, or train a head from this one "
+        "with 'bertsmith finetune classify --model'."
+    )
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -503,7 +565,7 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
     if architecture is None:
         raise ConfigError(
             f"A model with the heads {', '.join(model.heads)} has no class in transformers. Save "
-            "it with pre-training heads, or with a classification head, or with none."
+            "it with pre-training heads, or with the head of one task, or with none."
         )
     settings = {
         "architectures": [architecture],
@@ -514,18 +576,25 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
         "tie_word_embeddings": True,
         **asdict(model.config),
     }
-    if "classify" in model.heads:
-        settings |= classifier_config(model.heads["classify"], id2label)
+    for name, head in model.heads.items():
+        if name in TASK_HEADS:
+            settings |= head_config(name, head, id2label)
+    if model.task_settings:
+        settings[TASK_SETTINGS] = model.task_settings
     return settings
 
 
-def classifier_config(head: nn.Module, id2label: Mapping[int, str]) -> dict[str, Any]:
-    """What config.json says of a classification head."""
-    assert isinstance(head, ClassificationHead)
+def head_config(name: str, head: nn.Module, id2label: Mapping[int, str]) -> dict[str, Any]:
+    """What config.json says of a fine-tuned head."""
+    if not isinstance(head, ClassificationHead):
+        return {}
+    settings: dict[str, Any] = {"classifier_dropout": head.dropout_prob}
+    if name in PROBLEM_TYPES:
+        settings["problem_type"] = PROBLEM_TYPES[name]
+    if name == "choose":  # transformers counts the choices of each batch
+        return settings
     names = [id2label.get(number, f"LABEL_{number}") for number in range(head.num_labels)]
-    return {
+    return settings | {
         "id2label": {str(number): name for number, name in enumerate(names)},
         "label2id": {name: number for number, name in enumerate(names)},
-        "problem_type": SINGLE_LABEL,
-        "classifier_dropout": head.dropout_prob,
     }

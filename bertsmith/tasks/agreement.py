@@ -1,13 +1,16 @@
 """How close a computation in bf16 or int8 comes to fp32, on a sample of the texts at hand."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from bertsmith.data.encoded_texts import Text
-from bertsmith.tasks.classify import Classifier
 from bertsmith.tasks.embed import TextEncoder
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.task import Agreement
+
+Item = TypeVar("Item")
 
 SAMPLE_TEXTS = 32
 SAMPLED_FROM = 1024
@@ -30,10 +33,15 @@ class CosineAgreement(NamedTuple):
 
 
 class LabelAgreement(NamedTuple):
-    """How many texts of a sample have another label in fp32."""
+    """How many texts of a sample have another answer in fp32."""
 
     num_changed: int
     num_texts: int
+
+    @property
+    def name(self) -> str:
+        """The key of a JSON report, before `_beside_fp32`."""
+        return "labels"
 
     def sentence(self, precision: str) -> str:
         """The same for people."""
@@ -43,8 +51,28 @@ class LabelAgreement(NamedTuple):
         )
 
 
-def sample(texts: Sequence[Text]) -> list[Text]:
-    """At most `SAMPLE_TEXTS` of the texts, evenly spread."""
+class NumberAgreement(NamedTuple):
+    """How far from fp32 the numbers of a sample are."""
+
+    mean: float
+    worst: float
+    num_texts: int
+
+    @property
+    def name(self) -> str:
+        """The key of a JSON report, before `_beside_fp32`."""
+        return "numbers"
+
+    def sentence(self, precision: str) -> str:
+        """The same for people."""
+        return (
+            f"{precision} beside fp32 on {self.num_texts} of these texts: {self.mean:.4f} off on "
+            f"average, {self.worst:.4f} at worst"
+        )
+
+
+def sample(texts: Sequence[Item]) -> list[Item]:
+    """At most `SAMPLE_TEXTS` of the texts or examples, evenly spread."""
     places = np.linspace(0, len(texts) - 1, min(len(texts), SAMPLE_TEXTS)).round().astype(int)
     return [texts[place] for place in places]
 
@@ -65,15 +93,10 @@ def cosine_agreement(encoder: TextEncoder, texts: Sequence[Text]) -> CosineAgree
     return CosineAgreement(float(cosines.mean()), float(cosines.min()), len(chosen))
 
 
-def label_agreement(classifier: Classifier, texts: Sequence[Text]) -> LabelAgreement:
-    """Compare a classifier with the same one in fp32."""
-    chosen = sample(texts)
-    loaded = classifier.loaded
-    exact = Classifier.load(
-        loaded.path,
-        device=str(loaded.device),
-        precision="fp32",
-        max_length=loaded.max_length,
+def agreement_with_fp32(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> Agreement:
+    """Compare a predictor's answers with those of the same one in fp32."""
+    chosen = sample(examples)
+    agreement: Agreement = predictor.task.agreement(
+        predictor.predict(chosen), predictor.exact().predict(chosen)
     )
-    pairs = zip(classifier.labels(chosen), exact.labels(chosen), strict=True)
-    return LabelAgreement(sum(mine != theirs for mine, theirs in pairs), len(chosen))
+    return agreement

@@ -1,160 +1,62 @@
 """Sorting texts into classes: labelled examples in, a trained head, scores and decisions out.
 
 The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, section 4.1), learnt
-by cross entropy. Batches hold real tokens only; texts are shuffled anew each epoch.
+by cross entropy.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
-import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith import metrics
-from bertsmith.data.batches import Batch, group_by_length
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, Text, as_pairs, encode_texts
-from bertsmith.model.bert import BertModel
-from bertsmith.tasks.inference import (
-    LoadedModel,
-    compute_in_order,
-    load_for_inference,
-    pack_texts,
+from bertsmith.data.examples import (
+    Columns,
+    Example,
+    ExampleReader,
+    read_examples,
+    stratified_sample,
+    typed_examples,
 )
+from bertsmith.data.labels import class_names, class_numbers
+from bertsmith.metrics.class_report import ClassReport, summarize
+from bertsmith.metrics.classification import confusion_matrix
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.finetuning import mean_over_rows
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.logits import sequence_logits, softmax
 from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.task import Lesson, Outcome, Task
+from bertsmith.text.wordpiece import Tokenizer
 
-Metric = Literal["accuracy", "macro_f1"]
+Metric = Literal["accuracy", "macro_f1", "matthews_correlation"]
 
 
 @dataclass(frozen=True)
-class LabelledTexts:
-    """Encoded texts, the class of each (int64 `[texts]`), and where each stands in its file."""
+class ClassifySettings(FinetuneSettings):
+    """What to learn from, how long, and where to."""
 
-    texts: EncodedTexts
-    labels: NDArray[np.int64]
-    path: Path
-    rows: tuple[int, ...]
+    metric: Metric = "accuracy"
+    """The score by which the best weights are chosen: the share of texts with the right label;
+    the mean F1 of the classes, which lets rare classes count as much as frequent ones; or the
+    correlation with the truth, in which guessing gets 0."""
+    columns: Columns = field(default_factory=Columns)
+    sample: int | None = None
+    """Take only so many rows of --train, drawn at random so that each label keeps its share."""
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def digest(self) -> str:
-        """SHA-256 of ids and labels."""
-        digest = hashlib.sha256(self.labels.tobytes())
-        for row in self.texts.ids:
-            digest.update(row.tobytes())
-        return digest.hexdigest()
-
-
-class Classification:
-    """The objective of fine-tuning: cross entropy over `batch_size` texts a step.
-
-    Args:
-        train: the texts to learn from.
-        held_out: the texts to score; both share their class numbers.
-        num_labels: how many classes there are.
-        batch_size: texts in one step; the last step of an epoch takes what is left.
-        num_parts: how many parts a step is divided into, to be computed at the same time.
-        micro_batch_tokens: tokens in one forward pass; a part with more is divided.
-        seed: decides the order of the texts.
-    """
-
-    def __init__(
-        self,
-        train: LabelledTexts,
-        held_out: LabelledTexts,
-        num_labels: int,
-        *,
-        batch_size: int = 16,
-        num_parts: int = 1,
-        micro_batch_tokens: int = 16_384,
-        seed: int = 0,
-    ) -> None:
-        self.train = train
-        self.held_out = held_out
-        self.num_labels = num_labels
-        self.batch_size = batch_size
-        self.num_parts = num_parts
-        self.micro_batch_tokens = micro_batch_tokens
-        self.seed = seed
-        self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """Steps in which every training text is seen once."""
-        return -(-len(self.train) // self.batch_size)
-
-    def micro_batches(self, step: int) -> list[Batch]:
-        """The texts of one step (counted from 1): a function of the data, the seed and `step`."""
-        lengths = self.train.texts.lengths
-        # Dealt out from the longest to the shortest, so that all parts have as much to do.
-        chosen = sorted(self.chosen(step), key=lambda i: -lengths[i])
-        parts = [chosen[first :: self.num_parts] for first in range(self.num_parts)]
-        return [
-            collate(self.train, [part[i] for i in group])
-            for part in parts
-            for group in group_by_length([lengths[i] for i in part], self.micro_batch_tokens)
-        ]
-
-    def chosen(self, step: int) -> list[int]:
-        """Which training texts a step takes, as places in `train`."""
-        epoch, place = divmod(step - 1, self.steps_per_epoch)
-        known, order = self._shuffled
-        if known != epoch:
-            order = np.random.default_rng((self.seed, epoch)).permutation(len(self.train))
-            self._shuffled = (epoch, order)
-        chosen: list[int] = order[place * self.batch_size : (place + 1) * self.batch_size].tolist()
-        return chosen
-
-    def counts(self, batch: Batch) -> dict[str, int]:
-        """One prediction per text."""
-        return {"classify": batch.num_sequences}
-
-    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Cross entropy summed over the texts of the batch."""
-        logits = class_logits(model, batch)
-        labels = batch.targets["labels"]
-        return {
-            "classify": LossTerm(
-                sum=F.cross_entropy(logits, labels, reduction="sum"),
-                correct=(logits.argmax(-1) == labels).sum(),
-                count=batch.num_sequences,
-            )
-        }
-
-    def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Loss, accuracy and macro-F1 on the held-out texts."""
-        labels = self.held_out.labels
-        logits = compute_in_order(model, self.held_out.texts, class_logits)
-        confusion = metrics.confusion_matrix(labels, logits.argmax(-1), self.num_labels)
-        log_probabilities = np.log(softmax(logits)[np.arange(len(labels)), labels])
-        loss = float(-log_probabilities.mean())
-        return {
-            "held_out_loss": loss,
-            "held_out_classify_loss": loss,
-            "held_out_classify_accuracy": metrics.accuracy(confusion),
-            "held_out_classify_macro_f1": metrics.macro_f1(confusion),
-        }
-
-    def describe(self, step: int) -> str:
-        """The rows of the training file that a step takes."""
-        rows = sorted(self.train.rows[i] for i in self.chosen(step))
-        return f"{self.train.path}: rows {', '.join(map(str, rows))}"
-
-    def identity(self) -> dict[str, Any]:
-        """What a continued run must share with its beginning."""
-        return {
-            "task": "classify",
-            "train_sha256": self.train.digest(),
-            "held_out_sha256": self.held_out.digest(),
-            "batch_size": self.batch_size,
-            "seed": self.seed,
-        }
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with."""
+        super().__post_init__()
+        self.check_positive("sample")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,29 +73,181 @@ class Prediction:
         """How sure the model is of `label`, from 0 to 1."""
         return self.probabilities[self.label]
 
+    @property
+    def answer(self) -> str:
+        """The decision: `label`."""
+        return self.label
 
-class Classifier:
-    """A fine-tuned model: called with texts, gives their labels."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        self.loaded = loaded
-        self.names = tuple(name for _, name in sorted(loaded.model.id2label.items()))
+class ClassTally:
+    """Counts which class was taken for which; see `Tally`."""
+
+    def __init__(self, names: Sequence[str], place: Path) -> None:
+        self.names = names
+        self.place = place
+        self.confusion = np.zeros((len(names), len(names)), dtype=np.int64)
+        self.loss = 0.0
+        self.num_truncated = 0
+
+    def add(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
+        """Count a portion in."""
+        numbers = {name: number for number, name in enumerate(self.names)}
+        labels = class_numbers(examples, self.names, self.place)
+        predicted = np.array([numbers[row.label] for row in predictions], dtype=np.int64)
+        self.confusion += confusion_matrix(labels, predicted, len(self.names))
+        right = [
+            row.probabilities[str(e.label)] for e, row in zip(examples, predictions, strict=True)
+        ]
+        self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
+        self.num_truncated += sum(row.is_truncated for row in predictions)
+
+    def figures(self) -> dict[str, float]:
+        """Mean cross entropy, and the scores of `Metric`."""
+        report = self.result()
+        return {
+            "loss": self.loss / report.num_texts,
+            "accuracy": report.accuracy,
+            "macro_f1": report.macro_f1,
+            "matthews_correlation": report.matthews_correlation,
+        }
+
+    def result(self, num_skipped: int = 0) -> ClassReport:
+        """All scores."""
+        return summarize(
+            self.confusion, self.names, num_truncated=self.num_truncated, num_skipped=num_skipped
+        )
+
+
+@dataclass(frozen=True)
+class Classify(Task[Example, Prediction]):
+    """Sorting texts into the classes `labels`."""
+
+    labels: tuple[str, ...]
+
+    name: ClassVar[str] = "classify"
+    description: ClassVar[str] = """Teach a BERT to sort texts into your classes.
+
+Takes a pre-trained model and two files of labelled texts: one to learn from, one to score by. A
+label may be any word or number. The result is a folder that `bertsmith evaluate`, `bertsmith
+predict` and Hugging Face's transformers open."""
+    settings: ClassVar = ClassifySettings
+    columns: ClassVar = Columns
+    heads: ClassVar[tuple[str, ...]] = ("classify",)
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        *,
-        device: str = "auto",
-        precision: str = "auto",
-        max_length: int | None = None,
-    ) -> Self:
-        """The classifier in a model folder with a classification head."""
-        return cls(
-            load_for_inference(
-                path, head="classify", device=device, precision=precision, max_length=max_length
+    def read(cls, settings: ClassifySettings) -> Lesson[Example]:
+        """Read both files; every held-out label must be one that training has."""
+        columns = settings.columns
+        train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
+        if settings.sample is not None:
+            train = stratified_sample(train, settings.sample, settings.seed)
+        names = class_names(train, settings.train)
+        held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit)
+        class_numbers(held_out, names, settings.eval)
+        return Lesson(cls(names), train, held_out, num_skipped)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """The classes that the folder names."""
+        return cls(tuple(name for _, name in sorted(model.id2label.items())))
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "Classifier":
+        """A `Classifier`."""
+        return Classifier(loaded)
+
+    @classmethod
+    def reader(cls, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
+        """The rows of a table."""
+        return ExampleReader(path, columns, labelled=labelled)
+
+    @classmethod
+    def from_words(cls, texts: Sequence[str]) -> list[Example]:
+        """Each text alone."""
+        return typed_examples(texts)
+
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """A row for each text or pair; target `labels`, int64 `[examples]`."""
+        texts = encode_texts(tokenizer, ((e.text, e.pair) for e in examples), max_length)
+        if not labelled:
+            return EncodedExamples.of_texts(texts)
+        labels = class_numbers(examples, self.labels, Path("examples"))
+        return EncodedExamples.of_texts(texts, labels=labels)
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Cross entropy summed over the texts of the batch."""
+        logits = mean_over_rows(self.logits(model, batch), batch)
+        labels = batch.targets["labels"]
+        return {
+            self.name: LossTerm(
+                sum=F.cross_entropy(logits, labels, reduction="sum"),
+                correct=(logits.argmax(-1) == labels).sum(),
+                count=len(labels),
             )
+        }
+
+    def logits(self, model: BertModel, batch: Batch) -> Tensor:
+        """fp32 `[sequences, classes]`, in the batch's order."""
+        return sequence_logits(model, batch, "classify")
+
+    def probabilities(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float64]:
+        """Probabilities `[examples, labels]`, in the order of the examples and of `labels`."""
+        return softmax(encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.logits)))
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
+    ) -> list[Prediction]:
+        """The likeliest label of each text."""
+        rows = self.probabilities(model, encoded)
+        return [
+            Prediction(
+                label=self.labels[row.argmax()],
+                probabilities=dict(zip(self.labels, row.tolist(), strict=True)),
+                is_truncated=num_cut > 0,
+            )
+            for row, num_cut in zip(rows, encoded.num_cut, strict=True)
+        ]
+
+    def tally(self, place: Path) -> ClassTally:
+        """An empty confusion matrix."""
+        return ClassTally(self.labels, place)
+
+    def to_json(self, example: Example, prediction: Prediction) -> dict[str, Any]:
+        """Row, text, label and all probabilities."""
+        return {
+            **example.to_json(),
+            "label": prediction.label,
+            "probability": prediction.probability,
+            "probabilities": dict(prediction.probabilities),
+            "is_truncated": prediction.is_truncated,
+        }
+
+    def line(self, example: Example, prediction: Prediction) -> str:
+        """Label, probability and text, divided by tabs."""
+        return "\t".join([prediction.label, f"{prediction.probability:.4f}", *example.one_line()])
+
+    def outcome(self, example: Example, prediction: Prediction) -> Outcome:
+        """Right or wrong, and how sure."""
+        return Outcome(
+            text=" ".join(example.one_line()),
+            gold=str(example.label),
+            predicted=prediction.label,
+            score=float(prediction.label == example.label),
+            confidence=prediction.probability,
         )
+
+
+class Classifier(Predictor[Classify, Example, Prediction]):
+    """A fine-tuned model: called with texts, gives their labels."""
+
+    task_type = Classify
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes, in the order of the model's outputs."""
+        return self.task.labels
 
     @overload
     def __call__(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]
@@ -203,20 +257,11 @@ class Classifier:
         """Predict one text, or each of several texts or pairs (tuples of two texts)."""
         if isinstance(texts, str):
             return self([texts])[0]
-        encoded = self.encode(as_pairs(texts))
-        return [
-            Prediction(
-                label=self.names[row.argmax()],
-                probabilities=dict(zip(self.names, row.tolist(), strict=True)),
-                is_truncated=num_cut > 0,
-            )
-            for row, num_cut in zip(self.probabilities(encoded), encoded.num_cut, strict=True)
-        ]
+        return self.predict([Example(text, pair) for text, pair in as_pairs(texts)])
 
     def labels(self, texts: Sequence[Text]) -> list[str]:
         """The likeliest label of each text, and nothing else."""
-        rows = self.probabilities(self.encode(as_pairs(texts)))
-        return [self.names[place] for place in rows.argmax(-1)]
+        return [prediction.label for prediction in self(texts)]
 
     def encode(self, texts: Iterable[tuple[str, str | None]]) -> EncodedTexts:
         """Token ids of texts or pairs, cut to what the model reads."""
@@ -226,29 +271,7 @@ class Classifier:
         """Probabilities `[texts, labels]`, in the order of the texts and of `names`."""
         if not len(texts):
             return np.empty((0, len(self.names)))
-        return softmax(compute_in_order(self.loaded.model, texts, class_logits))
+        return self.task.probabilities(self.loaded.model, EncodedExamples.of_texts(texts))
 
 
-def collate(data: LabelledTexts, indices: Sequence[int]) -> Batch:
-    """The texts at `indices` as one batch, with `targets["labels"]` int64 `[sequences]`."""
-    batch = pack_texts(data.texts, indices)
-    labels = data.labels[[indices[place] for place in batch.order]]
-    return replace(batch, targets={"labels": torch.from_numpy(labels)})
-
-
-def class_logits(model: BertModel, batch: Batch) -> Tensor:
-    """Logits in fp32, `[sequences, classes]`, in the batch's order."""
-    # In training the whole last layer is computed, and with it every token's own dropout.
-    pooled = (
-        model.pool(model.encode(batch), batch) if model.training else model.encode_pooled(batch)
-    )
-    head = model.heads["classify"]
-    logits: Tensor = head(pooled.to(next(head.parameters()).dtype))
-    return logits.float()
-
-
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Probabilities in float64, `[texts, classes]`; each row sums to 1."""
-    shifted = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
-    probabilities: NDArray[np.float64] = shifted / shifted.sum(-1, keepdims=True)
-    return probabilities
+TASK = Classify

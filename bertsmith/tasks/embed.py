@@ -56,9 +56,7 @@ class TextEncoder:
         normalize: bool = False,
     ) -> Self:
         """The encoder in a model folder, whatever heads it has."""
-        loaded = load_for_inference(
-            path, head=None, device=device, precision=precision, max_length=max_length
-        )
+        loaded = load_for_inference(path, device=device, precision=precision, max_length=max_length)
         encoder = cls(loaded, pooling=pooling, normalize=normalize)
         if max_length is not None:
             encoder.max_length = max_length

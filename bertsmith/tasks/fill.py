@@ -36,7 +36,9 @@ class MaskFiller:
         cls, path: str | Path, *, device: str = "auto", precision: str = "auto"
     ) -> "MaskFiller":
         """The filler in a model folder with a masked-LM head."""
-        return cls(load_for_inference(path, head="masked_lm", device=device, precision=precision))
+        return cls(
+            load_for_inference(path, heads=("masked_lm",), device=device, precision=precision)
+        )
 
     @overload
     def __call__(self, text: str, top: int = 5) -> list[list[Word]]: ...  # type: ignore[overload-overlap]

@@ -4,7 +4,7 @@ Texts of similar length share a forward pass under a budget of real tokens, so t
 long text nor a large file decides how much memory is used.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,12 @@ from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.hardware import select_device, select_precision
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import check_single_label, find_checkpoint, load_model
+from bertsmith.model.huggingface import (
+    PROBLEM_TYPES,
+    check_classifier,
+    find_checkpoint,
+    load_model,
+)
 from bertsmith.model.int8 import can_quantize
 from bertsmith.model.prepacked import prepack, quantize
 from bertsmith.text.wordpiece import Tokenizer
@@ -33,9 +38,17 @@ InferencePrecision = Literal["fp32", "bf16", "int8"]
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
+TRAIN_ONE = (
+    "the model has no {kind} head. Train one with 'bertsmith finetune {task} --model' on this "
+    "folder, and use the folder that it writes."
+)
 MISSING_HEAD = {
-    "classify": "the model has no classification head. Train one with 'bertsmith finetune "
-    "classify --model' on this folder, and use the folder that it writes.",
+    "classify": TRAIN_ONE.format(kind="classification", task="classify"),
+    "multi_label": TRAIN_ONE.format(kind="classification", task="classify"),
+    "regress": TRAIN_ONE.format(kind="regression", task="regress"),
+    "tag": TRAIN_ONE.format(kind="token classification", task="tag"),
+    "answer": TRAIN_ONE.format(kind="question answering", task="answer"),
+    "choose": TRAIN_ONE.format(kind="multiple choice", task="choose"),
     "masked_lm": "the model has no masked-LM head, so it cannot fill in words. Use a folder "
     "that 'bertsmith pretrain' wrote.",
 }
@@ -63,25 +76,25 @@ class LoadedModel:
 def load_for_inference(
     path: str | Path,
     *,
-    head: str | None,
+    heads: Sequence[str] = (),
     device: str = "auto",
     precision: str = "auto",
     max_length: int | None = None,
 ) -> LoadedModel:
-    """Load a folder whose model has `head` (None: the encoder alone is wanted).
+    """Load a folder whose model has one of `heads` (none: the encoder alone is wanted).
 
     The head itself always computes in fp32, so that probabilities are not rounded to bf16.
 
     Raises:
-        CheckpointError: the folder is incomplete, lacks the head, has one of another kind, or
+        CheckpointError: the folder is incomplete, lacks the heads, has one of another kind, or
             its vocabulary does not fit its weights.
     """
     path = find_checkpoint(path)
     model = load_model(path)
-    if head is not None and head not in model.heads:
-        if head == "classify":
-            check_single_label(path)
-        raise CheckpointError(f"{path}: {MISSING_HEAD[head]}")
+    if heads and not any(head in model.heads for head in heads):
+        if heads[0] in PROBLEM_TYPES:
+            check_classifier(path, heads[0])
+        raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}")
     tokenizer = Tokenizer.load(path)
     limit = max_text_length(tokenizer, model.config.max_position_embeddings, max_length)
     target = select_device(device)
@@ -123,22 +136,45 @@ def compute_in_order(
     `compute` gives `[sequences, columns]` in its batch's order. The model computes without
     dropout or gradients and is left in the mode it was in.
     """
+    rows: list[Tensor] = []
+    places: list[int] = []
+    for group, batch, values in _compute_groups(model, texts, compute):
+        rows.append(values)
+        places += [group[place] for place in batch.order]
+    in_order: NDArray[np.float32] = torch.cat(rows).numpy()[np.argsort(places)]
+    return in_order
+
+
+def compute_tokens_in_order(
+    model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
+) -> list[NDArray[np.float32]]:
+    """An array for each text, in their order, fp32 `[tokens, columns]`.
+
+    `compute` gives `[tokens, columns]` of a packed batch; otherwise as `compute_in_order`.
+    """
+    found: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
+    for group, batch, values in _compute_groups(model, texts, compute):
+        for place, part in zip(batch.order, torch.split(values, list(batch.lengths)), strict=True):
+            found[group[place]] = part.numpy()
+    return found
+
+
+def _compute_groups(
+    model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
+) -> Iterator[tuple[list[int], Batch, Tensor]]:
+    """Groups of texts of similar length: their places, their batch and what was computed."""
     was_training = model.training
     if was_training:
         model.eval()
     weight = model.embeddings.word.weight
     device, max_tokens = weight.device, PREDICTION_BYTES // weight.element_size()
-    rows: list[Tensor] = []
-    places: list[int] = []
-    with torch.inference_mode():
-        for group in group_by_length(texts.lengths, max_tokens):
-            batch = pack_texts(texts, group)
-            rows.append(compute(model, batch.to(device)).float().cpu())
-            places += [group[place] for place in batch.order]
+    for group in group_by_length(texts.lengths, max_tokens):
+        batch = pack_texts(texts, group)
+        with torch.inference_mode():
+            values = compute(model, batch.to(device)).float().cpu()
+        yield group, batch, values
     if was_training:
         model.train()
-    in_order: NDArray[np.float32] = torch.cat(rows).numpy()[np.argsort(places)]
-    return in_order
 
 
 def pack_texts(texts: EncodedTexts, indices: Sequence[int]) -> Batch:

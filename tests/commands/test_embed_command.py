@@ -39,7 +39,7 @@ def text_file(path, texts=TEXTS):
 def test_rows_are_in_the_order_of_the_texts_whatever_the_piece(
     bertsmith, folder, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(predict, "CHUNK_TEXTS", 5)
+    monkeypatch.setattr(predict, "CHUNK_EXAMPLES", 5)
     source, out = text_file(tmp_path / "t.txt"), tmp_path / "v.npy"
     printed = bertsmith("embed", folder, source, "--out", out, *FP32).out
     assert printed.startswith(f"23 texts → {out}  (24 numbers each, pooling mean, fp32")

@@ -196,7 +196,7 @@ def test_limit_reads_no_further(tmp_path):
         ("a.csv", 'text,label\ngood,1\n"never closed,1\n', [":3: not valid CSV"]),
         ("a.csv", 'text,label\n"closed" early,1\n', [":2: not valid CSV"]),
         ("a.csv", "words,label\ngood,1\n", ["no column looks like the text", "'words', 'label'"]),
-        ("a.tsv", "text\tscore\ngood\t1\n", ["looks like the label", "'text', 'score'"]),
+        ("a.tsv", "text\tpoints\ngood\t1\n", ["looks like the label", "'text', 'points'"]),
         ("a.csv", "text;label\ngood;1\n", ["'text;label'"]),
         ("a.csv", "text,label\n", ["no complete rows"]),
         ("a.jsonl", '{"text": "a", "label": 1}\n["b", 2]\n', [":2: found a list", "object"]),

@@ -15,7 +15,7 @@ from bertsmith.demo.corpus import Installation
 from bertsmith.demo.job import DemoSettings, run_demo
 from bertsmith.demo.question import has_name
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.evaluate import evaluate_classifier
+from bertsmith.evaluate import evaluate
 from bertsmith.tasks.classify import Classifier
 
 
@@ -129,9 +129,7 @@ def test_modules_to_score_on_were_not_pretrained_on(demo: tuple[Path, dict[str, 
 
 def test_saved_classifier_is_the_one_that_was_scored(demo: tuple[Path, dict[str, Any]]) -> None:
     out, results = demo
-    evaluation = evaluate_classifier(
-        Classifier.load(out / "classifier"), out / "question" / "test.csv"
-    )
+    evaluation = evaluate(Classifier.load(out / "classifier"), out / "question" / "test.csv")
     assert [list(row) for row in evaluation.confusion] == [
         list(row) for row in results["confusion"]
     ]

@@ -16,7 +16,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import (
     LoadReport,
     canonical,
-    check_single_label,
+    check_classifier,
     load_model,
     save_model,
 )
@@ -130,22 +130,37 @@ def test_a_decoder_of_its_own_is_refused(folder: Path) -> None:
         load_model(folder)
 
 
-@pytest.mark.parametrize("name", ["TokenClassification", "QuestionAnswering", "MultipleChoice"])
-def test_heads_that_we_have_not_are_reported(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [("TokenClassification", "tag"), ("QuestionAnswering", "answer"), ("MultipleChoice", "choose")],
+)
+def test_heads_of_tasks_are_told_apart(tmp_path: Path, name: str, head: str) -> None:
     transformers.logging.set_verbosity_error()
     config = transformers.BertConfig(
         vocab_size=101, hidden_size=33, num_hidden_layers=1, num_attention_heads=3,
-        intermediate_size=37, num_labels=5,
+        intermediate_size=37, num_labels=2 if head == "answer" else 5,
     )  # fmt: skip
     theirs = getattr(transformers, f"BertFor{name}")(config)
     theirs.save_pretrained(tmp_path)
     model = load_model(tmp_path)
-    head = "qa_outputs" if name == "QuestionAnswering" else "classifier"
+    assert list(model.heads) == [head]
     assert model.load_report is not None
-    assert model.load_report.unused == (f"{head}.bias", f"{head}.weight")
+    assert model.load_report.unused == model.load_report.missing == ()
     assert (model.pooler is None) == (name != "MultipleChoice")
+    assert len(model.id2label) == (5 if head == "tag" else 0)
     with pytest.raises(ConfigError, match="num_labels is None"):
         load_model(tmp_path, heads=["classify"])
+    other = load_model(tmp_path, heads=["classify"], num_labels=5)
+    assert other.load_report is not None
+    assert "classifier.weight" in other.load_report.missing
+    save_model(model, tmp_path / "again")
+    again = getattr(transformers, f"BertFor{name}").from_pretrained(tmp_path / "again")
+    assert_equal_weights(theirs.state_dict(), again.state_dict())
+
+
+def assert_equal_weights(mine: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    assert mine.keys() == other.keys()
+    assert all(torch.equal(value, other[name]) for name, value in mine.items())
 
 
 @pytest.mark.parametrize(
@@ -172,16 +187,18 @@ def test_classifiers_of_other_kinds_are_not_taken_for_ours(
     assert model.load_report is not None
     assert fresh.load_report is not None
     if named is None:
-        check_single_label(tmp_path)
+        check_classifier(tmp_path, "classify")
         assert list(model.heads) == ["classify"]
         assert not fresh.load_report.missing
         return
-    assert not model.heads
-    assert model.load_report.unused == ("classifier.bias", "classifier.weight")
+    known = {(1, None): ["regress"], (3, "multi_label_classification"): ["multi_label"]}
+    assert list(model.heads) == known.get((labels, problem_type), [])
+    if not model.heads:
+        assert model.load_report.unused == ("classifier.bias", "classifier.weight")
     assert fresh.load_report.missing == ("classifier.bias", "classifier.weight")
     assert fresh.id2label == {}
     with pytest.raises(CheckpointError, match=rf"config\.json: {named}.*finetune classify"):
-        check_single_label(tmp_path)
+        check_classifier(tmp_path, "classify")
 
 
 def test_new_heads_on_an_encoder_without_pooler(small_model: Build, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import torch
 from tiny_models import reviews, save_tiny
 
 from bertsmith.model.int8 import can_quantize
-from bertsmith.tasks.agreement import cosine_agreement, label_agreement, sample
+from bertsmith.tasks.agreement import agreement_with_fp32, cosine_agreement, sample
 from bertsmith.tasks.classify import Classifier
 from bertsmith.tasks.embed import TextEncoder
 
@@ -32,11 +32,11 @@ def test_cosines_of_an_encoder(tmp_path):
 def test_labels_of_a_classifier(tmp_path):
     folder = save_tiny(tmp_path, "classify", labels=("neg", "pos"))
     classifier = Classifier.load(folder, device="cpu", precision="fp32")
-    assert label_agreement(classifier, TEXTS) == (0, 32)
+    assert agreement_with_fp32(classifier, reviews(71)) == (0, 32)
     before = sum(label == "pos" for label in classifier.labels(sample(TEXTS)))
     with torch.no_grad():
         classifier.loaded.model.heads["classify"].dense.bias[0] += 100.0
-    assert label_agreement(classifier, TEXTS) == (before, 32)
+    assert agreement_with_fp32(classifier, reviews(71)) == (before, 32)
 
 
 @pytest.mark.skipif(not can_quantize(), reason="this torch has no int8 kernels")

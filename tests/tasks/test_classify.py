@@ -9,53 +9,32 @@ import pytest
 import torch
 from tiny_models import reviews, save_tiny, tiny_model, tiny_tokenizer
 
-from bertsmith.data.encoded_texts import encode_texts
-from bertsmith.data.labels import class_numbers
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.tasks.classify import (
-    Classification,
-    Classifier,
-    LabelledTexts,
-    class_logits,
-    collate,
-    softmax,
-)
+from bertsmith.tasks.classify import Classifier, Classify
+from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, TrainingExamples, collate
 from bertsmith.tasks.inference import compute_in_order
+from bertsmith.tasks.logits import softmax
 
 NAMES = ("neg", "pos")
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
 
 
+CLASSIFY = Classify(NAMES)
+
+
 def labelled(examples):
-    texts = encode_texts(tiny_tokenizer(), ((e.text, e.pair) for e in examples), 37)
-    rows = tuple(e.row for e in examples)
-    return LabelledTexts(texts, class_numbers(examples, NAMES, Path("a.csv")), Path("a.csv"), rows)
+    return CLASSIFY.encode(tiny_tokenizer(), examples, 37, labelled=True)
 
 
 def objective(count=23, **settings):
-    return Classification(labelled(reviews(count)), labelled(reviews(11, seed=1)), 2, **settings)
-
-
-def all_ids(batches):
-    return [batch.input_ids.tolist() for batch in batches]
-
-
-def test_batches_are_a_function_of_seed_and_step():
-    first, again, other = objective(seed=3), objective(seed=3), objective(seed=4)
-    for step in (5, 1, 2):
-        assert all_ids(first.micro_batches(step)) == all_ids(again.micro_batches(step))
-    assert all_ids(first.micro_batches(1)) != all_ids(other.micro_batches(1))
-    assert first.identity() == again.identity() != other.identity()
-
-
-def test_an_epoch_takes_every_text_once_and_the_next_one_in_another_order():
-    task = objective(count=23, batch_size=5)
-    assert task.steps_per_epoch == 5
-    epochs = [[task.chosen(step) for step in range(first, first + 5)] for first in (1, 6)]
-    for epoch in epochs:
-        assert sorted(i for chosen in epoch for i in chosen) == list(range(23))
-    assert epochs[0] != epochs[1]
+    examples, held_out = reviews(count), reviews(11, seed=1)
+    return FineTuning(
+        CLASSIFY,
+        TrainingExamples(labelled(examples), Path("a.csv"), [e.row for e in examples]),
+        HeldOutExamples(labelled(held_out), Path("b.csv"), held_out),
+        **settings,
+    )
 
 
 def test_labels_stay_with_their_texts():
@@ -63,28 +42,29 @@ def test_labels_stay_with_their_texts():
     batch = collate(data, [4, 16, 0, 9])
     for place, index in enumerate(batch.order):
         chosen = [4, 16, 0, 9][index]
-        assert batch.lengths[place] == data.texts.lengths[chosen]
-        assert batch.targets["labels"][place] == data.labels[chosen]
+        assert batch.lengths[place] == data.lengths[chosen]
+        label = batch.targets["labels"][batch.targets["example"][place]]
+        assert label == data.example_targets["labels"][chosen]
 
 
 def test_order_changes_nothing():
     model = tiny_model("classify", num_labels=2)
-    texts = labelled(reviews(19)).texts
+    texts = labelled(reviews(19)).rows
     order = np.random.default_rng(0).permutation(19)
     shuffled = replace(
         texts,
         ids=tuple(texts.ids[i] for i in order),
         type_ids=tuple(texts.type_ids[i] for i in order),
     )
-    logits = compute_in_order(model, texts, class_logits)
+    logits = compute_in_order(model, texts, CLASSIFY.logits)
     np.testing.assert_allclose(
-        compute_in_order(model, shuffled, class_logits), logits[order], atol=1e-6
+        compute_in_order(model, shuffled, CLASSIFY.logits), logits[order], atol=1e-6
     )
 
 
 def test_packed_equals_padded():
     model = tiny_model("classify", num_labels=2)
-    texts = labelled(reviews(13)).texts
+    texts = labelled(reviews(13)).rows
     input_ids = torch.zeros(13, max(texts.lengths) + 2, dtype=torch.int64)
     mask = torch.zeros_like(input_ids)
     for row, ids in enumerate(texts.ids):
@@ -92,38 +72,8 @@ def test_packed_equals_padded():
         mask[row, : len(ids)] = 1
     with torch.inference_mode():
         padded = model(input_ids, mask).logits
-    packed = compute_in_order(model, texts, class_logits)
+    packed = compute_in_order(model, texts, CLASSIFY.logits)
     np.testing.assert_allclose(packed, padded.numpy(), atol=1e-6)
-
-
-def test_a_divided_step_has_the_gradients_of_a_whole_one():
-    gradients = []
-    for budget in (16_384, 30):
-        model = tiny_model("classify", num_labels=2)
-        task = objective(batch_size=16, micro_batch_tokens=budget)
-        batches = task.micro_batches(1)
-        assert (len(batches) > 1) == (budget == 30)
-        count = sum(task.counts(batch)["classify"] for batch in batches)
-        for batch in batches:
-            (task.losses(model, batch)["classify"].sum / count).backward()
-        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
-
-
-def test_thirty_steps_overfit_one_batch():
-    model = tiny_model("classify", num_labels=2, initializer_range=0.02).train()
-    task = objective(count=16, batch_size=16)
-    (batch,) = task.micro_batches(1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    torch.manual_seed(0)
-    for _ in range(30):
-        optimizer.zero_grad()
-        term = task.losses(model, batch)["classify"]
-        (term.sum / term.count).backward()
-        optimizer.step()
-    term = task.losses(model.eval(), batch)["classify"]
-    assert term.sum / term.count < 0.1
-    assert term.correct == 16
 
 
 def test_evaluation_tells_loss_and_scores_and_leaves_the_mode():
@@ -131,8 +81,8 @@ def test_evaluation_tells_loss_and_scores_and_leaves_the_mode():
     task = objective()
     figures = task.evaluate(model)
     assert model.training
-    logits = torch.from_numpy(compute_in_order(model, task.held_out.texts, class_logits))
-    labels = torch.from_numpy(task.held_out.labels)
+    logits = torch.from_numpy(compute_in_order(model, task.held_out.encoded.rows, CLASSIFY.logits))
+    labels = torch.from_numpy(task.held_out.encoded.example_targets["labels"])
     expected = torch.nn.functional.cross_entropy(logits, labels)
     assert figures["held_out_loss"] == pytest.approx(expected.item(), rel=1e-5)
     assert figures["held_out_classify_accuracy"] == (logits.argmax(-1) == labels).float().mean()
@@ -153,10 +103,10 @@ def test_softmax_of_large_logits():
 def test_saved_and_loaded_gives_the_same_logits(tmp_path):
     model = tiny_model("classify", num_labels=2)
     save_model(model, tmp_path, tiny_tokenizer(), id2label=dict(enumerate(NAMES)))
-    texts = labelled(reviews(7)).texts
+    texts = labelled(reviews(7)).rows
     np.testing.assert_array_equal(
-        compute_in_order(model, texts, class_logits),
-        compute_in_order(load_model(tmp_path), texts, class_logits),
+        compute_in_order(model, texts, CLASSIFY.logits),
+        compute_in_order(load_model(tmp_path), texts, CLASSIFY.logits),
     )
 
 

@@ -6,7 +6,7 @@ import sklearn.metrics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith import metrics
+from bertsmith.metrics import classification as metrics
 
 
 @st.composite

@@ -1,0 +1,57 @@
+"""`bertsmith finetune TASK`: labelled examples → a model that does the task."""
+
+import dataclasses
+import json as json_module
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
+
+from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
+from bertsmith.config import parse_with_recipe
+from bertsmith.finetune import finetune
+from bertsmith.tasks.catalog import task_named
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.task import Task
+from bertsmith.training.display import Display
+
+RECIPE = """
+
+A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
+
+Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]
+
+
+@dataclass(frozen=True)
+class FinetuneRequest(Request[FinetuneSettings]):
+    """A request for a task."""
+
+    task: type[Task[Any, Any]]
+    json: bool
+
+
+def parse(args: Sequence[str], prog: str) -> FinetuneRequest:
+    """Read recipe and flags of the task that `prog` ends with."""
+    task = task_named(prog.split()[-1])
+    settings: Any = parse_with_recipe(
+        command_line(task), args, prog, task.description + RECIPE, tyro.conf.OmitArgPrefixes
+    )
+    return FinetuneRequest(settings, resume_command(args, prog), task, settings.json)
+
+
+def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
+    """The task's settings and what only the command line has."""
+    json = ("json", Json, dataclasses.field(default=False))
+    return dataclasses.make_dataclass("Settings", [json], bases=(task.settings,), frozen=True)
+
+
+def main(request: FinetuneRequest) -> None:
+    """Train, then print the scores."""
+    if request.settings.resume:
+        tell_where_it_resumes(request.settings.out)
+    with Display() as display:
+        result = finetune(request.task, request.settings, [display], request.resume_command)
+    print(f"loaded: {result.load_report}", file=sys.stderr)
+    print(json_module.dumps(result.to_json()) if request.json else result)

@@ -1,0 +1,110 @@
+"""Examples of a task as token ids and targets: what training shuffles and prediction reads.
+
+An example has one row of tokens or several: the windows of a long text, the choices of a
+question, the texts that are compared. Its rows always come together; `by_row` parts them.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_texts import EncodedTexts
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class EncodedExamples:
+    """Rows of tokens, which rows belong to an example, and what is to be learnt of them.
+
+    Rows `starts[i]` to `starts[i + 1]` belong to example `i`; `starts` is int64 `[examples + 1]`.
+    Targets are named arrays: one value (or row of values) for each example, `[examples, ...]`; for
+    each row, `[rows, ...]`; for each token, an array `[tokens]` for each row. `alignment` has one
+    thing per row and is only for decoding: what the row's tokens stand for in the text.
+    """
+
+    rows: EncodedTexts
+    starts: NDArray[np.int64]
+    example_targets: Mapping[str, Array] = field(default_factory=dict)
+    row_targets: Mapping[str, Array] = field(default_factory=dict)
+    token_targets: Mapping[str, Sequence[Array]] = field(default_factory=dict)
+    alignment: Sequence[Any] = ()
+
+    @classmethod
+    def of_texts(cls, texts: EncodedTexts, **example_targets: Array) -> "EncodedExamples":
+        """Examples of one row each."""
+        return cls(texts, np.arange(len(texts) + 1, dtype=np.int64), example_targets)
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def rows_of(self, example: int) -> range:
+        """The places of an example's rows."""
+        return range(int(self.starts[example]), int(self.starts[example + 1]))
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """How many tokens each example has, over all its rows."""
+        ends = np.concatenate([[0], np.cumsum(self.rows.lengths, dtype=np.int64)])
+        lengths: list[int] = np.diff(ends[self.starts]).tolist()
+        return lengths
+
+    @cached_property
+    def num_cut(self) -> list[int]:
+        """How many tokens of each example were too many and are in none of its rows."""
+        ends = np.concatenate([[0], np.cumsum(self.rows.num_cut, dtype=np.int64)])
+        num_cut: list[int] = np.diff(ends[self.starts]).tolist()
+        return num_cut
+
+    @property
+    def num_truncated(self) -> int:
+        """How many examples lost something."""
+        return sum(cut > 0 for cut in self.num_cut)
+
+    @property
+    def num_windowed(self) -> int:
+        """How many examples have more than one row."""
+        return int((np.diff(self.starts) > 1).sum())
+
+    def by_row(self) -> "EncodedExamples":
+        """Every row as an example of its own; what examples had as targets goes to their rows."""
+        counts = np.diff(self.starts)
+        spread = {name: np.repeat(v, counts, axis=0) for name, v in self.example_targets.items()}
+        return replace(
+            self,
+            starts=np.arange(len(self.rows) + 1, dtype=np.int64),
+            example_targets={**spread, **self.row_targets},
+            row_targets={},
+        )
+
+    def owners(self) -> NDArray[np.int64]:
+        """The example of each row, `[rows]`."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
+
+    def mean_over_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The mean over each example's rows, `[examples, columns]` of `[rows, columns]`."""
+        if len(self) == len(values):
+            return values
+        sums = np.add.reduceat(values, self.starts[:-1], axis=0)
+        means: NDArray[np.float32] = (sums / np.diff(self.starts)[:, None]).astype(np.float32)
+        return means
+
+    def digest(self) -> str:
+        """SHA-256 of targets, ids and what belongs together."""
+        digest = hashlib.sha256()
+        for targets in (self.example_targets, self.row_targets):
+            for array in targets.values():
+                digest.update(np.ascontiguousarray(array).tobytes())
+        for arrays in self.token_targets.values():
+            for array in arrays:
+                digest.update(np.ascontiguousarray(array).tobytes())
+        for row in self.rows.ids:
+            digest.update(row.tobytes())
+        if len(self) != len(self.rows):
+            digest.update(self.starts.tobytes())
+        return digest.hexdigest()

@@ -1,0 +1,52 @@
+"""Which tasks there are: the modules of this folder that have a class `TASK`."""
+
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import bertsmith.tasks
+from bertsmith.errors import ConfigError
+from bertsmith.model.huggingface import find_checkpoint, own_settings, read_config, task_head
+from bertsmith.tasks.task import Task
+
+
+@cache
+def tasks() -> dict[str, type[Task[Any, Any]]]:
+    """All tasks by name, in alphabetical order."""
+    names = [module.name for module in pkgutil.iter_modules(bertsmith.tasks.__path__)]
+    modules = [importlib.import_module(f"bertsmith.tasks.{name}") for name in sorted(names)]
+    found = [module.TASK for module in modules if hasattr(module, "TASK")]
+    return {task.name: task for task in found}
+
+
+def task_named(name: str) -> type[Task[Any, Any]]:
+    """The task of a name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in tasks():
+        raise ConfigError(f"task: found '{name}'; allowed are {', '.join(tasks())}.")
+    return tasks()[name]
+
+
+def task_of_head(head: str) -> type[Task[Any, Any]] | None:
+    """The task whose models have this head; None if there is none."""
+    return next((task for task in tasks().values() if head in task.heads), None)
+
+
+def task_of_folder(path: str | Path) -> type[Task[Any, Any]] | None:
+    """The task that a folder's model was fine-tuned for, by its config.json; None if for none.
+
+    The head decides; a model without one is of the task that wrote its name down.
+
+    Raises:
+        CheckpointError: there is no such folder, or no config.json in it.
+    """
+    settings = read_config(find_checkpoint(path))
+    head = task_head(settings)
+    if head is not None:
+        return task_of_head(head)
+    return tasks().get(str(own_settings(settings).get("task")))

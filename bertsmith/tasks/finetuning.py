@@ -1,0 +1,204 @@
+"""Fine-tuning as the training loop wants it: encoded examples in, batches and losses out.
+
+The same for every task: examples are shuffled anew each epoch, the rows of one stay together, and
+a step's examples are dealt out to parts that are computed at the same time.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch, group_by_length, pack
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.task import Task
+
+MICRO_BATCH_TOKENS = 16_384
+"""Tokens in one forward pass of training."""
+
+
+@dataclass(frozen=True)
+class TrainingExamples:
+    """Examples to learn from, and where each stands in its file."""
+
+    encoded: EncodedExamples
+    path: Path
+    rows: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+
+@dataclass(frozen=True)
+class HeldOutExamples:
+    """Examples to score by: as they were read, and encoded."""
+
+    encoded: EncodedExamples
+    path: Path
+    examples: Sequence[Any]
+
+
+class FineTuning:
+    """The objective of a task over `batch_size` examples a step.
+
+    Args:
+        task: what is learnt; gives losses and predictions.
+        train: the examples to learn from.
+        held_out: the examples to score.
+        batch_size: examples in one step; the last step of an epoch takes what is left.
+        num_parts: how many parts a step is divided into, to be computed at the same time.
+        micro_batch_tokens: tokens in one forward pass; a part with more is divided.
+        seed: decides the order of the examples.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any, Any],
+        train: TrainingExamples,
+        held_out: HeldOutExamples,
+        *,
+        batch_size: int = 16,
+        num_parts: int = 1,
+        micro_batch_tokens: int = MICRO_BATCH_TOKENS,
+        seed: int = 0,
+    ) -> None:
+        self.task = task
+        self.train = train
+        self.held_out = held_out
+        self.batch_size = batch_size
+        self.num_parts = num_parts if task.is_divisible else 1
+        self.micro_batch_tokens = micro_batch_tokens
+        self.seed = seed
+        self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which every training example is seen once."""
+        return -(-len(self.train) // self.batch_size)
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """The examples of a step, counted from 1: a function of the data, the seed and `step`."""
+        encoded = self.train.encoded
+        lengths = encoded.lengths
+        # Dealt out from the longest to the shortest, so that all parts have as much to do.
+        chosen = sorted(self.chosen(step), key=lambda i: -lengths[i])
+        if not self.task.is_divisible:
+            return [collate(encoded, chosen)]
+        parts = [chosen[first :: self.num_parts] for first in range(self.num_parts)]
+        return [
+            collate(encoded, [part[i] for i in group])
+            for part in parts
+            for group in group_by_length([lengths[i] for i in part], self.micro_batch_tokens)
+        ]
+
+    def chosen(self, step: int) -> list[int]:
+        """Which training examples a step takes, as places in `train`."""
+        epoch, place = divmod(step - 1, self.steps_per_epoch)
+        known, order = self._shuffled
+        if known != epoch:
+            order = np.random.default_rng((self.seed, epoch)).permutation(len(self.train))
+            self._shuffled = (epoch, order)
+        chosen: list[int] = order[place * self.batch_size : (place + 1) * self.batch_size].tolist()
+        return chosen
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Predictions of each loss term in a batch."""
+        return self.task.counts(batch)
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """The task's loss terms."""
+        return self.task.losses(model, batch)
+
+    def evaluate(self, model: BertModel) -> dict[str, float]:
+        """Loss and scores on the held-out examples."""
+        held_out = self.held_out
+        tally = self.task.tally(held_out.path)
+        predictions = self.task.predict(model, held_out.encoded, held_out.examples)
+        tally.add(held_out.examples, predictions)
+        figures = tally.figures()
+        named = {f"held_out_{self.task.name}_{name}": value for name, value in figures.items()}
+        return {"held_out_loss": figures["loss"], **named}
+
+    def describe(self, step: int) -> str:
+        """The rows of the training file that a step takes."""
+        rows = sorted({self.train.rows[i] for i in self.chosen(step)})
+        return f"{self.train.path}: rows {', '.join(map(str, rows))}"
+
+    def identity(self) -> dict[str, Any]:
+        """What a continued run must share with its beginning."""
+        return {
+            "task": self.task.name,
+            "train_sha256": self.train.encoded.digest(),
+            "held_out_sha256": self.held_out.encoded.digest(),
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+        }
+
+
+def training_examples(
+    task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
+) -> TrainingExamples:
+    """What a task learns by: its examples, or each of their rows by itself."""
+    rows = [example.row for example in examples]
+    if task.rows_stay_together:
+        return TrainingExamples(encoded, path, rows)
+    owners = encoded.owners().tolist()
+    return TrainingExamples(encoded.by_row(), path, [rows[owner] for owner in owners])
+
+
+def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
+    """The examples at `indices` as one batch of all their rows.
+
+    `targets` holds, beside the examples' own: `example`, int64 `[sequences]`, whose row a sequence
+    is, as a place in `indices`; `place`, int64 `[sequences]`, which of its example's rows it is,
+    from 0; and `num_examples`. Targets of examples have the order of `indices`, those of rows and
+    tokens the order of the packed row.
+    """
+    rows = [row for index in indices for row in encoded.rows_of(index)]
+    texts = encoded.rows
+    batch = pack([texts.ids[row] for row in rows], [texts.type_ids[row] for row in rows])
+    packed = [rows[place] for place in batch.order]
+    counts = [len(encoded.rows_of(index)) for index in indices]
+    owners = np.repeat(np.arange(len(indices), dtype=np.int64), counts)
+    places = _concatenate(np.arange(count, dtype=np.int64) for count in counts)
+    order = list(batch.order)
+    return replace(
+        batch,
+        targets={
+            "example": torch.from_numpy(owners[order]),
+            "place": torch.from_numpy(places[order]),
+            "num_examples": torch.tensor(len(indices)),
+            **_tensors({k: v[list(indices)] for k, v in encoded.example_targets.items()}),
+            **_tensors({k: v[packed] for k, v in encoded.row_targets.items()}),
+            **_tensors(
+                {
+                    k: _concatenate(v[row] for row in packed)
+                    for k, v in encoded.token_targets.items()
+                }
+            ),
+        },
+    )
+
+
+def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
+    """The mean over each example's rows, `[examples, columns]` of `[sequences, columns]`."""
+    owners = batch.targets["example"]
+    num_examples = int(batch.targets["num_examples"])
+    total = values.new_zeros(num_examples, values.shape[1]).index_add(0, owners, values)
+    return total / torch.bincount(owners, minlength=num_examples)[:, None]
+
+
+def _tensors(arrays: dict[str, NDArray[Any]]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+
+def _concatenate(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    joined: NDArray[Any] = np.concatenate(list(arrays))
+    return joined

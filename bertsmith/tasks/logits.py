@@ -1,0 +1,35 @@
+"""A packed batch through the encoder and a task's head: logits in fp32, in the batch's order."""
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.model.bert import BertModel
+
+
+def sequence_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
+    """Logits of a head that reads the pooler, `[sequences, outputs]`."""
+    # In training the whole last layer is computed, and with it every token's own dropout.
+    pooled = (
+        model.pool(model.encode(batch), batch) if model.training else model.encode_pooled(batch)
+    )
+    return _apply(model, pooled, head)
+
+
+def token_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
+    """Logits of a head that reads every token, `[tokens, outputs]`."""
+    return _apply(model, model.encode(batch), head)
+
+
+def _apply(model: BertModel, vectors: Tensor, name: str) -> Tensor:
+    head = model.heads[name]
+    logits: Tensor = head(vectors.to(next(head.parameters()).dtype))
+    return logits.float()
+
+
+def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Probabilities in float64, `[..., classes]`; each row sums to 1."""
+    shifted = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
+    probabilities: NDArray[np.float64] = shifted / shifted.sum(-1, keepdims=True)
+    return probabilities

@@ -1,0 +1,64 @@
+"""A fine-tuned folder in, something that answers when called out; the same for every task."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.tasks.inference import LoadedModel, load_for_inference
+from bertsmith.tasks.task import ExampleT, PredictionT, Task
+
+TaskT = TypeVar("TaskT", bound=Task[Any, Any])
+
+
+class Predictor(Generic[TaskT, ExampleT, PredictionT]):
+    """Predicts examples with a loaded model; a task's own inherits and can be called with texts."""
+
+    task_type: ClassVar[type[Task[Any, Any]]]
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.loaded = loaded
+        self.task: TaskT = self.task_type.of_model(loaded.model)  # type: ignore[assignment]
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        device: str = "auto",
+        precision: str = "auto",
+        max_length: int | None = None,
+    ) -> Self:
+        """The predictor in a model folder that has a head of this task.
+
+        Raises:
+            CheckpointError: the folder is incomplete, or has another head.
+        """
+        heads = cls.task_type.heads
+        return cls(
+            load_for_inference(
+                path, heads=heads, device=device, precision=precision, max_length=max_length
+            )
+        )
+
+    def predict(self, examples: Sequence[ExampleT]) -> list[PredictionT]:
+        """A prediction for each example, in their order."""
+        if not examples:
+            return []
+        encoded = self.encode_examples(examples)
+        predictions: list[PredictionT] = self.task.predict(self.loaded.model, encoded, examples)
+        return predictions
+
+    def encode_examples(self, examples: Sequence[ExampleT]) -> EncodedExamples:
+        """Token ids of examples, as much of them as the model reads."""
+        loaded = self.loaded
+        return self.task.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
+
+    def exact(self) -> Self:
+        """The same in fp32."""
+        return type(self).load(
+            self.loaded.path,
+            device=str(self.loaded.device),
+            precision="fp32",
+            max_length=self.loaded.max_length,
+        )

@@ -1,0 +1,297 @@
+"""Giving texts or pairs of texts a number: scored examples in, a trained head, numbers out.
+
+The model is BERT's encoder and pooler with one linear output on [CLS], learnt by the mean squared
+error, as the paper does for STS-B (section 4.1).
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import Text, as_pairs, encode_texts
+from bertsmith.data.examples import Columns, Example, ExampleReader, read_examples, typed_examples
+from bertsmith.data.labels import numbers
+from bertsmith.errors import InputError
+from bertsmith.metrics.regression import pearson, rmse, spearman
+from bertsmith.model.bert import BertModel
+from bertsmith.model.heads import ClassificationHead
+from bertsmith.tasks.agreement import NumberAgreement
+from bertsmith.tasks.finetuning import mean_over_rows
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.logits import sequence_logits
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.task import Lesson, Outcome, Task
+from bertsmith.text.wordpiece import Tokenizer
+
+Metric = Literal["pearson", "spearman"]
+
+CLOSE = 0.5
+"""A number within half a standard deviation of the right one counts as right."""
+
+
+@dataclass(frozen=True)
+class RegressSettings(FinetuneSettings):
+    """What to learn from, how long, and where to."""
+
+    metric: Metric = "pearson"
+    """The score by which the best weights are chosen: the correlation with the true numbers, or
+    with their order."""
+    columns: Columns = field(default_factory=Columns)
+    sample: int | None = None
+    """Take only so many rows of --train, drawn at random."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with."""
+        super().__post_init__()
+        self.check_positive("sample")
+
+
+@dataclass(frozen=True, slots=True)
+class NumberPrediction:
+    """The number of a text."""
+
+    value: float
+    is_truncated: bool
+    """Whether the text was longer than the model reads, and its end had no part in this."""
+
+    @property
+    def answer(self) -> float:
+        """The decision: `value`."""
+        return self.value
+
+
+@dataclass(frozen=True)
+class NumberReport:
+    """Scores of predicted numbers. `num_truncated` texts were longer than the model reads;
+    `num_skipped` rows had no text or no number."""
+
+    pearson: float
+    spearman: float
+    rmse: float
+    num_texts: int
+    num_truncated: int
+    num_skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """The figures, and what was left out."""
+        lines = [
+            f"Pearson   {self.pearson:.4f}   (correlation with the true numbers of the "
+            f"{self.num_texts:,} texts)",
+            f"Spearman  {self.spearman:.4f}   (correlation with their order)",
+            f"RMSE      {self.rmse:.4f}   (how far off, in the unit of the numbers)",
+        ]
+        if self.num_truncated:
+            lines.append(f"{self.num_truncated:,} texts were longer than the model reads; their "
+                         "ends had no part in this")  # fmt: skip
+        if self.num_skipped:
+            lines.append(f"{self.num_skipped:,} rows without text or number were skipped")
+        return "\n".join(lines)
+
+
+class NumberTally:
+    """Keeps true and predicted numbers, 16 bytes for each example; see `Tally`."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.parts: list[NDArray[np.float64]] = []
+        self.num_truncated = 0
+
+    def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
+        """Take a portion in."""
+        predicted = np.array([prediction.value for prediction in predictions])
+        self.parts.append(np.stack([numbers(examples, self.place), predicted]))
+        self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
+
+    def figures(self) -> dict[str, float]:
+        """Mean squared error, and the correlations."""
+        report = self.result()
+        return {
+            "loss": report.rmse**2,
+            "pearson": report.pearson,
+            "spearman": report.spearman,
+            "rmse": report.rmse,
+        }
+
+    def result(self, num_skipped: int = 0) -> NumberReport:
+        """All scores."""
+        true, predicted = np.concatenate(self.parts, axis=1)
+        return NumberReport(
+            pearson=pearson(true, predicted),
+            spearman=spearman(true, predicted),
+            rmse=rmse(true, predicted),
+            num_texts=len(true),
+            num_truncated=self.num_truncated,
+            num_skipped=num_skipped,
+        )
+
+
+@dataclass(frozen=True)
+class Regress(Task[Example, NumberPrediction]):
+    """Giving texts a number."""
+
+    name: ClassVar[str] = "regress"
+    description: ClassVar[str] = """Teach a BERT to give texts, or pairs of texts, a number.
+
+Takes a pre-trained model and two files of texts with numbers: one to learn from, one to score by.
+The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging Face's
+transformers open."""
+    settings: ClassVar = RegressSettings
+    columns: ClassVar = Columns
+    heads: ClassVar[tuple[str, ...]] = ("regress",)
+
+    @classmethod
+    def read(cls, settings: RegressSettings) -> Lesson[Example]:
+        """Read both files; every label must be a number, and not all of them the same."""
+        columns = settings.columns
+        train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
+        if settings.sample is not None and settings.sample < len(train):
+            places = np.random.default_rng(settings.seed).permutation(len(train))
+            train = [train[place] for place in sorted(places[: settings.sample].tolist())]
+        if np.ptp(numbers(train, settings.train)) == 0:
+            raise InputError(
+                f"{settings.train}: the number is {train[0].label} in every row. Give examples "
+                "with different ones."
+            )
+        held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit)
+        numbers(held_out, settings.eval)
+        return Lesson(cls(), train, held_out, num_skipped)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """Nothing has to be known."""
+        return cls()
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "Regressor":
+        """A `Regressor`."""
+        return Regressor(loaded)
+
+    @classmethod
+    def reader(cls, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
+        """The rows of a table."""
+        return ExampleReader(path, columns, labelled=labelled)
+
+    @classmethod
+    def from_words(cls, texts: Sequence[str]) -> list[Example]:
+        """Each text alone."""
+        return typed_examples(texts)
+
+    def begin_head(self, model: BertModel, examples: Sequence[Example]) -> None:
+        """Begin at the mean of the numbers and with their spread, whatever their unit is."""
+        targets = numbers(examples, Path("examples"))
+        head = model.heads["regress"]
+        assert isinstance(head, ClassificationHead)
+        with torch.no_grad():
+            head.dense.bias.fill_(float(targets.mean()))
+            head.dense.weight.mul_(float(targets.std()))
+
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """A row for each text or pair; target `numbers`, fp32 `[examples]`."""
+        texts = encode_texts(tokenizer, ((e.text, e.pair) for e in examples), max_length)
+        if not labelled:
+            return EncodedExamples.of_texts(texts)
+        targets = numbers(examples, Path("examples")).astype(np.float32)
+        return EncodedExamples.of_texts(texts, numbers=targets)
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Squared error summed over the texts of the batch; `correct` counts those that are
+        close."""
+        found = mean_over_rows(self.values(model, batch), batch)[:, 0]
+        targets = batch.targets["numbers"]
+        is_close = (found - targets).abs() <= CLOSE * targets.std(correction=0)
+        return {
+            self.name: LossTerm(
+                sum=F.mse_loss(found, targets, reduction="sum"),
+                correct=is_close.sum(),
+                count=len(targets),
+            )
+        }
+
+    def values(self, model: BertModel, batch: Batch) -> Tensor:
+        """fp32 `[sequences, 1]`, in the batch's order."""
+        return sequence_logits(model, batch, "regress")
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
+    ) -> list[NumberPrediction]:
+        """The number of each text."""
+        values = encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.values))
+        return [
+            NumberPrediction(value, num_cut > 0)
+            for value, num_cut in zip(values[:, 0].tolist(), encoded.num_cut, strict=True)
+        ]
+
+    def tally(self, place: Path) -> NumberTally:
+        """No numbers yet."""
+        return NumberTally(place)
+
+    def learnt(self) -> str:
+        """What the model gives."""
+        return "a number"
+
+    def to_json(self, example: Example, prediction: NumberPrediction) -> dict[str, Any]:
+        """Row, text and number."""
+        return {
+            **example.to_json(),
+            "value": prediction.value,
+            "is_truncated": prediction.is_truncated,
+        }
+
+    def line(self, example: Example, prediction: NumberPrediction) -> str:
+        """Number and text, divided by tabs."""
+        return "\t".join([f"{prediction.value:.4f}", *example.one_line()])
+
+    def outcome(self, example: Example, prediction: NumberPrediction) -> Outcome:
+        """How far off: `score` falls from 1 by the distance."""
+        gold = float(str(example.label))
+        return Outcome(
+            text=" ".join(example.one_line()),
+            gold=str(example.label),
+            predicted=f"{prediction.value:.4f}",
+            score=1.0 - abs(prediction.value - gold),
+        )
+
+    def agreement(
+        self, mine: Sequence[NumberPrediction], exact: Sequence[NumberPrediction]
+    ) -> NumberAgreement:
+        """Mean and largest difference."""
+        pairs = zip(mine, exact, strict=True)
+        differences = [abs(one.value - other.value) for one, other in pairs]
+        return NumberAgreement(float(np.mean(differences)), max(differences), len(differences))
+
+
+class Regressor(Predictor[Regress, Example, NumberPrediction]):
+    """A fine-tuned model: called with texts, gives their numbers."""
+
+    task_type = Regress
+
+    @overload
+    def __call__(self, texts: str) -> float: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, texts: Sequence[Text]) -> list[float]: ...
+    def __call__(self, texts: str | Sequence[Text]) -> float | list[float]:
+        """The number of one text, or of each of several texts or pairs (tuples of two texts)."""
+        if isinstance(texts, str):
+            return self([texts])[0]
+        examples = [Example(text, pair) for text, pair in as_pairs(texts)]
+        return [prediction.value for prediction in self.predict(examples)]
+
+
+TASK = Regress

@@ -1,0 +1,114 @@
+"""What every fine-tuning is asked for; a task adds its own settings by inheriting."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.errors import ConfigError
+
+DEFAULT_EPOCHS = 4
+MIN_STEPS = 100
+"""Steps that a new head needs at least, however few the examples."""
+BASE_LEARNING_RATE = 5e-5
+BASE_HIDDEN_SIZE = 768
+"""The rate the paper recommends for its base model (appendix A.3); narrower ones bear more."""
+
+
+@dataclass(frozen=True)
+class FinetuneSettings:
+    """What to learn from, how long, and where to.
+
+    A task's own settings have a field `columns` beside these: how its files are read.
+    """
+
+    model: Path
+    """Folder of the pre-trained model to start from."""
+    train: Path
+    """Labelled examples to learn from: .csv, .tsv or .jsonl, also as .gz, .xz or .zst."""
+    eval: Path
+    """Labelled examples to score by. They are never learnt from, and should not be among
+    --train."""
+    out: Path
+    """Folder to write the fine-tuned model to."""
+    limit: int | None = None
+    """Take only the first so many examples of --train."""
+    eval_limit: int | None = None
+    """Take only the first so many examples of --eval."""
+    max_length: int | None = None
+    """Read texts in this many tokens at most. As many as the model reads, where not given; fewer
+    save time and memory."""
+    epochs: float | None = None
+    """How often each example is seen. 4 where not given, and more with few examples."""
+    steps: int | None = None
+    """How many updates of the weights, instead of --epochs."""
+    batch_size: int = 16
+    """Examples per update."""
+    learning_rate: float | None = None
+    """How far an update moves the weights. Chosen by the model's width where not given: 5e-5 for
+    a base model (768 wide), in proportion more for narrower ones."""
+    weight_decay: float = 0.01
+    """How strongly weights are pulled towards zero; biases and LayerNorm never are."""
+    warmup_fraction: float = 0.1
+    """The share of the updates in which the learning rate rises from zero."""
+    dropout: float = 0.1
+    """The share of the model's activations that is left out at random while it learns, so that it
+    does not learn the examples by heart. Counts whatever the model was pre-trained with."""
+    metric: str = ""
+    """The score by which the best weights are chosen."""
+    patience: int | None = None
+    """Stop early, after this many evaluations without a better score."""
+    from_scratch: bool = False
+    """Begin with random weights instead of the model's own: the score shows what you would have
+    without pre-training."""
+    seed: int = 0
+    """Decides everything random: the new head, the order of the examples, dropout."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
+    threads: int | None = None
+    """Processor threads; as many as there are cores where not given."""
+    resume: bool = False
+    """Continue the stopped run in --out from its checkpoint, as if it had never stopped."""
+    overwrite: bool = False
+    """Replace what is in --out."""
+
+    columns: Any = None
+    """How the files are read; every task has a dataclass for it."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with."""
+        if self.epochs is not None and self.steps is not None:
+            raise ConfigError("--epochs and --steps exclude each other. Give one of them.")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise ConfigError(f"--learning-rate: found {self.learning_rate}; allowed is above 0.")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"--dropout: found {self.dropout}; allowed is 0 or more, below 1.")
+        if self.seed < 0:
+            raise ConfigError(f"--seed: found {self.seed}; allowed is 0 or more.")
+        self.check_positive(
+            "limit", "eval_limit", "epochs", "steps", "batch_size", "patience", "threads"
+        )
+
+    def check_positive(self, *names: str) -> None:
+        """Refuse settings that are given and not a number above 0."""
+        for name in names:
+            value = getattr(self, name)
+            if value is not None and not (value > 0 and math.isfinite(value)):
+                flag = "--" + name.replace("_", "-")
+                raise ConfigError(f"{flag}: found {value}; allowed is a number above 0.")
+
+    def num_steps(self, steps_per_epoch: int) -> int:
+        """How many updates the run has."""
+        if self.steps is not None:
+            return self.steps
+        if self.epochs is not None:
+            return max(1, round(self.epochs * steps_per_epoch))
+        return max(DEFAULT_EPOCHS * steps_per_epoch, MIN_STEPS)
+
+    def rate(self, hidden_size: int) -> float:
+        """The learning rate for a model of this width."""
+        if self.learning_rate is not None:
+            return self.learning_rate
+        return BASE_LEARNING_RATE * BASE_HIDDEN_SIZE / hidden_size

@@ -1,0 +1,288 @@
+"""What a task is to everyone who knows no task by name: fine-tuning, evaluation, prediction.
+
+A task is one file in this folder. Its class says how files become examples, examples tokens and
+targets, logits losses and predictions; an instance is the task as one model does it, with its
+labels, and is made from training examples or from a folder.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.text.wordpiece import Tokenizer
+
+if TYPE_CHECKING:
+    from rich.text import Text as RichText
+
+    from bertsmith.tasks.inference import LoadedModel
+    from bertsmith.tasks.predictor import Predictor
+
+
+class TaskExample(Protocol):
+    """One labelled thing of a file, or an unlabelled one."""
+
+    @property
+    def row(self) -> int:
+        """Where it stands in its file, from 1."""
+        ...
+
+    @property
+    def content(self) -> Any:
+        """What the model reads of it, comparable: equal contents are one example met twice."""
+        ...
+
+    @property
+    def num_chars(self) -> int:
+        """How long its texts are, by which examples are read in portions."""
+        ...
+
+
+class TaskPrediction(Protocol):
+    """What a model says of an example."""
+
+    @property
+    def answer(self) -> Any:
+        """The decision, comparable: the label, the tags, the span, the number."""
+        ...
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether something of the example had no part in this."""
+        ...
+
+
+class Reader(Protocol):
+    """The examples of a file, read as they are asked for."""
+
+    num_skipped: int
+    """Rows left out so far because something in them was missing."""
+
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Evaluation(Protocol):
+    """Scores, for people (`str`) and for programs."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        ...
+
+
+ExampleT = TypeVar("ExampleT", bound=TaskExample)
+PredictionT = TypeVar("PredictionT", bound=TaskPrediction)
+
+
+class Tally(Protocol):
+    """Takes in examples with their predictions, a portion at a time, and sums up."""
+
+    def add(self, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
+        """Count a portion in; memory must not grow with the number of examples, or by a few bytes
+        for each.
+
+        Raises:
+            InputError: an example's label is none that the model knows.
+        """
+        ...
+
+    def figures(self) -> dict[str, float]:
+        """`loss` and every score by which weights may be chosen, where larger is better."""
+        ...
+
+    def result(self, num_skipped: int = 0) -> Evaluation:
+        """All scores."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A prediction beside what is right, in words, for a list of misses and a report.
+
+    `score` is 1 where all is right and less where not; `confidence`, from 0 to 1, is how sure the
+    model was, where it says so.
+    """
+
+    text: str
+    gold: str
+    predicted: str
+    score: float
+    confidence: float | None = None
+
+
+@dataclass(frozen=True)
+class Lesson(Generic[ExampleT]):
+    """The examples of a run, read and checked, and the task that they make."""
+
+    task: "Task[ExampleT, Any]"
+    train: Sequence[ExampleT]
+    held_out: Sequence[ExampleT]
+    num_skipped: int = 0
+
+    @property
+    def num_leaked(self) -> int:
+        """Held-out examples that are among the training ones too, so their score means nothing."""
+        seen = {example.content for example in self.train}
+        return sum(example.content in seen for example in self.held_out)
+
+
+class Agreement(Protocol):
+    """How close answers in bf16 or int8 come to those in fp32."""
+
+    @property
+    def name(self) -> str:
+        """Its key in a JSON report, before `_beside_fp32`."""
+        ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+    def sentence(self, precision: str) -> str:
+        """The same for people."""
+        ...
+
+
+class Task(ABC, Generic[ExampleT, PredictionT]):
+    """A frozen dataclass with these class facts and methods."""
+
+    name: ClassVar[str]
+    """As in `bertsmith finetune NAME`; also the name of the loss in the journal."""
+    description: ClassVar[str]
+    """The help of that command."""
+    settings: ClassVar[type[FinetuneSettings]]
+    columns: ClassVar[type[Any]]
+    """The dataclass of flags that say how a file is read; all its fields have defaults."""
+    heads: ClassVar[tuple[str, ...]]
+    """The heads (model/heads.py) that models of this task have: one of them, or none for a task
+    whose model is the bare encoder."""
+    rows_stay_together: ClassVar[bool] = True
+    """Whether the loss needs all rows of an example in one micro-batch. Where not, each row is
+    learnt by itself, and batch sizes count rows."""
+    is_divisible: ClassVar[bool] = True
+    """Whether a step may be divided into micro-batches; not where examples meet in the loss."""
+
+    labels: tuple[str, ...] = ()
+    """Names of the head's outputs, where it is one of `LABEL_HEADS`: a field of the instance."""
+
+    # From files and folders.
+
+    @classmethod
+    @abstractmethod
+    def read(cls, settings: Any) -> Lesson[ExampleT]:
+        """Read both files of a run and agree on the labels.
+
+        Raises:
+            InputError: a file cannot be read, or holds nothing to learn.
+        """
+
+    @classmethod
+    @abstractmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """The task that a loaded model was trained for, by its heads, `id2label` and
+        `task_settings`."""
+
+    @classmethod
+    @abstractmethod
+    def predictor(cls, loaded: "LoadedModel") -> "Predictor[Self, ExampleT, PredictionT]":
+        """What a user calls."""
+
+    @classmethod
+    @abstractmethod
+    def reader(cls, path: Path, columns: Any, *, labelled: bool) -> Reader:
+        """The examples of a file; `columns` is of the class's `columns`, or None for its
+        defaults."""
+
+    @classmethod
+    @abstractmethod
+    def from_words(cls, texts: Sequence[str]) -> list[ExampleT]:
+        """Examples from texts as they are typed after `bertsmith predict DIR`, or given to the
+        predictor's call.
+
+        Raises:
+            InputError: the texts are too few, too many or empty.
+        """
+
+    # Of one model.
+
+    @property
+    def head(self) -> str | None:
+        """Which of `heads` the model has."""
+        return self.heads[0] if self.heads else None
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """What `of_model` wants to find in the folder besides labels, as plain JSON."""
+        return {}
+
+    def write_files(self, directory: Path) -> None:
+        """Write what the task's folder holds besides model and tokenizer, if anything."""
+
+    def begin_head(self, model: BertModel, examples: Sequence[ExampleT]) -> None:
+        """Give a new head a better start than chance, if there is one."""
+
+    @abstractmethod
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[ExampleT], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """Rows of at most `max_length` tokens, and targets where examples are `labelled`."""
+
+    @abstractmethod
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """The loss terms of a batch that `collate` (tasks/finetuning.py) made.
+
+        The term's name is the task's; its count is what `counts` says.
+        """
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Predictions of each loss term in a batch: one per example unless overridden."""
+        return {self.name: int(batch.targets["num_examples"])}
+
+    @abstractmethod
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ExampleT]
+    ) -> list[PredictionT]:
+        """A prediction for each example, in their order; any number of them, computed in groups
+        (tasks/inference.py)."""
+
+    @abstractmethod
+    def tally(self, place: Path) -> Tally:
+        """An empty tally, for the examples of the file `place`."""
+
+    # For people.
+
+    @abstractmethod
+    def to_json(self, example: ExampleT, prediction: PredictionT) -> dict[str, Any]:
+        """One line of a file of predictions."""
+
+    @abstractmethod
+    def line(self, example: ExampleT, prediction: PredictionT) -> "str | RichText":
+        """The same in a line for people, in colours if it helps."""
+
+    @abstractmethod
+    def outcome(self, example: ExampleT, prediction: PredictionT) -> Outcome:
+        """A labelled example's prediction beside its gold answer."""
+
+    def learnt(self) -> str:
+        """What a finished run tells first: "learnt …"."""
+        return f"{len(self.labels)} labels"
+
+    def agreement(self, mine: Sequence[PredictionT], exact: Sequence[PredictionT]) -> Agreement:
+        """How close predictions come to the `exact` ones of the same texts."""
+        from bertsmith.tasks.agreement import LabelAgreement
+
+        pairs = zip(mine, exact, strict=True)
+        return LabelAgreement(sum(a.answer != b.answer for a, b in pairs), len(mine))
+
+
+def limited(reader: Iterable[ExampleT], limit: int | None) -> list[ExampleT]:
+    """All examples of a reader, or its first `limit`."""
+    examples: list[ExampleT] = []
+    for example in reader:
+        examples.append(example)
+        if limit is not None and len(examples) == limit:
+            break
+    return examples

@@ -1,0 +1,54 @@
+"""Something to learn for every task: what the contract's tests know about one.
+
+A new task adds a function here that writes a file of examples of the tiny vocabulary, and an
+entry in `SAMPLES`.
+"""
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tiny_models import BAD, GOOD, OTHER, write_reviews
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A task's data and what is to be expected of it.
+
+    `write(path, count, seed)` writes that many examples, in which the answer is plain from the
+    words; `file` is the name it wants; `figure` is one of the evaluation's, that must exceed
+    `learnt` after a short training; `transformers` is the class that opens the folder.
+    """
+
+    write: Callable[[Path, int, int], Path]
+    file: str
+    figure: str
+    learnt: float
+    transformers: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    words: Sequence[str] = ("a good film", "dull and awful")
+
+
+def write_scores(path: Path, count: int, seed: int = 0) -> Path:
+    """Pairs of texts, scored by how many good words and how few bad ones they hold."""
+    rng = np.random.default_rng(seed)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "text_pair", "label"])
+        for _ in range(count):
+            texts = [list(rng.choice(GOOD + BAD + OTHER[:7], rng.integers(2, 9))) for _ in "ab"]
+            words = [*texts[0], *texts[1]]
+            score = sum(word in GOOD for word in words) - sum(word in BAD for word in words)
+            writer.writerow([*(" ".join(text) for text in texts), 10 + 0.5 * score])
+    return path
+
+
+SAMPLES = {
+    "classify": Sample(
+        write_reviews, "a.csv", "accuracy", 0.8, "AutoModelForSequenceClassification"
+    ),
+    "regress": Sample(write_scores, "a.csv", "pearson", 0.8, "AutoModelForSequenceClassification"),
+}

@@ -1,0 +1,286 @@
+"""What every task must do, whatever it learns: batches, losses, folders, predictions."""
+
+import json
+import math
+import pickle
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from samples import SAMPLES, Sample
+from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
+
+from bertsmith.cli import COMMANDS
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.evaluate import evaluate
+from bertsmith.finetune import finetune, load_for_task
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import read_config, save_model
+from bertsmith.predict import iter_predictions, load
+from bertsmith.tasks.catalog import task_named, task_of_folder, tasks
+from bertsmith.tasks.finetuning import (
+    FineTuning,
+    HeldOutExamples,
+    TrainingExamples,
+    collate,
+    training_examples,
+)
+from bertsmith.tasks.task import Lesson, Task
+
+SIZES = {"train": 23, "eval": 11}
+
+
+def test_every_task_is_tested_here_and_has_a_command():
+    assert set(SAMPLES) == set(tasks())
+    assert {name for name in COMMANDS if name.startswith("finetune ")} == {
+        f"finetune {name}" for name in tasks()
+    }
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task, bound to tiny data."""
+
+    sample: Sample
+    type: type[Task[Any, Any]]
+    settings: Any
+    lesson: Lesson[Any]
+
+    @property
+    def task(self) -> Task[Any, Any]:
+        return self.lesson.task
+
+    def model(self, **changes: Any) -> BertModel:
+        """Random weights, in evaluation mode."""
+        folder = save_tiny(self.settings.out.parent / "start", **changes)
+        return load_for_task(replace(self.settings, model=folder), self.lesson)[0].eval()
+
+    def encode(self, examples: Any = None) -> EncodedExamples:
+        examples = self.lesson.train if examples is None else examples
+        return self.task.encode(tiny_tokenizer(), examples, NUM_POSITIONS, labelled=True)
+
+    def training(self) -> TrainingExamples:
+        return training_examples(self.task, self.encode(), Path("a.csv"), self.lesson.train)
+
+    def objective(self, **settings: Any) -> FineTuning:
+        held_out = HeldOutExamples(
+            self.encode(self.lesson.held_out), Path("b.csv"), self.lesson.held_out
+        )
+        return FineTuning(self.task, self.training(), held_out, **settings)
+
+
+@pytest.fixture(params=sorted(SAMPLES))
+def case(request, tmp_path):
+    sample = SAMPLES[request.param]
+    folder = tmp_path / "data"
+    files = {}
+    for seed, (name, count) in enumerate(SIZES.items()):
+        (folder / name).mkdir(parents=True)
+        files[name] = sample.write(folder / name / sample.file, count, seed)
+    task = task_named(request.param)
+    settings = task.settings(
+        model=tmp_path / "start", out=tmp_path / "out", device="cpu", precision="fp32",
+        **files, **sample.settings,
+    )  # fmt: skip
+    return Case(sample, task, settings, task.read(settings))
+
+
+def all_ids(batches):
+    return [batch.input_ids.tolist() for batch in batches]
+
+
+def test_a_task_is_a_frozen_dataclass_that_survives_a_process(case):
+    assert is_dataclass(case.task)
+    assert pickle.loads(pickle.dumps(case.task)) == case.task
+    assert all(field.name in vars(case.settings) for field in fields(case.type.settings))
+    assert case.type.columns() == case.settings.columns
+
+
+def test_batches_are_a_function_of_seed_and_step(case):
+    first, again, other = (case.objective(seed=seed, batch_size=5) for seed in (3, 3, 4))
+    for step in (5, 1, 2):
+        assert all_ids(first.micro_batches(step)) == all_ids(again.micro_batches(step))
+    assert all_ids(first.micro_batches(1)) != all_ids(other.micro_batches(1))
+    assert first.identity() == again.identity() != other.identity()
+
+
+def test_an_epoch_takes_everything_once_and_the_next_one_in_another_order(case):
+    objective = case.objective(batch_size=5)
+    steps = objective.steps_per_epoch
+    epochs = [[objective.chosen(1 + first + i) for i in range(steps)] for first in (0, steps)]
+    for epoch in epochs:
+        assert sorted(i for chosen in epoch for i in chosen) == list(range(len(objective.train)))
+    assert epochs[0] != epochs[1]
+    assert objective.describe(1).startswith("a.csv: rows ")
+
+
+def test_counts_are_those_of_the_losses(case):
+    objective = case.objective(batch_size=7)
+    model = case.model()
+    for batch in objective.micro_batches(2):
+        terms = objective.losses(model, batch)
+        assert {name: term.count for name, term in terms.items()} == objective.counts(batch)
+        assert list(terms) == [case.task.name]
+        for term in terms.values():
+            assert 0 <= term.correct <= term.count
+
+
+def gradients(case: Case, batches: list[Batch]) -> torch.Tensor:
+    """Of the loss of a whole step, whatever its micro-batches."""
+    model = case.model()
+    count = sum(case.task.counts(batch)[case.task.name] for batch in batches)
+    for batch in batches:
+        (case.task.losses(model, batch)[case.task.name].sum / count).backward()
+    return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
+
+
+def test_a_divided_step_has_the_gradients_of_a_whole_one(case):
+    whole = case.objective(batch_size=12).micro_batches(1)
+    divided = case.objective(batch_size=12, num_parts=3, micro_batch_tokens=30).micro_batches(1)
+    assert (len(divided) > 3) == case.task.is_divisible
+    assert len(whole) == 1
+    torch.testing.assert_close(
+        gradients(case, divided), gradients(case, whole), atol=1e-5, rtol=1e-4
+    )
+
+
+def test_the_rows_of_an_example_stay_together(case):
+    for batch in case.objective(batch_size=12, micro_batch_tokens=60).micro_batches(1):
+        owners, places = batch.targets["example"].tolist(), batch.targets["place"].tolist()
+        assert len(set(zip(owners, places, strict=True))) == batch.num_sequences
+        assert sorted(set(owners)) == list(range(int(batch.targets["num_examples"])))
+        for owner in set(owners):
+            mine = [p for o, p in zip(owners, places, strict=True) if o == owner]
+            assert sorted(mine) == list(range(len(mine)))
+
+
+def test_order_changes_no_loss(case):
+    encoded = case.training().encoded
+    model = case.model()
+    order = np.random.default_rng(0).permutation(9).tolist()
+    first, second = (
+        case.task.losses(model, collate(encoded, chosen))[case.task.name].sum
+        for chosen in (range(9), order)
+    )
+    torch.testing.assert_close(first, second, atol=1e-4, rtol=1e-5)
+
+
+def test_order_and_company_change_no_prediction(case):
+    model, examples = case.model(), list(case.lesson.held_out)
+    whole = case.task.predict(model, case.encode(examples), examples)
+    back = examples[::-1]
+    reversed_ = case.task.predict(model, case.encode(back), back)[::-1]
+    alone = [case.task.predict(model, case.encode([e]), [e])[0] for e in examples]
+    for one, other, third in zip(whole, reversed_, alone, strict=True):
+        assert one.answer == pytest.approx(other.answer, abs=1e-5)
+        assert one.answer == pytest.approx(third.answer, abs=1e-5)
+
+
+def test_thirty_steps_overfit_one_batch(case):
+    model = case.model().train()
+    model.set_dropout(0.0)
+    batch = collate(case.training().encoded, range(8))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def loss():
+        term = case.task.losses(model, batch)[case.task.name]
+        return term.sum / term.count
+
+    torch.manual_seed(0)
+    before = loss().item()
+    for _ in range(30):
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+    model.eval()
+    assert loss() < 0.2 * before
+
+
+def test_evaluation_has_a_loss_and_the_metric_and_leaves_the_mode(case):
+    model = case.model().train()
+    figures = case.objective().evaluate(model)
+    assert model.training
+    assert figures["held_out_loss"] == figures[f"held_out_{case.task.name}_loss"]
+    assert math.isfinite(figures[f"held_out_{case.task.name}_{case.settings.metric}"])
+    assert all(math.isfinite(value) for value in figures.values())
+
+
+def test_a_tally_in_portions_is_one_of_the_whole(case):
+    model, examples = case.model(), list(case.lesson.held_out)
+    predictions = case.task.predict(model, case.encode(examples), examples)
+    whole, portions = case.task.tally(Path("b.csv")), case.task.tally(Path("b.csv"))
+    whole.add(examples, predictions)
+    for first in range(0, len(examples), 4):
+        portions.add(examples[first : first + 4], predictions[first : first + 4])
+    assert portions.figures() == pytest.approx(whole.figures())
+    assert portions.result(3).to_json() == whole.result(3).to_json()
+
+
+def saved(case: Case) -> Path:
+    """A folder with a random model of the task."""
+    save_model(case.model(), case.settings.out, tiny_tokenizer())
+    case.task.write_files(case.settings.out)
+    return case.settings.out
+
+
+def test_a_folder_knows_its_task(case):
+    folder = saved(case)
+    assert task_of_folder(folder) is case.type
+    predictor = load(folder, device="cpu", precision="fp32")
+    assert type(predictor) is type(case.type.predictor(predictor.loaded))
+    assert predictor.task == case.task
+    examples = list(case.lesson.held_out)
+    encoded = case.encode(examples)
+    expected = case.task.predict(case.model(), encoded, examples)
+    found = predictor.predict(examples)
+    assert [p.answer for p in found] == pytest.approx([p.answer for p in expected], abs=1e-5)
+    assert predictor.predict([]) == []
+
+
+def test_transformers_opens_the_folder(case):
+    folder = saved(case)
+    model, report = getattr(transformers, case.sample.transformers).from_pretrained(
+        folder, output_loading_info=True
+    )
+    assert not report["missing_keys"] and not report["unexpected_keys"]
+    assert not report["mismatched_keys"]
+    assert [type(model).__name__] == read_config(folder)["architectures"]
+
+
+def test_what_is_said_of_an_example_is_plain_json_and_a_line(case):
+    predictor = load(saved(case), device="cpu", precision="fp32")
+    for example in case.lesson.held_out:
+        (prediction,) = predictor.predict([example])
+        row = case.task.to_json(example, prediction)
+        assert json.loads(json.dumps(row, allow_nan=False)) == row
+        assert row["row"] == example.row
+        assert "\n" not in str(case.task.line(example, prediction))
+        outcome = case.task.outcome(example, prediction)
+        assert outcome.text and outcome.gold and outcome.score <= 1
+        assert outcome.confidence is None or 0 <= outcome.confidence <= 1
+
+
+def test_typed_words_are_examples(case):
+    predictor = load(saved(case), device="cpu", precision="fp32")
+    examples = case.type.from_words(case.sample.words)
+    assert len(list(iter_predictions(predictor, examples))) == len(examples) > 0
+
+
+def test_finetuning_learns_and_evaluation_gives_the_same_scores(case, tmp_path):
+    train = case.sample.write(tmp_path / case.sample.file, 120, 2)
+    settings = replace(
+        case.settings, model=save_tiny(tmp_path / "model", "masked_lm"), train=train,
+        steps=90, learning_rate=5e-3, dropout=0.0,
+    )  # fmt: skip
+    result = finetune(case.type, settings)
+    scores = result.evaluation.to_json()
+    assert scores[case.sample.figure] > case.sample.learnt
+    again = evaluate(load(settings.out, device="cpu", precision="fp32"), settings.eval)
+    assert again == result.evaluation
+    assert str(result.evaluation) in str(result)
+    json.dumps(result.to_json())

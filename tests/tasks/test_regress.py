@@ -1,0 +1,115 @@
+"""Numbers for texts: the loss, the scores, and transformers' own regression folders."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from samples import write_scores
+from tiny_models import save_tiny, tiny_tokenizer
+
+from bertsmith.data.examples import Example
+from bertsmith.errors import CheckpointError, InputError
+from bertsmith.evaluate import evaluate
+from bertsmith.finetune import load_for_task
+from bertsmith.tasks.classify import Classifier
+from bertsmith.tasks.finetuning import collate
+from bertsmith.tasks.regress import Regress, Regressor, RegressSettings
+
+TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return RegressSettings(
+        model=save_tiny(tmp_path / "model"),
+        train=write_scores(tmp_path / "a.csv", 31),
+        eval=write_scores(tmp_path / "b.csv", 17, 1),
+        out=tmp_path / "out",
+        device="cpu",
+        precision="fp32",
+    )
+
+
+def test_the_loss_is_the_squared_error(settings):
+    lesson = Regress.read(settings)
+    model, tokenizer = load_for_task(settings, lesson)
+    encoded = lesson.task.encode(tokenizer, lesson.train, 37, labelled=True)
+    batch = collate(encoded, range(13))
+    term = lesson.task.losses(model.eval(), batch)["regress"]
+    found = lesson.task.predict(model, encoded, lesson.train)[:13]
+    errors = [p.value - float(e.label) for p, e in zip(found, lesson.train[:13], strict=True)]
+    assert term.sum.item() == pytest.approx(np.square(errors).sum(), rel=1e-5)
+    assert term.count == 13
+
+
+def test_a_new_head_begins_at_the_mean(settings):
+    lesson = Regress.read(settings)
+    model, _ = load_for_task(settings, lesson)
+    mean = np.mean([float(example.label) for example in lesson.train])
+    assert model.heads["regress"].dense.bias.item() == pytest.approx(mean)
+    stored = save_tiny(settings.out, "regress")
+    kept, _ = load_for_task(replace(settings, model=stored), lesson)
+    assert kept.heads["regress"].dense.bias.item() == 0.0
+
+
+def test_figures_are_scipys(settings):
+    regressor = Regressor.load(save_tiny(settings.out, "regress"), device="cpu", precision="fp32")
+    report = evaluate(regressor, settings.eval)
+    with settings.eval.open() as file:
+        rows = list(csv.DictReader(file))
+    true = [float(row["label"]) for row in rows]
+    found = regressor([(row["text"], row["text_pair"]) for row in rows])
+    assert report.pearson == pytest.approx(scipy.stats.pearsonr(true, found).statistic)
+    assert report.spearman == pytest.approx(scipy.stats.spearmanr(true, found).statistic)
+    assert report.rmse == pytest.approx(np.sqrt(np.mean(np.subtract(true, found) ** 2)))
+    assert f"{report.spearman:.4f}" in str(report)
+
+
+def test_a_regression_of_transformers_predicts_here(tmp_path):
+    from transformers import BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=20, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=36, max_position_embeddings=41, initializer_range=0.3, num_labels=1,
+    )  # fmt: skip
+    theirs = BertForSequenceClassification(config).eval()
+    theirs.save_pretrained(tmp_path)
+    tiny_tokenizer().save(tmp_path)
+    regressor = Regressor.load(tmp_path, device="cpu", precision="fp32")
+    for text in TEXTS:
+        ids = torch.tensor([tiny_tokenizer().encode(text).ids])
+        with torch.inference_mode():
+            expected = theirs(ids).logits.item()
+        assert regressor(text) == pytest.approx(expected, abs=1e-5)
+    with pytest.raises(CheckpointError, match="problem_type is 'regression'"):
+        Classifier.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content, parts",
+    [
+        ("text,label\na,1\nb,good\n", ["a.csv:3", "'good' is not a number"]),
+        ("text,label\na,1\nb,nan\n", ["a.csv:3", "'nan' is not a number"]),
+        ("text,label\na,1\nb,1.0\n", ["a.csv", "in every row"]),
+    ],
+)
+def test_what_is_no_number_is_refused(settings, tmp_path, content, parts):
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(InputError) as caught:
+        Regress.read(settings)
+    assert all(part in str(caught.value) for part in parts)
+
+
+def test_scores_of_ten_columns(data_dir):
+    reader = Regress.reader(data_dir / "glue/STS-B/dev.tsv", None, labelled=True)
+    first = next(iter(reader))
+    assert first == Example(
+        "A man with a hard hat is dancing.", "A man wearing a hard hat is dancing.", "5.000", 2
+    )
+    assert sum(1 for _ in reader) == 1500
+    assert Path(reader.path).name == "dev.tsv"
