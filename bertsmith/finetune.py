@@ -53,6 +53,7 @@ class FineTuned:
     learnt: str
     labels: tuple[str, ...]
     num_train: int
+    num_train_windowed: int
     num_train_truncated: int
     num_train_skipped: int
     num_leaked: int
@@ -75,6 +76,9 @@ class FineTuned:
             f"best after step {self.best_step:,}",
             f"model in {self.out}",
         ]
+        if self.num_train_windowed:
+            lines.append(f"{self.num_train_windowed:,} training texts were longer than the model "
+                         "reads and were read in windows")  # fmt: skip
         if self.num_train_truncated:
             lines.append(f"{self.num_train_truncated:,} training texts were longer than the model "
                          "reads and were cut")  # fmt: skip
@@ -128,7 +132,8 @@ def finetune(
         learnt=lesson.task.learnt(),
         labels=lesson.task.labels,
         num_train=len(lesson.train),
-        num_train_truncated=objective.train.encoded.num_truncated,
+        num_train_windowed=objective.train.num_windowed,
+        num_train_truncated=objective.train.num_truncated,
         num_train_skipped=lesson.num_skipped,
         num_leaked=lesson.num_leaked,
         load_report=load_report,

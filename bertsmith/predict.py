@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Example
+from bertsmith.data.windows import LongTexts
 from bertsmith.errors import CheckpointError
 from bertsmith.model.huggingface import check_classifier, find_checkpoint
 from bertsmith.tasks.catalog import task_of_folder
@@ -61,8 +62,10 @@ def load_predictor(
     device: str = "auto",
     precision: str = "auto",
     max_length: int | None = None,
+    long_texts: LongTexts | None = None,
+    stride: int | None = None,
 ) -> AnyPredictor:
-    """The predictor of a fine-tuned model.
+    """The predictor of a fine-tuned model; long texts are read as in training, if nothing is said.
 
     Raises:
         CheckpointError: as `load`; also if the model is of no task.
@@ -73,7 +76,9 @@ def load_predictor(
         path = find_checkpoint(path)
         check_classifier(path, None)
         raise CheckpointError(f"{path}: {MISSING_HEAD['classify']}")
-    return task.predictor(loaded)
+    predictor = task.predictor(loaded)
+    predictor.task = predictor.task.with_windowing(long_texts, stride)
+    return predictor
 
 
 def iter_predictions(

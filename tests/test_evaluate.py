@@ -11,6 +11,7 @@ from bertsmith.data.examples import Columns
 from bertsmith.errors import InputError
 from bertsmith.evaluate import evaluate
 from bertsmith.metrics.class_report import summarize
+from bertsmith.predict import load_predictor
 from bertsmith.tasks.classify import Classifier
 
 
@@ -38,8 +39,13 @@ def test_what_was_cut_or_skipped_is_counted(classifier, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\n" + "good " * 50 + ",pos\nbad,neg\n,neg\n")
     result = evaluate(classifier, path, Columns(skip_incomplete=True))
-    assert (result.num_texts, result.num_truncated, result.num_skipped) == (2, 1, 1)
-    assert "1 texts were longer" in str(result)
+    assert (result.num_texts, result.num_truncated, result.num_skipped) == (2, 0, 1)
+    assert result.num_windowed == 1
+    assert "1 texts were longer than the model reads and were read in windows" in str(result)
+    classifier = load_predictor(classifier.loaded.path, long_texts="cut")
+    result = evaluate(classifier, path, Columns(skip_incomplete=True))
+    assert (result.num_windowed, result.num_truncated) == (0, 1)
+    assert "their ends had no part" in str(result)
     assert "1 rows without text or label" in str(result)
 
 

@@ -164,7 +164,9 @@ def test_held_out_texts_among_the_training_texts_are_counted(settings):
 
 def test_max_length_is_saved_with_the_model(settings):
     result = finetune(Classify, replace(settings, steps=1, max_length=7))
-    assert result.num_train_truncated == sum(len(e.text.split()) > 5 for e in reviews(80))
+    long = sum(len(e.text.split()) > 5 for e in reviews(80))
+    assert (result.num_train_windowed, result.num_train_truncated) == (long, 0)
+    assert f"{long} training texts were longer" in str(result)
     assert Classifier.load(settings.out).loaded.max_length == 7
 
 

@@ -68,7 +68,7 @@ def main(
         if agreement is not None:
             print(agreement.sentence(encoder.loaded.precision))
     for name, note in NOTES.items():
-        if report[name]:
+        if report.get(name):
             print(note.format(number=report[name]), file=sys.stderr)
 
 

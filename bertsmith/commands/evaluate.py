@@ -11,6 +11,7 @@ from typing import Any, Literal
 import tyro
 
 from bertsmith.commands.task_flags import parse_for_folder
+from bertsmith.data.windows import LongTexts
 from bertsmith.evaluate import evaluate
 from bertsmith.predict import load_predictor
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
@@ -35,6 +36,11 @@ class Settings:
     """Take only the first so many rows."""
     max_length: int | None = None
     """Read texts in this many tokens at most; as in training where not given."""
+    long_texts: LongTexts | None = None
+    """What becomes of longer texts: read in windows that overlap, or cut. As in training where not
+    given."""
+    stride: int | None = None
+    """How many tokens neighbouring windows share; as in training where not given."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
@@ -59,6 +65,8 @@ def main(settings: Settings) -> None:
         device=settings.device,
         precision=settings.precision,
         max_length=settings.max_length,
+        long_texts=settings.long_texts,
+        stride=settings.stride,
     )
     result = evaluate(predictor, settings.data, settings.columns, limit=settings.limit)
     report = result.to_json()

@@ -11,6 +11,7 @@ import tyro
 
 from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.tables import STANDARD_INPUT
+from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
 from bertsmith.files import atomic_write
 from bertsmith.predict import AnyPredictor, iter_predictions, load_predictor
@@ -37,6 +38,11 @@ class Settings:
     """Write one JSON object per text to this .jsonl file instead. Files of any size will do."""
     max_length: int | None = None
     """Read texts in this many tokens at most; as in training where not given."""
+    long_texts: LongTexts | None = None
+    """What becomes of longer texts: read in windows that overlap, or cut. As in training where not
+    given."""
+    stride: int | None = None
+    """How many tokens neighbouring windows share; as in training where not given."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
@@ -63,6 +69,8 @@ def main(settings: Settings) -> None:
         device=settings.device,
         precision=settings.precision,
         max_length=settings.max_length,
+        long_texts=settings.long_texts,
+        stride=settings.stride,
     )
     source = examples_to_predict(predictor, settings)
     first: list[Any] = []
@@ -88,6 +96,7 @@ class Totals:
     """What is counted while predictions pass."""
 
     num_texts: int = 0
+    num_windowed: int = 0
     num_truncated: int = 0
     num_skipped: int = 0
 
@@ -95,11 +104,13 @@ class Totals:
         """Pass examples with their predictions on."""
         for example, prediction in pairs:
             self.num_texts += 1
+            self.num_windowed += prediction.num_windows > 1
             self.num_truncated += prediction.is_truncated
             yield example, prediction
 
 
 NOTES = {
+    "num_windowed": "{number:,} texts were longer than the model reads and were read in windows.",
     "num_truncated": "{number:,} texts were longer than the model reads; their ends had no part.",
     "num_skipped": "{number:,} rows without a text were skipped.",
 }

@@ -62,6 +62,12 @@ class EncodedExamples:
         return num_cut
 
     @property
+    def num_rows(self) -> list[int]:
+        """How many rows each example has."""
+        counts: list[int] = np.diff(self.starts).tolist()
+        return counts
+
+    @property
     def num_truncated(self) -> int:
         """How many examples lost something."""
         return sum(cut > 0 for cut in self.num_cut)
@@ -70,6 +76,45 @@ class EncodedExamples:
     def num_windowed(self) -> int:
         """How many examples have more than one row."""
         return int((np.diff(self.starts) > 1).sum())
+
+    def thinned(self, max_tokens: int) -> "EncodedExamples":
+        """The same with fewer rows, evenly spread, where an example has more than `max_tokens`.
+
+        The tokens of rows that are left out count as cut.
+        """
+        chosen = [self._spread(example, max_tokens) for example in range(len(self))]
+        counts = [len(rows) for rows in chosen]
+        if sum(counts) == len(self.rows):
+            return self
+        kept = [row for rows in chosen for row in rows]
+        num_cut = np.array(self.rows.num_cut, dtype=np.int64)[kept]
+        starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        num_cut[starts[:-1]] += [
+            total - sum(self.rows.lengths[row] for row in rows)
+            for total, rows in zip(self.lengths, chosen, strict=True)
+        ]
+        rows = EncodedTexts(
+            tuple(self.rows.ids[row] for row in kept),
+            tuple(self.rows.type_ids[row] for row in kept),
+            tuple(num_cut.tolist()),
+        )
+        return replace(
+            self,
+            rows=rows,
+            starts=starts,
+            row_targets={name: values[kept] for name, values in self.row_targets.items()},
+            token_targets={n: [v[row] for row in kept] for n, v in self.token_targets.items()},
+            alignment=[self.alignment[row] for row in kept] if self.alignment else (),
+        )
+
+    def _spread(self, example: int, max_tokens: int) -> list[int]:
+        """The rows of an example, or as many of them as `max_tokens` allow."""
+        rows = self.rows_of(example)
+        if self.lengths[example] <= max_tokens:
+            return list(rows)
+        longest = max(self.rows.lengths[row] for row in rows)
+        count = max(1, min(len(rows), max_tokens // longest))
+        return (rows.start + np.arange(count) * len(rows) // count).tolist()
 
     def by_row(self) -> "EncodedExamples":
         """Every row as an example of its own; what examples had as targets goes to their rows."""

@@ -95,6 +95,6 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
     if not 4 <= requested <= num_positions:
         raise ConfigError(
             f"max_length: found {requested}; this model reads 4 to {num_positions} tokens. "
-            "Choose a number in that range; longer texts are cut and counted."
+            "Choose a number in that range; what becomes of longer texts is counted."
         )
     return requested

@@ -1,6 +1,75 @@
-"""A long row of tokens → windows that overlap, so that nothing of it is left unread."""
+"""Texts of any length → rows of tokens that a model reads: windows that overlap, nothing unread.
 
+Of a pair one text is windowed and the other stands whole in every row: [CLS] A [SEP] window of B
+[SEP]. What still does not fit is cut and counted.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts, encode_texts
 from bertsmith.errors import ConfigError
+from bertsmith.text.wordpiece import Tokenizer
+
+LongTexts = Literal["window", "cut"]
+
+DEFAULT_OVERLAP = 0.25
+"""The share of a window that its neighbour holds too, where no stride is given."""
+
+
+@dataclass(frozen=True)
+class Windowing:
+    """What becomes of texts that are longer than a model reads."""
+
+    long_texts: LongTexts = "window"
+    stride: int | None = None
+
+    @classmethod
+    def of_settings(cls, settings: Mapping[str, Any]) -> "Windowing":
+        """What a folder says; windows where it says nothing."""
+        return cls(settings.get("long_texts", "window"), settings.get("stride"))
+
+    def overlap(self, max_length: int) -> int:
+        """Tokens that neighbours share, where rows have at most `max_length`.
+
+        Raises:
+            ConfigError: more than half of a row.
+        """
+        if self.stride is None:
+            return int(max_length * DEFAULT_OVERLAP)
+        if not 0 <= self.stride <= max_length // 2:
+            raise ConfigError(
+                f"--stride: found {self.stride}; windows of {max_length} tokens may share 0 to "
+                f"{max_length // 2}."
+            )
+        return self.stride
+
+
+@dataclass(frozen=True)
+class Window:
+    """A row of tokens, `[tokens]` int32 each, and which of a text's tokens it shows.
+
+    The row's tokens from place `first` are the windowed text's tokens `start` to `end`.
+    """
+
+    ids: NDArray[np.int32]
+    type_ids: NDArray[np.int32]
+    first: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Windows:
+    """All rows of a text or pair; `num_cut` tokens are in none of them."""
+
+    rows: tuple[Window, ...]
+    num_cut: int
 
 
 def window_spans(length: int, room: int, stride: int) -> list[tuple[int, int]]:
@@ -25,3 +94,72 @@ def window_spans(length: int, room: int, stride: int) -> list[tuple[int, int]]:
         return [(0, length)]
     starts = range(0, length - room, room - stride)
     return [(start, start + room) for start in (*starts, length - room)]
+
+
+def make_windows(
+    tokenizer: Tokenizer,
+    parts: Sequence[Sequence[int]],
+    max_length: int,
+    stride: int,
+    *,
+    windowed: int | None = None,
+) -> Windows:
+    """Rows of at most `max_length` tokens that together show a text, or a pair, in full.
+
+    Args:
+        tokenizer: gives [CLS] and [SEP].
+        parts: token ids of the one text or of both.
+        stride: tokens that neighbours share; fewer where a window has little room.
+        windowed: which of two texts is windowed; the longer one where not given. The other has
+            at most half of the room, and what it has more is cut from its end.
+    """
+    if windowed is None:
+        windowed = int(len(parts) == 2 and len(parts[1]) > len(parts[0]))
+    room = max_length - len(parts) - 1
+    num_cut = 0
+    if len(parts) == 2:
+        kept = len(parts[1 - windowed])
+        if kept + len(parts[windowed]) > room:
+            kept = min(kept, room // 2)
+        num_cut = len(parts[1 - windowed]) - kept
+        room -= kept
+        parts = [part if i == windowed else part[:kept] for i, part in enumerate(parts)]
+    spans = window_spans(len(parts[windowed]), room, min(stride, (room - 1) // 2))
+    return Windows(
+        tuple(_row(tokenizer, parts, windowed, start, end) for start, end in spans), num_cut
+    )
+
+
+def _row(
+    tokenizer: Tokenizer, parts: Sequence[Sequence[int]], windowed: int, start: int, end: int
+) -> Window:
+    shown = [part[start:end] if i == windowed else part for i, part in enumerate(parts)]
+    row = [tokenizer.cls_id]
+    for part in shown:
+        row += [*part, tokenizer.sep_id]
+    type_ids = np.zeros(len(row), dtype=np.int32)
+    type_ids[len(shown[0]) + 2 :] = 1
+    first = 1 if windowed == 0 else len(shown[0]) + 2
+    return Window(np.asarray(row, dtype=np.int32), type_ids, first, start, end)
+
+
+def encode_windowed(
+    tokenizer: Tokenizer,
+    texts: Iterable[tuple[str, str | None]],
+    max_length: int,
+    windowing: Windowing,
+) -> EncodedExamples:
+    """Texts, each alone or with its pair, in as many rows as they need, or cut to one."""
+    if windowing.long_texts == "cut":
+        return EncodedExamples.of_texts(encode_texts(tokenizer, texts, max_length))
+    stride = windowing.overlap(max_length)
+    ids, type_ids, num_cut, counts = [], [], [], []
+    for text, pair in texts:
+        parts = [tokenizer.encode_ids(part) for part in (text, pair) if part is not None]
+        windows = make_windows(tokenizer, parts, max_length, stride)
+        ids += [row.ids for row in windows.rows]
+        type_ids += [row.type_ids for row in windows.rows]
+        num_cut += [windows.num_cut, *[0] * (len(windows.rows) - 1)]
+        counts.append(len(windows.rows))
+    starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    return EncodedExamples(EncodedTexts(tuple(ids), tuple(type_ids), tuple(num_cut)), starts)

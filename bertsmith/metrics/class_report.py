@@ -29,8 +29,8 @@ class ClassReport:
     """Scores of a classifier on labelled texts.
 
     `confusion[i][j]` counts the texts of label `i` that were taken for label `j`, in the order
-    of `classes`. `num_truncated` texts were longer than the model reads; `num_skipped` rows had
-    no text or no label.
+    of `classes`. `num_truncated` texts were longer than the model reads and cut, `num_windowed`
+    were read in windows; `num_skipped` rows had no text or no label.
     """
 
     accuracy: float
@@ -39,6 +39,7 @@ class ClassReport:
     matthews_correlation: float
     num_texts: int
     num_truncated: int
+    num_windowed: int
     num_skipped: int
     classes: tuple[ClassScore, ...]
     confusion: tuple[tuple[int, ...], ...]
@@ -55,7 +56,7 @@ class ClassReport:
             f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the classes, each counting the same)",
             f"MCC       {self.matthews_correlation:.4f}   (correlation with the truth; guessing "
             "gets 0)",
-            *_notes(self.num_truncated, self.num_skipped),
+            *_notes(self.num_truncated, self.num_windowed, self.num_skipped),
             "",
             *_class_table(self.classes),
         ]
@@ -69,6 +70,7 @@ def summarize(
     names: Sequence[str],
     *,
     num_truncated: int = 0,
+    num_windowed: int = 0,
     num_skipped: int = 0,
 ) -> ClassReport:
     """All scores that follow from a confusion matrix `[classes, classes]`."""
@@ -82,14 +84,18 @@ def summarize(
         matthews_correlation=metrics.matthews_correlation(confusion),
         num_texts=int(confusion.sum()),
         num_truncated=num_truncated,
+        num_windowed=num_windowed,
         num_skipped=num_skipped,
         classes=tuple(ClassScore(*row) for row in rows),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
     )
 
 
-def _notes(num_truncated: int, num_skipped: int) -> list[str]:
+def _notes(num_truncated: int, num_windowed: int, num_skipped: int) -> list[str]:
     notes = []
+    if num_windowed:
+        notes.append(f"{num_windowed:,} texts were longer than the model reads and were read in "
+                     "windows")  # fmt: skip
     if num_truncated:
         notes.append(f"{num_truncated:,} texts were longer than the model reads; their ends had "
                      "no part in this")  # fmt: skip

@@ -1,11 +1,12 @@
 """Sorting texts into classes: labelled examples in, a trained head, scores and decisions out.
 
 The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, section 4.1), learnt
-by cross entropy.
+by cross entropy. A long text is read in windows, whose logits are averaged, in training as in
+prediction: so the loss is that of what is predicted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import EncodedTexts, Text, as_pairs, encode_texts
+from bertsmith.data.encoded_texts import Text, as_pairs
 from bertsmith.data.examples import (
     Columns,
     Example,
@@ -26,6 +27,7 @@ from bertsmith.data.examples import (
     typed_examples,
 )
 from bertsmith.data.labels import class_names, class_numbers
+from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.model.bert import BertModel
@@ -34,7 +36,7 @@ from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.task import Lesson, Outcome, Task
 from bertsmith.text.wordpiece import Tokenizer
 
@@ -42,7 +44,7 @@ Metric = Literal["accuracy", "macro_f1", "matthews_correlation"]
 
 
 @dataclass(frozen=True)
-class ClassifySettings(FinetuneSettings):
+class ClassifySettings(WindowSettings):
     """What to learn from, how long, and where to."""
 
     metric: Metric = "accuracy"
@@ -65,8 +67,10 @@ class Prediction:
 
     label: str
     probabilities: Mapping[str, float]
-    is_truncated: bool
+    is_truncated: bool = False
     """Whether the text was longer than the model reads, and its end had no part in this."""
+    num_windows: int = 1
+    """In how many windows the model read the text."""
 
     @property
     def probability(self) -> float:
@@ -88,6 +92,7 @@ class ClassTally:
         self.confusion = np.zeros((len(names), len(names)), dtype=np.int64)
         self.loss = 0.0
         self.num_truncated = 0
+        self.num_windowed = 0
 
     def add(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
         """Count a portion in."""
@@ -100,6 +105,7 @@ class ClassTally:
         ]
         self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
         self.num_truncated += sum(row.is_truncated for row in predictions)
+        self.num_windowed += sum(row.num_windows > 1 for row in predictions)
 
     def figures(self) -> dict[str, float]:
         """Mean cross entropy, and the scores of `Metric`."""
@@ -114,7 +120,11 @@ class ClassTally:
     def result(self, num_skipped: int = 0) -> ClassReport:
         """All scores."""
         return summarize(
-            self.confusion, self.names, num_truncated=self.num_truncated, num_skipped=num_skipped
+            self.confusion,
+            self.names,
+            num_truncated=self.num_truncated,
+            num_windowed=self.num_windowed,
+            num_skipped=num_skipped,
         )
 
 
@@ -122,7 +132,8 @@ class ClassTally:
 class Classify(Task[Example, Prediction]):
     """Sorting texts into the classes `labels`."""
 
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
 
     name: ClassVar[str] = "classify"
     description: ClassVar[str] = """Teach a BERT to sort texts into your classes.
@@ -133,6 +144,7 @@ predict` and Hugging Face's transformers open."""
     settings: ClassVar = ClassifySettings
     columns: ClassVar = Columns
     heads: ClassVar[tuple[str, ...]] = ("classify",)
+    rows_are_windows: ClassVar[bool] = True
 
     @classmethod
     def read(cls, settings: ClassifySettings) -> Lesson[Example]:
@@ -144,12 +156,13 @@ predict` and Hugging Face's transformers open."""
         names = class_names(train, settings.train)
         held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit)
         class_numbers(held_out, names, settings.eval)
-        return Lesson(cls(names), train, held_out, num_skipped)
+        return Lesson(cls(names, settings.windowing), train, held_out, num_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
         """The classes that the folder names."""
-        return cls(tuple(name for _, name in sorted(model.id2label.items())))
+        names = tuple(name for _, name in sorted(model.id2label.items()))
+        return cls(names, Windowing.of_settings(model.task_settings))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "Classifier":
@@ -166,15 +179,21 @@ predict` and Hugging Face's transformers open."""
         """Each text alone."""
         return typed_examples(texts)
 
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """How long texts are read."""
+        return asdict(self.windowing)
+
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
         """A row for each text or pair; target `labels`, int64 `[examples]`."""
-        texts = encode_texts(tokenizer, ((e.text, e.pair) for e in examples), max_length)
+        texts = ((example.text, example.pair) for example in examples)
+        encoded = encode_windowed(tokenizer, texts, max_length, self.windowing)
         if not labelled:
-            return EncodedExamples.of_texts(texts)
+            return encoded
         labels = class_numbers(examples, self.labels, Path("examples"))
-        return EncodedExamples.of_texts(texts, labels=labels)
+        return replace(encoded, example_targets={"labels": labels})
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Cross entropy summed over the texts of the batch."""
@@ -206,8 +225,11 @@ predict` and Hugging Face's transformers open."""
                 label=self.labels[row.argmax()],
                 probabilities=dict(zip(self.labels, row.tolist(), strict=True)),
                 is_truncated=num_cut > 0,
+                num_windows=num_windows,
             )
-            for row, num_cut in zip(rows, encoded.num_cut, strict=True)
+            for row, num_cut, num_windows in zip(
+                rows, encoded.num_cut, encoded.num_rows, strict=True
+            )
         ]
 
     def tally(self, place: Path) -> ClassTally:
@@ -222,6 +244,7 @@ predict` and Hugging Face's transformers open."""
             "probability": prediction.probability,
             "probabilities": dict(prediction.probabilities),
             "is_truncated": prediction.is_truncated,
+            "num_windows": prediction.num_windows,
         }
 
     def line(self, example: Example, prediction: Prediction) -> str:
@@ -263,15 +286,15 @@ class Classifier(Predictor[Classify, Example, Prediction]):
         """The likeliest label of each text, and nothing else."""
         return [prediction.label for prediction in self(texts)]
 
-    def encode(self, texts: Iterable[tuple[str, str | None]]) -> EncodedTexts:
-        """Token ids of texts or pairs, cut to what the model reads."""
-        return encode_texts(self.loaded.tokenizer, texts, self.loaded.max_length)
+    def encode(self, texts: Iterable[tuple[str, str | None]]) -> EncodedExamples:
+        """Token ids of texts or pairs."""
+        return self.encode_examples([Example(text, pair) for text, pair in texts])
 
-    def probabilities(self, texts: EncodedTexts) -> NDArray[np.float64]:
+    def probabilities(self, texts: EncodedExamples) -> NDArray[np.float64]:
         """Probabilities `[texts, labels]`, in the order of the texts and of `names`."""
         if not len(texts):
             return np.empty((0, len(self.names)))
-        return self.task.probabilities(self.loaded.model, EncodedExamples.of_texts(texts))
+        return self.task.probabilities(self.loaded.model, texts)
 
 
 TASK = Classify

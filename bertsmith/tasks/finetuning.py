@@ -26,11 +26,16 @@ MICRO_BATCH_TOKENS = 16_384
 
 @dataclass(frozen=True)
 class TrainingExamples:
-    """Examples to learn from, and where each stands in its file."""
+    """Examples to learn from, and where each stands in its file.
+
+    Of `num_windowed` the text was too long for one row, of `num_truncated` something is not read.
+    """
 
     encoded: EncodedExamples
     path: Path
     rows: Sequence[int]
+    num_windowed: int = 0
+    num_truncated: int = 0
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -146,11 +151,15 @@ def training_examples(
     task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
 ) -> TrainingExamples:
     """What a task learns by: its examples, or each of their rows by itself."""
+    if task.rows_are_windows:
+        encoded = encoded.thinned(MICRO_BATCH_TOKENS)
     rows = [example.row for example in examples]
-    if task.rows_stay_together:
-        return TrainingExamples(encoded, path, rows)
-    owners = encoded.owners().tolist()
-    return TrainingExamples(encoded.by_row(), path, [rows[owner] for owner in owners])
+    learnt = encoded
+    if not task.rows_stay_together:
+        learnt = encoded.by_row()
+        rows = [rows[owner] for owner in encoded.owners().tolist()]
+    num_windowed = 0 if task.windowing is None else encoded.num_windowed
+    return TrainingExamples(learnt, path, rows, num_windowed, encoded.num_truncated)
 
 
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:

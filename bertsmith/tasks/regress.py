@@ -1,11 +1,12 @@
 """Giving texts or pairs of texts a number: scored examples in, a trained head, numbers out.
 
 The model is BERT's encoder and pooler with one linear output on [CLS], learnt by the mean squared
-error, as the paper does for STS-B (section 4.1).
+error, as the paper does for STS-B (section 4.1). A long text is read in windows, whose numbers are
+averaged, in training as in prediction.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -17,9 +18,10 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import Text, as_pairs, encode_texts
+from bertsmith.data.encoded_texts import Text, as_pairs
 from bertsmith.data.examples import Columns, Example, ExampleReader, read_examples, typed_examples
 from bertsmith.data.labels import numbers
+from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.errors import InputError
 from bertsmith.metrics.regression import pearson, rmse, spearman
 from bertsmith.model.bert import BertModel
@@ -30,7 +32,7 @@ from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.task import Lesson, Outcome, Task
 from bertsmith.text.wordpiece import Tokenizer
 
@@ -41,7 +43,7 @@ CLOSE = 0.5
 
 
 @dataclass(frozen=True)
-class RegressSettings(FinetuneSettings):
+class RegressSettings(WindowSettings):
     """What to learn from, how long, and where to."""
 
     metric: Metric = "pearson"
@@ -62,8 +64,10 @@ class NumberPrediction:
     """The number of a text."""
 
     value: float
-    is_truncated: bool
+    is_truncated: bool = False
     """Whether the text was longer than the model reads, and its end had no part in this."""
+    num_windows: int = 1
+    """In how many windows the model read the text."""
 
     @property
     def answer(self) -> float:
@@ -73,14 +77,15 @@ class NumberPrediction:
 
 @dataclass(frozen=True)
 class NumberReport:
-    """Scores of predicted numbers. `num_truncated` texts were longer than the model reads;
-    `num_skipped` rows had no text or no number."""
+    """Scores of predicted numbers. `num_truncated` texts were longer than the model reads and cut,
+    `num_windowed` were read in windows; `num_skipped` rows had no text or no number."""
 
     pearson: float
     spearman: float
     rmse: float
     num_texts: int
     num_truncated: int
+    num_windowed: int
     num_skipped: int
 
     def to_json(self) -> dict[str, Any]:
@@ -95,6 +100,9 @@ class NumberReport:
             f"Spearman  {self.spearman:.4f}   (correlation with their order)",
             f"RMSE      {self.rmse:.4f}   (how far off, in the unit of the numbers)",
         ]
+        if self.num_windowed:
+            lines.append(f"{self.num_windowed:,} texts were longer than the model reads and were "
+                         "read in windows")  # fmt: skip
         if self.num_truncated:
             lines.append(f"{self.num_truncated:,} texts were longer than the model reads; their "
                          "ends had no part in this")  # fmt: skip
@@ -110,12 +118,14 @@ class NumberTally:
         self.place = place
         self.parts: list[NDArray[np.float64]] = []
         self.num_truncated = 0
+        self.num_windowed = 0
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
         """Take a portion in."""
         predicted = np.array([prediction.value for prediction in predictions])
         self.parts.append(np.stack([numbers(examples, self.place), predicted]))
         self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
+        self.num_windowed += sum(prediction.num_windows > 1 for prediction in predictions)
 
     def figures(self) -> dict[str, float]:
         """Mean squared error, and the correlations."""
@@ -136,6 +146,7 @@ class NumberTally:
             rmse=rmse(true, predicted),
             num_texts=len(true),
             num_truncated=self.num_truncated,
+            num_windowed=self.num_windowed,
             num_skipped=num_skipped,
         )
 
@@ -143,6 +154,8 @@ class NumberTally:
 @dataclass(frozen=True)
 class Regress(Task[Example, NumberPrediction]):
     """Giving texts a number."""
+
+    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
 
     name: ClassVar[str] = "regress"
     description: ClassVar[str] = """Teach a BERT to give texts, or pairs of texts, a number.
@@ -153,6 +166,7 @@ transformers open."""
     settings: ClassVar = RegressSettings
     columns: ClassVar = Columns
     heads: ClassVar[tuple[str, ...]] = ("regress",)
+    rows_are_windows: ClassVar[bool] = True
 
     @classmethod
     def read(cls, settings: RegressSettings) -> Lesson[Example]:
@@ -169,12 +183,12 @@ transformers open."""
             )
         held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit)
         numbers(held_out, settings.eval)
-        return Lesson(cls(), train, held_out, num_skipped)
+        return Lesson(cls(settings.windowing), train, held_out, num_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """Nothing has to be known."""
-        return cls()
+        """Only how long texts are read has to be known."""
+        return cls(Windowing.of_settings(model.task_settings))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "Regressor":
@@ -191,6 +205,11 @@ transformers open."""
         """Each text alone."""
         return typed_examples(texts)
 
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """How long texts are read."""
+        return asdict(self.windowing)
+
     def begin_head(self, model: BertModel, examples: Sequence[Example]) -> None:
         """Begin at the mean of the numbers and with their spread, whatever their unit is."""
         targets = numbers(examples, Path("examples"))
@@ -204,11 +223,12 @@ transformers open."""
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
         """A row for each text or pair; target `numbers`, fp32 `[examples]`."""
-        texts = encode_texts(tokenizer, ((e.text, e.pair) for e in examples), max_length)
+        texts = ((example.text, example.pair) for example in examples)
+        encoded = encode_windowed(tokenizer, texts, max_length, self.windowing)
         if not labelled:
-            return EncodedExamples.of_texts(texts)
+            return encoded
         targets = numbers(examples, Path("examples")).astype(np.float32)
-        return EncodedExamples.of_texts(texts, numbers=targets)
+        return replace(encoded, example_targets={"numbers": targets})
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Squared error summed over the texts of the batch; `correct` counts those that are
@@ -234,8 +254,10 @@ transformers open."""
         """The number of each text."""
         values = encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.values))
         return [
-            NumberPrediction(value, num_cut > 0)
-            for value, num_cut in zip(values[:, 0].tolist(), encoded.num_cut, strict=True)
+            NumberPrediction(value, num_cut > 0, num_windows)
+            for value, num_cut, num_windows in zip(
+                values[:, 0].tolist(), encoded.num_cut, encoded.num_rows, strict=True
+            )
         ]
 
     def tally(self, place: Path) -> NumberTally:
@@ -252,6 +274,7 @@ transformers open."""
             **example.to_json(),
             "value": prediction.value,
             "is_truncated": prediction.is_truncated,
+            "num_windows": prediction.num_windows,
         }
 
     def line(self, example: Example, prediction: NumberPrediction) -> str:

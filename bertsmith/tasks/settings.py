@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError
 
 DEFAULT_EPOCHS = 4
@@ -112,3 +113,19 @@ class FinetuneSettings:
         if self.learning_rate is not None:
             return self.learning_rate
         return BASE_LEARNING_RATE * BASE_HIDDEN_SIZE / hidden_size
+
+
+@dataclass(frozen=True)
+class WindowSettings(FinetuneSettings):
+    """Settings of a task that reads long texts in windows."""
+
+    long_texts: LongTexts = "window"
+    """What becomes of texts longer than --max-length: all of them is read, in windows that
+    overlap, or the end is cut off. Either way they are counted."""
+    stride: int | None = None
+    """How many tokens neighbouring windows share; a quarter of --max-length where not given."""
+
+    @property
+    def windowing(self) -> Windowing:
+        """Both in one."""
+        return Windowing(self.long_texts, self.stride)

@@ -7,12 +7,14 @@ labels, and is made from training examples or from a folder.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.windows import LongTexts, Windowing
+from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.settings import FinetuneSettings
@@ -55,6 +57,11 @@ class TaskPrediction(Protocol):
     @property
     def is_truncated(self) -> bool:
         """Whether something of the example had no part in this."""
+        ...
+
+    @property
+    def num_windows(self) -> int:
+        """In how many rows the model read the example; more than 1 if it was too long for one."""
         ...
 
 
@@ -162,11 +169,16 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     rows_stay_together: ClassVar[bool] = True
     """Whether the loss needs all rows of an example in one micro-batch. Where not, each row is
     learnt by itself, and batch sizes count rows."""
+    rows_are_windows: ClassVar[bool] = False
+    """Whether an example can be learnt by some of its rows where all are too many for memory."""
     is_divisible: ClassVar[bool] = True
     """Whether a step may be divided into micro-batches; not where examples meet in the loss."""
 
     labels: tuple[str, ...] = ()
     """Names of the head's outputs, where it is one of `LABEL_HEADS`: a field of the instance."""
+
+    windowing: Windowing | None = None
+    """What becomes of long texts, where the task has windows: a field of the instance."""
 
     # From files and folders.
 
@@ -217,6 +229,23 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     def task_settings(self) -> dict[str, Any]:
         """What `of_model` wants to find in the folder besides labels, as plain JSON."""
         return {}
+
+    def with_windowing(self, long_texts: LongTexts | None, stride: int | None) -> Self:
+        """The same task that treats long texts otherwise; None leaves what was.
+
+        Raises:
+            ConfigError: the task has no windows.
+        """
+        changes: dict[str, Any] = {"long_texts": long_texts, "stride": stride}
+        given = {name: value for name, value in changes.items() if value is not None}
+        if not given:
+            return self
+        if self.windowing is None:
+            raise ConfigError(
+                f"--long-texts, --stride: the task '{self.name}' reads no windows. Leave them out."
+            )
+        changed: Self = replace(self, windowing=replace(self.windowing, **given))  # type: ignore[type-var]
+        return changed
 
     def write_files(self, directory: Path) -> None:
         """Write what the task's folder holds besides model and tokenizer, if anything."""

@@ -9,8 +9,11 @@ import pytest
 import torch
 from tiny_models import reviews, save_tiny, tiny_model, tiny_tokenizer
 
+from bertsmith.data.examples import Example
+from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.predict import load_predictor
 from bertsmith.tasks.classify import Classifier, Classify
 from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, TrainingExamples, collate
 from bertsmith.tasks.inference import compute_in_order
@@ -124,7 +127,8 @@ def test_predictions_name_the_labels(tmp_path):
     pair = classifier([("a good film", "bad")])[0]
     assert pair.probability != predictions[0].probability
     assert not predictions[0].is_truncated
-    assert classifier("good " * 99).is_truncated
+    assert classifier("good " * 99).num_windows == 4
+    assert not classifier("good " * 99).is_truncated
     with pytest.raises(InputError, match="text 0: found NoneType"):
         classifier([None])
 
@@ -172,6 +176,38 @@ def test_a_folder_of_transformers_predicts_here(tmp_path):
         prediction = classifier(text)
         assert prediction.label == theirs.config.id2label[int(expected.argmax())]
         assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_long_text_has_the_mean_logits_of_its_windows(tmp_path):
+    folder = save_tiny(tmp_path / "m", "classify", labels=NAMES)
+    words = [["good", "bad"][i % 3 % 2] for i in range(80)]
+    classifier = Classifier.load(folder, device="cpu", precision="fp32")
+    windows = [" ".join(words[first : first + 35]) for first in (0, 26, 45)]  # 9 are shared
+    rows = CLASSIFY.encode(
+        tiny_tokenizer(), [Example(text) for text in windows], 37, labelled=False
+    )
+    logits = compute_in_order(classifier.loaded.model, rows.rows, CLASSIFY.logits)
+    prediction = classifier(" ".join(words))
+    assert prediction.num_windows == 3
+    expected = softmax(logits.mean(0, keepdims=True))[0]
+    assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-6)
+    example = Example(" ".join(words), None, "pos", 2)
+    batch = collate(CLASSIFY.encode(tiny_tokenizer(), [example], 37, labelled=True), [0])
+    loss = CLASSIFY.losses(classifier.loaded.model, batch)["classify"].sum.item()
+    assert loss == pytest.approx(-np.log(expected[1]), abs=1e-5)
+
+
+def test_how_long_texts_are_read_is_kept_and_can_be_changed(tmp_path):
+    model = tiny_model("classify", num_labels=2)
+    task = Classify(NAMES, Windowing("cut", 5))
+    model.task_settings = {"task": "classify", **task.task_settings}
+    save_model(model, tmp_path, tiny_tokenizer(), id2label=dict(enumerate(NAMES)))
+    classifier = load_predictor(tmp_path)
+    assert classifier.task == task
+    assert classifier("good " * 99).is_truncated
+    assert classifier("good " * 99).num_windows == 1
+    changed = load_predictor(tmp_path, long_texts="window", stride=0)
+    assert changed("good " * 99).num_windows == 3
 
 
 def test_no_texts_give_no_predictions(tmp_path):

@@ -1,0 +1,110 @@
+"""Windows show all of a text, share what they should, and are those of the tokenizers library."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_models import tiny_tokenizer
+
+from bertsmith.data.encoded_texts import encode_texts
+from bertsmith.data.windows import Windowing, encode_windowed, make_windows, window_spans
+from bertsmith.errors import ConfigError
+
+TOKENIZER = tiny_tokenizer()
+
+
+@given(st.integers(0, 300), st.integers(1, 40), st.data())
+def test_spans_cover_everything_and_share_the_stride(length, room, data):
+    stride = data.draw(st.integers(0, room - 1))
+    spans = window_spans(length, room, stride)
+    assert {i for start, end in spans for i in range(start, end)} == set(range(length))
+    assert all(end - start == min(room, length) for start, end in spans)
+    shared = [before[1] - after[0] for before, after in pairwise(spans)]
+    assert all(count == stride for count in shared[:-1])
+    assert all(count >= stride for count in shared)
+    assert len(spans) == 1 + max(0, -(-(length - room) // (room - stride)))
+
+
+def test_a_stride_that_leaves_no_room_is_refused():
+    with pytest.raises(ConfigError, match="found 5 where 5 tokens have room; allowed is 0 to 4"):
+        window_spans(10, 5, 5)
+    with pytest.raises(ConfigError, match=r"--stride: found 20; windows of 37 .* 0 to 18"):
+        Windowing(stride=20).overlap(37)
+    assert Windowing().overlap(37) == 9
+
+
+def words(count, seed=0):
+    vocab = ["good", "bad", "film", "story", "very", "dull", "and", "a"]
+    return " ".join(np.random.default_rng(seed).choice(vocab, count))
+
+
+@pytest.mark.parametrize("max_length, stride", [(11, 3), (17, 0), (13, 5)])
+def test_all_windows_but_the_last_are_those_of_transformers(tmp_path, max_length, stride):
+    from transformers import AutoTokenizer
+
+    TOKENIZER.save(tmp_path)
+    theirs = AutoTokenizer.from_pretrained(tmp_path, model_type="bert")
+    text, pair = words(53), words(4, 1)
+    settings = {"max_length": max_length, "stride": stride, "return_overflowing_tokens": True}
+    expected = theirs(text, truncation=True, **settings)["input_ids"]
+    ids = TOKENIZER.encode_ids
+    found = make_windows(TOKENIZER, [ids(text)], max_length, stride)
+    assert [row.ids.tolist() for row in found.rows][:-1] == expected[:-1]
+    assert len(found.rows) == len(expected)
+    if max_length - 7 <= 2 * stride:  # a window of a pair has too little room for the stride
+        return
+    encoded = theirs(pair, text, truncation="only_second", **settings)
+    found = make_windows(TOKENIZER, [ids(pair), ids(text)], max_length, stride)
+    assert [row.ids.tolist() for row in found.rows][:-1] == encoded["input_ids"][:-1]
+    assert [row.type_ids.tolist() for row in found.rows][:-1] == encoded["token_type_ids"][:-1]
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(5, 37), st.sampled_from([None, 0, 1]))
+def test_a_window_says_which_tokens_it_shows(first, second, max_length, windowed):
+    parts = [list(range(100, 100 + first)), list(range(200, 200 + second))]
+    windows = make_windows(TOKENIZER, parts, max_length, 4, windowed=windowed)
+    longer = int(second > first) if windowed is None else windowed
+    seen = set()
+    for row in windows.rows:
+        assert len(row.ids) <= max_length
+        assert row.ids[0] == TOKENIZER.cls_id and row.ids[-1] == TOKENIZER.sep_id
+        shown = row.ids[row.first : row.first + row.end - row.start].tolist()
+        assert shown == parts[longer][row.start : row.end]
+        assert set(row.type_ids[row.ids >= 200]) <= {1}
+        assert set(row.type_ids[(row.ids >= 100) & (row.ids < 200)]) <= {0}
+        seen |= set(row.ids[row.ids >= 100].tolist())
+    assert windows.num_cut == first + second - len(seen)
+    if windowed is None and first + second <= max_length - 3:
+        assert len(windows.rows) == 1
+        assert windows.num_cut == 0
+
+
+def test_short_texts_are_encoded_as_ever_and_cutting_can_be_chosen():
+    texts = [("a good film", None), ("good", "bad film"), (words(80), None), (words(9), words(50))]
+    plain = encode_texts(TOKENIZER, texts, 37)
+    for choice in (Windowing(), Windowing("cut")):
+        encoded = encode_windowed(TOKENIZER, texts, 37, choice)
+        for place in (0, 1):
+            row = encoded.rows_of(place)[0]
+            assert encoded.rows.ids[row].tolist() == plain.ids[place].tolist()
+            assert encoded.rows.type_ids[row].tolist() == plain.type_ids[place].tolist()
+    assert encoded.num_windowed == 0
+    assert encoded.num_truncated == 2
+    windowed = encode_windowed(TOKENIZER, texts, 37, Windowing())
+    assert windowed.num_rows == [1, 1, 3, 3]
+    assert windowed.num_truncated == 0
+
+
+def test_too_many_rows_are_thinned_evenly_and_counted():
+    texts = [("good", None), (words(500), None), ("bad", None)]
+    encoded = encode_windowed(TOKENIZER, texts, 37, Windowing())
+    assert encoded.thinned(10_000) is encoded
+    few = encoded.thinned(120)
+    assert few.num_rows == [1, 3, 1]
+    assert few.num_cut == [0, encoded.lengths[1] - 3 * 37, 0]
+    all_rows = [encoded.rows.ids[row].tolist() for row in encoded.rows_of(1)]
+    kept = [all_rows.index(few.rows.ids[row].tolist()) for row in few.rows_of(1)]
+    assert kept == [len(all_rows) * i // 3 for i in range(3)]
+    assert few.rows.ids[few.rows_of(2)[0]].tolist() == encoded.rows.ids[-1].tolist()
