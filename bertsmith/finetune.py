@@ -243,7 +243,7 @@ def train(
             tokenizer=tokenizer,
             watchers=watchers,
             best=BestSettings(
-                f"held_out_{objective.task.name}_{settings.metric}", settings.patience
+                f"held_out_{objective.task.name}_{settings.figure}", settings.patience
             ),
             resume_command=resume_command,
         )

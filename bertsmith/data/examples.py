@@ -56,6 +56,9 @@ LABEL_COLUMNS = (
     "rating",
 )
 
+LIST_SEPARATOR = "\x1f"
+"""Ends each label of a JSON list of them: ASCII's unit separator, which no label holds."""
+
 Role = Literal["text", "pair", "label"]
 Record = dict[Role, str]
 
@@ -115,6 +118,8 @@ class ExampleReader:
             or `STANDARD_INPUT`.
         columns: which columns to read.
         labelled: whether a label is wanted; if not, no label column is looked for.
+        empty_labels: whether a label may be empty, or in JSON a list, as where a text can have any
+            number of them.
 
     Attributes:
         names: the column that each role (text, pair, label) is read from; known once reading
@@ -123,11 +128,19 @@ class ExampleReader:
         has_header: whether the first row was taken as column names.
     """
 
-    def __init__(self, path: Path, columns: Columns | None = None, *, labelled: bool = True):
+    def __init__(
+        self,
+        path: Path,
+        columns: Columns | None = None,
+        *,
+        labelled: bool = True,
+        empty_labels: bool = False,
+    ) -> None:
         self.path = Path(path)
         self.place = place_name(self.path)
         self.columns = columns or Columns()
         self.labelled = labelled
+        self.empty_labels = empty_labels
         self.names: dict[Role, str] = {}
         self.num_skipped = 0
         self.has_header = False
@@ -143,7 +156,7 @@ class ExampleReader:
         num_rows = 0
         for row, record in self._records():
             num_rows += 1
-            empty = next((role for role, cell in record.items() if not cell.strip()), None)
+            empty = next((role for role, cell in record.items() if self._lacks(role, cell)), None)
             if empty is None:
                 label = record["label"].strip() if self.labelled else None
                 yield Example(record["text"], record.get("pair"), label, row)
@@ -156,6 +169,9 @@ class ExampleReader:
                 )
         if num_rows == self.num_skipped:
             raise InputError(f"{self.place}: no complete rows. Give a file with at least one.")
+
+    def _lacks(self, role: Role, cell: str) -> bool:
+        return not cell.strip() and not (role == "label" and self.empty_labels)
 
     def _records(self) -> Iterator[tuple[int, Record]]:
         kind = table_format(self.path)
@@ -217,6 +233,8 @@ class ExampleReader:
             return value
         if role == "label" and isinstance(value, bool | int | float):
             return json.dumps(value)
+        if role == "label" and self.empty_labels and isinstance(value, list):
+            return "".join(self._as_text(row, role, part) + LIST_SEPARATOR for part in value)
         raise InputError(
             f"{self.place}:{row}: '{self.names[role]}' is {json_type(value)}; "
             f"a string{' or a number' if role == 'label' else ''} is expected. Fix the row."
@@ -285,20 +303,25 @@ class ExampleReader:
 
 
 def read_examples(
-    path: Path, columns: Columns | None = None, *, limit: int | None = None
+    path: Path,
+    columns: Columns | None = None,
+    *,
+    limit: int | None = None,
+    empty_labels: bool = False,
 ) -> tuple[list[Example], int]:
     """Read labelled examples, at most the first `limit`, and how many rows were skipped.
 
     Raises:
         InputError: as in `ExampleReader`; also if a first row looks like an overlooked header.
     """
-    reader = ExampleReader(path, columns)
+    reader = ExampleReader(path, columns, empty_labels=empty_labels)
     examples: list[Example] = []
     for example in reader:
         examples.append(example)
         if limit is not None and len(examples) == limit:
             break
-    _check_header(reader, examples)
+    if not empty_labels:
+        _check_header(reader, examples)
     return examples, reader.num_skipped
 
 

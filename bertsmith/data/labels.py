@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.data.examples import Example
+from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.errors import InputError
 
 MAX_FRACTIONS = 20
@@ -59,11 +59,54 @@ def class_numbers(
     numbers: Mapping[str | None, int] = {name: i for i, name in enumerate(names)}
     for example in examples:
         if example.label not in numbers:
-            raise InputError(
-                f"{path}:{example.row}: the label '{example.label}' is not one the model learns. "
-                f"Known labels: {_listed(names)}. Fix the row, or train with such examples."
-            )
+            raise _unknown_label(example.label, example, names, path)
     return np.array([numbers[example.label] for example in examples], dtype=np.int64)
+
+
+def label_set(example: Example, separator: str) -> tuple[str, ...]:
+    """The labels of an example that may have several, or none."""
+    label = example.label or ""
+    parts = label.split(LIST_SEPARATOR if LIST_SEPARATOR in label else separator)
+    return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
+
+
+def label_names(examples: Sequence[Example], separator: str, path: Path) -> tuple[str, ...]:
+    """The labels that occur in sets of them, sorted by name.
+
+    Raises:
+        InputError: no example has one.
+    """
+    found = sorted({name for example in examples for name in label_set(example, separator)})
+    if not found:
+        raise InputError(f"{path}: no row has a label. Choose the column with --label-column.")
+    return tuple(found)
+
+
+def label_flags(
+    examples: Sequence[Example], names: Sequence[str], separator: str, path: Path
+) -> NDArray[np.bool_]:
+    """Which labels each example has, bool `[examples, labels]`.
+
+    Raises:
+        InputError: a label that is not in `names`; says where and which are known.
+    """
+    numbers = {name: i for i, name in enumerate(names)}
+    flags = np.zeros((len(examples), len(names)), dtype=np.bool_)
+    for place, example in enumerate(examples):
+        for label in label_set(example, separator):
+            if label not in numbers:
+                raise _unknown_label(label, example, names, path)
+            flags[place, numbers[label]] = True
+    return flags
+
+
+def _unknown_label(
+    label: str | None, example: Example, names: Sequence[str], path: Path
+) -> InputError:
+    return InputError(
+        f"{path}:{example.row}: the label '{label}' is not one the model learns. Known labels: "
+        f"{_listed(names)}. Fix the row, or train with such examples."
+    )
 
 
 def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:

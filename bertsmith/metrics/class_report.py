@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.metrics import classification as metrics
+from bertsmith.metrics.reading import reading_notes
 
 MAX_SHOWN_CLASSES = 20
 """A confusion matrix of more classes does not fit a terminal; `--json` has it in full."""
@@ -56,9 +57,9 @@ class ClassReport:
             f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the classes, each counting the same)",
             f"MCC       {self.matthews_correlation:.4f}   (correlation with the truth; guessing "
             "gets 0)",
-            *_notes(self.num_truncated, self.num_windowed, self.num_skipped),
+            *reading_notes(self.num_truncated, self.num_windowed, self.num_skipped),
             "",
-            *_class_table(self.classes),
+            *class_table(self.classes),
         ]
         if len(self.classes) <= MAX_SHOWN_CLASSES:
             lines += ["", *_confusion_table(self.classes, self.confusion)]
@@ -91,20 +92,8 @@ def summarize(
     )
 
 
-def _notes(num_truncated: int, num_windowed: int, num_skipped: int) -> list[str]:
-    notes = []
-    if num_windowed:
-        notes.append(f"{num_windowed:,} texts were longer than the model reads and were read in "
-                     "windows")  # fmt: skip
-    if num_truncated:
-        notes.append(f"{num_truncated:,} texts were longer than the model reads; their ends had "
-                     "no part in this")  # fmt: skip
-    if num_skipped:
-        notes.append(f"{num_skipped:,} rows without text or label were skipped")
-    return notes
-
-
-def _class_table(classes: Sequence[ClassScore]) -> list[str]:
+def class_table(classes: Sequence[ClassScore]) -> list[str]:
+    """Lines of a table of the classes."""
     width = max(5, *(len(row.label) for row in classes))
     head = f"{'label':<{width}}  precision  recall      F1  texts"
     return [head] + [

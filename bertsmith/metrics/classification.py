@@ -46,9 +46,9 @@ def class_scores(confusion: Counts) -> ClassScores:
     predicted = confusion.sum(axis=0)
     support = confusion.sum(axis=1)
     return ClassScores(
-        precision=_divide(correct, predicted),
-        recall=_divide(correct, support),
-        f1=_divide(2.0 * correct, support + predicted),
+        precision=ratio(correct, predicted),
+        recall=ratio(correct, support),
+        f1=ratio(2.0 * correct, support + predicted),
         support=support,
     )
 
@@ -83,7 +83,7 @@ def matthews_correlation(confusion: Counts) -> float:
     return 0.0 if variances == 0 else float(covariance / np.sqrt(variances))
 
 
-def _divide(numerator: NDArray[np.generic], denominator: Counts) -> Scores:
+def ratio(numerator: NDArray[np.generic], denominator: Counts) -> Scores:
     """Element-wise ratio in float64, 0 where the denominator is 0."""
     ratio = np.zeros(len(denominator), dtype=np.float64)
     np.divide(numerator, denominator, out=ratio, where=denominator != 0)

@@ -1,19 +1,17 @@
 """Sorting texts into classes: labelled examples in, a trained head, scores and decisions out.
 
 The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, section 4.1), learnt
-by cross entropy. A long text is read in windows, whose logits are averaged, in training as in
-prediction: so the loss is that of what is predicted.
+by cross entropy. With several labels for a text it is the task of multi_label.py.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
@@ -21,44 +19,63 @@ from bertsmith.data.encoded_texts import Text, as_pairs
 from bertsmith.data.examples import (
     Columns,
     Example,
-    ExampleReader,
     read_examples,
     stratified_sample,
-    typed_examples,
 )
 from bertsmith.data.labels import class_names, class_numbers
-from bertsmith.data.windows import Windowing, encode_windowed
+from bertsmith.data.windows import Windowing
+from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.finetuning import mean_over_rows
-from bertsmith.tasks.inference import LoadedModel, compute_in_order
-from bertsmith.tasks.logits import sequence_logits, softmax
+from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tasks.logits import softmax
+from bertsmith.tasks.multi_label import MultiLabel, MultiLabelClassifier
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
-from bertsmith.tasks.task import Lesson, Outcome, Task
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.tasks.task import Lesson, Outcome
+from bertsmith.tasks.texts import TextTask
 
-Metric = Literal["accuracy", "macro_f1", "matthews_correlation"]
+Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
 
 @dataclass(frozen=True)
 class ClassifySettings(WindowSettings):
     """What to learn from, how long, and where to."""
 
-    metric: Metric = "accuracy"
-    """The score by which the best weights are chosen: the share of texts with the right label;
-    the mean F1 of the classes, which lets rare classes count as much as frequent ones; or the
-    correlation with the truth, in which guessing gets 0."""
+    metric: Metric | None = None  # type: ignore[assignment]
+    """The score by which the best weights are chosen: accuracy, the share of texts with the right
+    label (with --multi-label: exactly the right ones), which is taken where nothing is said; the
+    mean F1 of the classes, in which rare classes count as much as frequent ones; F1 over all
+    decisions, which is taken with --multi-label; or the correlation with the truth, in which
+    guessing gets 0."""
     columns: Columns = field(default_factory=Columns)
     sample: int | None = None
     """Take only so many rows of --train, drawn at random so that each label keeps its share."""
+    multi_label: bool = False
+    """A text may have several labels, or none: each label is a decision of its own."""
+    label_separator: str = ","
+    """What stands between the labels of a text, with --multi-label. A JSON list needs none."""
+    threshold: float = 0.5
+    """With --multi-label, a text has the labels that are at least so probable."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with."""
         super().__post_init__()
         self.check_positive("sample")
+        if not 0 < self.threshold < 1:
+            raise ConfigError(f"--threshold: found {self.threshold}; allowed is above 0, below 1.")
+        if not self.label_separator:
+            raise ConfigError("--label-separator: found nothing. Give a character, such as ,")
+        allowed = ("accuracy", "macro_f1", "micro_f1") if self.multi_label else get_args(Metric)
+        if self.figure not in allowed:
+            raise ConfigError(f"--metric: found {self.metric}; allowed are {', '.join(allowed)}.")
+
+    @property
+    def figure(self) -> str:
+        """The metric, or the usual one."""
+        return self.metric or ("micro_f1" if self.multi_label else "accuracy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +131,7 @@ class ClassTally:
             "loss": self.loss / report.num_texts,
             "accuracy": report.accuracy,
             "macro_f1": report.macro_f1,
+            "micro_f1": report.micro_f1,
             "matthews_correlation": report.matthews_correlation,
         }
 
@@ -129,11 +147,8 @@ class ClassTally:
 
 
 @dataclass(frozen=True)
-class Classify(Task[Example, Prediction]):
+class Classify(TextTask[Prediction]):
     """Sorting texts into the classes `labels`."""
-
-    labels: tuple[str, ...] = ()
-    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
 
     name: ClassVar[str] = "classify"
     description: ClassVar[str] = """Teach a BERT to sort texts into your classes.
@@ -142,13 +157,13 @@ Takes a pre-trained model and two files of labelled texts: one to learn from, on
 label may be any word or number. The result is a folder that `bertsmith evaluate`, `bertsmith
 predict` and Hugging Face's transformers open."""
     settings: ClassVar = ClassifySettings
-    columns: ClassVar = Columns
-    heads: ClassVar[tuple[str, ...]] = ("classify",)
-    rows_are_windows: ClassVar[bool] = True
+    heads: ClassVar[tuple[str, ...]] = ("classify", "multi_label")
 
     @classmethod
     def read(cls, settings: ClassifySettings) -> Lesson[Example]:
         """Read both files; every held-out label must be one that training has."""
+        if settings.multi_label:
+            return MultiLabel.read(settings)
         columns = settings.columns
         train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
         if settings.sample is not None:
@@ -165,39 +180,19 @@ predict` and Hugging Face's transformers open."""
         return cls(names, Windowing.of_settings(model.task_settings))
 
     @classmethod
-    def predictor(cls, loaded: LoadedModel) -> "Classifier":
-        """A `Classifier`."""
+    def predictor(cls, loaded: LoadedModel) -> Any:
+        """A `Classifier`, or a `MultiLabelClassifier` where the model gives several labels."""
+        if "multi_label" in loaded.model.heads:
+            return MultiLabelClassifier(loaded)
         return Classifier(loaded)
 
-    @classmethod
-    def reader(cls, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
-        """The rows of a table."""
-        return ExampleReader(path, columns, labelled=labelled)
-
-    @classmethod
-    def from_words(cls, texts: Sequence[str]) -> list[Example]:
-        """Each text alone."""
-        return typed_examples(texts)
-
-    @property
-    def task_settings(self) -> dict[str, Any]:
-        """How long texts are read."""
-        return asdict(self.windowing)
-
-    def encode(
-        self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
-    ) -> EncodedExamples:
-        """A row for each text or pair; target `labels`, int64 `[examples]`."""
-        texts = ((example.text, example.pair) for example in examples)
-        encoded = encode_windowed(tokenizer, texts, max_length, self.windowing)
-        if not labelled:
-            return encoded
-        labels = class_numbers(examples, self.labels, Path("examples"))
-        return replace(encoded, example_targets={"labels": labels})
+    def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
+        """`labels`, int64 `[examples]`."""
+        return {"labels": class_numbers(examples, self.labels, Path("examples"))}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Cross entropy summed over the texts of the batch."""
-        logits = mean_over_rows(self.logits(model, batch), batch)
+        logits = self.batch_logits(model, batch)
         labels = batch.targets["labels"]
         return {
             self.name: LossTerm(
@@ -207,13 +202,9 @@ predict` and Hugging Face's transformers open."""
             )
         }
 
-    def logits(self, model: BertModel, batch: Batch) -> Tensor:
-        """fp32 `[sequences, classes]`, in the batch's order."""
-        return sequence_logits(model, batch, "classify")
-
     def probabilities(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float64]:
         """Probabilities `[examples, labels]`, in the order of the examples and of `labels`."""
-        return softmax(encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.logits)))
+        return softmax(self.logits(model, encoded))
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
@@ -266,6 +257,7 @@ class Classifier(Predictor[Classify, Example, Prediction]):
     """A fine-tuned model: called with texts, gives their labels."""
 
     task_type = Classify
+    heads = ("classify",)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -33,3 +33,9 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     shifted = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
     probabilities: NDArray[np.float64] = shifted / shifted.sum(-1, keepdims=True)
     return probabilities
+
+
+def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Probabilities in float64, each by itself; none overflows."""
+    probabilities: NDArray[np.float64] = 0.5 * (1 + np.tanh(0.5 * logits.astype(np.float64)))
+    return probabilities

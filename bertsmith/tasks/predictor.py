@@ -15,6 +15,8 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
     """Predicts examples with a loaded model; a task's own inherits and can be called with texts."""
 
     task_type: ClassVar[type[Task[Any, Any]]]
+    heads: ClassVar[tuple[str, ...]] = ()
+    """The heads of models that it reads, where they are not all of the task's."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -34,7 +36,7 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
         Raises:
             CheckpointError: the folder is incomplete, or has another head.
         """
-        heads = cls.task_type.heads
+        heads = cls.heads or cls.task_type.heads
         return cls(
             load_for_inference(
                 path, heads=heads, device=device, precision=precision, max_length=max_length
@@ -56,9 +58,11 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
 
     def exact(self) -> Self:
         """The same in fp32."""
-        return type(self).load(
+        exact = type(self).load(
             self.loaded.path,
             device=str(self.loaded.device),
             precision="fp32",
             max_length=self.loaded.max_length,
         )
+        exact.task = self.task
+        return exact

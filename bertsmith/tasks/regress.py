@@ -1,12 +1,11 @@
 """Giving texts or pairs of texts a number: scored examples in, a trained head, numbers out.
 
 The model is BERT's encoder and pooler with one linear output on [CLS], learnt by the mean squared
-error, as the paper does for STS-B (section 4.1). A long text is read in windows, whose numbers are
-averaged, in training as in prediction.
+error, as the paper does for STS-B (section 4.1).
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -14,27 +13,25 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
-from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import Text, as_pairs
-from bertsmith.data.examples import Columns, Example, ExampleReader, read_examples, typed_examples
+from bertsmith.data.examples import Columns, Example, read_examples
 from bertsmith.data.labels import numbers
-from bertsmith.data.windows import Windowing, encode_windowed
+from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
+from bertsmith.metrics.reading import reading_notes
 from bertsmith.metrics.regression import pearson, rmse, spearman
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.tasks.agreement import NumberAgreement
-from bertsmith.tasks.finetuning import mean_over_rows
-from bertsmith.tasks.inference import LoadedModel, compute_in_order
-from bertsmith.tasks.logits import sequence_logits
+from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
-from bertsmith.tasks.task import Lesson, Outcome, Task
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.tasks.task import Lesson, Outcome
+from bertsmith.tasks.texts import TextTask
 
 Metric = Literal["pearson", "spearman"]
 
@@ -100,14 +97,9 @@ class NumberReport:
             f"Spearman  {self.spearman:.4f}   (correlation with their order)",
             f"RMSE      {self.rmse:.4f}   (how far off, in the unit of the numbers)",
         ]
-        if self.num_windowed:
-            lines.append(f"{self.num_windowed:,} texts were longer than the model reads and were "
-                         "read in windows")  # fmt: skip
-        if self.num_truncated:
-            lines.append(f"{self.num_truncated:,} texts were longer than the model reads; their "
-                         "ends had no part in this")  # fmt: skip
-        if self.num_skipped:
-            lines.append(f"{self.num_skipped:,} rows without text or number were skipped")
+        lines += reading_notes(
+            self.num_truncated, self.num_windowed, self.num_skipped, "text or number"
+        )
         return "\n".join(lines)
 
 
@@ -152,10 +144,8 @@ class NumberTally:
 
 
 @dataclass(frozen=True)
-class Regress(Task[Example, NumberPrediction]):
+class Regress(TextTask[NumberPrediction]):
     """Giving texts a number."""
-
-    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
 
     name: ClassVar[str] = "regress"
     description: ClassVar[str] = """Teach a BERT to give texts, or pairs of texts, a number.
@@ -164,9 +154,7 @@ Takes a pre-trained model and two files of texts with numbers: one to learn from
 The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging Face's
 transformers open."""
     settings: ClassVar = RegressSettings
-    columns: ClassVar = Columns
     heads: ClassVar[tuple[str, ...]] = ("regress",)
-    rows_are_windows: ClassVar[bool] = True
 
     @classmethod
     def read(cls, settings: RegressSettings) -> Lesson[Example]:
@@ -183,32 +171,17 @@ transformers open."""
             )
         held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit)
         numbers(held_out, settings.eval)
-        return Lesson(cls(settings.windowing), train, held_out, num_skipped)
+        return Lesson(cls(windowing=settings.windowing), train, held_out, num_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
         """Only how long texts are read has to be known."""
-        return cls(Windowing.of_settings(model.task_settings))
+        return cls(windowing=Windowing.of_settings(model.task_settings))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "Regressor":
         """A `Regressor`."""
         return Regressor(loaded)
-
-    @classmethod
-    def reader(cls, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
-        """The rows of a table."""
-        return ExampleReader(path, columns, labelled=labelled)
-
-    @classmethod
-    def from_words(cls, texts: Sequence[str]) -> list[Example]:
-        """Each text alone."""
-        return typed_examples(texts)
-
-    @property
-    def task_settings(self) -> dict[str, Any]:
-        """How long texts are read."""
-        return asdict(self.windowing)
 
     def begin_head(self, model: BertModel, examples: Sequence[Example]) -> None:
         """Begin at the mean of the numbers and with their spread, whatever their unit is."""
@@ -219,21 +192,14 @@ transformers open."""
             head.dense.bias.fill_(float(targets.mean()))
             head.dense.weight.mul_(float(targets.std()))
 
-    def encode(
-        self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
-    ) -> EncodedExamples:
-        """A row for each text or pair; target `numbers`, fp32 `[examples]`."""
-        texts = ((example.text, example.pair) for example in examples)
-        encoded = encode_windowed(tokenizer, texts, max_length, self.windowing)
-        if not labelled:
-            return encoded
-        targets = numbers(examples, Path("examples")).astype(np.float32)
-        return replace(encoded, example_targets={"numbers": targets})
+    def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
+        """`numbers`, fp32 `[examples]`."""
+        return {"numbers": numbers(examples, Path("examples")).astype(np.float32)}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Squared error summed over the texts of the batch; `correct` counts those that are
         close."""
-        found = mean_over_rows(self.values(model, batch), batch)[:, 0]
+        found = self.batch_logits(model, batch)[:, 0]
         targets = batch.targets["numbers"]
         is_close = (found - targets).abs() <= CLOSE * targets.std(correction=0)
         return {
@@ -244,15 +210,11 @@ transformers open."""
             )
         }
 
-    def values(self, model: BertModel, batch: Batch) -> Tensor:
-        """fp32 `[sequences, 1]`, in the batch's order."""
-        return sequence_logits(model, batch, "regress")
-
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
     ) -> list[NumberPrediction]:
         """The number of each text."""
-        values = encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.values))
+        values = self.logits(model, encoded)
         return [
             NumberPrediction(value, num_cut > 0, num_windows)
             for value, num_cut, num_windows in zip(

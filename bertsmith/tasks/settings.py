@@ -100,6 +100,11 @@ class FinetuneSettings:
                 flag = "--" + name.replace("_", "-")
                 raise ConfigError(f"{flag}: found {value}; allowed is a number above 0.")
 
+    @property
+    def figure(self) -> str:
+        """Which of the evaluation's figures `metric` stands for."""
+        return self.metric
+
     def num_steps(self, steps_per_epoch: int) -> int:
         """How many updates the run has."""
         if self.steps is not None:

@@ -46,7 +46,29 @@ def write_scores(path: Path, count: int, seed: int = 0) -> Path:
     return path
 
 
+def write_topics(path: Path, count: int, seed: int = 0) -> Path:
+    """Texts with the labels of the words in them, which may be several, or none."""
+    rng = np.random.default_rng(seed)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for _ in range(count):
+            words = [*rng.choice(OTHER[:7], rng.integers(2, 7))]
+            chosen = [name for name in ("good", "bad", "fine") if rng.random() < 0.4]
+            words = list(rng.permutation([*words, *chosen]))
+            writer.writerow([" ".join(words), " | ".join(chosen)])
+    return path
+
+
 SAMPLES = {
+    "classify --multi-label": Sample(
+        write_topics,
+        "a.csv",
+        "micro_f1",
+        0.9,
+        "AutoModelForSequenceClassification",
+        {"multi_label": True, "label_separator": "|"},
+    ),
     "classify": Sample(
         write_reviews, "a.csv", "accuracy", 0.8, "AutoModelForSequenceClassification"
     ),

@@ -36,7 +36,7 @@ SIZES = {"train": 23, "eval": 11}
 
 
 def test_every_task_is_tested_here_and_has_a_command():
-    assert set(SAMPLES) == set(tasks())
+    assert {name.split()[0] for name in SAMPLES} == set(tasks())
     assert {name for name in COMMANDS if name.startswith("finetune ")} == {
         f"finetune {name}" for name in tasks()
     }
@@ -82,7 +82,7 @@ def case(request, tmp_path):
     for seed, (name, count) in enumerate(SIZES.items()):
         (folder / name).mkdir(parents=True)
         files[name] = sample.write(folder / name / sample.file, count, seed)
-    task = task_named(request.param)
+    task = task_named(request.param.split()[0])
     settings = task.settings(
         model=tmp_path / "start", out=tmp_path / "out", device="cpu", precision="fp32",
         **files, **sample.settings,
@@ -141,7 +141,7 @@ def gradients(case: Case, batches: list[Batch]) -> torch.Tensor:
 
 def test_a_divided_step_has_the_gradients_of_a_whole_one(case):
     whole = case.objective(batch_size=12).micro_batches(1)
-    divided = case.objective(batch_size=12, num_parts=3, micro_batch_tokens=30).micro_batches(1)
+    divided = case.objective(batch_size=12, num_parts=3, micro_batch_tokens=20).micro_batches(1)
     assert (len(divided) > 3) == case.task.is_divisible
     assert len(whole) == 1
     torch.testing.assert_close(
@@ -206,7 +206,7 @@ def test_evaluation_has_a_loss_and_the_metric_and_leaves_the_mode(case):
     figures = case.objective().evaluate(model)
     assert model.training
     assert figures["held_out_loss"] == figures[f"held_out_{case.task.name}_loss"]
-    assert math.isfinite(figures[f"held_out_{case.task.name}_{case.settings.metric}"])
+    assert math.isfinite(figures[f"held_out_{case.task.name}_{case.settings.figure}"])
     assert all(math.isfinite(value) for value in figures.values())
 
 
@@ -238,7 +238,8 @@ def test_a_folder_knows_its_task(case):
     encoded = case.encode(examples)
     expected = case.task.predict(case.model(), encoded, examples)
     found = predictor.predict(examples)
-    assert [p.answer for p in found] == pytest.approx([p.answer for p in expected], abs=1e-5)
+    for one, other in zip(found, expected, strict=True):
+        assert one.answer == pytest.approx(other.answer, abs=1e-5)
     assert predictor.predict([]) == []
 
 

@@ -1,0 +1,231 @@
+"""Giving texts any number of labels: what `classify --multi-label` learns.
+
+Each label is a decision of its own, learnt by binary cross entropy; a text has the labels whose
+probability reaches the threshold.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self, overload
+
+import numpy as np
+import torch.nn.functional as F
+from numpy.typing import NDArray
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import Text, as_pairs
+from bertsmith.data.examples import (
+    Columns,
+    Example,
+    ExampleReader,
+    read_examples,
+    stratified_sample,
+)
+from bertsmith.data.labels import label_flags, label_names
+from bertsmith.data.windows import Windowing
+from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport, label_scores
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tasks.logits import sigmoid
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.task import Lesson, Outcome
+from bertsmith.tasks.texts import TextTask
+
+
+@dataclass(frozen=True, slots=True)
+class LabelsPrediction:
+    """The labels of a text, and the probability of every label."""
+
+    labels: tuple[str, ...]
+    probabilities: Mapping[str, float]
+    is_truncated: bool = False
+    """Whether the text was longer than the model reads, and its end had no part in this."""
+    num_windows: int = 1
+    """In how many windows the model read the text."""
+
+    @property
+    def answer(self) -> tuple[str, ...]:
+        """The decision: `labels`."""
+        return self.labels
+
+
+class MultiLabelTally:
+    """Counts decisions for each label; see `Tally`."""
+
+    def __init__(self, task: "MultiLabel", place: Path) -> None:
+        self.task = task
+        self.place = place
+        empty = np.zeros((0, len(task.labels)), dtype=np.bool_)
+        self.counts = LabelCounts.of(empty, empty)
+        self.loss = 0.0
+        self.num_truncated = 0
+        self.num_windowed = 0
+
+    def add(self, examples: Sequence[Example], predictions: Sequence[LabelsPrediction]) -> None:
+        """Count a portion in."""
+        task = self.task
+        true = label_flags(examples, task.labels, task.label_separator, self.place)
+        found = np.array([[name in row.labels for name in task.labels] for row in predictions])
+        self.counts += LabelCounts.of(true, found)
+        likely = np.array([list(row.probabilities.values()) for row in predictions])
+        right = np.where(true, likely, 1 - likely)
+        self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).mean(1).sum())
+        self.num_truncated += sum(row.is_truncated for row in predictions)
+        self.num_windowed += sum(row.num_windows > 1 for row in predictions)
+
+    def figures(self) -> dict[str, float]:
+        """Mean binary cross entropy, and the scores by which weights may be chosen."""
+        return {
+            "loss": self.loss / self.counts.num_texts,
+            "accuracy": self.counts.subset_accuracy,
+            "micro_f1": self.counts.micro_f1,
+            "macro_f1": self.counts.macro_f1,
+        }
+
+    def result(self, num_skipped: int = 0) -> MultiLabelReport:
+        """All scores."""
+        return MultiLabelReport(
+            subset_accuracy=self.counts.subset_accuracy,
+            micro_f1=self.counts.micro_f1,
+            macro_f1=self.counts.macro_f1,
+            num_texts=self.counts.num_texts,
+            num_truncated=self.num_truncated,
+            num_windowed=self.num_windowed,
+            num_skipped=num_skipped,
+            classes=label_scores(self.counts, self.task.labels),
+        )
+
+
+@dataclass(frozen=True)
+class MultiLabel(TextTask[LabelsPrediction]):
+    """Giving texts those of `labels` that fit."""
+
+    label_separator: str = ","
+    threshold: float = 0.5
+
+    name: ClassVar[str] = "classify"
+    heads: ClassVar[tuple[str, ...]] = ("multi_label",)
+    settings: ClassVar = FinetuneSettings
+
+    @classmethod
+    def read(cls, settings: Any) -> Lesson[Example]:
+        """Read both files; every held-out label must be one that training has."""
+        columns, separator = settings.columns, settings.label_separator
+        train, num_skipped = read_examples(
+            settings.train, columns, limit=settings.limit, empty_labels=True
+        )
+        if settings.sample is not None:
+            train = stratified_sample(train, settings.sample, settings.seed)
+        names = label_names(train, separator, settings.train)
+        held_out, _ = read_examples(
+            settings.eval, columns, limit=settings.eval_limit, empty_labels=True
+        )
+        label_flags(held_out, names, separator, settings.eval)
+        task = cls(names, settings.windowing, separator, settings.threshold)
+        return Lesson(task, train, held_out, num_skipped)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """The labels that the folder names, and what it says of threshold and separator."""
+        names = tuple(name for _, name in sorted(model.id2label.items()))
+        known = {name: model.task_settings[name] for name in ("label_separator", "threshold")
+                 if name in model.task_settings}  # fmt: skip
+        return cls(names, Windowing.of_settings(model.task_settings), **known)
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "MultiLabelClassifier":
+        """A `MultiLabelClassifier`."""
+        return MultiLabelClassifier(loaded)
+
+    @classmethod
+    def reader(cls, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
+        """The rows of a table, where a text may have no label."""
+        return ExampleReader(path, columns, labelled=labelled, empty_labels=True)
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """How long texts are read, how labels are written and from where on they count."""
+        return {
+            **asdict(self.windowing),
+            "label_separator": self.label_separator,
+            "threshold": self.threshold,
+        }
+
+    def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
+        """`labels`, fp32 0 or 1 `[examples, labels]`."""
+        flags = label_flags(examples, self.labels, self.label_separator, Path("examples"))
+        return {"labels": flags.astype(np.float32)}
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Binary cross entropy, the mean over the labels summed over the texts; `correct` counts
+        texts with exactly the right labels."""
+        logits, labels = self.batch_logits(model, batch), batch.targets["labels"]
+        losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+        is_right = ((logits.sigmoid() >= self.threshold) == (labels > 0)).all(1)
+        return {self.name: LossTerm(losses.mean(1).sum(), is_right.sum(), len(labels))}
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
+    ) -> list[LabelsPrediction]:
+        """The labels of each text."""
+        likely = sigmoid(self.logits(model, encoded))
+        return [
+            LabelsPrediction(
+                tuple(self.labels[i] for i in np.flatnonzero(row >= self.threshold)),
+                dict(zip(self.labels, row.tolist(), strict=True)),
+                num_cut > 0,
+                num_windows,
+            )
+            for row, num_cut, num_windows in zip(
+                likely, encoded.num_cut, encoded.num_rows, strict=True
+            )
+        ]
+
+    def tally(self, place: Path) -> MultiLabelTally:
+        """Nothing counted yet."""
+        return MultiLabelTally(self, place)
+
+    def to_json(self, example: Example, prediction: LabelsPrediction) -> dict[str, Any]:
+        """Row, text, labels and all probabilities."""
+        return {
+            **example.to_json(),
+            "labels": list(prediction.labels),
+            "probabilities": dict(prediction.probabilities),
+            "is_truncated": prediction.is_truncated,
+            "num_windows": prediction.num_windows,
+        }
+
+    def line(self, example: Example, prediction: LabelsPrediction) -> str:
+        """Labels with their probabilities, and the text, divided by tabs."""
+        found = [f"{name} {prediction.probabilities[name]:.4f}" for name in prediction.labels]
+        return "\t".join([", ".join(found) or "–", *example.one_line()])
+
+    def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
+        """The share of labels that are decided rightly; sure as the least sure decision."""
+        (true,) = label_flags([example], self.labels, self.label_separator, Path("examples"))
+        gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
+        right = np.mean([(name in gold) == (name in prediction.labels) for name in self.labels])
+        sure = min(max(p, 1 - p) for p in prediction.probabilities.values())
+        shown = f"{self.label_separator} ".join
+        return Outcome(" ".join(example.one_line()), shown(gold) or "–",
+                       shown(prediction.labels) or "–", float(right), sure)  # fmt: skip
+
+
+class MultiLabelClassifier(Predictor[MultiLabel, Example, LabelsPrediction]):
+    """A fine-tuned model: called with texts, gives the labels of each."""
+
+    task_type = MultiLabel
+
+    @overload
+    def __call__(self, texts: str) -> LabelsPrediction: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, texts: Sequence[Text]) -> list[LabelsPrediction]: ...
+    def __call__(self, texts: str | Sequence[Text]) -> LabelsPrediction | list[LabelsPrediction]:
+        """Predict one text, or each of several texts or pairs (tuples of two texts)."""
+        if isinstance(texts, str):
+            return self([texts])[0]
+        return self.predict([Example(text, pair) for text, pair in as_pairs(texts)])

@@ -1,0 +1,77 @@
+"""What tasks over texts and pairs of texts share: tables in, rows of tokens, one vector of logits.
+
+A long text is read in windows, whose logits are averaged, in training as in prediction: so the
+loss is that of what is predicted.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.examples import Columns, Example, ExampleReader, typed_examples
+from bertsmith.data.windows import Windowing, encode_windowed
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.finetuning import mean_over_rows
+from bertsmith.tasks.inference import compute_in_order
+from bertsmith.tasks.logits import sequence_logits
+from bertsmith.tasks.task import PredictionT, Task
+from bertsmith.text.wordpiece import Tokenizer
+
+
+@dataclass(frozen=True)
+class TextTask(Task[Example, PredictionT]):
+    """A task whose model gives each text or pair a few numbers from the pooler."""
+
+    labels: tuple[str, ...] = ()
+    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+
+    columns: ClassVar[type[Any]] = Columns
+    rows_are_windows: ClassVar[bool] = True
+
+    @classmethod
+    def reader(cls, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
+        """The rows of a table."""
+        return ExampleReader(path, columns, labelled=labelled)
+
+    @classmethod
+    def from_words(cls, texts: Sequence[str]) -> list[Example]:
+        """Each text alone."""
+        return typed_examples(texts)
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """How long texts are read."""
+        return asdict(self.windowing)
+
+    @abstractmethod
+    def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
+        """What is to be learnt of each example, named arrays `[examples, ...]`."""
+
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """A row for each text or pair, or several windows."""
+        texts = ((example.text, example.pair) for example in examples)
+        encoded = encode_windowed(tokenizer, texts, max_length, self.windowing)
+        return replace(encoded, example_targets=self.targets(examples)) if labelled else encoded
+
+    def row_logits(self, model: BertModel, batch: Batch) -> Tensor:
+        """fp32 `[sequences, outputs]`, in the batch's order."""
+        assert self.head is not None
+        return sequence_logits(model, batch, self.head)
+
+    def batch_logits(self, model: BertModel, batch: Batch) -> Tensor:
+        """fp32 `[examples, outputs]`, in the order of the batch's example targets."""
+        return mean_over_rows(self.row_logits(model, batch), batch)
+
+    def logits(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
+        """The same for any number of examples, in their order, without gradients."""
+        return encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.row_logits))

@@ -1,0 +1,121 @@
+"""Several labels for a text, or none: how they are written, learnt and told."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from samples import write_topics
+from tiny_models import save_tiny, tiny_tokenizer
+
+from bertsmith.data.examples import Example
+from bertsmith.data.labels import label_set
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.evaluate import evaluate
+from bertsmith.finetune import finetune, load_for_task
+from bertsmith.predict import load
+from bertsmith.tasks.classify import Classify, ClassifySettings
+from bertsmith.tasks.finetuning import collate
+from bertsmith.tasks.multi_label import LabelsPrediction, MultiLabel, MultiLabelClassifier
+
+TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return ClassifySettings(
+        model=save_tiny(tmp_path / "model", "masked_lm"),
+        train=write_topics(tmp_path / "a.csv", 31),
+        eval=write_topics(tmp_path / "b.csv", 17, 1),
+        out=tmp_path / "out",
+        multi_label=True,
+        label_separator="|",
+        device="cpu",
+        precision="fp32",
+    )
+
+
+def test_labels_are_read_in_every_spelling(settings, tmp_path):
+    path = tmp_path / "a.jsonl"
+    rows = [["x", "y,z"], "x| y |x", "", [], None, ["y,z"]]
+    path.write_text("".join(json.dumps({"text": "t", "label": row}) + "\n" for row in rows))
+    examples = list(MultiLabel.reader(path, None, labelled=True))
+    found = [label_set(example, "|") for example in examples]
+    assert found == [("x", "y,z"), ("x", "y"), (), (), (), ("y,z",)]
+
+
+def test_the_loss_is_torchs_and_its_mean_over_labels(settings):
+    lesson = Classify.read(settings)
+    assert lesson.task.labels == ("bad", "fine", "good")
+    model, tokenizer = load_for_task(settings, lesson)
+    encoded = lesson.task.encode(tokenizer, lesson.train, 37, labelled=True)
+    term = lesson.task.losses(model.eval(), collate(encoded, range(31)))["classify"]
+    logits = torch.from_numpy(lesson.task.logits(model, encoded))
+    flags = torch.tensor(
+        [[name in label_set(e, "|") for name in lesson.task.labels] for e in lesson.train]
+    ).float()
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, flags)
+    assert term.sum.item() / term.count == pytest.approx(expected.item(), rel=1e-5)
+    found = lesson.task.predict(model, encoded, lesson.train)
+    right = [
+        set(p.labels) == set(label_set(e, "|")) for p, e in zip(found, lesson.train, strict=True)
+    ]
+    assert term.correct == sum(right)
+
+
+def test_a_run_keeps_separator_and_threshold(settings):
+    result = finetune(Classify, replace(settings, steps=2, threshold=0.3))
+    predictor = load(settings.out)
+    assert isinstance(predictor, MultiLabelClassifier)
+    assert predictor.task == MultiLabel(("bad", "fine", "good"), label_separator="|", threshold=0.3)
+    for prediction in predictor(TEXTS):
+        likely = prediction.probabilities
+        assert prediction.labels == tuple(name for name in likely if likely[name] >= 0.3)
+    assert "micro-F1" in str(result)
+    assert evaluate(predictor, settings.eval) == result.evaluation
+
+
+def test_a_folder_of_transformers_predicts_here(tmp_path):
+    from transformers import BertConfig, BertForSequenceClassification
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=20, hidden_size=24, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=36, max_position_embeddings=41, initializer_range=0.3,
+        id2label={0: "z", 1: "a", 2: "m"}, label2id={"z": 0, "a": 1, "m": 2},
+        problem_type="multi_label_classification",
+    )  # fmt: skip
+    theirs = BertForSequenceClassification(config).eval()
+    theirs.save_pretrained(tmp_path)
+    tiny_tokenizer().save(tmp_path)
+    classifier = load(tmp_path, device="cpu", precision="fp32")
+    for text in TEXTS:
+        with torch.inference_mode():
+            expected = theirs(torch.tensor([tiny_tokenizer().encode(text).ids])).logits.sigmoid()[0]
+        found = classifier(text).probabilities
+        assert list(found) == ["z", "a", "m"]
+        assert list(found.values()) == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_what_is_not_possible_is_refused(settings, tmp_path):
+    with pytest.raises(ConfigError, match="--metric: found matthews_correlation; allowed are acc"):
+        replace(settings, metric="matthews_correlation")
+    with pytest.raises(ConfigError, match="--threshold: found 1"):
+        replace(settings, threshold=1.0)
+    with pytest.raises(ConfigError, match="--label-separator: found nothing"):
+        replace(settings, label_separator="")
+    settings.eval.write_text("text,label\na,good | odd\n")
+    with pytest.raises(InputError, match=r"b\.csv:2: the label 'odd' is not one"):
+        Classify.read(settings)
+    settings.train.write_text("text,label\na,\nb,\n")
+    with pytest.raises(InputError, match=r"a\.csv: no row has a label"):
+        Classify.read(settings)
+
+
+def test_outcomes_tell_the_share_of_right_decisions():
+    task = MultiLabel(("a", "b", "c"), label_separator="|")
+    model_says = {"a": 0.9, "b": 0.2, "c": 0.6}
+    outcome = task.outcome(Example("t", None, "a|b", 1), LabelsPrediction(("a", "c"), model_says))
+    assert (outcome.gold, outcome.predicted) == ("a| b", "a| c")
+    assert outcome.score == pytest.approx(1 / 3)
+    assert outcome.confidence == 0.6
