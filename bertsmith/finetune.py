@@ -22,7 +22,7 @@ from bertsmith.hardware import (
     select_device,
     select_precision,
 )
-from bertsmith.model.bert import BertModel
+from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_examples
@@ -32,7 +32,7 @@ from bertsmith.tasks.task import Evaluation, Lesson, Task
 from bertsmith.text.wordpiece import Tokenizer
 from bertsmith.training.best import BestSettings
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
-from bertsmith.training.optim import OptimSettings
+from bertsmith.training.layerwise import LayerwiseOptim, freeze
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
@@ -111,6 +111,7 @@ def finetune(
     lesson = task_type.read(settings)
     model, tokenizer = load_for_task(settings, lesson)
     limit = max_text_length(tokenizer, model.config.max_position_embeddings, settings.max_length)
+    optim(settings, model.config)  # refuses what this model cannot do, before anything is written
     # Saved with the model, so that it is used as it was trained.
     tokenizer.model_max_length = limit
     objective = build_objective(settings, lesson, tokenizer)
@@ -122,6 +123,7 @@ def finetune(
     if checkpoint is not None:
         model = load_model(checkpoint.path)
     model.set_dropout(settings.dropout)
+    freeze(model, optim(settings, model.config))
     summary, best_step = train(
         settings, model, objective, tokenizer, checkpoint, watchers, resume_command
     )
@@ -237,7 +239,7 @@ def train(
             objective,
             folder,
             run,
-            optim(settings, model.config.hidden_size),
+            optim(settings, model.config),
             precision=select_precision(settings.precision, device),
             num_processes=objective.num_parts,
             tokenizer=tokenizer,
@@ -257,12 +259,16 @@ def train(
     return summary, trainer.best.step
 
 
-def optim(settings: FinetuneSettings, hidden_size: int) -> OptimSettings:
-    """How the weights of a model of this width are updated."""
-    return OptimSettings(
-        learning_rate=settings.rate(hidden_size),
+def optim(settings: FinetuneSettings, config: BertConfig) -> LayerwiseOptim:
+    """How the weights of a model of this shape are updated."""
+    return LayerwiseOptim(
+        learning_rate=settings.rate(config.hidden_size),
         weight_decay=settings.weight_decay,
         warmup_fraction=settings.warmup_fraction,
+        num_layers=config.num_hidden_layers,
+        layer_decay=settings.layer_decay,
+        freeze_layers=settings.freeze_layers,
+        freeze_embeddings=settings.freeze_embeddings,
     )
 
 

@@ -151,6 +151,26 @@ def test_macro_f1_may_decide(settings):
     assert result.evaluation.macro_f1 == best
 
 
+def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
+    settings = replace(settings, steps=4, freeze_layers=1, layer_decay=0.9)
+    settings = replace(settings, class_weights=("balanced",))
+    result = finetune(Classify, settings)
+    before, after = load_model(settings.model).state_dict(), load_model(settings.out).state_dict()
+    for name in before.keys() & after.keys():
+        is_frozen = name.startswith(("embeddings.", "layers.0."))
+        assert torch.equal(before[name], after[name]) == is_frozen, name
+    stopped = replace(settings, out=tmp_path / "stopped")
+    with pytest.raises(Interrupted):
+        finetune(Classify, stopped, [StopAt(2)])
+    other = replace(stopped, resume=True, class_weights=())
+    assert "task_settings.loss.weights was" in refusal(other, ConfigError)
+    continued = finetune(Classify, replace(stopped, resume=True))
+    assert continued.evaluation == result.evaluation
+    assert "has 2 layers" in refusal(
+        replace(settings, freeze_layers=3, out=tmp_path / "x"), ConfigError
+    )
+
+
 def test_limit_and_sample_take_less(settings):
     result = finetune(Classify, replace(settings, steps=1, limit=31, sample=16))
     assert result.num_train == 16

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from bertsmith.data.batches import Batch
@@ -30,6 +29,7 @@ from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax
+from bertsmith.tasks.losses import ClassLoss, LossSettings
 from bertsmith.tasks.multi_label import MultiLabel, MultiLabelClassifier
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
@@ -41,7 +41,7 @@ Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
 
 @dataclass(frozen=True)
-class ClassifySettings(WindowSettings):
+class ClassifySettings(LossSettings, WindowSettings):
     """What to learn from, how long, and where to."""
 
     metric: Metric | None = None  # type: ignore[assignment]
@@ -150,6 +150,8 @@ class ClassTally:
 class Classify(TextTask[Prediction]):
     """Sorting texts into the classes `labels`."""
 
+    loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
+
     name: ClassVar[str] = "classify"
     description: ClassVar[str] = """Teach a BERT to sort texts into your classes.
 
@@ -169,9 +171,15 @@ predict` and Hugging Face's transformers open."""
         if settings.sample is not None:
             train = stratified_sample(train, settings.sample, settings.seed)
         names = class_names(train, settings.train)
+        counts = np.bincount(class_numbers(train, names, settings.train), minlength=len(names))
         held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit)
         class_numbers(held_out, names, settings.eval)
-        return Lesson(cls(names, settings.windowing), train, held_out, num_skipped)
+        return Lesson(
+            cls(names, settings.windowing, settings.loss(names, counts)),
+            train,
+            held_out,
+            num_skipped,
+        )
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
@@ -191,12 +199,12 @@ predict` and Hugging Face's transformers open."""
         return {"labels": class_numbers(examples, self.labels, Path("examples"))}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Cross entropy summed over the texts of the batch."""
+        """The loss summed over the texts of the batch."""
         logits = self.batch_logits(model, batch)
         labels = batch.targets["labels"]
         return {
             self.name: LossTerm(
-                sum=F.cross_entropy(logits, labels, reduction="sum"),
+                sum=self.loss.sum(logits, labels),
                 correct=(logits.argmax(-1) == labels).sum(),
                 count=len(labels),
             )

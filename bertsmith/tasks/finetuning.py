@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertsmith.config import to_jsonable
 from bertsmith.data.batches import Batch, group_by_length, pack
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.model.bert import BertModel
@@ -140,6 +141,7 @@ class FineTuning:
         """What a continued run must share with its beginning."""
         return {
             "task": self.task.name,
+            "task_settings": to_jsonable(self.task),
             "train_sha256": self.train.encoded.digest(),
             "held_out_sha256": self.held_out.encoded.digest(),
             "batch_size": self.batch_size,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
-import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from bertsmith.data.batches import Batch
@@ -29,6 +28,7 @@ from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport, label_s
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
+from bertsmith.tasks.losses import BinaryLoss
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import FinetuneSettings
@@ -106,6 +106,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
 
     label_separator: str = ","
     threshold: float = 0.5
+    loss: BinaryLoss = BinaryLoss()  # noqa: RUF009 - frozen
 
     name: ClassVar[str] = "classify"
     heads: ClassVar[tuple[str, ...]] = ("multi_label",)
@@ -125,7 +126,9 @@ class MultiLabel(TextTask[LabelsPrediction]):
             settings.eval, columns, limit=settings.eval_limit, empty_labels=True
         )
         label_flags(held_out, names, separator, settings.eval)
-        task = cls(names, settings.windowing, separator, settings.threshold)
+        counts = label_flags(train, names, separator, settings.train).sum(0)
+        loss = settings.binary_loss(names, counts, len(train))
+        task = cls(names, settings.windowing, separator, settings.threshold, loss)
         return Lesson(task, train, held_out, num_skipped)
 
     @classmethod
@@ -164,9 +167,8 @@ class MultiLabel(TextTask[LabelsPrediction]):
         """Binary cross entropy, the mean over the labels summed over the texts; `correct` counts
         texts with exactly the right labels."""
         logits, labels = self.batch_logits(model, batch), batch.targets["labels"]
-        losses = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
         is_right = ((logits.sigmoid() >= self.threshold) == (labels > 0)).all(1)
-        return {self.name: LossTerm(losses.mean(1).sum(), is_right.sum(), len(labels))}
+        return {self.name: LossTerm(self.loss.sum(logits, labels), is_right.sum(), len(labels))}
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]

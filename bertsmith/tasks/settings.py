@@ -55,6 +55,13 @@ class FinetuneSettings:
     dropout: float = 0.1
     """The share of the model's activations that is left out at random while it learns, so that it
     does not learn the examples by heart. Counts whatever the model was pre-trained with."""
+    layer_decay: float = 1.0
+    """Let lower layers learn more slowly: each layer's rate is this share of the rate of the layer
+    above it. 1 treats all alike; 0.8 to 0.95 are usual with few examples."""
+    freeze_layers: int = 0
+    """Leave the embeddings and so many layers from the bottom as they are; it also saves time."""
+    freeze_embeddings: bool = False
+    """Leave the embeddings as they are."""
     metric: str = ""
     """The score by which the best weights are chosen."""
     patience: int | None = None

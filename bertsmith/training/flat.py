@@ -141,7 +141,7 @@ class GradientCollector:
     """Adds a model's gradients up in an array, each as soon as a backward pass has it.
 
     So no second copy of all gradients ever exists, and sums are fp32 whatever the model computes
-    in, until `close`.
+    in, until `close`. Parameters that require no gradient have zeros.
     """
 
     def __init__(self, model: nn.Module, layout: Layout) -> None:
@@ -153,6 +153,7 @@ class GradientCollector:
                 lambda p, name=name: self._take(name, p)
             )
             for name, parameter in model.named_parameters()
+            if parameter.requires_grad
         ]
 
     def begin(self, array: Tensor) -> None:

@@ -51,6 +51,10 @@ class OptimSettings:
                "at least 0 and below 1")  # fmt: skip
         _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
 
+    def rate_scale(self, name: str) -> float:
+        """The share of the learning rate for a parameter; 0 for one that keeps its value."""
+        return 1.0
+
 
 def _check(name: str, value: float, holds: bool, allowed: str) -> None:
     if not holds or not math.isfinite(value):
@@ -73,6 +77,26 @@ def schedule(progress: float, settings: OptimSettings) -> float:
     return 1.0 if settings.schedule == "constant" else left
 
 
+Piece = tuple[tuple[int, int], float, float]
+"""Neighbours that are updated alike: their range, their share of the rate, their decay."""
+
+
+def pieces_of(layout: Layout, bounds: tuple[int, int], settings: OptimSettings) -> list[Piece]:
+    """What is to be updated within a range `(first, end)`, in as few pieces as can be."""
+    pieces: list[Piece] = []
+    starts = [slot.first for slot in layout.slots]
+    for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True):
+        scale = settings.rate_scale(slot.name)
+        decay = settings.weight_decay if slot.first < layout.num_decayed else 0.0
+        first, end = max(slot.first, bounds[0]), min(last, bounds[1])
+        if first >= end or scale == 0:
+            continue
+        if pieces and pieces[-1][0][1] == first and pieces[-1][1:] == (scale, decay):
+            first = pieces.pop()[0][0]
+        pieces.append(((first, end), scale, decay))
+    return pieces
+
+
 class RangeUpdater:
     """Updates a range `(first, end)` of the weights with the gradients of all parts.
 
@@ -85,15 +109,7 @@ class RangeUpdater:
         self.arrays = arrays
         self.settings = settings
         self._range = slice(*bounds)
-        middle = min(max(bounds[0], layout.num_decayed), bounds[1])
-        self._pieces = [
-            (slice(first, end), decay)
-            for first, end, decay in (
-                (bounds[0], middle, settings.weight_decay),
-                (middle, bounds[1], 0.0),
-            )
-            if end > first
-        ]
+        self._pieces = pieces_of(layout, bounds, settings)
 
     def sum_gradients(self) -> Tensor:
         """Add the parts' gradients up, in the first part's place.
@@ -111,7 +127,8 @@ class RangeUpdater:
         """Move the weights by their gradients, summed and divided by `divisor`; `step` from 1."""
         settings, arrays = self.settings, self.arrays
         device = arrays.weights.device
-        for piece, decay in self._pieces:
+        for where, scale, decay in self._pieces:
+            piece = slice(*where)
             adamw(
                 [arrays.weights[piece]],
                 [arrays.gradients[0, piece]],
@@ -124,7 +141,7 @@ class RangeUpdater:
                 amsgrad=False,
                 beta1=settings.adam_beta1,
                 beta2=settings.adam_beta2,
-                lr=rate,
+                lr=rate * scale,
                 weight_decay=decay,
                 eps=settings.adam_epsilon,
                 maximize=False,

@@ -1,0 +1,68 @@
+"""Learning rates that fall from the top of a model to its bottom, and layers that do not learn.
+
+What a pre-trained model knows of language in general lies in its lower layers, and few examples
+should not disturb it (Howard & Ruder 2018, section 3.2, "discriminative fine-tuning").
+"""
+
+import re
+from dataclasses import dataclass
+
+from torch import nn
+
+from bertsmith.errors import ConfigError
+from bertsmith.training.optim import OptimSettings
+
+
+@dataclass(frozen=True)
+class LayerwiseOptim(OptimSettings):
+    """How the weights of a model of `num_layers` layers are updated, by their place in it."""
+
+    num_layers: int = 0
+    """Layers of the model."""
+    layer_decay: float = 1.0
+    """Each layer's rate is this share of the rate of the layer above it; pooler and head, at the
+    top, have the whole rate, and the embeddings are below the first layer."""
+    freeze_layers: int = 0
+    """The embeddings and so many layers from the bottom keep their weights."""
+    freeze_embeddings: bool = False
+    """The embeddings keep their weights."""
+
+    def __post_init__(self) -> None:
+        """Refuse what this model cannot do."""
+        super().__post_init__()
+        if not 0 < self.layer_decay <= 1:
+            raise ConfigError(
+                f"--layer-decay: found {self.layer_decay}; allowed is above 0, at most 1."
+            )
+        if not 0 <= self.freeze_layers <= self.num_layers:
+            raise ConfigError(
+                f"--freeze-layers: found {self.freeze_layers}; this model has {self.num_layers} "
+                f"layers, allowed is 0 to {self.num_layers}."
+            )
+
+    def rate_scale(self, name: str) -> float:
+        """The share of the learning rate for a parameter; 0 for one that keeps its value.
+
+        >>> settings = LayerwiseOptim(num_layers=2, layer_decay=0.5, freeze_embeddings=True)
+        >>> names = ("heads.classify.dense.bias", "layers.1.a", "layers.0.a", "embeddings.word")
+        >>> [settings.rate_scale(name) for name in names]
+        [1.0, 0.5, 0.25, 0.0]
+        """
+        depth = self._depth(name)
+        is_frozen = depth <= self.freeze_layers and (
+            self.freeze_layers > 0 or (depth == 0 and self.freeze_embeddings)
+        )
+        return 0.0 if is_frozen else float(self.layer_decay ** (self.num_layers + 1 - depth))
+
+    def _depth(self, name: str) -> int:
+        """0 for the embeddings, then the layers from 1, then what is above them."""
+        if name.startswith("embeddings."):
+            return 0
+        layer = re.match(r"layers\.(\d+)\.", name)
+        return int(layer[1]) + 1 if layer else self.num_layers + 1
+
+
+def freeze(model: nn.Module, settings: OptimSettings) -> None:
+    """Spare the gradients of parameters that keep their values."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(settings.rate_scale(name) > 0)
