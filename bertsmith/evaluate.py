@@ -1,11 +1,12 @@
 """A fine-tuned model and labelled data in, its scores out, for any task."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from bertsmith.predict import in_chunks, rows_of
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.task import Evaluation
+from bertsmith.tasks.task import Evaluation, Reader
 
 
 def evaluate(
@@ -23,8 +24,18 @@ def evaluate(
         InputError: the file cannot be read, or holds a label that the model does not know.
     """
     reader = predictor.task.reader(data, columns, labelled=True)
-    tally = predictor.task.tally(data)
-    for examples in in_chunks(rows_of(reader, limit)):
-        tally.add(examples, predictor.predict(examples))
-    evaluation: Evaluation = tally.result(reader.num_skipped)
+    return evaluate_examples(predictor, rows_of(reader, limit), data, reader)
+
+
+def evaluate_examples(
+    predictor: Predictor[Any, Any, Any],
+    examples: Iterable[Any],
+    place: Path,
+    reader: Reader | None = None,
+) -> Evaluation:
+    """Score a model on examples of the file `place`, which `reader` reads if anyone does."""
+    tally = predictor.task.tally(place)
+    for chunk in in_chunks(examples):
+        tally.add(chunk, predictor.predict(chunk))
+    evaluation: Evaluation = tally.result(0 if reader is None else reader.num_skipped)
     return evaluation

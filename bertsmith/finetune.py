@@ -15,7 +15,7 @@ import torch
 from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.errors import ConfigError
-from bertsmith.evaluate import evaluate
+from bertsmith.evaluate import evaluate, evaluate_examples
 from bertsmith.hardware import (
     compute_settings,
     count_trainers,
@@ -30,7 +30,7 @@ from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Evaluation, Lesson, Task
 from bertsmith.text.wordpiece import Tokenizer
-from bertsmith.training.best import BestSettings
+from bertsmith.training.best import BestSettings, BestWeights
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.layerwise import LayerwiseOptim, freeze
 from bertsmith.training.recorder import Watcher
@@ -59,6 +59,8 @@ class FineTuned:
     num_leaked: int
     load_report: str
     best_step: int
+    best_score: float
+    """The figure by which the best weights were chosen."""
     learning_rate: float
     training: Summary
     evaluation: Any
@@ -98,8 +100,12 @@ def finetune(
     settings: FinetuneSettings,
     watchers: Sequence[Watcher] = (),
     resume_command: str = "the same call with resume",
+    *,
+    lesson: Lesson[Any] | None = None,
 ) -> FineTuned:
     """Fine-tune a model to a task, and score what was saved.
+
+    The examples are those of the settings' files, or of `lesson`.
 
     Raises:
         InputError: the examples cannot be read, or are nothing to learn.
@@ -108,7 +114,8 @@ def finetune(
         Interrupted: the user asked to stop; a checkpoint was written to go on from.
     """
     check_out(settings)
-    lesson = task_type.read(settings)
+    is_read = lesson is None
+    lesson = lesson or task_type.read(settings)
     model, tokenizer = load_for_task(settings, lesson)
     limit = max_text_length(tokenizer, model.config.max_position_embeddings, settings.max_length)
     optim(settings, model.config)  # refuses what this model cannot do, before anything is written
@@ -124,7 +131,7 @@ def finetune(
         model = load_model(checkpoint.path)
     model.set_dropout(settings.dropout)
     freeze(model, optim(settings, model.config))
-    summary, best_step = train(
+    summary, best = train(
         settings, model, objective, tokenizer, checkpoint, watchers, resume_command
     )
     lesson.task.write_files(settings.out)
@@ -139,10 +146,11 @@ def finetune(
         num_train_skipped=lesson.num_skipped,
         num_leaked=lesson.num_leaked,
         load_report=load_report,
-        best_step=best_step,
+        best_step=best.step,
+        best_score=best.score,
         learning_rate=settings.rate(model.config.hidden_size),
         training=summary,
-        evaluation=evaluate_saved(task_type, settings),
+        evaluation=evaluate_saved(task_type, settings, None if is_read else lesson),
     )
     folder.write_run({**folder.read_run(), "result": result.to_json()})
     return result
@@ -221,8 +229,8 @@ def train(
     checkpoint: Checkpoint | None,
     watchers: Sequence[Watcher],
     resume_command: str,
-) -> tuple[Summary, int]:
-    """Run the training loop, which saves the best weights; also gives the step they are from."""
+) -> tuple[Summary, BestWeights]:
+    """Run the training loop, which saves the best weights; also tells where they are from."""
     device = select_device(settings.device)
     steps = settings.num_steps(objective.steps_per_epoch)
     run = TrainingSettings(
@@ -256,7 +264,7 @@ def train(
         summary = trainer.run()
     assert trainer.best is not None
     shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
-    return summary, trainer.best.step
+    return summary, trainer.best
 
 
 def optim(settings: FinetuneSettings, config: BertConfig) -> LayerwiseOptim:
@@ -272,12 +280,19 @@ def optim(settings: FinetuneSettings, config: BertConfig) -> LayerwiseOptim:
     )
 
 
-def evaluate_saved(task_type: type[Task[Any, Any]], settings: FinetuneSettings) -> Evaluation:
-    """The scores of the folder as it now stands, by the same road as `bertsmith evaluate`."""
+def evaluate_saved(
+    task_type: type[Task[Any, Any]], settings: FinetuneSettings, lesson: Lesson[Any] | None
+) -> Evaluation:
+    """The scores of the folder as it now stands, by the same road as `bertsmith evaluate`.
+
+    The examples are those of the settings' file, or the held-out ones of `lesson`.
+    """
     device = select_device(settings.device)
     loaded = load_for_inference(
         settings.out, heads=task_type.heads, device=settings.device, precision=settings.precision
     )
     with compute_settings(device, settings.threads):
         predictor = task_type.predictor(loaded)
+        if lesson is not None:
+            return evaluate_examples(predictor, lesson.held_out, settings.eval)
         return evaluate(predictor, settings.eval, settings.columns, limit=settings.eval_limit)

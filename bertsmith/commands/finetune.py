@@ -12,6 +12,7 @@ import tyro
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
 from bertsmith.finetune import finetune
+from bertsmith.repeats import finetune_repeatedly
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task
@@ -51,7 +52,23 @@ def main(request: FinetuneRequest) -> None:
     """Train, then print the scores."""
     if request.settings.resume:
         tell_where_it_resumes(request.settings.out)
+    if request.settings.seeds or request.settings.folds:
+        repeat(request)
+        return
     with Display() as display:
         result = finetune(request.task, request.settings, [display], request.resume_command)
     print(f"loaded: {result.load_report}", file=sys.stderr)
     print(json_module.dumps(result.to_json()) if request.json else result)
+
+
+def repeat(request: FinetuneRequest) -> None:
+    """The same with several seeds or folds."""
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    with Display() as display:
+        repeats = finetune_repeatedly(
+            request.task, request.settings, [display], request.resume_command, say
+        )
+    print(json_module.dumps(repeats.to_json()) if request.json else repeats)

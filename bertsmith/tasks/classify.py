@@ -250,6 +250,10 @@ predict` and Hugging Face's transformers open."""
         """Label, probability and text, divided by tabs."""
         return "\t".join([prediction.label, f"{prediction.probability:.4f}", *example.one_line()])
 
+    def stratum(self, example: Example) -> str | None:
+        """The label."""
+        return example.label
+
     def outcome(self, example: Example, prediction: Prediction) -> Outcome:
         """Right or wrong, and how sure."""
         return Outcome(

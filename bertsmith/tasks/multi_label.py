@@ -206,6 +206,10 @@ class MultiLabel(TextTask[LabelsPrediction]):
         found = [f"{name} {prediction.probabilities[name]:.4f}" for name in prediction.labels]
         return "\t".join([", ".join(found) or "–", *example.one_line()])
 
+    def stratum(self, example: Example) -> str | None:
+        """The set of labels."""
+        return example.label
+
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
         """The share of labels that are decided rightly; sure as the least sure decision."""
         (true,) = label_flags([example], self.labels, self.label_separator, Path("examples"))

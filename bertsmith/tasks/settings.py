@@ -8,6 +8,7 @@ from typing import Any, Literal
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError
 
+NOT_GIVEN = Path()
 DEFAULT_EPOCHS = 4
 MIN_STEPS = 100
 """Steps that a new head needs at least, however few the examples."""
@@ -27,11 +28,17 @@ class FinetuneSettings:
     """Folder of the pre-trained model to start from."""
     train: Path
     """Labelled examples to learn from: .csv, .tsv or .jsonl, also as .gz, .xz or .zst."""
-    eval: Path
-    """Labelled examples to score by. They are never learnt from, and should not be among
-    --train."""
     out: Path
     """Folder to write the fine-tuned model to."""
+    eval: Path = NOT_GIVEN
+    """Labelled examples to score by. They are never learnt from, and should not be among --train.
+    Needed, but with --folds."""
+    seeds: int | None = None
+    """Do it so many times, with as many seeds from --seed on: tells the mean of the scores and
+    their standard deviation, and keeps the best model."""
+    folds: int | None = None
+    """Cross-validate: divide --train into so many parts with equal shares of each label, hold out
+    each of them once, and tell the mean of the scores and their standard deviation."""
     limit: int | None = None
     """Take only the first so many examples of --train."""
     eval_limit: int | None = None
@@ -95,9 +102,27 @@ class FinetuneSettings:
             raise ConfigError(f"--dropout: found {self.dropout}; allowed is 0 or more, below 1.")
         if self.seed < 0:
             raise ConfigError(f"--seed: found {self.seed}; allowed is 0 or more.")
+        self._check_repeats()
         self.check_positive(
             "limit", "eval_limit", "epochs", "steps", "batch_size", "patience", "threads"
         )
+
+    def _check_repeats(self) -> None:
+        if self.seeds is not None and self.folds is not None:
+            raise ConfigError("--seeds and --folds exclude each other. Give one of them.")
+        for name in ("seeds", "folds"):
+            value = getattr(self, name)
+            if value is not None and value < 2:
+                raise ConfigError(f"--{name}: found {value}; allowed is 2 or more.")
+        if self.folds is None and self.eval == NOT_GIVEN:
+            raise ConfigError(
+                "--eval: not given. Name labelled examples to score by, or pass --folds 5 to take "
+                "them from --train."
+            )
+        if self.folds is not None and self.eval not in (NOT_GIVEN, self.train):
+            raise ConfigError(
+                "--eval and --folds exclude each other: folds are taken from --train. Give one."
+            )
 
     def check_positive(self, *names: str) -> None:
         """Refuse settings that are given and not a number above 0."""

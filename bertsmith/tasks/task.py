@@ -295,6 +295,10 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     def outcome(self, example: ExampleT, prediction: PredictionT) -> Outcome:
         """A labelled example's prediction beside its gold answer."""
 
+    def stratum(self, example: ExampleT) -> Any:
+        """What cross-validation gives each fold an equal share of, such as the label."""
+        return None
+
     def learnt(self) -> str:
         """What a finished run tells first: "learnt …"."""
         return f"{len(self.labels)} labels"

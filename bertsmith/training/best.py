@@ -42,6 +42,11 @@ class BestWeights:
         """Whether `patience` evaluations in a row have brought nothing better."""
         return self.settings.patience is not None and self._num_since >= self.settings.patience
 
+    @property
+    def score(self) -> float:
+        """The figure of the best evaluation."""
+        return self._score[0]
+
     def see(self, entry: Mapping[str, Any]) -> None:
         """Take in a held-out entry; `step` becomes its step if it is the best so far."""
         if entry["step"] == 0:

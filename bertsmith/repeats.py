@@ -1,0 +1,246 @@
+"""One fine-tuning several times over: with other seeds, or with other parts of the data held out.
+
+How good a model seems depends on luck: the new head's weights, the order of the examples, which
+of them are held out. So the mean over several runs and its spread are told, and the best is kept.
+Every run has a folder of its own, and a stopped series goes on where it stopped.
+"""
+
+import json
+import shutil
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from bertsmith.config import to_jsonable
+from bertsmith.errors import ConfigError
+from bertsmith.files import write_json
+from bertsmith.finetune import check_out, finetune
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.task import Lesson, Task
+from bertsmith.training.recorder import Watcher
+from bertsmith.training.run_folder import RunFolder
+
+Kind = Literal["seed", "fold"]
+Say = Callable[[str], object]
+
+WEIGHTS = "model.safetensors"
+CHANGING = ("resume", "overwrite", "json")
+"""Settings that may differ when a series is continued."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The mean of a figure over the runs, and its standard deviation (of a sample: n - 1)."""
+
+    mean: float
+    deviation: float
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """What came of a series: each run's result as in its `run.json`, and the figures' spread."""
+
+    out: Path
+    kind: Kind
+    names: tuple[str, ...]
+    best: str
+    metric: str
+    figures: dict[str, Spread]
+    results: tuple[dict[str, Any], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return dict(to_jsonable(self))
+
+    def __str__(self) -> str:
+        """A line for each figure and for each run."""
+        width = max(len(name) for name in (*self.figures, *self.names))
+        lines = [
+            f"{name:<{width}}  {spread.mean:.4f} ± {spread.deviation:.4f}"
+            for name, spread in self.figures.items()
+        ]
+        lines += [""] + [
+            f"{name:<{width}}  {self.metric} {result['best_score']:.4f}"
+            f"{'   <- kept' if name == self.best else ''}"
+            for name, result in zip(self.names, self.results, strict=True)
+        ]
+        return "\n".join(
+            [f"{len(self.names)} {self.kind}s, mean ± standard deviation; model of the best in "
+             f"{self.out}", "", *lines]
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of a series: its name, settings, and examples where they are not read from files."""
+
+    name: str
+    settings: FinetuneSettings
+    lesson: Lesson[Any] | None = None
+
+
+def finetune_repeatedly(
+    task_type: type[Task[Any, Any]],
+    settings: FinetuneSettings,
+    watchers: Sequence[Watcher] = (),
+    resume_command: str = "the same call with resume",
+    say: Say = lambda line: None,
+) -> Repeats:
+    """Fine-tune with `settings.seeds` seeds, or on `settings.folds` folds, and keep the best.
+
+    Raises:
+        ConfigError: other settings than those of the series that is to be continued; and as
+            `finetune`.
+    """
+    check_out(settings)
+    kind: Kind = "seed" if settings.seeds is not None else "fold"
+    runs = list(runs_of(task_type, settings, kind))
+    folder = RunFolder(settings.out)
+    begin(folder, settings, kind)
+    results: list[dict[str, Any]] = []
+    for number, run in enumerate(runs, start=1):
+        say(f"{run.name}, {number} of {len(runs)}")
+        results.append(finish(task_type, run, watchers, resume_command))
+        drop_worse(runs, results)
+    return conclude(folder, settings, kind, runs, results)
+
+
+def runs_of(
+    task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind
+) -> Iterator[Run]:
+    """The runs of a series."""
+    held_out = settings.train if kind == "fold" else settings.eval
+    alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False, overwrite=False)
+    if kind == "seed":
+        assert settings.seeds is not None
+        for seed in range(settings.seed, settings.seed + settings.seeds):
+            name = f"seed-{seed}"
+            yield Run(name, replace(alone, out=settings.out / "runs" / name, seed=seed))
+        return
+    assert settings.folds is not None
+    lesson = task_type.read(replace(alone, eval_limit=settings.limit))
+    for number, part in enumerate(split(lesson, settings.folds, settings.seed), start=1):
+        name = f"fold-{number}"
+        yield Run(name, replace(alone, out=settings.out / "runs" / name), part)
+
+
+def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
+    """Lessons that each hold out another part of the examples, with equal shares of each stratum.
+
+    Raises:
+        ConfigError: fewer examples than folds.
+    """
+    examples = lesson.train
+    if len(examples) < num_folds:
+        raise ConfigError(
+            f"--folds: found {num_folds}; with {len(examples)} examples allowed is 2 to "
+            f"{len(examples)}."
+        )
+    order = np.random.default_rng(seed).permutation(len(examples)).tolist()
+    # Sorted by stratum and dealt out in turn, each fold gets its share of each.
+    order.sort(key=lambda place: str(lesson.task.stratum(examples[place])))
+    fold_of = {place: i % num_folds for i, place in enumerate(order)}
+    return [
+        replace(
+            lesson,
+            train=[example for i, example in enumerate(examples) if fold_of[i] != fold],
+            held_out=[example for i, example in enumerate(examples) if fold_of[i] == fold],
+        )
+        for fold in range(num_folds)
+    ]
+
+
+def begin(folder: RunFolder, settings: FinetuneSettings, kind: Kind) -> None:
+    """Clear the folder for a new series, or see whether the one in it is the one asked for."""
+    plan = {name: value for name, value in to_jsonable(settings).items() if name not in CHANGING}
+    if settings.resume:
+        before = folder.read_run().get("series", {})
+        differing = [name for name in plan if before.get(name) != plan[name]]
+        if differing:
+            raise ConfigError(
+                f"{folder.path}: cannot be resumed with another {', '.join(differing)}. Give the "
+                "same settings, or begin a new series in another --out."
+            )
+        return
+    folder.begin()
+    shutil.rmtree(folder.path / "runs", ignore_errors=True)
+    folder.write_run({"series": plan, "kind": kind})
+
+
+def finish(
+    task_type: type[Task[Any, Any]], run: Run, watchers: Sequence[Watcher], resume_command: str
+) -> dict[str, Any]:
+    """The result of a run: as it was written if it is complete, else after the rest of it."""
+    folder = RunFolder(run.settings.out)
+    settings = run.settings
+    if folder.run_path.exists():
+        known = folder.read_run()
+        if "result" in known:
+            return dict(known["result"])
+        # Stopped after training and before scoring, a run is done again.
+        is_trained = "summary" in known
+        settings = replace(settings, resume=not is_trained, overwrite=is_trained)
+    result = finetune(task_type, settings, watchers, resume_command, lesson=run.lesson)
+    return dict(json.loads(json.dumps(result.to_json())))
+
+
+def drop_worse(runs: Sequence[Run], results: Sequence[dict[str, Any]]) -> None:
+    """Remove the weights of all runs so far but the best."""
+    best = best_of(results)
+    for place in range(len(results)):
+        if place != best:
+            (runs[place].settings.out / WEIGHTS).unlink(missing_ok=True)
+
+
+def best_of(results: Sequence[dict[str, Any]]) -> int:
+    """The place of the best score; the first of equals."""
+    return max(range(len(results)), key=lambda place: (results[place]["best_score"], -place))
+
+
+def conclude(
+    folder: RunFolder,
+    settings: FinetuneSettings,
+    kind: Kind,
+    runs: Sequence[Run],
+    results: Sequence[dict[str, Any]],
+) -> Repeats:
+    """Make the best run's model the folder's, and write what came of the series."""
+    best = best_of(results)
+    source = runs[best].settings.out
+    for path in source.iterdir():
+        if path.is_file() and path.name != folder.run_path.name:
+            shutil.copy2(path, folder.path / path.name)
+        elif path.is_dir() and path.name != "checkpoints":
+            shutil.copytree(path, folder.path / path.name, dirs_exist_ok=True)
+    repeats = Repeats(
+        out=settings.out,
+        kind=kind,
+        names=tuple(run.name for run in runs),
+        best=runs[best].name,
+        metric=settings.figure,
+        figures=spreads([result["evaluation"] for result in results]),
+        results=tuple(results),
+    )
+    folder.write_run({**folder.read_run(), "summary": repeats.to_json()})
+    (source / WEIGHTS).unlink(missing_ok=True)
+    write_json(folder.path / "repeats.json", repeats.to_json())
+    folder.finish()
+    return repeats
+
+
+def spreads(evaluations: Sequence[dict[str, Any]]) -> dict[str, Spread]:
+    """Mean and deviation of every score that all evaluations have."""
+    names = [
+        name
+        for name, value in evaluations[0].items()
+        if isinstance(value, float) and all(isinstance(e.get(name), float) for e in evaluations)
+    ]
+    columns = {name: [evaluation[name] for evaluation in evaluations] for name in names}
+    return {
+        name: Spread(statistics.fmean(values), statistics.stdev(values) if values[1:] else 0.0)
+        for name, values in columns.items()
+    }

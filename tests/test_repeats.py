@@ -1,0 +1,148 @@
+"""Several seeds or folds: the mean and its spread, the best kept, and no run done twice."""
+
+import json
+import statistics
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from test_finetune import StopAt
+from tiny_models import reviews, save_tiny, write_reviews
+
+from bertsmith.cli import main
+from bertsmith.errors import ConfigError, Interrupted
+from bertsmith.evaluate import evaluate
+from bertsmith.finetune import finetune
+from bertsmith.model.huggingface import load_model
+from bertsmith.predict import load
+from bertsmith.repeats import finetune_repeatedly, split
+from bertsmith.tasks.classify import Classify, ClassifySettings
+from bertsmith.tasks.task import Lesson
+
+
+@pytest.fixture
+def settings(tmp_path):
+    return ClassifySettings(
+        model=save_tiny(tmp_path / "model", "masked_lm"),
+        train=write_reviews(tmp_path / "train.csv", 40),
+        eval=write_reviews(tmp_path / "eval.csv", 30, seed=1),
+        out=tmp_path / "out",
+        steps=6,
+        learning_rate=5e-3,
+        device="cpu",
+        precision="fp32",
+    )
+
+
+def test_seeds_are_so_many_runs_and_the_best_is_kept(settings, tmp_path):
+    said = []
+    repeats = finetune_repeatedly(Classify, replace(settings, seeds=3, seed=5), say=said.append)
+    assert said == ["seed-5, 1 of 3", "seed-6, 2 of 3", "seed-7, 3 of 3"]
+    alone = [
+        finetune(Classify, replace(settings, seed=seed, out=tmp_path / f"alone-{seed}"))
+        for seed in (5, 6, 7)
+    ]
+    scores = [result.evaluation.accuracy for result in alone]
+    assert repeats.figures["accuracy"].mean == pytest.approx(statistics.fmean(scores))
+    assert repeats.figures["accuracy"].deviation == pytest.approx(statistics.stdev(scores))
+    assert [row["evaluation"]["accuracy"] for row in repeats.results] == scores
+    best = scores.index(max(scores))
+    assert repeats.best == f"seed-{5 + best}"
+    kept, expected = load_model(settings.out), load_model(alone[best].out)
+    assert all(
+        value.equal(expected.state_dict()[name]) for name, value in kept.state_dict().items()
+    )
+    predictor = load(settings.out, device="cpu", precision="fp32")
+    assert evaluate(predictor, settings.eval).accuracy == max(scores)
+    assert not list((settings.out / "runs").rglob("model.safetensors"))
+    assert len(list((settings.out / "runs").rglob("journal.jsonl"))) == 3
+    assert json.loads((settings.out / "repeats.json").read_text()) == repeats.to_json()
+    assert "3 seeds, mean ± standard deviation" in str(repeats)
+    assert f"{max(scores):.4f}   <- kept" in str(repeats)
+
+
+def test_a_stopped_series_repeats_nothing(settings, tmp_path):
+    series = replace(settings, seeds=3)
+    whole = finetune_repeatedly(Classify, replace(series, out=tmp_path / "whole"))
+
+    class StopSecond(StopAt):
+        num_runs = 0
+
+        def begin(self, computing):
+            self.num_runs += 1
+
+        def write(self, entry, status):
+            if self.num_runs == 2:
+                super().write(entry, status)
+
+    with pytest.raises(Interrupted, match="typed --resume"):
+        finetune_repeatedly(Classify, series, [StopSecond(4)], "typed --resume")
+    with pytest.raises(ConfigError, match="Pass --resume"):
+        finetune_repeatedly(Classify, series)
+    with pytest.raises(ConfigError, match="cannot be resumed with another learning_rate"):
+        finetune_repeatedly(Classify, replace(series, resume=True, learning_rate=0.1))
+    journal = settings.out / "runs" / "seed-0" / "journal.jsonl"
+    before = journal.stat().st_mtime_ns
+
+    steps = []
+
+    class Count:
+        def begin(self, computing):
+            pass
+
+        def write(self, entry, status):
+            if "learning_rate" in entry:
+                steps.append(entry["step"])
+
+    continued = finetune_repeatedly(Classify, replace(series, resume=True), [Count()])
+    assert journal.stat().st_mtime_ns == before
+    assert steps == [5, 6, 1, 2, 3, 4, 5, 6]
+    assert continued.figures == whole.figures
+    assert continued.best == whole.best
+    with pytest.raises(ConfigError, match="complete"):
+        finetune_repeatedly(Classify, replace(series, resume=True))
+    finetune_repeatedly(Classify, replace(series, overwrite=True))
+
+
+def test_folds_hold_out_everything_once_with_equal_shares():
+    examples = [replace_label(e, "rare" if e.row < 9 else e.label) for e in reviews(53)]
+    lessons = split(Lesson(Classify(("neg", "pos", "rare")), examples, []), 5, seed=1)
+    held_out = [example for lesson in lessons for example in lesson.held_out]
+    assert sorted(held_out, key=lambda e: e.row) == examples
+    totals = Counter(example.label for example in examples)
+    for lesson in lessons:
+        assert not {e.row for e in lesson.train} & {e.row for e in lesson.held_out}
+        assert len(lesson.train) + len(lesson.held_out) == 53
+        counts = Counter(example.label for example in lesson.held_out)
+        assert all(abs(counts[label] - totals[label] / 5) < 1 for label in totals)
+    with pytest.raises(ConfigError, match="--folds: found 54; with 53 examples"):
+        split(Lesson(Classify(("neg", "pos")), examples, []), 54, seed=1)
+
+
+def replace_label(example, label):
+    return replace(example, label=label)
+
+
+def test_folds_are_scored_on_what_they_hold_out(settings, capsys):
+    main([
+        "finetune", "classify", "--model", str(settings.model), "--train", str(settings.train),
+        "--out", str(settings.out), "--folds", "4", "--steps", "2", "--device", "cpu",
+        "--precision", "fp32", "--json",
+    ])  # fmt: skip
+    result = json.loads(capsys.readouterr().out)
+    assert [row["evaluation"]["num_texts"] for row in result["results"]] == [10] * 4
+    assert [row["num_train"] for row in result["results"]] == [30] * 4
+    assert result["names"] == ["fold-1", "fold-2", "fold-3", "fold-4"]
+    assert load_model(settings.out).id2label == {0: "neg", 1: "pos"}
+
+
+def test_what_excludes_each_other(settings):
+    for changes, message in (
+        ({"seeds": 2, "folds": 2}, "--seeds and --folds exclude"),
+        ({"seeds": 1}, "--seeds: found 1; allowed is 2"),
+        ({"folds": 2}, "--eval and --folds exclude"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            replace(settings, **changes)
+    with pytest.raises(ConfigError, match="--eval: not given"):
+        ClassifySettings(model=settings.model, train=settings.train, out=settings.out)
