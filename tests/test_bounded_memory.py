@@ -1,0 +1,81 @@
+"""Files of any size are scored and predicted in the memory of a portion."""
+
+import csv
+import tracemalloc
+
+import numpy as np
+import pytest
+from tiny_models import GOOD, OTHER, save_tiny
+
+from bertsmith import predict
+from bertsmith.commands.predict import main, parse
+from bertsmith.data.examples import Example
+from bertsmith.evaluate import evaluate
+from bertsmith.predict import in_chunks, load
+
+ROWS = 600, 2400
+BYTES_PER_ROW = 24
+"""True and predicted numbers are kept, 8 bytes each; a list's own growth is the rest."""
+
+
+def write_table(path, count, labels):
+    rng = np.random.default_rng(0)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for number in range(count):
+            words = rng.choice(GOOD + OTHER[:7], 5)
+            writer.writerow([" ".join(words), labels[number % len(labels)]])
+    return path
+
+
+def peak(work):
+    """The highest number of bytes that Python and numpy held at once for `work`."""
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    work()
+    highest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return highest - before
+
+
+@pytest.fixture(params=["classify", "regress"])
+def place(request, tmp_path, monkeypatch):
+    monkeypatch.setattr(predict, "CHUNK_EXAMPLES", 50)
+    labels = {"classify": ("neg", "pos"), "regress": ()}[request.param]
+    folder = save_tiny(tmp_path / "m", request.param, labels=labels)
+    gold = labels or ("1.5", "2.25", "3")
+    files = [write_table(tmp_path / f"{count}.csv", count, gold) for count in ROWS]
+    return folder, files
+
+
+def test_evaluation(place):
+    folder, files = place
+    predictor = load(folder, device="cpu", precision="fp32")
+    evaluate(predictor, files[0])  # what is made once
+    small, large = (peak(lambda file=file: evaluate(predictor, file)) for file in files)
+    assert large - small < BYTES_PER_ROW * (ROWS[1] - ROWS[0]) + 30_000
+
+
+def test_prediction(place, tmp_path):
+    folder, files = place
+
+    def work(file):
+        out = tmp_path / "out.jsonl"
+        main(parse([str(folder), "--file", str(file), "--out", str(out), "--device", "cpu",
+                    "--precision", "fp32"], "bertsmith predict"))  # fmt: skip
+        assert out.read_bytes().count(b"\n") in ROWS
+
+    work(files[0])
+    small, large = (peak(lambda file=file: work(file)) for file in files)
+    assert large - small < 400_000  # the first 1,024 examples are kept for a look at precision
+
+
+def test_portions_of_long_texts_hold_fewer(monkeypatch):
+    monkeypatch.setattr(predict, "CHUNK_CHARS", 100)
+    monkeypatch.setattr(predict, "CHUNK_EXAMPLES", 4)
+    sizes = [10, 10, 10, 10, 10, 90, 300, 20, 60, 30]
+    chunks = list(in_chunks(Example("a" * size) for size in sizes))
+    assert [[len(e.text) for e in chunk] for chunk in chunks] == [
+        [10, 10, 10, 10], [10, 90], [300], [20, 60], [30]
+    ]  # fmt: skip
