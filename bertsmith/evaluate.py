@@ -1,12 +1,20 @@
 """A fine-tuned model and labelled data in, its scores out, for any task."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from bertsmith.predict import in_chunks, rows_of
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.task import Evaluation, Reader
+from bertsmith.tasks.task import Evaluation, Outcome, Reader
+
+
+class OutcomeWatcher(Protocol):
+    """Whoever wants to see what became of each example, such as a list of misses."""
+
+    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        """Take in a portion."""
+        ...
 
 
 def evaluate(
@@ -15,16 +23,18 @@ def evaluate(
     columns: Any = None,
     *,
     limit: int | None = None,
+    watchers: Sequence[OutcomeWatcher] = (),
 ) -> Evaluation:
     """Score a model on the labelled rows of a file, or on its first `limit`.
 
-    The file is read a portion at a time, so it may have any size.
+    The file is read a portion at a time, so it may have any size; `watchers` see what became of
+    each example.
 
     Raises:
         InputError: the file cannot be read, or holds a label that the model does not know.
     """
     reader = predictor.task.reader(data, columns, labelled=True)
-    return evaluate_examples(predictor, rows_of(reader, limit), data, reader)
+    return evaluate_examples(predictor, rows_of(reader, limit), data, reader, watchers)
 
 
 def evaluate_examples(
@@ -32,10 +42,16 @@ def evaluate_examples(
     examples: Iterable[Any],
     place: Path,
     reader: Reader | None = None,
+    watchers: Sequence[OutcomeWatcher] = (),
 ) -> Evaluation:
     """Score a model on examples of the file `place`, which `reader` reads if anyone does."""
     tally = predictor.task.tally(place)
     for chunk in in_chunks(examples):
-        tally.add(chunk, predictor.predict(chunk))
+        predictions = predictor.predict(chunk)
+        tally.add(chunk, predictions)
+        if watchers:
+            outcomes = list(map(predictor.task.outcome, chunk, predictions))
+        for watcher in watchers:
+            watcher.see(chunk, outcomes)
     evaluation: Evaluation = tally.result(0 if reader is None else reader.num_skipped)
     return evaluation

@@ -3,6 +3,7 @@
 import json as json_module
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,8 +13,10 @@ import tyro
 
 from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.windows import LongTexts
-from bertsmith.evaluate import evaluate
-from bertsmith.predict import load_predictor
+from bertsmith.evaluate import OutcomeWatcher, evaluate
+from bertsmith.evaluation_page import Survey, write_page
+from bertsmith.misses import write_misses
+from bertsmith.predict import AnyPredictor, load_predictor
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
 
 DESCRIPTION = """Score a fine-tuned model on labelled data.
@@ -46,6 +49,11 @@ class Settings:
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     """Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and the least
     exact), or auto for the faster of fp32 and bf16."""
+    errors: Path | None = None
+    """Write every wrong answer to this .jsonl or .csv file: text, right answer, the model's, and
+    how sure it was; the most confident first."""
+    report: Path | None = None
+    """Write an HTML page: confusion matrix, calibration, score by length."""
     json: bool = False
     """Print one JSON object instead of text."""
 
@@ -68,8 +76,7 @@ def main(settings: Settings) -> None:
         long_texts=settings.long_texts,
         stride=settings.stride,
     )
-    result = evaluate(predictor, settings.data, settings.columns, limit=settings.limit)
-    report = result.to_json()
+    report, text = score(predictor, settings)
     precision = predictor.loaded.precision
     if precision != "fp32":
         reader = predictor.task.reader(settings.data, settings.columns, labelled=True)
@@ -77,4 +84,25 @@ def main(settings: Settings) -> None:
         agreement = agreement_with_fp32(predictor, first)
         report[f"{agreement.name}_beside_fp32"] = agreement._asdict()
         print(agreement.sentence(precision), file=sys.stderr)
-    print(json_module.dumps(report) if settings.json else result)
+    print(json_module.dumps(report) if settings.json else text)
+
+
+def score(predictor: AnyPredictor, settings: Settings) -> tuple[dict[str, Any], str]:
+    """The scores as JSON and as text, and the files that were asked for."""
+    survey = Survey()
+    watchers: list[OutcomeWatcher] = [survey] if settings.report else []
+    with ExitStack() as stack:
+        if settings.errors is not None:
+            watchers.append(stack.enter_context(write_misses(settings.errors)))
+        result = evaluate(
+            predictor, settings.data, settings.columns, limit=settings.limit, watchers=watchers
+        )
+    report, text = result.to_json(), str(result)
+    if settings.report is not None:
+        write_page(
+            settings.report, predictor.task, survey, result,
+            model=settings.model, data=settings.data,
+        )  # fmt: skip
+        if survey.calibration.num_predictions:
+            report["expected_calibration_error"] = survey.calibration.error
+    return report, text

@@ -155,6 +155,7 @@ The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Huggin
 transformers open."""
     settings: ClassVar = RegressSettings
     heads: ClassVar[tuple[str, ...]] = ("regress",)
+    outcome_scale: ClassVar[Literal["share", "distance"]] = "distance"
 
     @classmethod
     def read(cls, settings: RegressSettings) -> Lesson[Example]:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
@@ -171,6 +171,8 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     learnt by itself, and batch sizes count rows."""
     rows_are_windows: ClassVar[bool] = False
     """Whether an example can be learnt by some of its rows where all are too many for memory."""
+    outcome_scale: ClassVar[Literal["share", "distance"]] = "share"
+    """What an outcome's score is: the share that is right, or 1 less the distance from it."""
     is_divisible: ClassVar[bool] = True
     """Whether a step may be divided into micro-batches; not where examples meet in the loss."""
 

@@ -1,0 +1,127 @@
+"""Labelled examples and predictions → an HTML page: what is taken for what, how far confidence can
+be believed, and whether long texts fare worse.
+
+Sums are taken as predictions pass, so files of any size will do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertsmith.metrics.calibration import Calibration
+from bertsmith.metrics.class_report import ClassReport
+from bertsmith.report import Chart, Series, write_report
+from bertsmith.tasks.task import Evaluation, Outcome, Task
+
+FIRST_LENGTH = 32
+"""Lengths are grouped by doubling, from this number of characters on."""
+MAX_CLASSES = 40
+"""A confusion matrix of more classes does not fit a page."""
+
+
+@dataclass(frozen=True)
+class LengthGroup:
+    """Examples of similar length, in characters, and their mean score."""
+
+    first: int
+    last: int
+    count: int
+    score: float
+
+
+@dataclass
+class Survey:
+    """Takes in outcomes and sums up what the page shows."""
+
+    calibration: Calibration = field(default_factory=Calibration)
+    num_examples: int = 0
+    num_misses: int = 0
+    _counts: dict[int, int] = field(default_factory=dict)
+    _scores: dict[int, float] = field(default_factory=dict)
+
+    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        """Take in labelled examples with what became of them."""
+        sure = [outcome for outcome in outcomes if outcome.confidence is not None]
+        self.calibration.add(
+            np.array([outcome.confidence for outcome in sure], dtype=np.float64),
+            np.array([outcome.score >= 1 for outcome in sure], dtype=np.float64),
+        )
+        self.num_examples += len(outcomes)
+        self.num_misses += sum(outcome.score < 1 for outcome in outcomes)
+        for example, outcome in zip(examples, outcomes, strict=True):
+            group = max(0, (example.num_chars - 1).bit_length() - FIRST_LENGTH.bit_length() + 1)
+            self._counts[group] = self._counts.get(group, 0) + 1
+            self._scores[group] = self._scores.get(group, 0.0) + outcome.score
+
+    def lengths(self) -> list[LengthGroup]:
+        """Groups of examples by rising length."""
+        return [
+            LengthGroup(
+                first=0 if group == 0 else FIRST_LENGTH * 2 ** (group - 1) + 1,
+                last=FIRST_LENGTH * 2**group,
+                count=self._counts[group],
+                score=self._scores[group] / self._counts[group],
+            )
+            for group in sorted(self._counts)
+        ]
+
+
+def write_page(
+    path: Path,
+    task: Task[Any, Any],
+    survey: Survey,
+    evaluation: Evaluation,
+    *,
+    model: Path,
+    data: Path,
+) -> None:
+    """Write the page of an evaluation that `survey` has watched."""
+    write_report(
+        path,
+        "evaluation.html",
+        task=task.name,
+        model=str(model),
+        data=str(data),
+        summary=str(evaluation),
+        scores=scores_of(evaluation),
+        survey=survey,
+        calibration=survey.calibration,
+        reliability=reliability(survey.calibration),
+        lengths=survey.lengths(),
+        is_distance=task.outcome_scale == "distance",
+        longest=max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0,
+        report=confusion_of(evaluation),
+    )
+
+
+def scores_of(evaluation: Evaluation) -> list[tuple[str, float]]:
+    """The single figures of an evaluation, by name."""
+    found = evaluation.to_json().items()
+    return [(name.replace("_", " "), value) for name, value in found if isinstance(value, float)]
+
+
+def confusion_of(evaluation: Evaluation) -> ClassReport | None:
+    """The evaluation, if it has a confusion matrix that fits."""
+    has_one = isinstance(evaluation, ClassReport) and len(evaluation.classes) <= MAX_CLASSES
+    return evaluation if has_one else None  # type: ignore[return-value]
+
+
+def reliability(calibration: Calibration) -> Chart | None:
+    """Share of right predictions over confidence; on the diagonal, probabilities mean what they
+    say. None where the task tells no confidence."""
+    if not calibration.num_predictions:
+        return None
+    points = [(each.confidence, each.accuracy) for each in calibration.bins()]
+    return Chart(
+        "How often it is right when it is so sure",
+        "confidence",
+        "share that is right",
+        [
+            Series("what confidence promises", [(0.0, 0.0), (1.0, 1.0)], "line", 2),
+            Series("this model", points, "dots", 0),
+        ],
+        is_share=True,
+    )

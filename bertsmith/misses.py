@@ -1,0 +1,107 @@
+"""Predictions that were wrong, in a file, the most confident first: where to look for the reason.
+
+They are written as they come, and put into order at the end by their places in that file, so that
+only 16 bytes for each are held.
+"""
+
+import csv
+import io
+import json
+import tempfile
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from bertsmith.errors import ConfigError
+from bertsmith.files import atomic_write
+from bertsmith.tasks.task import Outcome
+
+FIELDS = ("row", "text", "gold", "predicted", "confidence", "score")
+
+
+class Misses:
+    """Takes in outcomes and keeps the wrong ones; made by `write_misses`."""
+
+    def __init__(self, spool: IO[bytes], suffix: str) -> None:
+        self._spool = spool
+        self._encode = _as_csv if suffix == ".csv" else _as_json
+        self._urgency = array("d")
+        self._starts = array("q", [0])
+
+    def __len__(self) -> int:
+        return len(self._urgency)
+
+    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        """Take in labelled examples with what became of them."""
+        for example, outcome in zip(examples, outcomes, strict=True):
+            if outcome.score < 1:
+                line = self._encode(_record(example, outcome))
+                self._spool.write(line)
+                self._urgency.append(_urgency(outcome))
+                self._starts.append(self._starts[-1] + len(line))
+
+    def in_order(self) -> Iterator[bytes]:
+        """The lines, most urgent first; equals as they came."""
+        for place in np.argsort(-np.asarray(self._urgency), kind="stable").tolist():
+            self._spool.seek(self._starts[place])
+            yield self._spool.read(self._starts[place + 1] - self._starts[place])
+
+
+@contextmanager
+def write_misses(path: Path) -> Iterator[Misses]:
+    """Collect misses in the block; `path` appears when it ends without an error.
+
+    Raises:
+        ConfigError: the name ends neither in .jsonl nor in .csv.
+    """
+    if path.suffix not in (".jsonl", ".csv"):
+        raise ConfigError(
+            f"--errors: found '{path}'; allowed are names that end in .jsonl or .csv."
+        )
+    with tempfile.TemporaryFile(dir=_folder(path)) as spool:
+        misses = Misses(spool, path.suffix)
+        yield misses
+        with atomic_write(path) as file:
+            if path.suffix == ".csv":
+                file.write(_as_csv(dict.fromkeys(FIELDS), header=True))
+            for line in misses.in_order():
+                file.write(line)
+
+
+def _folder(path: Path) -> Path | None:
+    """Where the spool is: beside the file, since it may be as large, if there is a folder."""
+    return path.parent if path.parent.is_dir() else None
+
+
+def _urgency(outcome: Outcome) -> float:
+    """What was believed most comes first; without confidences, what is most wrong."""
+    return -outcome.score if outcome.confidence is None else outcome.confidence
+
+
+def _record(example: Any, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "row": example.row,
+        "text": outcome.text,
+        "gold": outcome.gold,
+        "predicted": outcome.predicted,
+        "confidence": outcome.confidence,
+        "score": outcome.score,
+    }
+
+
+def _as_json(record: dict[str, Any]) -> bytes:
+    return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _as_csv(record: dict[str, Any], *, header: bool = False) -> bytes:
+    line = io.StringIO()
+    writer = csv.DictWriter(line, FIELDS, lineterminator="\n")
+    if header:
+        writer.writeheader()
+    else:
+        writer.writerow(record)
+    return line.getvalue().encode()
