@@ -58,7 +58,7 @@ class Settings:
     """Print one JSON object instead of text."""
 
     columns: tyro.conf.Suppress[Any] = None
-    """How the file is read; the flags of the task's own dataclass take this place."""
+    """How the file is read."""
 
 
 def parse(args: Sequence[str], prog: str) -> Settings:

@@ -5,6 +5,7 @@ import json as json_module
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
@@ -14,7 +15,7 @@ from bertsmith.config import parse_with_recipe
 from bertsmith.finetune import finetune
 from bertsmith.repeats import finetune_repeatedly
 from bertsmith.tasks.catalog import task_named
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.training.display import Display
 
@@ -23,6 +24,7 @@ RECIPE = """
 A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]
+Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --folds)")]
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,10 @@ def parse(args: Sequence[str], prog: str) -> FinetuneRequest:
 def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
     """The task's settings and what only the command line has."""
     json = ("json", Json, dataclasses.field(default=False))
-    return dataclasses.make_dataclass("Settings", [json], bases=(task.settings,), frozen=True)
+    needed = ("eval", Eval, dataclasses.field(default=NOT_GIVEN))
+    return dataclasses.make_dataclass(
+        "Settings", [needed, json], bases=(task.settings,), frozen=True
+    )
 
 
 def main(request: FinetuneRequest) -> None:

@@ -257,7 +257,7 @@ predict` and Hugging Face's transformers open."""
     def outcome(self, example: Example, prediction: Prediction) -> Outcome:
         """Right or wrong, and how sure."""
         return Outcome(
-            text=" ".join(example.one_line()),
+            text=" | ".join(example.one_line()),
             gold=str(example.label),
             predicted=prediction.label,
             score=float(prediction.label == example.label),

@@ -84,6 +84,10 @@ class FineTuning:
         self.seed = seed
         self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the held-out examples, which may be large: workers never evaluate."""
+        return {name: value for name, value in vars(self).items() if name != "held_out"}
+
     @property
     def steps_per_epoch(self) -> int:
         """Steps in which every training example is seen once."""

@@ -217,7 +217,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
         right = np.mean([(name in gold) == (name in prediction.labels) for name in self.labels])
         sure = min(max(p, 1 - p) for p in prediction.probabilities.values())
         shown = f"{self.label_separator} ".join
-        return Outcome(" ".join(example.one_line()), shown(gold) or "–",
+        return Outcome(" | ".join(example.one_line()), shown(gold) or "–",
                        shown(prediction.labels) or "–", float(right), sure)  # fmt: skip
 
 

@@ -248,7 +248,7 @@ transformers open."""
         """How far off: `score` falls from 1 by the distance."""
         gold = float(str(example.label))
         return Outcome(
-            text=" ".join(example.one_line()),
+            text=" | ".join(example.one_line()),
             gold=str(example.label),
             predicted=f"{prediction.value:.4f}",
             score=1.0 - abs(prediction.value - gold),

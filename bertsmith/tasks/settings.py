@@ -31,8 +31,8 @@ class FinetuneSettings:
     out: Path
     """Folder to write the fine-tuned model to."""
     eval: Path = NOT_GIVEN
-    """Labelled examples to score by. They are never learnt from, and should not be among --train.
-    Needed, but with --folds."""
+    """Labelled examples to score by. They are never learnt from, and should not be among
+    --train."""
     seeds: int | None = None
     """Do it so many times, with as many seeds from --seed on: tells the mean of the scores and
     their standard deviation, and keeps the best model."""
@@ -90,7 +90,7 @@ class FinetuneSettings:
     """Replace what is in --out."""
 
     columns: Any = None
-    """How the files are read; every task has a dataclass for it."""
+    """How the files are read."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained with."""
