@@ -5,7 +5,7 @@ touched. Of all that was held against the held-out examples, the best weights ar
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,21 +78,28 @@ class FineTuned:
             f"best after step {self.best_step:,}",
             f"model in {self.out}",
         ]
-        if self.num_train_windowed:
-            lines.append(f"{self.num_train_windowed:,} training texts were longer than the model "
-                         "reads and were read in windows")  # fmt: skip
-        if self.num_train_truncated:
-            lines.append(f"{self.num_train_truncated:,} training texts were longer than the model "
-                         "reads and were cut")  # fmt: skip
-        if self.num_train_skipped:
-            lines.append(f"{self.num_train_skipped:,} training rows without text or label were "
-                         "skipped")  # fmt: skip
-        lines.append("the scores are of the texts by which the best weights were chosen, so a "
-                     "little too good")  # fmt: skip
-        if self.num_leaked:
-            lines.append(f"{self.num_leaked:,} of the held-out texts stand in the training file "
-                         "too: the scores below are too good")  # fmt: skip
+        lines += notes_on_data(vars(self))
         return "\n".join([*lines, "", str(self.evaluation)])
+
+
+NOTES = {
+    "num_train_windowed": "{:,} training texts were longer than the model reads and were read in "
+    "windows",
+    "num_train_truncated": "{:,} training texts were longer than can be learnt from; something of "
+    "each was left out",
+    "num_train_skipped": "{:,} training rows without text or label were skipped",
+    "num_leaked": "{:,} of the held-out texts stand in the training file too: the scores below are "
+    "too good",
+}
+
+
+CHOSEN = "the scores are of the texts by which the best weights were chosen, so a little too good"
+
+
+def notes_on_data(result: Mapping[str, Any]) -> list[str]:
+    """What a reader of a run's scores should know of its examples, by the fields of `FineTuned`."""
+    notes = [note.format(result[name]) for name, note in NOTES.items() if result[name]]
+    return [*notes, CHOSEN]
 
 
 def finetune(

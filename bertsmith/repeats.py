@@ -18,7 +18,7 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
 from bertsmith.files import write_json
-from bertsmith.finetune import check_out, finetune
+from bertsmith.finetune import check_out, finetune, notes_on_data
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task
 from bertsmith.training.recorder import Watcher
@@ -70,7 +70,7 @@ class Repeats:
         ]
         return "\n".join(
             [f"{len(self.names)} {self.kind}s, mean ± standard deviation; model of the best in "
-             f"{self.out}", "", *lines]
+             f"{self.out}", *notes_on_data(self.results[0]), "", *lines]
         )  # fmt: skip
 
 

@@ -21,8 +21,9 @@ from bertsmith.model.bert import BertModel
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.task import Task
 
-MICRO_BATCH_TOKENS = 16_384
-"""Tokens in one forward pass of training."""
+MICRO_BATCH_TOKENS = 8_192
+"""Tokens in one forward pass of training, 16 texts of 512: they decide how much memory is used. A
+text that has more, over all its windows, is learnt from some of them."""
 
 
 @dataclass(frozen=True)
