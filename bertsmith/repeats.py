@@ -103,7 +103,7 @@ def finetune_repeatedly(
     begin(folder, settings, kind)
     results: list[dict[str, Any]] = []
     for number, run in enumerate(runs, start=1):
-        say(f"{run.name}, {number} of {len(runs)}")
+        say(f"{run.name}, {number} of {len(runs)}{': was done before' if is_done(run) else ''}")
         results.append(finish(task_type, run, watchers, resume_command))
         drop_worse(runs, results)
     return conclude(folder, settings, kind, runs, results)
@@ -171,16 +171,22 @@ def begin(folder: RunFolder, settings: FinetuneSettings, kind: Kind) -> None:
     folder.write_run({"series": plan, "kind": kind})
 
 
+def is_done(run: Run) -> bool:
+    """Whether a run's scores are there."""
+    folder = RunFolder(run.settings.out)
+    return folder.run_path.exists() and "result" in folder.read_run()
+
+
 def finish(
     task_type: type[Task[Any, Any]], run: Run, watchers: Sequence[Watcher], resume_command: str
 ) -> dict[str, Any]:
     """The result of a run: as it was written if it is complete, else after the rest of it."""
     folder = RunFolder(run.settings.out)
     settings = run.settings
+    if is_done(run):
+        return dict(folder.read_run()["result"])
     if folder.run_path.exists():
         known = folder.read_run()
-        if "result" in known:
-            return dict(known["result"])
         # Stopped after training and before scoring, a run is done again.
         is_trained = "summary" in known
         settings = replace(settings, resume=not is_trained, overwrite=is_trained)

@@ -94,7 +94,11 @@ def test_a_stopped_series_repeats_nothing(settings, tmp_path):
             if "learning_rate" in entry:
                 steps.append(entry["step"])
 
-    continued = finetune_repeatedly(Classify, replace(series, resume=True), [Count()])
+    said = []
+    continued = finetune_repeatedly(
+        Classify, replace(series, resume=True), [Count()], say=said.append
+    )
+    assert said == ["seed-0, 1 of 3: was done before", "seed-1, 2 of 3", "seed-2, 3 of 3"]
     assert journal.stat().st_mtime_ns == before
     assert steps == [5, 6, 1, 2, 3, 4, 5, 6]
     assert continued.figures == whole.figures

@@ -55,11 +55,11 @@ def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
 
 def main(request: FinetuneRequest) -> None:
     """Train, then print the scores."""
-    if request.settings.resume:
-        tell_where_it_resumes(request.settings.out)
     if request.settings.seeds or request.settings.folds:
         repeat(request)
         return
+    if request.settings.resume:
+        tell_where_it_resumes(request.settings.out)
     with Display() as display:
         result = finetune(request.task, request.settings, [display], request.resume_command)
     print(f"loaded: {result.load_report}", file=sys.stderr)
