@@ -19,13 +19,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.files import write_json
 
 if TYPE_CHECKING:
     import torch
+
+    from bertsmith.varlen import VarlenTrial
 
 Precision = Literal["fp32", "bf16"]
 Float32Route = Literal["highest", "medium"]
@@ -44,6 +46,9 @@ MIN_FUSED_GAIN = 1.1
 ATTENTION_SECONDS = 0.01
 
 MAX_TRAINERS = 8
+
+CPU_CACHE = "hardware.json"
+GPU_CACHE = "hardware-gpu.json"
 
 # Options of glibc's mallopt: how many arrays get pages of their own, and how much free memory
 # makes the C library give some back.
@@ -145,6 +150,34 @@ def _attention_name(precision: str, is_learning: bool, length: int) -> str:
     return f"{precision} {'learning' if is_learning else 'reading'} {length}"
 
 
+def varlen_pays(device: "torch.device", with_dropout: bool) -> bool:
+    """Whether attention over the whole packed row is right on a GPU, and faster than by blocks."""
+    trial = varlen_trial(device)
+    return trial.pays and (trial.has_dropout or not with_dropout)
+
+
+@lru_cache
+def varlen_trial(device: "torch.device") -> "VarlenTrial":
+    """What a GPU's trial came to: from the cache when GPU and torch are the same.
+
+    One that failed is not written down, since it may have been for want of memory.
+    """
+    import torch
+
+    from bertsmith.varlen import VarlenTrial, try_varlen
+
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return VarlenTrial(problem="there is no CUDA device")
+    key = f"{torch.cuda.get_device_name(device)} | torch {torch.__version__}"
+    known = _read(GPU_CACHE)
+    with contextlib.suppress(KeyError, TypeError):  # not there, or of another version
+        return VarlenTrial(**known[key])
+    trial = try_varlen(device)
+    if trial.problem is None:
+        _write(GPU_CACHE, known | {key: asdict(trial)})
+    return trial
+
+
 def count_trainers(device: "torch.device") -> int:
     """How many processes train together: on a CPU one for each of torch's threads.
 
@@ -162,6 +195,8 @@ def describe_computing(device: "torch.device", precision: Precision, num_process
     import torch
 
     where = f"on {device} in {precision}"
+    if device.type == "cuda":
+        return f"{where}, {_describe_gpu_attention(device, precision)}"
     if device.type != "cpu":
         return where
     found = measured()
@@ -178,11 +213,29 @@ def describe_computing(device: "torch.device", precision: Precision, num_process
     )
 
 
+def _describe_gpu_attention(device: "torch.device", precision: Precision) -> str:
+    """Which way attention goes, and what that was chosen by."""
+    if precision == "fp32":
+        return "attention by blocks"
+    trial = varlen_trial(device)
+    if trial.problem is not None:
+        return f"attention by blocks (not of the whole row: {trial.problem})"
+    whole, blocks = 1e3 * trial.varlen_seconds, 1e3 * trial.blocks_seconds
+    if not trial.pays:
+        error = f", relative error {trial.error:.1e}"
+        return f"attention by blocks (measured here: {blocks:.2f} ms, whole row {whole:.2f}{error})"
+    limit = "" if trial.has_dropout else "; by blocks where it has dropout"
+    return (
+        f"attention of the whole row (measured here: {whole:.2f} ms, by blocks {blocks:.2f}{limit})"
+    )
+
+
 @contextlib.contextmanager
 def compute_settings(device: "torch.device", threads: int | None = None) -> Iterator[None]:
     """Run a block with this machine's best thread count and fp32 route, then restore torch's own.
 
-    Both are process-wide flags of torch, so a library must not leave them changed.
+    Both are process-wide flags of torch, so a library must not leave them changed. On a GPU the
+    other routes are TF32, with errors a thousand times those of fp32, so none of them is taken.
     """
     import torch
 
@@ -191,8 +244,8 @@ def compute_settings(device: "torch.device", threads: int | None = None) -> Iter
     try:
         if threads is not None:
             torch.set_num_threads(threads)
-        if device.type == "cpu":
-            torch.set_float32_matmul_precision(measured().float32_route)
+        route = measured().float32_route if device.type == "cpu" else "highest"
+        torch.set_float32_matmul_precision(route)
         yield
     finally:
         torch.set_num_threads(threads_before)
@@ -229,9 +282,7 @@ def measured(*, fresh: bool = False) -> Measurement:
     if key in known and not fresh:
         return known[key]
     known[key] = measure()
-    # The cache is only a convenience: a full disk or a missing home folder must not stop a run.
-    with contextlib.suppress(InputError, RuntimeError):
-        write_json(_cache_path(), {name: asdict(value) for name, value in known.items()})
+    _write(CPU_CACHE, {name: asdict(value) for name, value in known.items()})
     return known[key]
 
 
@@ -330,14 +381,26 @@ def _processor_name() -> str:
     return f"{name} ({hashlib.sha256(features.encode()).hexdigest()[:8]})"
 
 
-def _cache_path() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "bertsmith" / "hardware.json"
-
-
 def _read_cache() -> dict[str, Measurement]:
     try:
-        stored = json.loads(_cache_path().read_text(encoding="utf-8"))
-        return {key: Measurement(**value) for key, value in stored.items()}
-    except (OSError, RuntimeError, ValueError, TypeError, AttributeError):
-        return {}  # no home folder; absent, damaged or of another version: measure again
+        return {key: Measurement(**value) for key, value in _read(CPU_CACHE).items()}
+    except TypeError:
+        return {}  # of another version: measure again
+
+
+def _cache_path(name: str) -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "bertsmith" / name
+
+
+def _read(name: str) -> dict[str, Any]:
+    try:
+        return dict(json.loads(_cache_path(name).read_text(encoding="utf-8")))
+    except (OSError, RuntimeError, ValueError, TypeError):
+        return {}  # no home folder; absent or damaged
+
+
+def _write(name: str, content: Mapping[str, Any]) -> None:
+    # The cache is only a convenience: a full disk or a missing home folder must not stop a run.
+    with contextlib.suppress(InputError, RuntimeError):
+        write_json(_cache_path(name), content)

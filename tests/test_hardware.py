@@ -15,6 +15,7 @@ from bertsmith.hardware import (
     measured,
     select_device,
 )
+from bertsmith.varlen import VarlenTrial
 
 
 def figures(**changes: float) -> Measurement:
@@ -99,7 +100,83 @@ def test_what_was_chosen_is_told_in_one_line() -> None:
         r"1 process of \d+ threads?, (explicit|fused) attention",
         line,
     )
-    assert hardware.describe_computing(torch.device("cuda"), "bf16", 1) == "on cuda in bf16"
+    assert hardware.describe_computing(torch.device("mps"), "bf16", 1) == "on mps in bf16"
+
+
+TRIALS = {
+    "fast": VarlenTrial(0.001, 0.002, 3e-3, has_dropout=True),
+    "no dropout": VarlenTrial(0.001, 0.002, 3e-3, has_dropout=False),
+    "slow": VarlenTrial(0.001, 0.00105, 3e-3, has_dropout=True),
+    "wrong": VarlenTrial(0.001, 0.002, 1.0, has_dropout=True),
+    "absent": VarlenTrial(problem="ImportError: no module"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "pays", "pays_with_dropout", "told"),
+    [
+        (
+            "fast",
+            True,
+            True,
+            r"attention of the whole row \(measured here: 1.00 ms, by blocks 2.00\)",
+        ),
+        ("no dropout", True, False, r"of the whole row \(.*; by blocks where it has dropout\)"),
+        ("slow", False, False, r"by blocks \(measured here: 1.05 ms, whole row 1.00, .*3.0e-03\)"),
+        ("wrong", False, False, r"by blocks \(.*, relative error 1.0e\+00\)"),
+        ("absent", False, False, r"by blocks \(not of the whole row: ImportError: no module\)"),
+    ],
+)
+def test_attention_of_the_whole_row_must_be_right_and_faster(
+    name: str, pays: bool, pays_with_dropout: bool, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hardware, "varlen_trial", lambda device: TRIALS[name])
+    cuda = torch.device("cuda")
+    assert hardware.varlen_pays(cuda, with_dropout=False) == pays
+    assert hardware.varlen_pays(cuda, with_dropout=True) == pays_with_dropout
+    assert re.search(told, hardware.describe_computing(cuda, "bf16", 1))
+    assert hardware.describe_computing(cuda, "fp32", 1) == "on cuda in fp32, attention by blocks"
+
+
+def test_trials_are_remembered_unless_they_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a card")
+    outcomes = iter([TRIALS["absent"], TRIALS["fast"]])
+    monkeypatch.setattr("bertsmith.varlen.try_varlen", lambda device: next(outcomes))
+    path = tmp_path / "bertsmith" / "hardware-gpu.json"
+    try:
+        for number, name in enumerate(("absent", "fast", "fast")):
+            hardware.varlen_trial.cache_clear()
+            if number == 1:
+                path.parent.mkdir()
+                path.write_text(json.dumps({"another card": {"of": "another version"}}))
+            assert hardware.varlen_trial(torch.device("cuda:0")) == TRIALS[name]
+    finally:
+        hardware.varlen_trial.cache_clear()
+    assert set(json.loads(path.read_text())) == {
+        "another card",
+        f"a card | torch {torch.__version__}",
+    }
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_cuda_attention_goes_by_blocks() -> None:
+    trial = hardware.varlen_trial(torch.device("cuda"))
+    assert trial.problem == "there is no CUDA device" and not trial.pays
+
+
+def test_on_a_gpu_fp32_is_true_fp32() -> None:
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        with compute_settings(torch.device("cuda")):
+            assert torch.get_float32_matmul_precision() == "highest"
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ class Burst:
     `amount` is what the contest counts (real tokens, bytes or floating-point operations), `cells`
     the tokens computed with padding, where known. `median_seconds` is that of a single step.
     `peak_megabytes` is the largest resident size of the process since it began, with those of the
-    processes it has started: what they share is counted in each.
+    processes it has started; see `peak_megabytes`.
     """
 
     steps: int
@@ -101,19 +101,25 @@ class Gate:
 
 
 def peak_megabytes() -> float:
-    """The largest resident size so far of this process and, on Linux, of its workers."""
+    """The most memory so far of this process and, on Linux, of its workers.
+
+    What workers share with this process, the code of libraries and the arrays of a run, is counted
+    once.
+    """
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if sys.platform == "darwin":
         return peak / 2**20
     workers = "".join(path.read_text() for path in Path("/proc/self/task").glob("*/children"))
-    return (peak + sum(map(_peak_kilobytes, workers.split()))) / 2**10
+    return (peak + sum(map(_own_kilobytes, workers.split()))) / 2**10
 
 
-def _peak_kilobytes(process: str) -> int:
+def _own_kilobytes(process: str) -> int:
+    """The peak of a worker without what it shares."""
     with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{process}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1])
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        facts = {name: value for name, _, value in (line.partition(":") for line in lines)}
+        peak, *shared = (int(facts[name].split()[0]) for name in ("VmHWM", "RssFile", "RssShmem"))
+        return max(0, peak - sum(shared))
     return 0
 
 

@@ -8,7 +8,13 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.hardware import Measurement, measured, select_device
+from bertsmith.hardware import (
+    Measurement,
+    describe_computing,
+    measured,
+    select_device,
+    select_precision,
+)
 
 
 def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool = False) -> None:
@@ -40,6 +46,10 @@ def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool
         f"bertsmith will use   {chosen['device']}, training in {chosen['precision']}, "
         f'fp32 products by the "{chosen["float32_route"]}" route',
     ]
+    device = select_device("auto")
+    if device.type == "cuda":
+        precision = select_precision("auto", device)
+        lines.append(f"there, it computes   {describe_computing(device, precision, 1)}")
     print("\n".join(lines), file=sys.stdout)
 
 

@@ -46,17 +46,28 @@ class Batch:
         """Index of each sequence's first token in the packed row, int64 `[sequences]`."""
         ends = np.cumsum(np.asarray(self.lengths, dtype=np.int64))
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
-        return torch.from_numpy(starts).to(self.input_ids.device)
+        return send(torch.from_numpy(starts), self.input_ids.device)
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
         return replace(
             self,
-            input_ids=self.input_ids.to(device),
-            token_type_ids=self.token_type_ids.to(device),
-            position_ids=self.position_ids.to(device),
-            targets={name: value.to(device) for name, value in self.targets.items()},
+            input_ids=send(self.input_ids, device),
+            token_type_ids=send(self.token_type_ids, device),
+            position_ids=send(self.position_ids, device),
+            targets={name: send(value, device) for name, value in self.targets.items()},
         )
+
+
+def send(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor on another device; a GPU fetches it while this process goes on.
+
+    It reads a copy in pinned memory: from ordinary memory, copying waits for all that the GPU has
+    still to do.
+    """
+    if device.type == "cuda" and tensor.device.type == "cpu":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def pack(ids: Sequence[np.ndarray], type_ids: Sequence[np.ndarray] | None = None) -> Batch:

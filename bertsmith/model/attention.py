@@ -1,24 +1,27 @@
 """Multi-head self-attention over a packed row: [tokens, hidden] in and out.
 
 The projections run on the packed row as it is. Only the scores need to know where sequences
-end, so the row is cut into blocks of neighbouring sequences of equal or similar length, each
-taken as one dense [sequences, length] array. Equal lengths are a view without a copy; similar
-ones are padded inside the block, within the bounds of `cut_blocks`.
+end. On CUDA one kernel takes the whole row with the bounds of its sequences, where `hardware` found
+that it is right and faster. Elsewhere the row is cut into blocks of neighbouring sequences of equal
+or similar length, each taken as one dense [sequences, length] array. Equal lengths are a view
+without a copy; similar ones are padded inside the block, within the bounds of `cut_blocks`.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertsmith.hardware import attention_path
+from bertsmith.data.batches import send
+from bertsmith.hardware import attention_path, varlen_pays
 from bertsmith.model.dropout import dropout
 from bertsmith.model.sizes import fill_up, rounded_up
+from bertsmith.varlen import Bounds, fits, varlen_attention
 
 MAX_PADDING = 1 / 8
 """The share of a block's cells that may be padding."""
@@ -79,11 +82,35 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
     return [*blocks, (first, len(lengths))]
 
 
-def layout(lengths: tuple[int, ...], device: torch.device) -> list[Block]:
-    """The blocks of a batch, computed once and handed to every layer."""
-    max_scores = MAX_SCORES if device.type == "cpu" else math.inf
-    ranges = cut_blocks(lengths, max_scores)
-    return [build_block(lengths[first:end], device) for first, end in ranges]
+@dataclass(frozen=True)
+class Layout:
+    """Where the sequences of a packed row lie, made once for a batch and handed to every layer.
+
+    `lengths` never rises. Each way of attention reads a form of its own, which is made when it is
+    first asked for.
+    """
+
+    lengths: tuple[int, ...]
+    device: torch.device
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The row as dense arrays."""
+        max_scores = MAX_SCORES if self.device.type == "cpu" else math.inf
+        ranges = cut_blocks(self.lengths, max_scores)
+        return [build_block(self.lengths[first:end], self.device) for first, end in ranges]
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Where each sequence begins and ends."""
+        starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
+        return Bounds(send(torch.from_numpy(starts), self.device), self.lengths[0])
+
+    @cached_property
+    def first_bounds(self) -> Bounds:
+        """The same for a row that holds the first token of each sequence alone."""
+        count = len(self.lengths)
+        return Bounds(torch.arange(count + 1, dtype=torch.int32, device=self.device), 1)
 
 
 def build_block(lengths: Sequence[int], device: torch.device) -> Block:
@@ -98,7 +125,9 @@ def build_block(lengths: Sequence[int], device: torch.device) -> Block:
         bias = np.zeros((num_rows, 1, length), dtype=np.float32)
         bias[: len(lengths), 0][~is_real] = -np.inf
         cells = np.flatnonzero(is_real)
-        padding = Padding(torch.from_numpy(cells).to(device), torch.from_numpy(bias).to(device))
+        padding = Padding(
+            send(torch.from_numpy(cells), device), send(torch.from_numpy(bias), device)
+        )
     return Block(len(lengths), num_rows, length, sum(lengths), padding)
 
 
@@ -128,7 +157,7 @@ class SelfAttention(nn.Module):
     def forward(
         self,
         hidden: Tensor,
-        blocks: Sequence[Block],
+        layout: Layout,
         weights: list[Tensor] | None = None,
         *,
         first_only: bool = False,
@@ -141,11 +170,30 @@ class SelfAttention(nn.Module):
         it, [sequences, heads, length, length]; the numbers are the same either way.
         """
         qkv = self.qkv(hidden)
+        if weights is None and self.is_varlen_faster(qkv):
+            return self.output(self.attend_row(qkv, layout, first_only=first_only))  # type: ignore[no-any-return]
+        blocks = layout.blocks
         sizes = [block.num_tokens for block in blocks]
         rows = qkv.split([*sizes, len(qkv) - sum(sizes)])  # the last are not real
         attend = self.attend_first if first_only else self.attend
         context = [attend(part, block, weights) for part, block in zip(rows, blocks, strict=False)]
         return self.output(fill_up(*context))  # type: ignore[no-any-return]
+
+    def is_varlen_faster(self, qkv: Tensor) -> bool:
+        """Whether one kernel for the whole row can do it here, and is the fast path."""
+        if not fits(qkv, qkv.shape[-1] // (3 * self.num_heads)):
+            return False
+        return varlen_pays(qkv.device, with_dropout=self.training and self.dropout_prob > 0)
+
+    def attend_row(self, qkv: Tensor, layout: Layout, *, first_only: bool) -> Tensor:
+        """Context vectors [tokens, hidden] of all sequences at once, or [sequences, hidden]."""
+        query, key, value = qkv.view(len(qkv), 3, self.num_heads, -1).unbind(1)
+        queries = keys = layout.bounds
+        if first_only:
+            query = query.index_select(0, keys.starts[:-1])
+            queries = layout.first_bounds
+        dropout_prob = self.dropout_prob if self.training else 0.0
+        return varlen_attention(query, key, value, queries, keys, dropout_prob).flatten(1)
 
     def attend(self, qkv: Tensor, block: Block, weights: list[Tensor] | None) -> Tensor:
         """Context vectors [tokens, hidden] of one block from its [tokens, 3 * hidden]."""

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertsmith.data.batches import Batch
+from bertsmith.data.batches import Batch, send
 from bertsmith.errors import ConfigError
-from bertsmith.model.attention import Block, SelfAttention, layout
+from bertsmith.model.attention import Layout, SelfAttention
 from bertsmith.model.dropout import dropout
 from bertsmith.model.padding import Border
 from bertsmith.model.sizes import fill_up
@@ -228,7 +228,7 @@ class TransformerLayer(nn.Module):
     def forward(
         self,
         hidden: Tensor,
-        blocks: Sequence[Block],
+        layout: Layout,
         weights: list[Tensor] | None = None,
         first_tokens: Tensor | None = None,
     ) -> Tensor:
@@ -237,9 +237,13 @@ class TransformerLayer(nn.Module):
         With `first_tokens`, int64 [sequences], it is computed for these alone: all tokens are
         looked at, and [sequences, hidden] comes out.
         """
-        attended = self.attention(hidden, blocks, weights, first_only=first_tokens is not None)
+        attended = self.attention(hidden, layout, weights, first_only=first_tokens is not None)
         if first_tokens is not None:
             hidden = fill_up(hidden.index_select(0, first_tokens))
+        return self.combine(hidden, attended)
+
+    def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        """All of a layer but attention itself: [tokens, hidden] twice, to the same."""
         hidden = self.attention_norm(hidden + self.drop(attended))
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
 
@@ -269,8 +273,11 @@ class Pooler(nn.Module):
 
 def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
     """The mean over each sequence's tokens, [sequences, hidden]; summed in fp32."""
-    lengths = torch.tensor(batch.lengths, device=hidden.device)
-    sequence = torch.arange(batch.num_sequences, device=hidden.device).repeat_interleave(lengths)
+    lengths = send(torch.tensor(batch.lengths), hidden.device)
+    # The size is known here; a GPU would be waited for to learn it.
+    sequence = torch.arange(batch.num_sequences, device=hidden.device).repeat_interleave(
+        lengths, output_size=batch.num_tokens
+    )
     total = hidden.new_zeros(batch.num_sequences, hidden.shape[-1], dtype=torch.float32)
     total = total.index_add(0, sequence, hidden.float())
     return (total / lengths[:, None]).to(hidden.dtype)
@@ -340,12 +347,12 @@ class BertModel(nn.Module):
         layer is computed for nothing else (an eighth of the time of 6 layers, a fifteenth of 12).
         """
         trace = trace or Trace()
-        blocks = layout(batch.lengths, batch.input_ids.device)
+        layout = Layout(batch.lengths, batch.input_ids.device)
         hidden = fill_up(self.embeddings(batch))
         trace.record(hidden[: batch.num_tokens])
         for layer in self.layers:
             read = batch.first_tokens if first_only and layer is self.layers[-1] else None
-            hidden = layer(hidden, blocks, trace.next_weights(), read)
+            hidden = layer(hidden, layout, trace.next_weights(), read)
             trace.record(hidden[: batch.num_tokens])
         return hidden[: batch.num_sequences if first_only else batch.num_tokens]
 

@@ -20,6 +20,9 @@ from bertsmith.model.sizes import fill_up
 MAX_LOGITS = 2**24
 """Logits held at once by the masked-LM loss: 64 MB in fp32, 549 positions of 30,522 words."""
 
+MAX_GPU_LOGITS = 2**27
+"""The same on a GPU, most of which small products leave idle: 256 MB in bf16, 4,397 positions."""
+
 CACHED_BYTES = 2**20
 """Logits whose softmax is taken at once on a CPU, in bytes: they stay in its cache."""
 
@@ -132,8 +135,8 @@ def masked_lm_loss(
 
     Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary],
     `labels` int64 [positions], or fewer: rows without a label count for nothing. Both results
-    are fp32 scalars. No more than `MAX_LOGITS` logits exist at a time: a chunk's gradients are
-    taken while its logits are at hand.
+    are fp32 scalars. No more than `MAX_LOGITS` logits (`MAX_GPU_LOGITS` on a GPU) exist at a time:
+    a chunk's gradients are taken while its logits are at hand.
     """
     loss_sum, num_correct = MaskedLMLoss.apply(hidden, weight, bias, labels)  # type: ignore[no-untyped-call]
     return loss_sum, num_correct
@@ -150,7 +153,8 @@ class MaskedLMLoss(torch.autograd.Function):
         num_correct = torch.zeros((), device=hidden.device)
         grad_hidden = torch.zeros_like(hidden)
         grad_weight = grad_bias = None
-        for rows in equal_chunks(len(hidden), max(1, MAX_LOGITS // len(weight))):
+        max_logits = MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS
+        for rows in equal_chunks(len(hidden), max(1, max_logits // len(weight))):
             logits = F.linear(hidden[rows], weight, bias)
             wanted = labels[rows]
             logits[len(wanted) :] = 0.0
@@ -209,9 +213,7 @@ def cross_entropy_and_gradient(logits: Tensor, labels: Tensor) -> tuple[Tensor, 
     for part, wanted in zip(torch.split(logits, size), torch.split(labels, size), strict=True):
         target = part.gather(-1, wanted[:, None])
         highest = part.amax(-1, keepdim=True)
-        # argmax costs four times amax on a CPU, and can be right only where the target is on top.
-        on_top = (target == highest)[:, 0]
-        num_correct += (part[on_top].argmax(-1) == wanted[on_top]).sum()
+        num_correct += count_correct(part, wanted, (target == highest)[:, 0])
         distance = highest.float() - target.float()
         torch.softmax(part, -1, out=part)
         # The highest probability is 1 / sum(exp(logits - highest)), never near zero.
@@ -219,3 +221,14 @@ def cross_entropy_and_gradient(logits: Tensor, labels: Tensor) -> tuple[Tensor, 
         places = torch.arange(len(wanted), device=part.device), wanted
         part.index_put_(places, part[places] - 1)
     return loss_sum, num_correct
+
+
+def count_correct(logits: Tensor, labels: Tensor, is_highest: Tensor) -> Tensor:
+    """How often the label is the first of the highest logits; `is_highest` says if it is one.
+
+    argmax costs four times amax on a CPU, and is only needed where the label is among the highest.
+    A GPU would have to be waited for to learn how many these are.
+    """
+    if logits.device.type == "cpu":
+        logits, labels = logits[is_highest], labels[is_highest]
+    return (logits.argmax(-1) == labels).sum()

@@ -25,6 +25,11 @@ class LossTerm:
     correct: Tensor
     count: int
 
+    @property
+    def pair(self) -> tuple[Tensor, Tensor]:
+        """What has to be fetched from the device."""
+        return self.sum, self.correct
+
 
 class Objective(Protocol):
     """Something to learn, bound to its data.

@@ -246,7 +246,7 @@ class Pretraining:
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """`mlm` and, where next sentences are predicted, `nsp`."""
-        return _losses(model, batch, next_sentence=self.settings.next_sentence)
+        return pretraining_losses(model, batch, next_sentence=self.settings.next_sentence)
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
         """Losses and accuracies on the held-out rows; `held_out_loss` is the sum of the losses."""
@@ -258,7 +258,7 @@ class Pretraining:
         next_sentence = self.held_out.settings.next_sentence
         totals: dict[str, list[float]] = {}
         for batch in self._evaluation:
-            terms = _losses(model, batch.to(device), next_sentence=next_sentence)
+            terms = pretraining_losses(model, batch.to(device), next_sentence=next_sentence)
             for name, term in terms.items():
                 figures = [term.sum.item(), term.correct.item(), term.count]
                 before = totals.get(name, [0.0, 0.0, 0])
@@ -362,7 +362,9 @@ def _held_out_rows(corpus: Corpus, settings: PretrainingSettings, seed: int) -> 
     return RowSource(corpus, measured, seed)
 
 
-def _losses(model: BertModel, batch: Batch, *, next_sentence: bool) -> dict[str, LossTerm]:
+def pretraining_losses(
+    model: BertModel, batch: Batch, *, next_sentence: bool
+) -> dict[str, LossTerm]:
     """Vocabulary logits are computed at the masked positions only."""
     hidden = model.encode(batch)
     labels = batch.targets["masked_labels"]

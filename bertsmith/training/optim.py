@@ -126,7 +126,8 @@ class RangeUpdater:
     def update(self, step: int, rate: float, divisor: float) -> None:
         """Move the weights by their gradients, summed and divided by `divisor`; `step` from 1."""
         settings, arrays = self.settings, self.arrays
-        device = arrays.weights.device
+        # Filled where they are read: copied there, they would have to be waited for.
+        grad_scale = arrays.weights.new_full((), divisor)
         for where, scale, decay in self._pieces:
             piece = slice(*where)
             adamw(
@@ -135,9 +136,9 @@ class RangeUpdater:
                 [arrays.exp_avg[piece]],
                 [arrays.exp_avg_sq[piece]],
                 [],
-                [torch.tensor(float(step - 1), device=device)],
+                [arrays.weights.new_full((), step - 1)],
                 fused=True,
-                grad_scale=torch.tensor(divisor, device=device),
+                grad_scale=grad_scale,
                 amsgrad=False,
                 beta1=settings.adam_beta1,
                 beta2=settings.adam_beta2,

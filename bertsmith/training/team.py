@@ -97,7 +97,7 @@ class Team:
     def sum_gradients(self) -> float:
         """Add up what all members have found; the length of the whole gradient."""
         self._tell("sum_gradients")
-        squares = [member.sum_gradients().tolist() for member in self._own]
+        squares = [_to_numbers(member.sum_gradients()) for member in self._own]
         squares += self._hear()
         return math.sqrt(sum(map(sum, squares)))
 
@@ -184,6 +184,11 @@ class Team:
             torch.set_num_threads(self._threads_before)
             self._file.close()
         self._collector.close()
+
+
+def _to_numbers(squares: Tensor) -> list[float]:
+    """The square sums of a range's chunks, from a GPU their sum: thousands take long to fetch."""
+    return squares.tolist() if squares.device.type == "cpu" else [squares.sum().item()]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -9,9 +10,9 @@ from bertsmith.model.attention import (
     FREE_PADDING,
     MAX_PADDING,
     MAX_SCORES,
+    Layout,
     SelfAttention,
     cut_blocks,
-    layout,
 )
 
 CPU = torch.device("cpu")
@@ -32,12 +33,12 @@ def test_blocks_hold_every_sequence_once_and_little_padding(lengths: tuple[int, 
 
 
 def test_equal_lengths_are_one_block() -> None:
-    (block,) = layout((32,) * 16, CPU)
+    (block,) = Layout((32,) * 16, CPU).blocks
     assert (block.num_sequences, block.num_rows, block.length, block.padding) == (16, 16, 32, None)
-    (block,) = layout((31,) * 17, CPU)
+    (block,) = Layout((31,) * 17, CPU).blocks
     assert (block.num_sequences, block.num_rows, block.length) == (17, 20, 32)
     assert block.padding is not None
-    (block,) = layout((31,) * 17, torch.device("meta"))
+    (block,) = Layout((31,) * 17, torch.device("meta")).blocks
     assert (block.num_sequences, block.num_rows, block.length, block.padding) == (17, 17, 31, None)
 
 
@@ -47,7 +48,9 @@ def test_few_shapes_occur() -> None:
     shapes = set()
     for _ in range(300):
         lengths = torch.randint(5, 129, (32,), generator=generator).sort(descending=True)[0]
-        shapes |= {(block.num_rows, block.length) for block in layout(tuple(lengths.tolist()), CPU)}
+        shapes |= {
+            (block.num_rows, block.length) for block in Layout(tuple(lengths.tolist()), CPU).blocks
+        }
     assert len(shapes) < 80
 
 
@@ -72,7 +75,7 @@ def test_every_sequence_attends_to_itself_alone(
     module = SelfAttention(33, 3, 0.0)
     hidden = torch.randn(sum(lengths), 33, requires_grad=True)
     gradient = torch.randn(sum(lengths), 33)
-    found = module(hidden, layout(lengths, CPU))[: sum(lengths)]
+    found = module(hidden, Layout(lengths, CPU))[: sum(lengths)]
     expected = torch.cat([attention_by_the_formula(module, x) for x in hidden.split(lengths)])
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(
@@ -84,7 +87,7 @@ def test_every_sequence_attends_to_itself_alone(
 def test_the_fused_kernel_gives_the_same_numbers() -> None:
     torch.manual_seed(0)
     module = SelfAttention(33, 3, 0.0)
-    for block in layout((23, 19, 17, 17), CPU):
+    for block in Layout((23, 19, 17, 17), CPU).blocks:
         heads = torch.randn(3, block.num_rows, 3, block.length, 11)
         torch.testing.assert_close(
             module.fused(*heads, block), module.explicit(*heads, block, None)
@@ -101,5 +104,47 @@ def test_first_tokens_alone_are_the_same(
     module = SelfAttention(33, 3, 0.0)
     hidden = torch.randn(sum(lengths), 33)
     firsts = [sum(lengths[:i]) for i in range(len(lengths))]
-    alone = module(hidden, layout(lengths, CPU), first_only=True)[: len(lengths)]
-    torch.testing.assert_close(alone, module(hidden, layout(lengths, CPU))[firsts])
+    alone = module(hidden, Layout(lengths, CPU), first_only=True)[: len(lengths)]
+    torch.testing.assert_close(alone, module(hidden, Layout(lengths, CPU))[firsts])
+
+
+def test_bounds_are_where_sequences_begin() -> None:
+    layout = Layout((23, 7, 7, 1), CPU)
+    assert layout.bounds.starts.tolist() == [0, 23, 30, 37, 38]
+    assert layout.first_bounds.starts.tolist() == [0, 1, 2, 3, 4]
+    assert (layout.bounds.longest, layout.first_bounds.longest) == (23, 1)
+    assert layout.bounds.starts.dtype == layout.first_bounds.starts.dtype == torch.int32
+    assert layout.bounds is layout.bounds  # made once for all layers
+
+
+def by_sequence(query, key, value, query_starts, key_starts, longest_query, longest_key):
+    """What torch's kernel for CUDA computes, on any device."""
+    query_bounds, key_bounds = list(pairwise(query_starts)), list(pairwise(key_starts))
+    assert max(end - start for start, end in query_bounds) == longest_query
+    assert max(end - start for start, end in key_bounds) == longest_key
+    return torch.cat(
+        [
+            torch.nn.functional.scaled_dot_product_attention(
+                *(x[None].transpose(1, 2) for x in (query[a:b], key[c:d], value[c:d]))
+            )[0].transpose(0, 1)
+            for (a, b), (c, d) in zip(query_bounds, key_bounds, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("lengths", [(13,), (13, 13, 13), (23, 19, 7, 7, 3, 1)])
+def test_the_whole_row_at_once_is_given_to_the_kernel_as_it_wants_it(
+    lengths: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel itself runs on CUDA alone; see test_cuda.py."""
+    monkeypatch.setattr("torch.nn.attention.varlen.varlen_attn", by_sequence)
+    torch.manual_seed(0)
+    module = SelfAttention(33, 3, 0.0)
+    hidden = torch.randn(sum(lengths), 33)
+    layout = Layout(lengths, CPU)
+    qkv = module.qkv(hidden)
+    found = module.output(module.attend_row(qkv, layout, first_only=False))
+    expected = torch.cat([attention_by_the_formula(module, x) for x in hidden.split(lengths)])
+    torch.testing.assert_close(found, expected)
+    alone = module.output(module.attend_row(qkv, layout, first_only=True))
+    torch.testing.assert_close(alone, expected[layout.bounds.starts[:-1]])

@@ -1,0 +1,780 @@
+"""Pre-training on one GPU: bertsmith's packed engine beside transformers, and beside the roof.
+
+    python -m benchmarks.gpu                            # under ten minutes on one H200
+    python -m benchmarks.gpu --device cpu --smoke --out DIR    # the same code with a tiny model
+
+Whole steps (masked LM and next sentence prediction, AdamW, clipping) in bf16 with fp32 weights, and
+rows of at most 512 tokens. First parity is checked in fp32: loss and gradients of the same weights
+on the same rows. Then the contenders take turns in one process; who goes first changes from round
+to round, and a turn goes through all prepared steps. Only real tokens are counted. A contender that
+fails stands in the result with its error. The roof is a bf16 matrix product in the same turns.
+
+Nothing is fetched, and no text is needed: token ids are random, with the frequencies of Zipf's law,
+since an embedding's gradient takes longer where a token is frequent. Two kinds of rows: "full"
+ones, and "natural" ones, whose lengths are log-normal and cut at 512, as documents have them.
+"""
+
+import argparse
+import contextlib
+import gc
+import importlib.metadata
+import itertools
+import json
+import math
+import os
+import platform
+import statistics
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.speed.pretraining import unpacked
+from benchmarks.speed.roof import training_flops_per_token
+from benchmarks.speed.trainer_peer import IGNORE_INDEX, Collator, difference
+from bertsmith.data.batches import Batch, pack, send
+from bertsmith.data.masking import MaskingRule, MaskingVocabulary, mask_tokens
+from bertsmith.hardware import compute_settings, describe_computing
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.model.huggingface import save_model
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.pretraining import pretraining_losses
+from bertsmith.training.member import Plan
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.team import Team
+
+RESULTS = Path(__file__).resolve().parent / "results"
+TOLERANCE = 1e-5
+RATE = 1e-4
+MAX_GRAD_NORM = 1.0
+CLS, SEP, MASK = 2, 3, 4
+SPECIAL_IDS = range(5)
+MASKING = MaskingRule(rate=0.15, mask_share=0.8, random_share=0.1)
+NATURAL_MEDIAN, NATURAL_SPREAD = 0.4, 0.9
+"""Of the longest row, and of the logarithm: about half of a padded batch is padding then."""
+HEADS = ("masked_lm", "next_sentence")
+OURS, COMPILED = "bertsmith", "bertsmith, layers compiled"
+SDPA, GROUPED = "transformers, SDPA", "transformers, SDPA, grouped by length"
+SDPA_COMPILED = "transformers, SDPA, compiled"
+FLASH_COMPILED = "transformers, FlashAttention-2, compiled"
+ROOF = "matrix products"
+VERSIONS = ("torch", "triton", "transformers", "flash-attn", "numpy", "bertsmith")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How large everything is."""
+
+    presets: Mapping[str, int]
+    """Sizes to measure, and the rows of their steps."""
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    """What is smaller than in the presets."""
+    max_length: int = 512
+    vocab_size: int = 30522
+    num_steps: int = 8
+    """Steps that are prepared; a turn goes through all of them."""
+    turn_seconds: float = 1.0
+    rounds: int = 5
+    parity_rows: int = 8
+    roof_size: int = 8192
+    compiles: bool = True
+
+
+FULL = Scale({"base": 128, "large": 64})
+SMOKE = Scale(
+    {"tiny": 6},
+    {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "intermediate_size": 128},
+    max_length=48,
+    vocab_size=997,
+    num_steps=2,
+    turn_seconds=0.0,
+    rounds=2,
+    parity_rows=4,
+    roof_size=128,
+    compiles=False,
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One step: the same rows packed for us, and padded for the peer."""
+
+    packed: Batch
+    padded: Mapping[str, torch.Tensor]
+
+    @property
+    def cells(self) -> int:
+        """Tokens that the peer computes."""
+        return self.padded["input_ids"].numel()
+
+
+@dataclass
+class Contender:
+    """Who takes part: `build` gives a function that does one step, by its number."""
+
+    name: str
+    build: Callable[[], Callable[[int, Work], Any]]
+    amount: Callable[[Work], float] = lambda work: float(work.packed.num_tokens)
+    is_grouped: bool = False
+    """Whether its rows are of similar length within a step."""
+    step: Callable[[int, Work], Any] | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    turns: list[dict[str, float]] = field(default_factory=list)
+    error: str | None = None
+
+
+class Rows:
+    """The objective of prepared rows, as training asks for it."""
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Masked tokens, and pairs."""
+        return {"mlm": len(batch.targets["masked_labels"]), "nsp": batch.num_sequences}
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Those of pre-training."""
+        return pretraining_losses(model, batch, next_sentence=True)
+
+
+def main() -> None:
+    """Check, measure, write."""
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    args = parse()
+    scale = SMOKE if args.smoke else FULL
+    device = torch.device(args.device)
+    target = args.out / f"gpu-{time.strftime('%Y-%m-%d')}{'-smoke' if args.smoke else ''}.json"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    began = time.monotonic()
+    with compute_settings(device):
+        found = begin(args, device)
+        for title, hold in itertools.chain(checks(scale, device), contests(scale, device)):
+            if time.monotonic() - began > 60 * args.minutes:
+                found["left_out"].append(title)
+                continue
+            say(f"{time.monotonic() - began:.0f} s: {title}")
+            hold(found, target)
+            save(found, target)
+    found["seconds"] = round(time.monotonic() - began)
+    save(found, target)
+    print(target.with_suffix(".md").read_text(encoding="utf-8"))
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser("python -m benchmarks.gpu", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--smoke", action="store_true", help="a tiny model, to try the script")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the result")
+    minutes_help = "begin nothing new after so many minutes"
+    parser.add_argument("--minutes", type=float, default=8.0, help=minutes_help)
+    return parser.parse_args()
+
+
+def begin(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    """What this run is."""
+    versions = {"Python": platform.python_version()}
+    for name in VERSIONS:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            versions[name] = importlib.metadata.version(name)
+    where = platform.processor() or platform.machine()
+    if device.type == "cuda":
+        where = torch.cuda.get_device_name(device)
+        versions["CUDA"] = str(torch.version.cuda)
+    words = [f"--device {args.device}", *["--smoke"] * args.smoke]
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+        "command": " ".join(["python -m benchmarks.gpu", *words]),
+        "device": where,
+        "computing": describe_computing(device, "bf16", 1),
+        "versions": versions,
+        "load": os.getloadavg()[0],
+        "parity": {},
+        "contests": [],
+        "profiles": {},
+        "left_out": [],
+    }
+
+
+Task = tuple[str, Callable[[dict[str, Any], Path], None]]
+
+
+def checks(scale: Scale, device: torch.device) -> Iterator[Task]:
+    """Parity of the first size."""
+    preset = next(iter(scale.presets))
+
+    def check(found: dict[str, Any], target: Path) -> None:
+        try:
+            found["parity"][preset] = parity(scale, preset, device)
+        except Exception as error:
+            found["parity"][preset] = {"error": shown(error)}
+        clear(device)
+
+    yield f"parity, {preset}", check
+
+
+def contests(scale: Scale, device: torch.device) -> Iterator[Task]:
+    """Sizes with and without dropout, and kinds of rows; the peers for the first size alone."""
+    for place, (preset, num_rows) in enumerate(scale.presets.items()):
+        for dropout in (0.1, 0.0):
+            builders = our_contenders(scale, preset, dropout, device)
+            kinds = ["full"]
+            if place == 0 and dropout:
+                builders += peer_contenders(scale, preset, dropout, device)
+                kinds = ["natural", "full"]
+
+            def hold(
+                found: dict[str, Any],
+                target: Path,
+                preset: str = preset,
+                num_rows: int = num_rows,
+                dropout: float = dropout,
+                contenders: Sequence[Contender] = (*builders, roof(scale, device)),
+                kinds: Sequence[str] = kinds,
+            ) -> None:
+                for kind in kinds:
+                    work = draw(scale, kind, num_rows)
+                    result = compete(contenders, work, scale, device)
+                    config = our_config(scale, preset, dropout)
+                    title = f"{preset}, {kind} rows, dropout {dropout:g}"
+                    found["contests"].append({"title": title, **result, **arithmetic(config, work)})
+                    save(found, target)
+                found["profiles"][f"{preset}, dropout {dropout:g}"] = profile(
+                    contenders[0], work[0], device
+                )
+                for contender in contenders:
+                    contender.step = None
+                clear(device)
+
+            yield f"{preset}, dropout {dropout:g}", hold
+
+
+def arithmetic(config: BertConfig, work: Sequence[Work]) -> dict[str, Any]:
+    """What a step's rows are, and the floating-point operations of a real token."""
+    lengths = [length for each in work for length in each.packed.lengths]
+    predicted = sum(len(each.packed.targets["masked_labels"]) for each in work)
+    tokens, cells = sum(lengths), sum(each.cells for each in work)
+    return {
+        "rows": len(lengths) // len(work),
+        "tokens_per_step": tokens / len(work),
+        "padding": 1 - tokens / cells,
+        "flops_per_token": training_flops_per_token(asdict(config), lengths, predicted),
+    }
+
+
+# Rows
+
+
+def draw(scale: Scale, kind: str, num_rows: int, seed: int = 0) -> list[Work]:
+    """Steps of rows, with the same masks for everybody."""
+    rng = np.random.default_rng(seed)
+    collate = Collator(num_rows, None)
+    work = []
+    for _ in range(scale.num_steps):
+        batch = draw_batch(draw_lengths(scale, kind, num_rows, rng), scale.vocab_size, rng)
+        work.append(Work(batch, collate(unpacked(batch))))
+    return work
+
+
+def draw_lengths(
+    scale: Scale, kind: str, num_rows: int, rng: np.random.Generator
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Tokens of each row; the first of a step is as long as can be, so that padding is too."""
+    longest = scale.max_length
+    if kind == "full":
+        return np.full(num_rows, longest, dtype=np.int64)
+    drawn = rng.lognormal(math.log(NATURAL_MEDIAN * longest), NATURAL_SPREAD, num_rows)
+    drawn[0] = longest
+    return np.clip(drawn, 8, longest).astype(np.int64)
+
+
+def draw_batch(
+    lengths: np.ndarray[Any, np.dtype[np.int64]], vocab_size: int, rng: np.random.Generator
+) -> Batch:
+    """[CLS] A [SEP] B [SEP] with both segments of equal length, masked, packed."""
+    ranks = np.arange(1, vocab_size - len(SPECIAL_IDS) + 1)
+    frequencies = 1 / (ranks + 2.7)
+    drawn = rng.choice(ranks, lengths.sum(), p=frequencies / frequencies.sum())
+    ids = drawn + len(SPECIAL_IDS) - 1
+    ends = np.cumsum(lengths)
+    starts, middles = ends - lengths, ends - lengths // 2
+    ids[starts], ids[middles - 1], ids[ends - 1] = CLS, SEP, SEP
+    is_second = np.zeros(len(ids), dtype=np.int64)
+    for middle, end in zip(middles, ends, strict=True):
+        is_second[middle:end] = 1
+    vocabulary = MaskingVocabulary(vocab_size, MASK, SPECIAL_IDS)
+    masked = mask_tokens(ids, lengths, MASKING, vocabulary, rng)
+    labels = np.full(len(ids), IGNORE_INDEX)
+    labels[masked.positions] = masked.labels
+    cuts = ends[:-1]
+    batch = pack(np.split(masked.input_ids, cuts), np.split(is_second, cuts))
+    given = np.split(labels, cuts)
+    labels = np.concatenate([given[i] for i in batch.order])
+    positions = np.flatnonzero(labels != IGNORE_INDEX)
+    targets = {
+        "masked_positions": torch.from_numpy(positions),
+        "masked_labels": torch.from_numpy(labels[positions]),
+        "next_sentence_labels": torch.from_numpy(rng.integers(0, 2, len(lengths))),
+    }
+    return replace(batch, targets=targets)
+
+
+def grouped(work: Sequence[Work]) -> list[Work]:
+    """The same rows, those of similar length in one step, as the Trainer groups them."""
+    rows = [row for each in work for row in unpacked(each.packed)]
+    rows.sort(key=lambda row: len(row["input_ids"]))
+    size = len(rows) // len(work)
+    collate = Collator(size, None)
+    firsts = range(0, len(rows), size)
+    return [
+        replace(each, padded=collate(rows[first : first + size]))
+        for each, first in zip(work, firsts, strict=True)
+    ]
+
+
+# Contenders
+
+
+def our_config(scale: Scale, preset: str, dropout: float) -> BertConfig:
+    """The model's shape."""
+    changes = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    return BertConfig.from_preset(preset, scale.vocab_size, **scale.shape, **changes)
+
+
+def our_contenders(
+    scale: Scale, preset: str, dropout: float, device: torch.device
+) -> list[Contender]:
+    """The packed engine, as it is and with all of a layer but attention compiled."""
+    found = [
+        Contender(OURS, lambda: our_step(our_config(scale, preset, dropout), device)),
+        Contender(
+            COMPILED, lambda: our_step(our_config(scale, preset, dropout), device, compiled=True)
+        ),
+    ]
+    return found if scale.compiles else found[:1]
+
+
+def our_step(
+    config: BertConfig, device: torch.device, *, compiled: bool = False
+) -> Callable[[int, Work], float]:
+    """A step as the training loop does it, without journal and display."""
+    torch.manual_seed(0)
+    model = BertModel(config, build_heads(config, HEADS)).to(device)
+    settings = OptimSettings(learning_rate=RATE, max_grad_norm=MAX_GRAD_NORM)
+    plan = Plan(Rows(), settings, seed=0, num_members=1)  # type: ignore[arg-type]
+    team = Team(model, torch.bfloat16, plan)
+    team.train()
+    if compiled:
+        torch._dynamo.config.recompile_limit = 64  # should it be counted for each layer
+        for layer in team.compute_model.layers:
+            layer.combine = torch.compile(layer.combine, dynamic=True)
+
+    def step(number: int, work: Work) -> float:
+        [figures] = team.compute(number, [work.packed])
+        norm = team.sum_gradients()
+        team.update(number, RATE, divisor=max(1.0, norm / MAX_GRAD_NORM))
+        counts = Rows().counts(work.packed)
+        return sum(figures[name][0] / count for name, count in counts.items())
+
+    return step
+
+
+def peer_contenders(
+    scale: Scale, preset: str, dropout: float, device: torch.device
+) -> list[Contender]:
+    """transformers' own model under autocast, in the ways that its documents name."""
+
+    def contender(name: str, attention: str, compiled: bool) -> Contender:
+        config = our_config(scale, preset, dropout)
+        return Contender(
+            name,
+            lambda: peer_step(config, attention, device, compiled=compiled),
+            is_grouped=name == GROUPED,
+        )
+
+    found = [
+        contender(SDPA, "sdpa", False),
+        contender(GROUPED, "sdpa", False),
+        contender(SDPA_COMPILED, "sdpa", True),
+        contender(FLASH_COMPILED, "flash_attention_2", True),
+    ]
+    return [each for each in found if scale.compiles or each.name != SDPA_COMPILED]
+
+
+def peer_step(
+    config: BertConfig, attention: str, device: torch.device, *, compiled: bool
+) -> Callable[[int, Work], Any]:
+    """A step as the Trainer does it with bf16=True: autocast, fused AdamW, clipping."""
+    torch.manual_seed(0)
+    model = peer_model(config, attention).to(device).train()
+    decayed = [parameter for parameter in model.parameters() if parameter.ndim > 1]
+    spared = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": spared, "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=RATE, eps=1e-6, fused=True)
+    run = torch.compile(model) if compiled else model
+
+    def step(number: int, work: Work) -> Any:
+        batch = {name: send(value, device) for name, value in work.padded.items()}
+        with torch.autocast(device.type, torch.bfloat16):
+            loss = run(**batch).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRAD_NORM)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    return step
+
+
+def peer_model(config: BertConfig, attention: str) -> Any:
+    """The same model in transformers' words."""
+    from transformers import BertConfig as TheirConfig
+    from transformers import BertForPreTraining
+
+    shared = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
+              "intermediate_size", "max_position_embeddings", "hidden_dropout_prob",
+              "attention_probs_dropout_prob")  # fmt: skip
+    theirs = TheirConfig(
+        **{name: getattr(config, name) for name in shared}, attn_implementation=attention
+    )
+    return BertForPreTraining(theirs)
+
+
+def roof(scale: Scale, device: torch.device) -> Contender:
+    """Plain matrix products of random numbers; the amount is floating-point operations."""
+    size = scale.roof_size
+
+    def build() -> Callable[[int, Work], Any]:
+        left, right = (torch.randn(size, size, device=device).bfloat16() for _ in range(2))
+        return lambda number, work: left @ right
+
+    return Contender(ROOF, build, amount=lambda work: 2.0 * size**3)
+
+
+def parity(scale: Scale, preset: str, device: torch.device) -> dict[str, float]:
+    """How far loss and gradients are apart in fp32, and our loss in bf16 from that in fp32."""
+    from transformers import BertForPreTraining
+
+    torch.manual_seed(0)
+    config = our_config(scale, preset, 0.0)
+    ours = BertModel(config, build_heads(config, HEADS)).eval()
+    with tempfile.TemporaryDirectory() as folder:
+        save_model(ours, Path(folder))
+        theirs = BertForPreTraining.from_pretrained(folder).float().eval().to(device)
+    ours = ours.to(device)
+    [work, *_] = draw(replace(scale, num_steps=1), "natural", scale.parity_rows)
+    padded = {name: value.to(device) for name, value in work.padded.items()}
+
+    def our_loss() -> torch.Tensor:
+        terms = Rows().losses(ours, work.packed.to(device)).values()
+        return torch.stack([term.sum / term.count for term in terms]).sum()
+
+    apart = difference(ours, theirs, our_loss, lambda: theirs(**padded).loss)
+    with torch.no_grad():
+        exact = float(our_loss())
+        ours.to(torch.bfloat16)
+        apart["loss in bf16, from fp32"] = abs(float(our_loss()) - exact) / exact
+    return apart
+
+
+# Turns
+
+
+def compete(
+    contenders: Sequence[Contender], work: Sequence[Work], scale: Scale, device: torch.device
+) -> dict[str, Any]:
+    """Warm everybody up, let them take turns, and give what they did."""
+    by_length = grouped(work)
+    for contender in contenders:
+        contender.turns = []
+        if contender.error is None:
+            with failures(contender, device):
+                warm_up(contender, by_length if contender.is_grouped else work, scale, device)
+    for number in range(scale.rounds):
+        for contender in contenders if number % 2 == 0 else reversed(contenders):
+            if contender.error is None:
+                with failures(contender, device):
+                    chosen = by_length if contender.is_grouped else work
+                    contender.turns.append(take_turn(contender, chosen, device))
+    named = {
+        each.name: {"facts": each.facts, "turns": each.turns, "error": each.error}
+        for each in contenders
+    }
+    return {"contenders": named}
+
+
+def warm_up(contender: Contender, work: Sequence[Work], scale: Scale, device: torch.device) -> None:
+    """Build it if need be, go once through all steps, and find how often to do so in a turn."""
+    if contender.step is None:
+        before, began = allocated(device), time.perf_counter()
+        contender.step = contender.build()
+        contender.step(1, work[0])
+        wait(device)
+        contender.facts["first_seconds"] = time.perf_counter() - began
+        contender.facts["static_bytes"] = allocated(device) - before
+    contender.facts.pop("cycles", None)
+    first = take_turn(contender, work, device)
+    again = take_turn(contender, work, device)
+    contender.facts |= {
+        "padding": 1 - sum(each.packed.num_tokens for each in work) / sum(e.cells for e in work),
+        "cycles": max(1, round(scale.turn_seconds / max(again["seconds"], 1e-6))),
+        "loss": first["loss"],
+    }
+    if device.type == "cuda":
+        contender.facts["waits"] = waits(contender.step, work[0])
+
+
+def take_turn(contender: Contender, work: Sequence[Work], device: torch.device) -> dict[str, float]:
+    """All prepared steps, some times over."""
+    assert contender.step is not None
+    reset_peak(device)
+    before = allocated(device)
+    cycles = contender.facts.get("cycles", 1)
+    wait(device)
+    began = time.perf_counter()
+    for number in range(cycles * len(work)):
+        outcome = contender.step(number + 1, work[number % len(work)])
+    wait(device)
+    seconds = time.perf_counter() - began
+    amount = cycles * sum(contender.amount(each) for each in work)
+    loss = 0.0 if contender.name == ROOF else float(outcome)
+    return {
+        "seconds": seconds,
+        "amount": amount,
+        "loss": loss,
+        "peak_bytes": peak(device) - before + contender.facts.get("static_bytes", 0),
+    }
+
+
+def waits(step: Callable[[int, Work], Any], work: Work) -> list[str]:
+    """Where a step waits for the GPU."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            step(1, work)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    return [
+        f"{Path(each.filename).name}:{each.lineno}"
+        for each in caught
+        if "synchroniz" in str(each.message)
+    ]
+
+
+def profile(contender: Contender, work: Work, device: torch.device) -> str:
+    """Where the time of a step goes, by kernel, longest first."""
+    if contender.step is None or contender.error is not None:
+        return "not measured"
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as record
+
+    activities = [ProfilerActivity.CPU]
+    if device.type == "cuda":
+        activities.append(ProfilerActivity.CUDA)
+    try:
+        with record(activities=activities) as seen:
+            contender.step(1, work)
+            wait(device)
+        column = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
+        return seen.key_averages().table(sort_by=column, row_limit=20, max_name_column_width=80)
+    except Exception as error:
+        return shown(error)
+
+
+@contextlib.contextmanager
+def failures(contender: Contender, device: torch.device) -> Iterator[None]:
+    """Turn whatever a contender raises into its error; the others go on."""
+    try:
+        yield
+    except Exception as error:
+        contender.error = shown(error)
+        contender.step = None
+        say(f"  {contender.name}: {contender.error}")
+    if contender.error is not None:
+        clear(device)
+
+
+def shown(error: BaseException) -> str:
+    """An error in one line."""
+    return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:300]
+
+
+def wait(device: torch.device) -> None:
+    """Until the device has done all its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def allocated(device: torch.device) -> int:
+    """Bytes of tensors on a GPU."""
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
+
+
+def reset_peak(device: torch.device) -> None:
+    """From here on `peak` counts."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak(device: torch.device) -> int:
+    """The most bytes of tensors since `reset_peak`."""
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
+
+
+def clear(device: torch.device) -> None:
+    """Give back what nobody holds."""
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def say(line: str) -> None:
+    """Tell whoever waits."""
+    print(line, flush=True)
+
+
+# The result
+
+
+def save(found: Mapping[str, Any], target: Path) -> None:
+    """Write the result and its page."""
+    target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    target.with_suffix(".md").write_text("\n".join(page(found)) + "\n", encoding="utf-8")
+
+
+def page(found: Mapping[str, Any]) -> Iterator[str]:
+    """The result as Markdown; everything is computed from the JSON beside it."""
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    yield from (f"# Pre-training on a GPU, {found['date']}", "")
+    yield from (f"`{found['command']}`, {found['device']}. {versions}.", "")
+    yield from (f"bertsmith computes {found['computing']}.", "")
+    yield from (
+        "Whole steps in bf16 with fp32 weights: masked LM, next sentence prediction, AdamW, "
+        "clipping. Random token ids with the frequencies of Zipf's law; both sides have the same "
+        "rows and masks. Real tokens only are counted. A ratio is the median over the rounds, in "
+        "brackets the least and the greatest; ours is the faster of our ways.",
+        "",
+    )
+    yield from parity_lines(found["parity"])
+    yield from (
+        "",
+        "| number | what | ours | beside | figure | goal |",
+        "|---|---|---|---|---|---|",
+    )
+    for contest in found["contests"]:
+        yield from ratio_lines(contest)
+        yield from share_lines(contest)
+    for contest in found["contests"]:
+        yield from contest_lines(contest)
+    for title, table in found["profiles"].items():
+        yield from ("", f"## A step of bertsmith: {title}", "", "```", table.strip(), "```")
+    if found["left_out"]:
+        yield from ("", f"Not measured, for want of time: {'; '.join(found['left_out'])}.")
+
+
+def parity_lines(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """What was checked before."""
+    for preset, apart in found.items():
+        if "error" in apart:
+            yield f"**Parity of {preset} could not be checked: {apart['error']}**"
+            continue
+        is_equal = all(apart[name] <= TOLERANCE for name in ("loss", "gradients"))
+        figures = ", ".join(f"{name} {value:.1e}" for name, value in apart.items())
+        verdict = "holds" if is_equal else "**FAILS, so that ratios mean nothing**"
+        yield f"Parity of {preset} in fp32 (allowed {TOLERANCE:g}) {verdict}: {figures}."
+
+
+GOALS = {SDPA: "2.5× (4×)", SDPA_COMPILED: "1.4× (2×), with FA2", FLASH_COMPILED: "1.4× (2×)"}
+SHARE_GOALS = {"base": "35 % (45 %)", "large": "42 % (50 %)"}
+
+
+def ratio_lines(contest: Mapping[str, Any]) -> Iterator[str]:
+    """R12: ours beside each peer."""
+    ours = fastest(contest)
+    for name in (SDPA, GROUPED, SDPA_COMPILED, FLASH_COMPILED):
+        peer = contest["contenders"].get(name)
+        if peer is None or ours is None:
+            continue
+        ratios = [a / b for a, b in zip(speeds(contest, ours), speeds(contest, name), strict=False)]
+        figure = f"**{statistics.median(ratios):.2f}×** ({span(ratios)})" if ratios else "failed"
+        goal = GOALS.get(name, "")
+        yield f"| R12 | {contest['title']} | {ours} | {name} | {figure} | {goal} |"
+
+
+def share_lines(contest: Mapping[str, Any]) -> Iterator[str]:
+    """R13: the share of the roof that useful arithmetic comes to."""
+    ours = fastest(contest)
+    if ours is None or not speeds(contest, ROOF):
+        return
+    roof_speed = statistics.median(speeds(contest, ROOF))
+    shares = [speed * contest["flops_per_token"] / roof_speed for speed in speeds(contest, ours)]
+    goal = SHARE_GOALS.get(contest["title"].split(",")[0], "")
+    figure = f"**{100 * statistics.median(shares):.1f} %** ({span([100 * s for s in shares])})"
+    yield f"| R13 | {contest['title']} | {ours} | {ROOF} | {figure} | {goal} |"
+
+
+def contest_lines(contest: Mapping[str, Any]) -> Iterator[str]:
+    """Every contender of a contest."""
+    yield from ("", f"## {contest['title']}", "")
+    yield (
+        f"{contest['rows']} rows and {contest['tokens_per_step']:,.0f} real tokens a step, "
+        f"{contest['flops_per_token'] / 1e6:,.0f} MFLOP a real token."
+    )
+    yield ""
+    yield "| contender | tokens/s, median | least to greatest | padding | TFLOP/s | peak memory, " \
+          "GB | built and first step, s | waits for the GPU in a step | |"  # fmt: skip
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for name, result in contest["contenders"].items():
+        if result["error"] or not result["turns"]:
+            yield f"| {name} | failed | | | | | | | {result['error']} |"
+            continue
+        yield contender_line(contest, name, result)
+
+
+def contender_line(contest: Mapping[str, Any], name: str, result: Mapping[str, Any]) -> str:
+    """A row of the table."""
+    found, facts = speeds(contest, name), result["facts"]
+    memory = max(turn["peak_bytes"] for turn in result["turns"]) / 1e9
+    waited = facts.get("waits", [])
+    places = f"{len(waited)}: {', '.join(dict.fromkeys(waited))}" if waited else "0"
+    median = statistics.median(found)
+    if name == ROOF:
+        flops = [speed / 1e12 for speed in found]
+        return f"| {name} | | | | {median / 1e12:.1f} ({span(flops)}) | | | | |"
+    is_ours = name in (OURS, COMPILED)
+    padding = "none" if is_ours else f"{facts['padding']:.0%}"
+    return (
+        f"| {name} | {median:,.0f} | {min(found):,.0f} to {max(found):,.0f} | {padding} "
+        f"| {median * contest['flops_per_token'] / 1e12:.1f} | {memory:.1f} "
+        f"| {facts['first_seconds']:.1f} | {places} | loss {facts['loss']:.3f} |"
+    )
+
+
+def fastest(contest: Mapping[str, Any]) -> str | None:
+    """The faster of our ways, by its median; None where none has finished."""
+    done = [name for name in (OURS, COMPILED) if speeds(contest, name)]
+    return max(done, key=lambda name: statistics.median(speeds(contest, name)), default=None)
+
+
+def speeds(contest: Mapping[str, Any], name: str) -> list[float]:
+    """What a contender did per second in each of its turns; nothing if it failed."""
+    result = contest["contenders"].get(name)
+    if result is None or result["error"]:
+        return []
+    return [turn["amount"] / turn["seconds"] for turn in result["turns"]]
+
+
+def span(values: Sequence[float]) -> str:
+    """The least and the greatest."""
+    return f"{min(values):.2f} to {max(values):.2f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,202 @@
+"""Attention over a packed row at once, on CUDA: one kernel for sequences of any lengths.
+
+torch has the kernel since 2.10 as `varlen_attn`, whose keyword arguments differ from version to
+version, so only positional ones are given. That function has no dropout; the operator beneath it
+has, with gradients. Whether a machine can do it, does it right, and gains by it is found by trying:
+`hardware.varlen_trial` remembers what `try_varlen` found.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+MAX_HEAD_SIZE = 128
+"""The kernels take up to 256, but beyond this not on every card with gradients."""
+
+MAX_ERROR = 1e-2
+"""How far results and gradients in bf16 may be off. Attention by blocks is off by 2e-3 to 3.3e-3 on
+a CPU, what computes something else by about 1."""
+
+MIN_GAIN = 1.1
+
+TRIAL_LENGTHS = (512, 256, 128, 32)
+TRIAL_ROWS = 8
+"""Sequences of each length; in whole blocks, without padding, so the rival is at its best."""
+TRIAL_HEADS = 12
+TRIAL_HEAD_SIZE = 64
+TRIAL_DROPOUT = 0.1
+
+SHOWN_CHARACTERS = 100
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Where sequences lie in a packed row: number `i` from `starts[i]` to `starts[i + 1]`.
+
+    `starts` is int32 [sequences + 1] on the row's device, `longest` the most tokens of one.
+    """
+
+    starts: Tensor
+    longest: int
+
+
+@dataclass(frozen=True)
+class VarlenTrial:
+    """What came of trying the kernel on a device: seconds forward and backward, for both ways.
+
+    `error` is the largest relative error of its result and gradients. `has_dropout` is whether it
+    can leave out attention weights. If it cannot be used at all, `problem` says why.
+    """
+
+    varlen_seconds: float = 0.0
+    blocks_seconds: float = 0.0
+    error: float = 0.0
+    has_dropout: bool = False
+    problem: str | None = None
+
+    @property
+    def pays(self) -> bool:
+        """Whether it is right, and clearly faster than blocks."""
+        is_right = self.problem is None and self.error <= MAX_ERROR
+        return is_right and MIN_GAIN * self.varlen_seconds < self.blocks_seconds
+
+
+def fits(qkv: Tensor, head_size: int) -> bool:
+    """Whether the kernel takes arrays of this device, type and width of a head."""
+    is_half = qkv.dtype in (torch.bfloat16, torch.float16)
+    return qkv.is_cuda and is_half and head_size % 8 == 0 and head_size <= MAX_HEAD_SIZE
+
+
+def varlen_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    queries: Bounds,
+    keys: Bounds,
+    dropout_prob: float = 0.0,
+) -> Tensor:
+    """Softmax(QK^T / sqrt(d)) V of each sequence, [queries, heads, head_size].
+
+    Shapes: `query` [queries, heads, head_size], `key` and `value` [tokens, heads, head_size]; they
+    may be parts of one array.
+    """
+    where = (queries.starts, keys.starts, queries.longest, keys.longest)
+    if dropout_prob:
+        forward = torch.ops.aten._flash_attention_forward
+        # Behind the probability: not causal, and no mask of what was dropped.
+        return forward(query, key, value, *where, dropout_prob, False, False)[0]  # type: ignore[no-any-return]
+    from torch.nn.attention.varlen import varlen_attn
+
+    return varlen_attn(query, key, value, *where)  # type: ignore[return-value]
+
+
+def try_varlen(device: torch.device) -> VarlenTrial:
+    """Compare the kernel with exact attention and time it; takes a fraction of a second.
+
+    It does not matter what the caller computes meanwhile: modes and random numbers are as before.
+    """
+    with _undisturbed(device):
+        try:
+            return _try(device)
+        # Not built in, not for this card, no memory: all are reasons to go the other way.
+        except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+            reason = f"{type(error).__name__}: {error}".splitlines()[0]
+            return VarlenTrial(problem=reason[:SHOWN_CHARACTERS])
+
+
+def _try(device: torch.device) -> VarlenTrial:
+    lengths = [length for length in TRIAL_LENGTHS for _ in range(TRIAL_ROWS)]
+    generator = torch.Generator().manual_seed(0)
+    shape = (sum(lengths), 3, TRIAL_HEADS, TRIAL_HEAD_SIZE)
+    qkv = torch.randn(shape, generator=generator).to(device, torch.bfloat16).requires_grad_()
+    gradient = torch.randn(shape[0], *shape[2:], generator=generator).to(device, torch.bfloat16)
+    starts = torch.tensor([0, *lengths]).cumsum(0).to(device, torch.int32)
+    bounds = Bounds(starts, max(lengths))
+
+    def whole(x: Tensor) -> Tensor:
+        query, key, value = x.unbind(1)
+        return varlen_attention(query, key, value, bounds, bounds)
+
+    found = _outcome(whole, qkv, gradient)
+    exact_qkv = qkv.detach().float().requires_grad_()
+    with sdpa_kernel(SDPBackend.MATH):
+        expected = _outcome(in_blocks, exact_qkv, gradient.float())
+    return VarlenTrial(
+        varlen_seconds=_seconds(lambda: _outcome(whole, qkv, gradient), device),
+        blocks_seconds=_seconds(lambda: _outcome(in_blocks, qkv, gradient), device),
+        error=max(_distance(*pair) for pair in zip(found, expected, strict=True)),
+        has_dropout=_has_dropout(qkv, gradient, bounds),
+    )
+
+
+def in_blocks(qkv: Tensor) -> Tensor:
+    """The trial's sequences by torch's fused attention, each length by itself."""
+    parts = torch.split(qkv, [TRIAL_ROWS * length for length in TRIAL_LENGTHS])
+    contexts = []
+    for part, length in zip(parts, TRIAL_LENGTHS, strict=True):
+        heads = part.view(-1, length, *part.shape[1:]).permute(2, 0, 3, 1, 4)
+        contexts.append(F.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(0, 1))
+    return torch.cat(contexts)
+
+
+def _outcome(attend: Callable[[Tensor], Tensor], qkv: Tensor, gradient: Tensor) -> Sequence[Tensor]:
+    """The result, and the gradients of query, key and value."""
+    context = attend(qkv)
+    (found,) = torch.autograd.grad(context, qkv, gradient)
+    return (context.detach(), *found.unbind(1))
+
+
+def _distance(found: Tensor, exact: Tensor) -> float:
+    distance = (found.float() - exact).norm() / exact.norm()
+    return float(distance) if torch.isfinite(distance) else 1.0
+
+
+def _has_dropout(qkv: Tensor, gradient: Tensor, bounds: Bounds) -> bool:
+    """Whether weighted means of ones vary with dropout, about one, and have a gradient."""
+    query, key, value = qkv.unbind(1)
+    ones = torch.ones_like(value)
+    try:
+        context = varlen_attention(query, key, ones, bounds, bounds, TRIAL_DROPOUT)
+        (found,) = torch.autograd.grad(context, qkv, gradient)
+    except (AttributeError, TypeError, RuntimeError):
+        return False
+    context, found = context.detach().float(), found.float()
+    about_one = abs(float(context.mean()) - 1) < 0.01 and float(context.std()) > 0.001
+    return about_one and bool(torch.isfinite(found).all())
+
+
+def _seconds(run: Callable[[], object], device: torch.device, calls: int = 10) -> float:
+    """The shortest time of a call, of some that follow one another without a pause."""
+    times = []
+    for _ in range(5):
+        _wait(device)
+        start = time.perf_counter()
+        for _ in range(calls):
+            run()
+        _wait(device)
+        times.append((time.perf_counter() - start) / calls)
+    return min(times)
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+@contextlib.contextmanager
+def _undisturbed(device: torch.device) -> Iterator[None]:
+    """Gradients can be taken, nothing is cast, and random numbers afterwards are as they were."""
+    devices = [device] if device.type == "cuda" else []
+    with (
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast(device.type, enabled=False),
+        torch.random.fork_rng(devices=devices),
+    ):
+        yield

@@ -1,0 +1,187 @@
+"""What only a GPU can show: the whole row at once, and steps that do not wait for it.
+
+Without the packages of the test extra: `python -m pytest --noconftest tests/model/test_cuda.py`.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bertsmith.data.batches import Batch, pack
+from bertsmith.hardware import varlen_trial
+from bertsmith.model.attention import Layout, SelfAttention
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads, masked_lm_loss
+from bertsmith.varlen import MAX_ERROR, try_varlen
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+
+CUDA = torch.device("cuda")
+LENGTHS = (127, 127, 64, 31, 31, 30, 7, 1)
+HIDDEN, HEADS = 192, 3
+
+
+def distance(found: torch.Tensor, exact: torch.Tensor) -> float:
+    return float((found.double() - exact.double()).norm() / exact.double().norm())
+
+
+def attention(dropout_prob: float = 0.0) -> SelfAttention:
+    torch.manual_seed(0)
+    module = SelfAttention(HIDDEN, HEADS, dropout_prob)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.1)
+    return module.to(CUDA)
+
+
+def test_the_trial_finds_the_kernel_right() -> None:
+    """Where torch has no kernel for the card, this fails, and says why: attention is by blocks."""
+    trial = try_varlen(CUDA)
+    assert trial.problem is None
+    assert 0 < trial.error <= MAX_ERROR
+    assert trial.has_dropout
+
+
+@pytest.mark.parametrize("first_only", [False, True])
+def test_the_whole_row_equals_blocks_and_the_explicit_path(first_only: bool) -> None:
+    hidden = torch.randn(sum(LENGTHS), HIDDEN, device=CUDA)
+    layout = Layout(LENGTHS, CUDA)
+    found = {}
+    module = attention().double()
+    weights: list[torch.Tensor] = []  # asking for them takes the explicit path
+    exact_hidden = hidden.double().requires_grad_()
+    exact = module(exact_hidden, layout, weights, first_only=first_only)
+    (exact_gradient,) = torch.autograd.grad(exact.square().sum(), exact_hidden)
+    assert len(weights) == len(layout.blocks)
+    for name, dtype, limit in (("fp32", torch.float32, 1e-5), ("bf16", torch.bfloat16, 2e-2)):
+        module = attention().to(dtype)
+        given = hidden.to(dtype).requires_grad_()
+        found[name] = module(given, layout, first_only=first_only)
+        (gradient,) = torch.autograd.grad(found[name].float().square().sum(), given)
+        assert distance(found[name].detach(), exact.detach()) < limit
+        assert distance(gradient, exact_gradient) < 2 * limit
+    row = module.attend_row(module.qkv(given), layout, first_only=first_only)
+    assert distance(module.output(row).detach(), exact.detach()) < 2e-2
+
+
+def test_dropout_leaves_out_its_share_and_follows_the_seed() -> None:
+    if not varlen_trial(CUDA).has_dropout:
+        pytest.skip("this torch has no dropout over whole rows")
+    module = attention(dropout_prob=0.25).bfloat16().train()
+    hidden = torch.randn(sum(LENGTHS), HIDDEN, device=CUDA).bfloat16()
+    qkv, layout = module.qkv(hidden).detach(), Layout(LENGTHS, CUDA)
+    qkv.view(-1, 3, HIDDEN)[:, 2] = 1.0
+    rows = []
+    for seed in (3, 3, 4):
+        torch.manual_seed(seed)
+        rows.append(module.attend_row(qkv, layout, first_only=False))
+    assert torch.equal(rows[0], rows[1])
+    assert not torch.equal(rows[0], rows[2])
+    assert abs(float(rows[0][: LENGTHS[0]].float().mean()) - 1) < 0.05
+    lonely = rows[0][-1].float()  # a sequence of one token sees itself, or nothing
+    kept = torch.isclose(lonely, torch.tensor(4 / 3, device=CUDA), rtol=1e-2)
+    assert bool((kept | (lonely == 0)).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_masked_lm_loss_equals_that_of_a_cpu(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    weight, bias, hidden = torch.randn(1009, 64) / 8, torch.randn(1009), torch.randn(300, 64)
+    labels = torch.randint(0, 1009, (300,))
+    expected = nn.functional.cross_entropy(hidden @ weight.T + bias, labels, reduction="sum")
+    values = [x.to(CUDA, dtype).requires_grad_() for x in (hidden, weight, bias)]
+    loss, correct = masked_lm_loss(*values, labels.to(CUDA))
+    loss.backward()
+    logits = nn.functional.linear(*values).float()
+    assert correct == (logits.argmax(-1).cpu() == labels).sum()
+    relative = 1e-5 if dtype == torch.float32 else 1e-2
+    assert float(loss.detach()) == pytest.approx(float(expected), rel=relative)
+    reference = [x.detach().double().cpu().requires_grad_() for x in values]
+    nn.functional.cross_entropy(
+        nn.functional.linear(*reference), labels, reduction="sum"
+    ).backward()
+    for mine, exact in zip(values, reference, strict=True):
+        assert distance(mine.grad.cpu(), exact.grad) < relative
+
+
+def drawn(lengths: tuple[int, ...], seed: int) -> Batch:
+    rng = np.random.default_rng(seed)
+    batch = pack([rng.integers(5, 997, length) for length in lengths])
+    positions = torch.arange(0, batch.num_tokens, 7)
+    targets = {
+        "masked_positions": positions,
+        "masked_labels": batch.input_ids[positions] // 2,
+        "next_sentence_labels": torch.arange(len(lengths)) % 2,
+    }
+    return replace(batch, targets=targets)
+
+
+class Rows:
+    """The objective of prepared rows."""
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"mlm": len(batch.targets["masked_labels"]), "nsp": batch.num_sequences}
+
+    def losses(self, model: BertModel, batch: Batch):  # type: ignore[no-untyped-def]
+        from bertsmith.tasks.pretraining import pretraining_losses
+
+        return pretraining_losses(model, batch, next_sentence=True)
+
+
+def new_team(dtype: torch.dtype, dropout: float, device: torch.device = CUDA):  # type: ignore[no-untyped-def]
+    from bertsmith.training.member import Plan
+    from bertsmith.training.optim import OptimSettings
+    from bertsmith.training.team import Team
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        997, 128, 2, 2, 256, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
+    )
+    model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).to(device)
+    team = Team(model, dtype, Plan(Rows(), OptimSettings(learning_rate=1e-3), 3, 1))  # type: ignore[arg-type]
+    team.train()
+    return team
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_a_model_learns_a_batch_in_bf16(dropout: float) -> None:
+    team, batch, losses = new_team(torch.bfloat16, dropout), drawn(LENGTHS, 0), []
+    for step in range(1, 61):
+        [figures] = team.compute(step, [batch])
+        norm = team.sum_gradients()
+        assert math.isfinite(norm)
+        team.update(step, rate=1e-3, divisor=max(1.0, norm))
+        losses.append(figures["mlm"][0] / len(batch.targets["masked_labels"]))
+    assert losses[-1] < losses[0] / 2
+
+
+def test_steps_on_a_gpu_and_on_a_cpu_come_to_the_same_weights() -> None:
+    """In fp32 without dropout: the optimizer's step counts and divisor reach the device."""
+    weights = []
+    for device in (torch.device("cpu"), CUDA):
+        team = new_team(torch.float32, 0.0, device)
+        for step in range(1, 6):
+            team.compute(step, [drawn(LENGTHS, step)])
+            norm = team.sum_gradients()
+            team.update(step, rate=1e-3, divisor=max(1.0, norm / 0.1))
+        weights.append(team.arrays.weights.cpu())
+    torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_gradients_and_update_never_wait_for_the_gpu(dropout: float) -> None:
+    team = new_team(torch.bfloat16, dropout)
+    batch = drawn(LENGTHS, 0)
+    [member] = team._members
+    member.compute(1, [batch])  # the trial of attention is over after this
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        member.compute(2, [batch])
+        member.sum_gradients()
+        member.update(2, 1e-3, 2.0)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
