@@ -52,6 +52,7 @@ def test_unknown_preset_lists_the_known() -> None:
 
 
 def test_initial_weights() -> None:
+    torch.manual_seed(0)
     config = BertConfig.from_preset("tiny", vocab_size=1009)
     model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
     for name, parameter in model.named_parameters():
