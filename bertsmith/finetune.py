@@ -239,6 +239,7 @@ def train(
 ) -> tuple[Summary, BestWeights]:
     """Run the training loop, which saves the best weights; also tells where they are from."""
     device = select_device(settings.device)
+    used = objective.use_words(model)
     steps = settings.num_steps(objective.steps_per_epoch)
     run = TrainingSettings(
         steps=steps,
@@ -263,6 +264,7 @@ def train(
                 f"held_out_{objective.task.name}_{settings.figure}", settings.patience
             ),
             resume_command=resume_command,
+            as_saved=used.widened,
         )
         if settings.resume:
             trainer.resume(checkpoint)

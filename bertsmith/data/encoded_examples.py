@@ -127,6 +127,10 @@ class EncodedExamples:
             row_targets={},
         )
 
+    def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedExamples":
+        """The same with `numbers[i]` in place of token id `i`."""
+        return replace(self, rows=self.rows.renumbered(numbers))
+
     def owners(self) -> NDArray[np.int64]:
         """The example of each row, `[rows]`."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))

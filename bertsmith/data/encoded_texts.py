@@ -4,7 +4,7 @@ Texts are encoded once and kept as small integer arrays, so that an epoch costs 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,6 +40,10 @@ class EncodedTexts:
     def num_truncated(self) -> int:
         """How many texts lost something."""
         return sum(cut > 0 for cut in self.num_cut)
+
+    def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedTexts":
+        """The same with `numbers[i]` in place of token id `i`."""
+        return replace(self, ids=tuple(numbers[row] for row in self.ids))
 
 
 def encode_texts(

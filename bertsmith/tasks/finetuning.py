@@ -18,6 +18,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.batches import Batch, group_by_length, pack
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.model.bert import BertModel
+from bertsmith.model.used_words import UsedWords
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.task import Task
 
@@ -93,6 +94,16 @@ class FineTuning:
     def steps_per_epoch(self) -> int:
         """Steps in which every training example is seen once."""
         return -(-len(self.train) // self.batch_size)
+
+    def use_words(self, model: BertModel) -> UsedWords:
+        """Leave the model only the words of these examples, which are numbered anew."""
+        train, held_out = self.train, self.held_out
+        used = UsedWords.of(model, [*train.encoded.rows.ids, *held_out.encoded.rows.ids])
+        numbers = used.numbers
+        self.train = replace(train, encoded=train.encoded.renumbered(numbers))
+        self.held_out = replace(held_out, encoded=held_out.encoded.renumbered(numbers))
+        used.narrow(model)
+        return used
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The examples of a step, counted from 1: a function of the data, the seed and `step`."""

@@ -9,6 +9,7 @@ learning rate follows the clock, so how fast the machine is has a say as well.)
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -150,6 +151,8 @@ class Trainer:
         resume_command: what the user types to continue an interrupted run.
         best: by which held-out figure the weights to save are chosen; without it, the last are.
         clock: gives the seconds by which a run in minutes is measured.
+        as_saved: a block in which the model is what folders should hold, where that is more than
+            what is trained.
     """
 
     def __init__(
@@ -167,6 +170,7 @@ class Trainer:
         resume_command: str = "the same command with --resume",
         best: BestSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
+        as_saved: Callable[[BertModel], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self.objective = objective
         self.folder = folder
@@ -176,6 +180,7 @@ class Trainer:
         self.resume_command = resume_command
         self.best = BestWeights(best) if best else None
         self._clock = clock
+        self._as_saved = as_saved
         self.budget = settings.budget()
         if optim.learning_rate is None:
             raise ConfigError("optim.learning_rate: not given. Choose one, such as 5e-4.")
@@ -255,7 +260,8 @@ class Trainer:
                 self._checkpoint()
         if self.best is not None:
             self.best.restore(self.model)
-        save_model(self.model, self.folder.path, self.tokenizer)
+        with self._as_saved(self.model):
+            save_model(self.model, self.folder.path, self.tokenizer)
         summary = self._summary()
         self.folder.write_run({**self.folder.read_run(), "summary": asdict(summary)})
         self.folder.finish()
@@ -367,14 +373,15 @@ class Trainer:
             self._recorder.sync()
             if self.settings.keep == 0:
                 return None
-            return save_checkpoint(
-                self.folder.checkpoints_dir,
-                self.model,
-                self.tokenizer,
-                self._state_tensors(),
-                self.state,
-                self.settings.keep,
-            )
+            with self._as_saved(self.model):
+                return save_checkpoint(
+                    self.folder.checkpoints_dir,
+                    self.model,
+                    self.tokenizer,
+                    self._state_tensors(),
+                    self.state,
+                    self.settings.keep,
+                )
         except (InputError, OSError) as error:
             raise InputError(
                 f"{self.folder.checkpoints_dir}: step {self.state.step} could not be saved "

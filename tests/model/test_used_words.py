@@ -1,0 +1,61 @@
+"""A model with the words of its texts alone computes the same, and is whole again when saved."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from bertsmith.data.batches import pack
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.model.used_words import UsedWords
+
+CONFIG = BertConfig(
+    vocab_size=53, hidden_size=22, num_hidden_layers=2, num_attention_heads=2, intermediate_size=29,
+    max_position_embeddings=31, pad_token_id=3,
+)  # fmt: skip
+ROWS = [np.array(row, dtype=np.int32) for row in ([5, 41, 41, 7], [5, 11, 7])]
+USED = [3, 5, 7, 11, 41]
+
+
+def model_with_head() -> BertModel:
+    torch.manual_seed(0)
+    return BertModel(CONFIG, build_heads(CONFIG, ["classify"], 3)).eval()
+
+
+def test_a_narrowed_model_computes_the_same_from_the_new_numbers() -> None:
+    model = model_with_head()
+    expected = model.encode(pack(ROWS))
+    used = UsedWords.of(model, ROWS)
+    assert used.ids.tolist() == USED
+    used.narrow(model)
+    assert model.embeddings.word.weight.shape == (5, 22)
+    assert model.embeddings.word.padding_idx == 0
+    found = model.encode(pack([used.numbers[row] for row in ROWS]))
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_widened_it_has_all_rows_and_those_that_were_trained_as_they_are_now() -> None:
+    model = model_with_head()
+    before = model.embeddings.word.weight.detach().clone()
+    used = UsedWords.of(model, ROWS)
+    used.narrow(model)
+    narrow = model.embeddings.word
+    with torch.no_grad():
+        narrow.weight += 1.0
+    with used.widened(model):
+        widened = model.embeddings.word.weight.detach()
+        assert model.embeddings.word.padding_idx == 3
+    assert model.embeddings.word is narrow
+    is_used = torch.zeros(53, dtype=torch.bool)
+    is_used[USED] = True
+    torch.testing.assert_close(widened[is_used], before[is_used] + 1.0, rtol=0, atol=0)
+    torch.testing.assert_close(widened[~is_used], before[~is_used], rtol=0, atol=0)
+
+
+def test_padding_at_another_place_than_the_first_is_found_again() -> None:
+    model = model_with_head()
+    model.config = replace(CONFIG, pad_token_id=52)
+    used = UsedWords.of(model, ROWS)
+    used.narrow(model)
+    assert model.embeddings.word.padding_idx == 4
