@@ -40,6 +40,9 @@ COMMANDS = {
     "finetune classify": Command(
         "finetune", "Task", "teach a BERT to sort texts into your classes"
     ),
+    "finetune tag": Command(
+        "finetune", "Task", "teach a BERT to label words: names, parts of speech"
+    ),
     "finetune regress": Command("finetune", "Task", "teach a BERT to give texts a number"),
     "evaluate": Command("evaluate", "Task", "score a fine-tuned model on labelled data"),
     "predict": Command("predict", "Task", "let a fine-tuned model answer for new texts"),

@@ -33,6 +33,7 @@ def evaluate(
     Raises:
         InputError: the file cannot be read, or holds a label that the model does not know.
     """
+    predictor = predictor.asked(columns)
     reader = predictor.task.reader(data, columns, labelled=True)
     return evaluate_examples(predictor, rows_of(reader, limit), data, reader, watchers)
 

@@ -7,12 +7,13 @@ Sums are taken as predictions pass, so files of any size will do.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bertsmith.metrics.calibration import Calibration
 from bertsmith.metrics.class_report import ClassReport
+from bertsmith.metrics.entities import TagReport
 from bertsmith.report import Chart, Series, write_report
 from bertsmith.tasks.task import Evaluation, Outcome, Task
 
@@ -30,6 +31,14 @@ class LengthGroup:
     last: int
     count: int
     score: float
+
+
+class Confusion(NamedTuple):
+    """How often what stands in a row (`names`) was taken for what stands in a column."""
+
+    unit: str
+    names: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
 
 
 @dataclass
@@ -93,7 +102,7 @@ def write_page(
         lengths=survey.lengths(),
         is_distance=task.outcome_scale == "distance",
         longest=max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0,
-        report=confusion_of(evaluation),
+        confusion=confusion_of(evaluation),
     )
 
 
@@ -103,10 +112,17 @@ def scores_of(evaluation: Evaluation) -> list[tuple[str, float]]:
     return [(name.replace("_", " "), value) for name, value in found if isinstance(value, float)]
 
 
-def confusion_of(evaluation: Evaluation) -> ClassReport | None:
-    """The evaluation, if it has a confusion matrix that fits."""
-    has_one = isinstance(evaluation, ClassReport) and len(evaluation.classes) <= MAX_CLASSES
-    return evaluation if has_one else None  # type: ignore[return-value]
+def confusion_of(evaluation: Evaluation) -> Confusion | None:
+    """The evaluation's confusion matrix, if it has one that fits."""
+    match evaluation:
+        case ClassReport():
+            names = tuple(row.label for row in evaluation.classes)
+            found = Confusion("texts", names, evaluation.confusion)
+        case TagReport():
+            found = Confusion("words", evaluation.word_types, evaluation.confusion)
+        case _:
+            return None
+    return found if len(found.names) <= MAX_CLASSES else None
 
 
 def reliability(calibration: Calibration) -> Chart | None:

@@ -301,7 +301,7 @@ def evaluate_saved(
         settings.out, heads=task_type.heads, device=settings.device, precision=settings.precision
     )
     with compute_settings(device, settings.threads):
-        predictor = task_type.predictor(loaded)
+        predictor = task_type.predictor(loaded).asked(settings.columns)
         if lesson is not None:
             return evaluate_examples(predictor, lesson.held_out, settings.eval)
         return evaluate(predictor, settings.eval, settings.columns, limit=settings.eval_limit)

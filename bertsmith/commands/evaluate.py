@@ -75,7 +75,7 @@ def main(settings: Settings) -> None:
         max_length=settings.max_length,
         long_texts=settings.long_texts,
         stride=settings.stride,
-    )
+    ).asked(settings.columns)
     report, text = score(predictor, settings)
     precision = predictor.loaded.precision
     if precision != "fp32":

@@ -35,7 +35,8 @@ class Settings:
     """Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst; or what
     the task was trained with."""
     out: Path | None = None
-    """Write one JSON object per text to this .jsonl file instead. Files of any size will do."""
+    """Write one JSON object per text to this .jsonl file instead; where words are labelled, CoNLL
+    columns if the name ends in .conll. Files of any size will do."""
     max_length: int | None = None
     """Read texts in this many tokens at most; as in training where not given."""
     long_texts: LongTexts | None = None
@@ -71,7 +72,7 @@ def main(settings: Settings) -> None:
         max_length=settings.max_length,
         long_texts=settings.long_texts,
         stride=settings.stride,
-    )
+    ).asked(settings.columns)
     source = examples_to_predict(predictor, settings)
     first: list[Any] = []
     totals = Totals()
@@ -124,14 +125,17 @@ def show(
 ) -> dict[str, Any]:
     """Write or print all predictions; gives the beginning of the JSON report."""
     task = predictor.task
-    rows = (task.to_json(*pair) for pair in pairs)
     if settings.out is not None:
-        write_lines(settings.out, rows)
+        ending = settings.out.suffix.lower()
+        write_records(settings.out, (task.record(*pair, ending) for pair in pairs))
         if not settings.json:
             print(f"{totals.num_texts:,} texts → {settings.out}")
         return {"out": str(settings.out)}
     if settings.json:
-        return {"model": str(settings.model), "predictions": list(rows)}
+        return {
+            "model": str(settings.model),
+            "predictions": [task.to_json(*pair) for pair in pairs],
+        }
     for pair in pairs:
         print_line(task.line(*pair))
     return {}
@@ -155,11 +159,10 @@ def noting(first: list[Any], source: Iterable[Any]) -> Iterator[Any]:
         yield example
 
 
-def write_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Write one JSON object per line; a file that stood there is replaced when all is done."""
+def write_records(path: Path, records: Iterable[str]) -> None:
+    """Write one record after the other; a file that stood there is replaced when all is done."""
     with atomic_write(path, "w") as file:
-        for row in rows:
-            file.write(json_module.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+        file.writelines(records)
 
 
 def examples_to_predict(predictor: AnyPredictor, settings: Settings) -> Iterable[Any]:

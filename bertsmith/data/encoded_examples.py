@@ -17,6 +17,9 @@ from bertsmith.data.encoded_texts import EncodedTexts
 
 Array = NDArray[Any]
 
+IGNORE_INDEX = -100
+"""The label of a token of which nothing is predicted, as torch and transformers have it."""
+
 
 @dataclass(frozen=True)
 class EncodedExamples:

@@ -44,11 +44,17 @@ class Source:
     def from_name(cls, path: Path) -> "Source | None":
         """Read format and compression off the file's name; None for a name we do not know."""
         parts = path.name.lower().split(".")
-        compression = next((name for name in COMPRESSIONS if name == parts[-1]), None)
+        compression = compression_of(path)
         stem = parts[:-1] if compression else parts
         suffix = stem[-1] if len(stem) > 1 else ""
         known = next((name for name in FORMATS if name == suffix), None)
         return cls(path, known, compression) if known else None
+
+
+def compression_of(path: Path) -> Compression | None:
+    """How a file is compressed, as its name says."""
+    ending = path.name.lower().rpartition(".")[2]
+    return next((name for name in COMPRESSIONS if name == ending), None)
 
 
 def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str]]:

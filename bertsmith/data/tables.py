@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from bertsmith.data.sources import Source, open_source
+from bertsmith.data.sources import Source, compression_of, open_source
 from bertsmith.errors import InputError
 
 STANDARD_INPUT = Path("-")
@@ -75,8 +75,7 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
         with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
             yield stream
         return
-    source = Source.from_name(path)
-    assert source is not None  # table_format has refused any other
+    source = Source.from_name(path) or Source(path, "txt", compression_of(path))
     with open_source(source, on_read=lambda count: None) as stream:
         yield stream
 

@@ -1,5 +1,6 @@
 """A fine-tuned folder in, something that answers when called out; the same for every task."""
 
+import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -55,6 +56,12 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
         """Token ids of examples, as much of them as the model reads."""
         loaded = self.loaded
         return self.task.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
+
+    def asked(self, columns: Any) -> Self:
+        """The same with what a command line asks of its task; see `Task.asked`."""
+        same = copy.copy(self)
+        same.task = self.task.asked(columns)
+        return same
 
     def exact(self) -> Self:
         """The same in fp32."""

@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 
 from bertsmith.data.batches import Batch, pack
+from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.data.pairs import (
     Anchors,
@@ -35,7 +36,6 @@ from bertsmith.tasks.objective import LossTerm
 
 TRAIN_STREAM = 0
 HELD_OUT_STREAM = 1
-IGNORE_INDEX = -100
 HELD_OUT_MASKING_RATE = 0.15
 """BERT's own: figures of runs that hide other shares of their texts can be compared."""
 EVALUATION_TOKENS = 8192

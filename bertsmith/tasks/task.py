@@ -5,6 +5,7 @@ targets, logits losses and predictions; an instance is the task as one model doe
 labels, and is made from training examples or from a folder.
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -68,8 +69,10 @@ class TaskPrediction(Protocol):
 class Reader(Protocol):
     """The examples of a file, read as they are asked for."""
 
-    num_skipped: int
-    """Rows left out so far because something in them was missing."""
+    @property
+    def num_skipped(self) -> int:
+        """Rows left out so far because something in them was missing."""
+        ...
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -204,15 +207,15 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     def predictor(cls, loaded: "LoadedModel") -> "Predictor[Self, ExampleT, PredictionT]":
         """What a user calls."""
 
-    @classmethod
-    @abstractmethod
-    def reader(cls, path: Path, columns: Any, *, labelled: bool) -> Reader:
-        """The examples of a file; `columns` is of the class's `columns`, or None for its
-        defaults."""
+    # Of one model.
 
-    @classmethod
     @abstractmethod
-    def from_words(cls, texts: Sequence[str]) -> list[ExampleT]:
+    def reader(self, path: Path, columns: Any, *, labelled: bool) -> Reader:
+        """The examples of a file; `columns` is of the class's `columns`, or None for its
+        defaults. Where nothing depends on the model, this and the next are class methods."""
+
+    @abstractmethod
+    def from_words(self, texts: Sequence[str]) -> list[ExampleT]:
         """Examples from texts as they are typed after `bertsmith predict DIR`, or given to the
         predictor's call.
 
@@ -220,7 +223,9 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
             InputError: the texts are too few, too many or empty.
         """
 
-    # Of one model.
+    def asked(self, columns: Any) -> Self:
+        """The same with what flags say besides how files are read; None asks for nothing."""
+        return self
 
     @property
     def head(self) -> str | None:
@@ -288,6 +293,12 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     @abstractmethod
     def to_json(self, example: ExampleT, prediction: PredictionT) -> dict[str, Any]:
         """One line of a file of predictions."""
+
+    def record(self, example: ExampleT, prediction: PredictionT, ending: str) -> str:
+        """What a file of predictions whose name ends so has of an example, line ends included:
+        one JSON object, unless the task knows of others."""
+        row = self.to_json(example, prediction)
+        return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
     @abstractmethod
     def line(self, example: ExampleT, prediction: PredictionT) -> "str | RichText":

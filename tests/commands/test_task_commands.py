@@ -6,7 +6,9 @@ import pytest
 from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main
-from bertsmith.commands.predict import write_lines
+from bertsmith.commands.predict import write_records
+from bertsmith.data.examples import Example
+from bertsmith.tasks.classify import Classify, Prediction
 
 
 @pytest.fixture(scope="module")
@@ -164,8 +166,11 @@ def test_an_unknown_precision_is_refused_before_anything_is_read(capsys, command
 
 
 def test_no_nan_is_written_as_json(tmp_path):
+    task = Classify(("neg", "pos"))
+    damaged = Prediction("pos", {"neg": 0.0, "pos": float("nan")}, False)
+    records = (task.record(Example("a"), damaged, ".jsonl") for _ in range(2))
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_lines(tmp_path / "out.jsonl", [{"probability": float("nan")}])
+        write_records(tmp_path / "out.jsonl", records)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -177,3 +182,62 @@ def test_predictions_of_an_earlier_run_survive_a_bad_file(refused, place, tmp_pa
     assert "byte 5 is 0xff" in message
     assert out.read_text() == "earlier"
     assert {path.name for path in tmp_path.iterdir()} == {"out.jsonl", "bad.txt"}
+
+
+@pytest.fixture(scope="module")
+def names(place):
+    """A tagger, and labelled words of its kind."""
+    save_tiny(place / "tagger", "tag", labels=("B-PER", "I-PER", "O"))
+    (place / "names.conll").write_text("good I-PER\nfilm O\n\na O\nlovely I-PER\nfilm O\n")
+    return place
+
+
+def test_finetune_tag_then_evaluate(bertsmith, names, tmp_path):
+    printed = bertsmith(
+        "finetune", "tag", "--model", names / "pretrained", "--train", names / "names.conll",
+        "--eval", names / "names.conll", "--out", tmp_path / "out", "--steps", 2, "--json", *FP32,
+    )  # fmt: skip
+    trained = json.loads(printed)
+    assert (trained["task"], trained["labels"]) == ("tag", ["B-PER", "O"])
+    command = ("evaluate", tmp_path / "out", "--data", names / "names.conll")
+    assert json.loads(bertsmith(*command, "--json", *FP32)) == trained["evaluation"]
+    assert "type  precision" in bertsmith(*command, "--strict", *FP32)
+
+
+def test_predict_tags(bertsmith, names, tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    predict = ("predict", names / "tagger", *FP32)
+    (line,) = bertsmith(*predict, "a good film.").splitlines()
+    assert line.replace("[", "").replace(" PER]", "") == "a good film."
+    report = json.loads(bertsmith(*predict, "--json", "a good film."))
+    assert report["predictions"][0]["words"] == ["a", "good", "film", "."]
+    out = tmp_path / "out.conll"
+    assert bertsmith(*predict, "--file", names / "names.conll", "--out", out).startswith("2 texts")
+    assert [row.split("\t")[0] for row in out.read_text().splitlines()] == [
+        *("good", "film", "", "a", "lovely", "film", ""),
+    ]
+    (line,) = bertsmith(*predict, "--split", "spaces", "a good film.").splitlines()
+    assert json.loads(bertsmith(*predict, "--split", "spaces", "--json", "a film."))["predictions"][
+        0
+    ]["words"] == ["a", "film."]
+
+
+def test_the_page_and_the_misses_of_a_tagger(bertsmith, names, tmp_path):
+    page, misses = tmp_path / "page.html", tmp_path / "misses.jsonl"
+    printed = bertsmith(
+        "evaluate", names / "tagger", "--data", names / "names.conll", "--report", page,
+        "--errors", misses, "--json", *FP32,
+    )  # fmt: skip
+    report = json.loads(printed)
+    assert sum(map(sum, report["confusion"])) == report["num_words"] == 5
+    assert "the columns are what its words were taken for" in page.read_text()
+    for line in misses.read_text().splitlines():
+        miss = json.loads(line)
+        assert miss["gold"] != miss["predicted"]
+        assert miss["score"] < 1
+
+
+def test_tag_columns_that_are_not_there(refused, names):
+    file = names / "names.conll"
+    message = refused("evaluate", names / "tagger", "--data", file, "--label-column", "3", *FP32)
+    assert "no column '3' for the label. The row has 2" in message

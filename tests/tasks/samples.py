@@ -46,6 +46,18 @@ def write_scores(path: Path, count: int, seed: int = 0) -> Path:
     return path
 
 
+def write_names(path: Path, count: int, seed: int = 0) -> Path:
+    """Sentences in CoNLL columns in which good words are people and bad ones places, in IOB1."""
+    rng = np.random.default_rng(seed)
+    types = {word: type_ for words, type_ in ((GOOD, "PER"), (BAD, "LOC")) for word in words}
+    with path.open("w", newline="") as file:
+        for _ in range(count):
+            for word in rng.choice(GOOD + BAD + OTHER[:7], rng.integers(2, 9)).tolist():
+                file.write(f"{word} {'I-' + types[word] if word in types else 'O'}\n")
+            file.write("\n")
+    return path
+
+
 def write_topics(path: Path, count: int, seed: int = 0) -> Path:
     """Texts with the labels of the words in them, which may be several, or none."""
     rng = np.random.default_rng(seed)
@@ -73,4 +85,5 @@ SAMPLES = {
         write_reviews, "a.csv", "accuracy", 0.8, "AutoModelForSequenceClassification"
     ),
     "regress": Sample(write_scores, "a.csv", "pearson", 0.8, "AutoModelForSequenceClassification"),
+    "tag": Sample(write_names, "a.conll", "f1", 0.7, "AutoModelForTokenClassification"),
 }

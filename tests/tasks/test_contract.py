@@ -268,7 +268,7 @@ def test_what_is_said_of_an_example_is_plain_json_and_a_line(case):
 
 def test_typed_words_are_examples(case):
     predictor = load(saved(case), device="cpu", precision="fp32")
-    examples = case.type.from_words(case.sample.words)
+    examples = case.task.from_words(case.sample.words)
     assert len(list(iter_predictions(predictor, examples))) == len(examples) > 0
 
 

@@ -1,0 +1,292 @@
+"""CoNLL files: a word a line, a sentence a block of lines, its columns in their places.
+
+Two formats: plain columns, as the shared tasks of CoNLL have them (any number, between tabs or
+between spaces), and CoNLL-U, the ten columns of Universal Dependencies. There a multi-word token
+(`8-9 don't`) is no word: its parts (`8 do`, `9 n't`) are, as they have the labels; an empty node
+(`8.1`) stands nowhere in the text and is left out. Both are counted.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
+from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.errors import InputError
+from bertsmith.text.words import Place
+
+Row = tuple[int, str]
+"""A line's number in its file, and the line without its end."""
+
+DOCUMENT_START = "-DOCSTART-"
+CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+CONLLU_ID = re.compile(r"(\d+)(?:([-.])(\d+))?")
+MAY_BE_EMPTY = {"feats", "deps", "misc"}
+"""Columns whose `_` says that there is nothing to say; elsewhere it stands for a missing label."""
+
+
+def iter_blocks(lines: Iterable[str], counts: Counter[str]) -> Iterator[list[Row]]:
+    """The lines between empty lines and `-DOCSTART-` lines, which are counted as `documents`."""
+    block: list[Row] = []
+    for row, line in enumerate(lines, start=1):
+        content = line.rstrip("\r\n")
+        starts_document = content.startswith(DOCUMENT_START)
+        counts["documents"] += starts_document
+        if content.strip(" \t") and not starts_document:
+            block.append((row, content))
+        elif block:
+            yield block
+            block = []
+    if block:
+        yield block
+
+
+class ColumnParser:
+    """Blocks of plain columns to sentences; the first row that has columns decides how many.
+
+    Args:
+        place: how messages call the file.
+        columns: numbers of word and label, counted from 1; the first and the last if None.
+        labelled: whether a label is wanted.
+        counts: gets the number of `comments`.
+    """
+
+    def __init__(
+        self, place: str, columns: TagColumns, labelled: bool, counts: Counter[str]
+    ) -> None:
+        self.place = place
+        self.columns = columns
+        self.labelled = labelled
+        self._counts = counts
+        self._first_row = 0
+        self._width = 0
+        self._tabs = False
+        self._known: set[str] = set()
+
+    def parse(self, block: list[Row]) -> TaggedSentence | None:
+        """The sentence of a block; None for one of comments alone.
+
+        Raises:
+            InputError: a row that does not have the columns of the first, or an empty cell.
+        """
+        rows = self._without_comments(block)
+        if not rows:
+            return None
+        if not self._width:
+            self._learn_shape(*rows[0])
+        cells = [(row, self._cells(row, line)) for row, line in rows]
+        word_place = self._find("word", self.columns.word_column, 0)
+        words = [self._cell(row, "word", found[word_place]) for row, found in cells]
+        labels: list[str] = []
+        if self.labelled:
+            label_place = self._find("label", self.columns.label_column, self._width - 1)
+            if label_place == word_place:
+                raise InputError(
+                    f"{self.place}:{self._first_row}: column {word_place + 1} of {self._width} is "
+                    "taken for both word and label. Columns stand between tabs or spaces; choose "
+                    "them with --word-column and --label-column."
+                )
+            labels = [self._label(row, found[label_place]) for row, found in cells]
+            self._known.update(labels)
+        return TaggedSentence(tuple(words), tuple(labels), rows[0][0])
+
+    def _without_comments(self, block: list[Row]) -> list[Row]:
+        """The block without the comments at its head.
+
+        A line that begins with # can also be the word #. It is one where it has as many columns as
+        the others and what can be a label.
+        """
+        first = 0
+        while first < len(block) and self._is_comment(block[first][1]):
+            first += 1
+        self._counts["comments"] += first
+        return block[first:]
+
+    def _is_comment(self, line: str) -> bool:
+        if not line.startswith("#"):
+            return False
+        cells = split_columns(line, tabs="\t" in line)
+        if len(cells) != self._width:
+            return True
+        label = cells[self._find("label", self.columns.label_column, self._width - 1)]
+        is_label = not self.labelled or label == OUTSIDE or label in self._known
+        return not (is_label or PREFIXED.fullmatch(label))
+
+    def _learn_shape(self, row: int, line: str) -> None:
+        self._first_row = row
+        self._tabs = "\t" in line
+        self._width = len(split_columns(line, self._tabs))
+
+    def _cells(self, row: int, line: str) -> list[str]:
+        cells = split_columns(line, self._tabs)
+        if len(cells) == self._width and (self._tabs or "\t" not in line):
+            return cells
+        if self._tabs != ("\t" in line):
+            found, wanted = ("spaces", "tabs") if self._tabs else ("tabs", "spaces")
+            raise InputError(
+                f"{self.place}:{row}: columns between {found}, where row {self._first_row} has "
+                f"them between {wanted}. Use one of the two in the whole file."
+            )
+        raise InputError(
+            f"{self.place}:{row}: found {len(cells)} columns where row {self._first_row} has "
+            f"{self._width}. Each word has a line with all columns, and an empty line stands after "
+            "a sentence. Fix the row, or pass --skip-incomplete (skipped sentences are counted)."
+        )
+
+    def _find(self, role: str, asked: str | None, usual: int) -> int:
+        if asked is None:
+            return usual
+        number = int(asked) if asked.isdecimal() else 0
+        if not 1 <= number <= self._width:
+            raise InputError(
+                f"{self.place}:{self._first_row}: no column '{asked}' for the {role}. The row has "
+                f"{self._width}; give --{role}-column a number from 1 to {self._width}."
+            )
+        return number - 1
+
+    def _label(self, row: int, cell: str) -> str:
+        label = self._cell(row, "label", cell)
+        if " " in label:
+            raise InputError(
+                f"{self.place}:{row}: the label '{label}' holds a space: tabs and spaces seem to "
+                "be mixed. Use one of the two between columns."
+            )
+        return label
+
+    def _cell(self, row: int, role: str, cell: str) -> str:
+        if not cell.strip(" "):
+            raise InputError(
+                f"{self.place}:{row}: the {role} is empty. Fix the row, or pass --skip-incomplete "
+                "(skipped sentences are counted)."
+            )
+        return cell if role == "word" else cell.strip(" ")
+
+
+def split_columns(line: str, tabs: bool) -> list[str]:
+    """The cells of a row; between spaces, any number of them is one border.
+
+    Only the plain space counts as one, so that a word may be any other.
+    """
+    return line.split("\t") if tabs else [cell for cell in line.split(" ") if cell]
+
+
+class ConlluParser:
+    """Blocks of CoNLL-U to sentences, with the text as it was before it was cut into words.
+
+    Args:
+        place: how messages call the file.
+        columns: names or numbers of CoNLL-U's columns for word and label; form and upos if None.
+        labelled: whether a label is wanted.
+        counts: gets the number of `comments`.
+    """
+
+    def __init__(
+        self, place: str, columns: TagColumns, labelled: bool, counts: Counter[str]
+    ) -> None:
+        self.place = place
+        self.labelled = labelled
+        self._word_place = self._find("word", columns.word_column or "form")
+        self._label_place = self._find("label", columns.label_column or "upos")
+        self._counts = counts
+
+    def parse(self, block: list[Row]) -> TaggedSentence | None:
+        """The sentence of a block; None for one without words.
+
+        Raises:
+            InputError: a row that is not CoNLL-U, or a word without a label.
+        """
+        rows = [(row, self._cells(row, line)) for row, line in block if not line.startswith("#")]
+        self._counts["comments"] += len(block) - len(rows)
+        words = [(row, cells) for row, cells in rows if cells[0].isdecimal()]
+        if not words:
+            return None
+        labels = [self._label(row, cells) for row, cells in words] if self.labelled else []
+        forms = tuple(cells[self._word_place] for _, cells in words)
+        given: tuple[str, tuple[Place, ...]] | None = locate_forms([cells for _, cells in rows])
+        if self._word_place != CONLLU_FIELDS.index("form"):
+            given = None  # a lemma stands nowhere in the text
+        marks: dict[str, Remark] = {"-": "multiword_tokens", ".": "empty_nodes"}
+        numbers = (CONLLU_ID.fullmatch(cells[0]) for _, cells in rows)
+        remarks = tuple(marks[n[2]] for n in numbers if n is not None and n[2])
+        return TaggedSentence(forms, tuple(labels), words[0][0], given, remarks=remarks)
+
+    def _cells(self, row: int, line: str) -> list[str]:
+        cells = line.split("\t")
+        if len(cells) != len(CONLLU_FIELDS):
+            raise InputError(
+                f"{self.place}:{row}: found {len(cells)} columns between tabs; CoNLL-U has "
+                f"{len(CONLLU_FIELDS)}. Fix the row, or pass --format conll for other columns."
+            )
+        if not CONLLU_ID.fullmatch(cells[0]):
+            raise InputError(
+                f"{self.place}:{row}: the first column is '{cells[0]}'; CoNLL-U has the word's "
+                "number there (8), a range (8-9) or an empty node (8.1). Fix the row."
+            )
+        if not cells[1]:
+            raise InputError(f"{self.place}:{row}: the word is empty. Fix the row.")
+        return cells
+
+    def _label(self, row: int, cells: Sequence[str]) -> str:
+        label, name = cells[self._label_place], CONLLU_FIELDS[self._label_place]
+        if not label or (label == "_" and name not in MAY_BE_EMPTY):
+            raise InputError(
+                f"{self.place}:{row}: '{name}' of the word '{cells[1]}' is empty. Fix the row, or "
+                "pass --skip-incomplete (skipped sentences are counted)."
+            )
+        return label
+
+    def _find(self, role: str, asked: str) -> int:
+        if asked.lower() in CONLLU_FIELDS:
+            return CONLLU_FIELDS.index(asked.lower())
+        number = int(asked) if asked.isdecimal() else 0
+        if not 1 <= number <= len(CONLLU_FIELDS):
+            raise InputError(
+                f"{self.place}: CoNLL-U has no column '{asked}' for the {role}. Its columns: "
+                f"{', '.join(CONLLU_FIELDS)}. Give --{role}-column one of them, or its number."
+            )
+        return number - 1
+
+
+def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Place, ...]]:
+    """The text of a sentence in CoNLL-U, as its tokens and `SpaceAfter=No` make it, and its words.
+
+    The parts of a multi-word token have their own places where they are what it is made of
+    (`do` + `n't`), else all of them have its place (French `de` + `le` in `du`).
+    """
+    text = ""
+    places: list[Place] = []
+    pending: list[str] = []  # parts of the multi-word token that was read last
+    token_place, num_parts = (0, 0), 0
+    for cells in rows:
+        first, kind, last = CONLLU_ID.fullmatch(cells[0]).groups()  # type: ignore[union-attr]
+        if kind == ".":
+            continue
+        if kind is None and num_parts:
+            pending.append(cells[1])
+            num_parts -= 1
+            if not num_parts:
+                places += _part_places(pending, text, token_place)
+                pending = []
+            continue
+        start = len(text)
+        text += cells[1]
+        token_place = (start, len(text))
+        if kind == "-":
+            num_parts = int(last) - int(first) + 1
+        else:
+            places.append(token_place)
+        if "SpaceAfter=No" not in cells[9].split("|"):
+            text += " "
+    places += [token_place] * len(pending)  # the file ends within a multi-word token
+    return text.removesuffix(" "), tuple(places)
+
+
+def _part_places(parts: Sequence[str], text: str, token: Place) -> list[Place]:
+    start, end = token
+    if "".join(parts).lower() != text[start:end].lower():
+        return [token] * len(parts)
+    places: list[Place] = []
+    for part in parts:
+        places.append((start, start + len(part)))
+        start += len(part)
+    return places

@@ -1,0 +1,239 @@
+"""How a label per word names spans of words: IOB1, IOB2, BIOES, BMES, BILOU, or plain labels.
+
+A label is `O`, or a letter for the word's part in its span, a hyphen and the span's type (`B-PER`);
+where there is only one type, as in word segmentation, the letter stands alone. In the plain scheme
+a label belongs to its word alone, as parts of speech do.
+
+Spans are read as conlleval and seqeval read them: whatever does not continue a span begins one, so
+that sequences which break their scheme have spans too. `strict` leaves those spans out.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
+
+from bertsmith.errors import InputError
+
+Scheme = Literal["IOB1", "IOB2", "BIOES", "BMES", "BILOU", "plain"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+
+Role = Literal["O", "B", "I", "E", "S"]
+
+LETTERS: dict[Scheme, str] = {
+    "IOB1": "BI",
+    "IOB2": "BI",
+    "BIOES": "BIES",
+    "BMES": "BMES",
+    "BILOU": "BILU",
+}
+"""What each scheme writes for the first, inner, last and only word of a span."""
+
+ROLES: dict[str, Role] = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
+PREFIXED = re.compile(r"([BIESMLU])-(.+)", re.DOTALL)
+OUTSIDE = "O"
+
+
+class Part(NamedTuple):
+    """A word's part in a span of some type."""
+
+    role: Role
+    type: str
+
+
+class Span(NamedTuple):
+    """Words `start` up to, but not including, `end`, and what they are."""
+
+    label: str
+    start: int
+    end: int
+
+
+NO_PART = Part("O", "")
+
+
+@lru_cache(maxsize=65_536)
+def parse_label(label: str) -> Part:
+    """The part that a label means in any scheme but the plain one.
+
+    Raises:
+        InputError: the label is neither `O` nor begins with a letter of a scheme.
+    """
+    if label == OUTSIDE:
+        return NO_PART
+    if match := PREFIXED.fullmatch(label):
+        return Part(ROLES[match[1]], match[2])
+    if label in ROLES:
+        return Part(ROLES[label], "")
+    raise InputError(
+        f"the label '{label}' does not tell where a span begins. Allowed are O and labels such as "
+        "B-PER and I-PER; for labels that stand for one word each, pass --scheme plain."
+    )
+
+
+def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
+    """The scheme of label sequences, by the letters that occur and where spans begin with I.
+
+    >>> detect_scheme([["I-PER", "I-PER", "O"]]), detect_scheme([["NOUN", "VERB"]])
+    ('IOB1', 'plain')
+
+    Raises:
+        InputError: most labels begin with a letter of a scheme, but some do not.
+    """
+    labels: Counter[str] = Counter()
+    fresh: Counter[Role] = Counter()  # how spans begin that do not follow one of their own type
+    for sequence in sequences:
+        labels.update(sequence)
+        for before, label in pairwise([OUTSIDE, *sequence]):
+            part = _part_or_outside(label)
+            if part.type != (earlier := _part_or_outside(before)).type or earlier.role == "O":
+                fresh[part.role] += 1
+    letters = _letters(labels)
+    if letters is None:
+        return "plain"
+    if letters & {"L", "U"}:
+        return "BILOU"
+    if letters & {"M", "E", "S"}:
+        # Word segmentation of short words has no M.
+        is_bare = not any(PREFIXED.fullmatch(label) for label in labels)
+        return "BMES" if "M" in letters or (is_bare and "I" not in letters) else "BIOES"
+    return "IOB1" if fresh["I"] > fresh["B"] else "IOB2"
+
+
+def _letters(labels: Counter[str]) -> set[str] | None:
+    """The letters of all labels; None where they are plain."""
+    named = [label for label in labels if label != OUTSIDE]
+    if not named:
+        return set()
+    if set(named) <= {"B", "M", "E", "S"} or set(named) <= {"B", "I", "E", "S"}:
+        return set(named)  # one type alone, so the letters stand by themselves
+    matches = {label: PREFIXED.fullmatch(label) for label in named}
+    strange = [label for label, match in matches.items() if not match]
+    if not strange:
+        return {label[0] for label in named}
+    if 2 * len(strange) < len(named):
+        raise InputError(
+            f"the label '{strange[0]}' ({labels[strange[0]]:,} times) does not tell where a span "
+            f"begins, as '{next(label for label in named if matches[label])}' does. Fix it, or "
+            "pass --scheme plain if each label stands for one word."
+        )
+    return None
+
+
+def _part_or_outside(label: str) -> Part:
+    return parse_label(label) if PREFIXED.fullmatch(label) or label in ROLES else NO_PART
+
+
+def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -> list[Span]:
+    """The spans of one sequence, in order; in the plain scheme each word but `O` is one.
+
+    >>> find_spans(["I-PER", "I-PER", "B-PER", "O"], "IOB1")
+    [Span(label='PER', start=0, end=2), Span(label='PER', start=2, end=3)]
+
+    `strict` leaves out spans that break the scheme, as seqeval's strict mode does.
+    """
+    if scheme == "plain":
+        return [Span(label, i, i + 1) for i, label in enumerate(labels) if label != OUTSIDE]
+    parts = [NO_PART, *map(parse_label, labels), NO_PART]
+    found: list[Span] = []
+    start = 0
+    for place, (before, part) in enumerate(pairwise(parts)):
+        begins = _begins(before, part)
+        if before.role != "O" and (begins or part.role == "O"):
+            found.append(Span(before.type, start, place))
+        if begins:
+            start = place
+    if strict:
+        return [s for s in found if _is_well_formed(parts[s.start : s.end + 1], scheme)]
+    return found
+
+
+def _begins(before: Part, part: Part) -> bool:
+    """Whether a span begins with `part`: it says so, or there is nothing for it to continue."""
+    if part.role == "O":
+        return False
+    return part.role in ("B", "S") or before.role in ("O", "E", "S") or before.type != part.type
+
+
+def _is_well_formed(parts: Sequence[Part], scheme: Scheme) -> bool:
+    """Whether a span, given with the part before it, begins and ends as the scheme has it."""
+    before, first, last = parts[0], parts[1], parts[-1]
+    if scheme == "IOB1":
+        return first.role != "B" or _follows(before, first)
+    if scheme == "IOB2":
+        return first.role == "B"
+    return first.role == "S" or (first.role == "B" and last.role == "E")
+
+
+def _follows(before: Part, part: Part) -> bool:
+    """Whether a word of the same span, or of one of its type, stands before, without an end."""
+    return before.role in ("B", "I") and before.type == part.type
+
+
+def count_illegal(labels: Sequence[str], scheme: Scheme) -> int:
+    """In how many places a sequence breaks its scheme; 0 for a legal one.
+
+    >>> count_illegal(["I-PER", "I-PER", "O"], "IOB2"), count_illegal(["B-PER", "O"], "BIOES")
+    (1, 1)
+    """
+    if scheme == "plain":
+        return 0
+    parts = [NO_PART, *map(parse_label, labels), NO_PART]
+    return sum(not is_legal(before, part, scheme) for before, part in pairwise(parts))
+
+
+def is_legal(before: Part, part: Part, scheme: Scheme) -> bool:
+    """Whether a scheme lets `part` stand behind `before`; the ends of a sequence are `O`."""
+    if scheme in ("IOB1", "IOB2"):
+        if part.role in ("E", "S"):
+            return False
+        needs_neighbour = "B" if scheme == "IOB1" else "I"
+        return part.role != needs_neighbour or _follows(before, part)
+    if part.role in ("I", "E"):
+        return _follows(before, part)
+    return before.role not in ("B", "I")
+
+
+def write_labels(spans: Iterable[Span], num_words: int, scheme: Scheme) -> list[str]:
+    """The labels of a sequence with these spans, which must not overlap.
+
+    >>> write_labels([Span("PER", 0, 2), Span("PER", 2, 3)], 4, "IOB1")
+    ['I-PER', 'I-PER', 'B-PER', 'O']
+    """
+    labels = [OUTSIDE] * num_words
+    for span in spans:
+        name = f"-{span.label}" if span.label and scheme != "plain" else span.label
+        for place, letter in zip(
+            range(*span[1:]), _span_letters(span, labels, scheme), strict=True
+        ):
+            labels[place] = letter + name
+    return labels
+
+
+def _span_letters(span: Span, labels: Sequence[str], scheme: Scheme) -> str | list[str]:
+    """The letters of a span's words; `labels` holds what stands before it."""
+    size = span.end - span.start
+    if scheme == "plain":
+        return [""] * size
+    letters = LETTERS[scheme]
+    first, inner = letters[0], letters[1]
+    if len(letters) == 2:
+        touches = span.start > 0 and labels[span.start - 1] != OUTSIDE
+        same = touches and parse_label(labels[span.start - 1]).type == span.label
+        return (first if scheme == "IOB2" or same else inner) + inner * (size - 1)
+    return letters[3] if size == 1 else first + inner * (size - 2) + letters[2]
+
+
+def convert_labels(labels: Sequence[str], scheme: Scheme, target: Scheme) -> list[str]:
+    """The same spans in another scheme; in its own, a sequence that broke it becomes legal."""
+    if scheme == target == "plain":
+        return list(labels)
+    if "plain" in (scheme, target):
+        raise InputError(
+            f"labels of the scheme {scheme} cannot be written as {target}: one of the two tells "
+            "where spans begin, the other does not. Choose the column with --label-column, or the "
+            "scheme with --scheme."
+        )
+    return write_labels(find_spans(labels, scheme), len(labels), target)

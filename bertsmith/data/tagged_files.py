@@ -1,0 +1,199 @@
+"""Files of labelled words: CoNLL columns, CoNLL-U, jsonl or plain text in, sentences out, streamed.
+
+Nothing is dropped without being counted: `TaggedReader.counts` has the documents, comments,
+multi-word tokens, empty nodes and misaligned entities met so far, and the sentences skipped.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.data.conll import (
+    CONLLU_FIELDS,
+    DOCUMENT_START,
+    ColumnParser,
+    ConlluParser,
+    iter_blocks,
+    split_columns,
+)
+from bertsmith.data.label_schemes import Scheme, detect_scheme
+from bertsmith.data.sources import COMPRESSIONS
+from bertsmith.data.tables import STANDARD_INPUT, iter_lines, place_name, read_jsonl
+from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged_objects import ObjectParser, parse_line
+from bertsmith.errors import InputError
+
+FoundFormat = Literal["conll", "conllu", "jsonl", "text"]
+
+SUFFIXES: dict[str, FoundFormat] = {
+    "conllu": "conllu",
+    "jsonl": "jsonl",
+    "conll": "conll",
+    "tsv": "conll",
+    "bio": "conll",
+    "iob": "conll",
+}
+"""Formats that a name tells; for any other the first lines are looked at."""
+
+PARSERS: dict[str, type[ColumnParser | ConlluParser | ObjectParser]] = {
+    "conll": ColumnParser,
+    "conllu": ConlluParser,
+    "jsonl": ObjectParser,
+}
+
+UNREADABLE = ("csv", "parquet", "json", "pdf", "zip")
+DETECTED_FROM = 5000
+"""Sentences that are held to find the scheme of their labels."""
+LOOKED_AT = 200
+"""Lines that are looked at to find a format."""
+
+
+class TaggedReader:
+    """The sentences of one file, read as they are asked for.
+
+    Args:
+        path: a file of words and labels, plain or `.gz/.xz/.zst`; or `STANDARD_INPUT`.
+        columns: where words and labels stand.
+        labelled: whether labels are wanted.
+
+    Attributes:
+        counts: what was left out or noticed so far, by name; `skipped` are sentences that could
+            not be read.
+        format: how the file is read; known once reading has begun.
+    """
+
+    def __init__(self, path: Path, columns: TagColumns | None = None, *, labelled: bool = True):
+        self.path = Path(path)
+        self.columns = columns or TagColumns()
+        self.labelled = labelled
+        self.counts: Counter[str] = Counter()
+        self.format: FoundFormat | None = None
+
+    def __iter__(self) -> Iterator[TaggedSentence]:
+        """Yield the sentences, in the file's order.
+
+        Raises:
+            InputError: the file cannot be read as asked, a row does not fit (unless such
+                sentences are to be skipped), or there is no sentence at all.
+        """
+        self.counts.clear()
+        self.format = find_format(self.path, self.columns, labelled=self.labelled)
+        num_sentences = 0
+        sentences = self._sentences(self.format)
+        for sentence in self._with_scheme(sentences) if self.labelled else sentences:
+            num_sentences += 1
+            yield sentence
+        if not num_sentences:
+            place = place_name(self.path)
+            raise InputError(f"{place}: no sentence in it. Give a file with at least one.")
+
+    def _sentences(self, format_: FoundFormat) -> Iterator[TaggedSentence]:
+        if format_ == "text":
+            lines = enumerate(iter_lines(self.path), start=1)
+            return (parse_line(row, line, self.columns) for row, line in lines)
+        parser = PARSERS[format_](place_name(self.path), self.columns, self.labelled, self.counts)
+        if format_ == "jsonl":
+            return self._parsed(parser.parse, read_jsonl(self.path))
+        return self._parsed(parser.parse, iter_blocks(iter_lines(self.path), self.counts))
+
+    def _with_scheme(self, sentences: Iterator[TaggedSentence]) -> Iterator[TaggedSentence]:
+        """The same, with the scheme that the first of them show, or that was asked for."""
+        first: list[TaggedSentence] = []
+        error: InputError | None = None
+        try:
+            first.extend(itertools.islice(sentences, DETECTED_FROM))
+        except InputError as found:  # raised again where its turn comes
+            error = found
+        scheme = self.columns.scheme or self._detect(first)
+        for sentence in itertools.chain(first, () if error else sentences):
+            yield replace(sentence, scheme=scheme)
+        if error:
+            raise error
+
+    def _detect(self, sentences: list[TaggedSentence]) -> Scheme:
+        try:
+            return detect_scheme(sentence.labels for sentence in sentences)
+        except InputError as error:
+            raise InputError(f"{place_name(self.path)}: {error}") from None
+
+    @property
+    def num_skipped(self) -> int:
+        """Sentences left out so far because they could not be read."""
+        return self.counts["skipped"]
+
+    def _parsed(
+        self, parse: Callable[[Any], TaggedSentence | None], parts: Iterable[Any]
+    ) -> Iterator[TaggedSentence]:
+        for part in parts:
+            try:
+                sentence = parse(part)
+            except InputError:
+                if not self.columns.skip_incomplete:
+                    raise
+                self.counts["skipped"] += 1
+                continue
+            if sentence is not None:
+                self.counts.update(sentence.remarks)
+                yield sentence
+
+
+def read_tagged(
+    path: Path, columns: TagColumns | None = None, *, limit: int | None = None
+) -> tuple[list[TaggedSentence], Counter[str]]:
+    """Labelled sentences of a file, at most the first `limit`, and what the reader counted.
+
+    Raises:
+        InputError: as in `TaggedReader`.
+    """
+    reader = TaggedReader(path, columns)
+    return list(itertools.islice(reader, limit)), reader.counts
+
+
+def find_format(path: Path, columns: TagColumns, *, labelled: bool) -> FoundFormat:
+    """How a file is to be read: as asked, else by its name, else by its first lines.
+
+    Raises:
+        InputError: there is no such file, or it is of a kind that has no labelled words.
+    """
+    found = columns.format if columns.format != "auto" else None
+    if path == STANDARD_INPUT:
+        found = found or "text"
+    elif not path.is_file():
+        what = "a folder, not a file" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {what}. Check the spelling.")
+    found = found or _format_by_name(path) or _format_by_content(path, labelled)
+    if labelled and found == "text":
+        raise InputError(
+            f"{place_name(path)}: running text has no labels. Give CoNLL columns, CoNLL-U or jsonl."
+        )
+    return found
+
+
+def _format_by_name(path: Path) -> FoundFormat | None:
+    parts = path.name.lower().split(".")
+    suffix = parts[-2] if parts[-1] in COMPRESSIONS and len(parts) > 1 else parts[-1]
+    if suffix in UNREADABLE and len(parts) > 1:
+        raise InputError(
+            f"{path}: labelled words are not read from .{suffix}. Give CoNLL columns (a word and "
+            "its label a line, an empty line after each sentence), CoNLL-U or jsonl."
+        )
+    return SUFFIXES.get(suffix)
+
+
+def _format_by_content(path: Path, labelled: bool) -> FoundFormat:
+    head = [line.rstrip("\r\n") for line in itertools.islice(iter_lines(path), LOOKED_AT)]
+    rows = [line for line in head if line.strip() and not line.startswith(("#", DOCUMENT_START))]
+    if rows and rows[0].startswith("{"):
+        return "jsonl"
+    if rows and len(cells := rows[0].split("\t")) == len(CONLLU_FIELDS) and cells[0][:1] == "1":
+        return "conllu"
+    return "conll" if labelled or _looks_like_columns(rows, head) else "text"
+
+
+def _looks_like_columns(rows: list[str], head: list[str]) -> bool:
+    """Whether all rows have as many columns, two or more, and some line is empty."""
+    widths = {len(split_columns(row, tabs="\t" in row)) for row in rows}
+    return len(widths) == 1 and widths != {1} and any(not line.strip() for line in head)

@@ -1,0 +1,183 @@
+"""Labelled words as JSON objects: words with labels, or a text with entities by character.
+
+An entity takes every word that it touches. Where it ends within a word it is counted as
+`misaligned_entities`; where two want the same word the object is refused, as a word has one label.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bertsmith.data.label_schemes import Span, write_labels
+from bertsmith.data.tables import json_type
+from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.errors import InputError
+from bertsmith.text.words import Place, find_words
+
+WORD_KEYS = ("words", "tokens")
+LABEL_KEYS = ("labels", "tags", "ner_tags", "pos_tags", "upos")
+TEXT_KEYS = ("text", "sentence")
+
+
+class ObjectParser:
+    """JSON objects to sentences.
+
+    Args:
+        place: how messages call the file.
+        columns: the keys, where they are not the usual ones, and how text is cut into words.
+        labelled: whether labels are wanted.
+        counts: stays as it is.
+    """
+
+    def __init__(
+        self, place: str, columns: TagColumns, labelled: bool, counts: Counter[str]
+    ) -> None:
+        self.place = place
+        self.columns = columns
+        self.labelled = labelled
+
+    def parse(self, item: tuple[int, Mapping[str, Any]]) -> TaggedSentence:
+        """The sentence of an object and its line's number.
+
+        Raises:
+            InputError: keys or values that are not those of a sentence.
+        """
+        row, value = item
+        words_key = _first_key(value, self.columns.word_column, WORD_KEYS)
+        text_key = _first_key(value, None, TEXT_KEYS)
+        if words_key is not None:
+            words = self._strings(row, words_key, value[words_key])
+            labels = self._labels(row, value, len(words)) if self.labelled else ()
+            text = value.get(text_key) if text_key else None
+            given = locate_given(text, words) if isinstance(text, str) else None
+            return TaggedSentence(words, labels, row, given)
+        if text_key is None or not isinstance(value[text_key], str):
+            wanted = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
+            raise self._refusal(
+                row,
+                f'no key "{wanted}" with a sentence. Keys found: {_listed(value)}',
+                'Each line holds {"words": [...], "labels": [...]}, or {"text": "...", '
+                '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
+            )
+        return self._from_text(row, value[text_key], value.get("entities"))
+
+    def _from_text(self, row: int, text: str, entities: Any) -> TaggedSentence:
+        places = find_words(text, self.columns.split or "words")
+        words = tuple(text[start:end] for start, end in places)
+        sentence = TaggedSentence(words, (), row, (text, tuple(places)))
+        return self._with_entities(sentence, entities) if self.labelled else sentence
+
+    def _labels(self, row: int, value: Mapping[str, Any], num_words: int) -> tuple[str, ...]:
+        key = _first_key(value, self.columns.label_column, LABEL_KEYS)
+        if key is None:
+            wanted = self.columns.label_column or '", "'.join(LABEL_KEYS)
+            raise self._refusal(
+                row,
+                f'no key "{wanted}" with labels. Keys found: {_listed(value)}',
+                "Name it with --label-column",
+            )
+        labels = self._strings(row, key, value[key])
+        if len(labels) != num_words:
+            raise self._refusal(
+                row, f"{num_words} words but {len(labels)} labels", "Give one label per word"
+            )
+        return labels
+
+    def _strings(self, row: int, key: str, value: Any) -> tuple[str, ...]:
+        """A list of words or labels; a label may be a number, and keeps its spelling."""
+        if not isinstance(value, list):
+            raise self._refusal(row, f"'{key}' is {json_type(value)}", "A list is expected")
+        numbers = key not in (*WORD_KEYS, self.columns.word_column)
+        for place, entry in enumerate(value):
+            is_number = isinstance(entry, int | float) and not isinstance(entry, bool)
+            if not ((isinstance(entry, str) and entry) or (numbers and is_number)):
+                found = "empty" if entry == "" else json_type(entry)
+                raise self._refusal(
+                    row, f"entry {place} of '{key}' is {found}", "A string is expected"
+                )
+        return tuple(map(str, value))
+
+    def _with_entities(self, sentence: TaggedSentence, entities: Any) -> TaggedSentence:
+        row, text, places = sentence.row, sentence.text, sentence.places
+        if not isinstance(entities, list):
+            found = "missing" if entities is None else json_type(entities)
+            raise self._refusal(
+                row,
+                f"'entities' is {found}",
+                'A list of {"start": 0, "end": 4, "label": "..."} is expected',
+            )
+        spans: list[Span] = []
+        remarks: list[Remark] = []
+        for start, end, label in sorted(self._entity(row, text, entry) for entry in entities):
+            touched = [i for i, place in enumerate(places) if place[0] < end and place[1] > start]
+            if not touched:
+                raise self._refusal(
+                    row, f"the entity {start} to {end} ('{label}') holds no word", "Fix its places"
+                )
+            if spans and touched[0] < spans[-1].end:
+                raise self._refusal(
+                    row,
+                    f"the entity {start} to {end} ('{label}') shares a word with the one before",
+                    "A word has one label: keep one of the two",
+                )
+            spans.append(Span(label, touched[0], touched[-1] + 1))
+            exact = text[start:end].strip() == text[places[touched[0]][0] : places[touched[-1]][1]]
+            remarks += [] if exact else ["misaligned_entities"]
+        labels = write_labels(spans, len(places), "IOB2")
+        return replace(sentence, labels=tuple(labels), remarks=tuple(remarks))
+
+    def _entity(self, row: int, text: str, entry: Any) -> tuple[int, int, str]:
+        """Start, end and label of an entity: an object, or a list of these three."""
+        match entry:
+            case {"start": int() as start, "end": int() as end, "label": str() as label}:
+                pass
+            case [int() as start, int() as end, str() as label]:
+                pass
+            case _:
+                raise self._refusal(
+                    row,
+                    f"an entity is {str(entry)[:60]}",
+                    '{"start": 0, "end": 4, "label": "..."} is expected',
+                )
+        if not (0 <= start < end <= len(text)) or not label:
+            raise self._refusal(
+                row,
+                f"the entity {start} to {end} ('{label}') does not stand in a text of {len(text)} "
+                "characters",
+                "Count from 0, with the end one past the last character, and name the label",
+            )
+        return start, end, label
+
+    def _refusal(self, row: int, found: str, advice: str) -> InputError:
+        return InputError(f"{self.place}:{row}: {found}. {advice}.")
+
+
+def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:
+    """A line of running text as a sentence without labels."""
+    text = line.rstrip("\r\n")
+    places = find_words(text, columns.split or "words")
+    return TaggedSentence(
+        tuple(text[start:end] for start, end in places), (), row, (text, tuple(places))
+    )
+
+
+def locate_given(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]] | None:
+    """Where words stand in their text, one behind the other; None if one is not found."""
+    places: list[Place] = []
+    reached = 0
+    for word in words:
+        start = text.find(word, reached)
+        if start < 0:
+            return None
+        reached = start + len(word)
+        places.append((start, reached))
+    return text, tuple(places)
+
+
+def _first_key(value: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str | None:
+    return next((key for key in ((asked,) if asked else usual) if key in value), None)
+
+
+def _listed(value: Mapping[str, Any]) -> str:
+    return ", ".join(f"'{key}'" for key in list(value)[:12]) or "none"

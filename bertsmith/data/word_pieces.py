@@ -1,0 +1,122 @@
+"""Words ↔ pieces: words that are given as such → token ids, and where each word begins in them.
+
+The ids are those of transformers' `is_split_into_words=True`: each word is encoded by itself. A
+word of which cleaning leaves nothing (zero-width or control characters) is read as [UNK], as what
+cannot be read; so every word has a first piece, and with it a prediction.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.data.windows import Window, Windowing, make_windows
+from bertsmith.text.wordpiece import Tokenizer
+
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WordPieces:
+    """The pieces of a sentence's words: ids int32 `[pieces]`, and the place of the first piece of
+    each word, int64 `[words]`."""
+
+    ids: NDArray[np.int32]
+    first_pieces: Places
+
+
+class RowWords(NamedTuple):
+    """The words that a row of tokens decides about, and the tokens of their first pieces."""
+
+    words: Places
+    tokens: Places
+
+
+def encode_words(
+    tokenizer: Tokenizer,
+    sentences: Iterable[Sequence[str]],
+    max_length: int,
+    windowing: Windowing,
+) -> EncodedExamples:
+    """Sentences in as many rows of at most `max_length` tokens as they need.
+
+    `alignment` has a `RowWords` for each row; each word is in exactly one of them.
+    """
+    stride = windowing.overlap(max_length)
+    rows: list[Window] = []
+    alignment: list[RowWords] = []
+    starts = [0]
+    for pieces in cut_words(tokenizer, sentences):
+        windows = make_windows(tokenizer, [pieces.ids.tolist()], max_length, stride).rows
+        rows += windows
+        alignment += divide_words(pieces.first_pieces, windows)
+        starts.append(len(rows))
+    texts = EncodedTexts(
+        tuple(row.ids for row in rows), tuple(row.type_ids for row in rows), (0,) * len(rows)
+    )
+    return EncodedExamples(texts, np.array(starts, dtype=np.int64), alignment=alignment)
+
+
+def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Places]:
+    """Labels of words, `[words]` for each sentence, as labels of tokens, `[tokens]` for each row.
+
+    A word's label stands at its first piece, in the row that decides about it; elsewhere, and for
+    labels below 0, stands `IGNORE_INDEX`.
+    """
+    targets = [np.full(length, IGNORE_INDEX, dtype=np.int64) for length in encoded.rows.lengths]
+    for row, owner in enumerate(encoded.owners().tolist()):
+        words, tokens = encoded.alignment[row]
+        chosen = labels[owner][words]
+        targets[row][tokens] = np.where(chosen < 0, IGNORE_INDEX, chosen)
+    return targets
+
+
+def cut_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> list[WordPieces]:
+    """The pieces of each sentence, without special tokens around them."""
+    sentences = list(sentences)
+    ids, counts = tokenizer.encode_batch_ids(chain.from_iterable(sentences))
+    if vanished := np.flatnonzero(counts == 0).tolist():
+        ends = np.cumsum(counts)
+        ids = np.insert(ids, ends[vanished], tokenizer.unk_id)
+        counts[vanished] = 1
+    first_pieces = np.cumsum(counts) - counts
+    word_ends = np.cumsum([len(words) for words in sentences], dtype=np.int64).tolist()
+    piece_starts = np.append(first_pieces, len(ids))
+    result, start = [], 0
+    for end in word_ends:
+        first, last = piece_starts[start], piece_starts[end]
+        result.append(WordPieces(ids[first:last], first_pieces[start:end] - first))
+        start = end
+    return result
+
+
+def divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[RowWords]:
+    """The words that each window of a sentence decides about."""
+    decides = deciding_windows(first_pieces, [(window.start, window.end) for window in windows])
+    bounds = np.searchsorted(decides, np.arange(len(windows) + 1))
+    for window, first, last in zip(windows, bounds, bounds[1:], strict=False):
+        tokens = first_pieces[first:last] - window.start + window.first
+        yield RowWords(np.arange(first, last, dtype=np.int64), tokens)
+
+
+def deciding_windows(places: Places, windows: Sequence[tuple[int, int]]) -> Places:
+    """Which window decides about each of `places`: the one where most stands on both its sides.
+
+    Context counts as in BERT's own code for SQuAD: the smaller of what stands before and behind it
+    in the window; of equals the first decides. Both `places` and `windows` must rise. Gives int64,
+    of the shape of `places`, rising too.
+    """
+    best = np.full(len(places), -1, dtype=np.int64)
+    decides = np.zeros(len(places), dtype=np.int64)
+    for number, (start, end) in enumerate(windows):
+        inside = slice(*np.searchsorted(places, [start, end]).tolist())
+        context = np.minimum(places[inside] - start, end - 1 - places[inside])
+        better = context > best[inside]
+        best[inside][better] = context[better]
+        decides[inside][better] = number
+    return decides

@@ -1,0 +1,231 @@
+"""Scores for labels per word: gold and predicted labels of sentences in, figures out.
+
+A span counts as right where its words and its type are (Tjong Kim Sang and De Meulder 2003,
+section 2.4), so counts and figures are those of conlleval and of seqeval; in the plain scheme each
+word is a span of its own. Only counts are kept, whatever the number of sentences.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bertsmith.data.label_schemes import (
+    Scheme,
+    convert_labels,
+    count_illegal,
+    find_spans,
+    parse_label,
+)
+from bertsmith.data.tagged import REMARKS, Remark
+
+
+@dataclass(frozen=True, slots=True)
+class SpanScore:
+    """How spans of one type, or of all, were found; `support` counts the gold ones."""
+
+    label: str
+    precision: float
+    recall: float
+    f1: float
+    support: int
+    num_predicted: int
+    num_correct: int
+
+
+@dataclass(frozen=True)
+class TagReport:
+    """Scores of labels per word.
+
+    `precision`, `recall` and `f1` pool the spans of all types, `macro_f1` is the mean F1 of the
+    types that occur in gold or prediction. `num_illegal` sentences have predicted labels that break
+    the scheme, `num_illegal_gold` gold ones. `num_unknown` words have a gold label that the model
+    has not, `num_windowed` sentences were read in windows. `remarks` counts what was not taken as
+    it stands. `confusion[i][j]` counts the words whose label is of type `word_types[i]` and was
+    taken for one of type `word_types[j]`.
+    """
+
+    scheme: Scheme
+    strict: bool
+    precision: float
+    recall: float
+    f1: float
+    macro_f1: float
+    accuracy: float
+    types: tuple[SpanScore, ...]
+    num_sentences: int
+    num_words: int
+    num_illegal: int
+    num_illegal_gold: int
+    num_unknown: int = 0
+    num_windowed: int = 0
+    num_skipped: int = 0
+    remarks: Mapping[Remark, int] = field(default_factory=dict)
+    word_types: tuple[str, ...] = ()
+    confusion: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def total(self) -> SpanScore:
+        """The spans of all types pooled."""
+        return pooled(self.types)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """The figures, and a table of the types."""
+        return "\n".join([*self._figures(), *self._notes(), "", *self._table()])
+
+    def _figures(self) -> list[str]:
+        accuracy = (
+            f"accuracy  {self.accuracy:.4f}   (share of the {self.num_words:,} words with the "
+            "right label)"
+        )
+        macro = f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the {{}}, each counting the same)"
+        if self.scheme == "plain":
+            return [accuracy, macro.format("labels")]
+        how = "strictly by the scheme" if self.strict else "as conlleval counts"
+        return [
+            f"F1        {self.f1:.4f}   (of {self.total.support:,} entities, all words and "
+            f"the type right; {how})",
+            macro.format("types"),
+            accuracy,
+        ]
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.scheme != "plain":
+            notes.append(
+                f"sentences with labels that break {self.scheme}: {self.num_illegal:,} predicted, "
+                f"{self.num_illegal_gold:,} gold, of {self.num_sentences:,}"
+            )
+        if self.num_unknown:
+            notes.append(
+                f"{self.num_unknown:,} words have a label that the model never learnt; they count "
+                "as wrong"
+            )
+        if self.num_windowed:
+            notes.append(
+                f"{self.num_windowed:,} sentences were longer than the model reads and were read "
+                "in windows"
+            )
+        if self.num_skipped:
+            notes.append(f"{self.num_skipped:,} sentences that could not be read were skipped")
+        return [*notes, *(REMARKS[name].format(count) for name, count in self.remarks.items())]
+
+    def _table(self) -> list[str]:
+        rows = self.types if self.scheme == "plain" else (*self.types, self.total)
+        kind = "label" if self.scheme == "plain" else "type"
+        width = max(len(kind), *(len(row.label) for row in rows), 3)
+        head = f"{kind:<{width}}  precision  recall      F1    gold  predicted   right"
+        return [head] + [
+            f"{row.label or '-':<{width}}  {row.precision:9.4f}  {row.recall:6.4f}  {row.f1:6.4f}"
+            f"  {row.support:6,}  {row.num_predicted:9,}  {row.num_correct:6,}"
+            for row in rows
+        ]
+
+
+class TagCounts:
+    """What has been counted of sentences so far.
+
+    Args:
+        scheme: the scheme of the predicted labels.
+        strict: count only spans that follow their scheme.
+    """
+
+    def __init__(self, scheme: Scheme, *, strict: bool = False) -> None:
+        self.scheme = scheme
+        self.strict = strict
+        self.num_sentences = self.num_words = self.num_right_words = 0
+        self.num_illegal = self.num_illegal_gold = 0
+        self._gold: Counter[str] = Counter()
+        self._predicted: Counter[str] = Counter()
+        self._correct: Counter[str] = Counter()
+        self._words: Counter[tuple[str, str]] = Counter()
+        self.remarks: Counter[Remark] = Counter()
+
+    def add(
+        self,
+        gold: Sequence[str],
+        predicted: Sequence[str],
+        *,
+        gold_scheme: Scheme | None = None,
+    ) -> None:
+        """Count one sentence in; gold labels, as many, may have a scheme of their own.
+
+        Raises:
+            InputError: gold labels cannot be written in the scheme of the predicted ones.
+        """
+        gold_scheme = gold_scheme or self.scheme
+        self.num_illegal += count_illegal(predicted, self.scheme) > 0
+        self.num_illegal_gold += count_illegal(gold, gold_scheme) > 0
+        gold_spans = find_spans(gold, gold_scheme, strict=self.strict)
+        spans = find_spans(predicted, self.scheme, strict=self.strict)
+        self._gold.update(span.label for span in gold_spans)
+        self._predicted.update(span.label for span in spans)
+        self._correct.update(span.label for span in set(gold_spans) & set(spans))
+        if gold_scheme != self.scheme:
+            gold = convert_labels(gold, gold_scheme, self.scheme)
+        self.num_sentences += 1
+        self.num_words += len(gold)
+        self.num_right_words += sum(a == b for a, b in zip(gold, predicted, strict=True))
+        types = (map(self._word_type, labels) for labels in (gold, predicted))
+        self._words.update(zip(*types, strict=True))
+
+    def report(
+        self, *, num_skipped: int = 0, num_unknown: int = 0, num_windowed: int = 0
+    ) -> TagReport:
+        """All scores."""
+        types = tuple(self._score(label) for label in sorted({*self._gold, *self._predicted}))
+        total = pooled(types)
+        word_types = tuple(sorted({name for pair in self._words for name in pair}))
+        return TagReport(
+            scheme=self.scheme,
+            strict=self.strict,
+            precision=total.precision,
+            recall=total.recall,
+            f1=total.f1,
+            macro_f1=sum(score.f1 for score in types) / len(types) if types else 0.0,
+            accuracy=self.num_right_words / self.num_words if self.num_words else 0.0,
+            types=types,
+            num_sentences=self.num_sentences,
+            num_words=self.num_words,
+            num_illegal=self.num_illegal,
+            num_illegal_gold=self.num_illegal_gold,
+            num_unknown=num_unknown,
+            num_windowed=num_windowed,
+            num_skipped=num_skipped,
+            remarks=dict(self.remarks),
+            word_types=word_types,
+            confusion=tuple(tuple(self._words[a, b] for b in word_types) for a in word_types),
+        )
+
+    def _word_type(self, label: str) -> str:
+        """What a label says of its word alone; where there is but one type, the label itself."""
+        return label if self.scheme == "plain" else parse_label(label).type or label
+
+    def _score(self, label: str) -> SpanScore:
+        return span_score(label, self._correct[label], self._predicted[label], self._gold[label])
+
+
+def pooled(scores: Sequence[SpanScore]) -> SpanScore:
+    """The scores of all spans, whatever their types."""
+    return span_score(
+        "all",
+        sum(score.num_correct for score in scores),
+        sum(score.num_predicted for score in scores),
+        sum(score.support for score in scores),
+    )
+
+
+def span_score(label: str, num_correct: int, num_predicted: int, support: int) -> SpanScore:
+    """Precision, recall and F1 from counts; what would be divided by nothing is 0.
+
+    >>> span_score("PER", num_correct=1, num_predicted=2, support=4).f1
+    0.3333333333333333
+    """
+    precision = num_correct / num_predicted if num_predicted else 0.0
+    recall = num_correct / support if support else 0.0
+    f1 = 2 * precision * recall / (precision + recall) if num_correct else 0.0
+    return SpanScore(label, precision, recall, f1, support, num_predicted, num_correct)

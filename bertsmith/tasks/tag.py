@@ -1,0 +1,496 @@
+"""A label for each word: names, parts of speech, word bounds; words in, words out.
+
+The model is BERT's encoder with a linear layer on the first piece of each word (paper, section
+5.3), learnt by cross entropy. Sentences longer than the model reads are read in windows that
+overlap; of each word the window decides in which most stands around it, in training too, so every
+word is learnt once.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text as RichText
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
+from bertsmith.data.label_schemes import (
+    Scheme,
+    convert_labels,
+    count_illegal,
+    detect_scheme,
+    find_spans,
+)
+from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.data.tagged_objects import parse_line
+from bertsmith.data.windows import Windowing
+from bertsmith.data.word_pieces import RowWords, encode_words, label_pieces
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.metrics.entities import TagCounts, TagReport
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
+from bertsmith.tasks.logits import softmax, token_logits
+from bertsmith.tasks.losses import ClassLoss, LossSettings
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.tagged_text import conll_block, marked_text, span_types
+from bertsmith.tasks.task import Lesson, Outcome, Task, limited
+from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.words import WordRule
+
+Metric = Literal["f1", "macro_f1", "accuracy"]
+
+
+@dataclass(frozen=True)
+class TagSettings(WindowSettings, LossSettings):
+    """What to learn from, how long, and where to."""
+
+    train: Path
+    """Labelled words to learn from: CoNLL columns, CoNLL-U or .jsonl, also as .gz, .xz or .zst."""
+    metric: Metric = "f1"
+    """The score by which the best weights are chosen: F1 of entities (of plain labels, the same as
+    accuracy), the mean F1 of their types, or the share of words with the right label."""
+    learn: Scheme | None = None
+    """The scheme that the model learns. That of --train where not given, but IOB2 for IOB1, in
+    which how an entity begins can hardly be learnt."""
+    columns: TagColumns = field(default_factory=TagColumns)
+
+
+class Entity(NamedTuple):
+    """An entity in a text: characters `start` up to, but not including, `end`."""
+
+    label: str
+    text: str
+    start: int
+    end: int
+    probability: float
+    """How sure the model is of its labels, the mean over its words."""
+
+
+@dataclass(frozen=True, eq=False)
+class TagPrediction:
+    """The labels of a sentence's words, and how sure the model is of them.
+
+    `probabilities` is float64 `[words, labels]`, in the order of `names`.
+    """
+
+    sentence: TaggedSentence
+    labels: tuple[str, ...]
+    probabilities: NDArray[np.float64]
+    names: tuple[str, ...]
+    scheme: Scheme
+    num_windows: int = 1
+    is_truncated: ClassVar[bool] = False  # long sentences are read in windows
+
+    @property
+    def answer(self) -> tuple[str, ...]:
+        """The decision: `labels`."""
+        return self.labels
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that were given, or found in the text that was given."""
+        return self.sentence.words
+
+    @property
+    def label_probabilities(self) -> list[float]:
+        """How sure the model is of each word's label; 0 of one that only repairing brought in."""
+        numbers = {name: number for number, name in enumerate(self.names)}
+        rows = self.probabilities.tolist()
+        return [
+            row[numbers[label]] if label in numbers else 0.0
+            for row, label in zip(rows, self.labels, strict=True)
+        ]
+
+    @cached_property
+    def entities(self) -> list[Entity]:
+        """What the labels name, in the text as it was given; nothing of plain labels."""
+        if self.scheme == "plain":
+            return []
+        text, places = self.sentence.text, self.sentence.places
+        sure = self.label_probabilities
+        found = []
+        for label, first, last in find_spans(self.labels, self.scheme):
+            start, end = places[first][0], places[last - 1][1]
+            mean = sum(sure[first:last]) / (last - first)
+            found.append(Entity(label, text[start:end], start, end, mean))
+        return found
+
+
+class TagTally:
+    """Counts spans and words; see `Tally`."""
+
+    def __init__(self, task: "Tag", place: Path) -> None:
+        self.place = place
+        self.task = task
+        self.counts = TagCounts(task.scheme, strict=task.strict)
+        self.loss = 0.0
+        self.num_unknown = self.num_windowed = 0
+
+    def add(self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction]) -> None:
+        """Count a portion in; a label that the model has not counts as missed."""
+        for sentence, prediction in zip(examples, predictions, strict=True):
+            gold = with_scheme(sentence, self.task.scheme, self.place).labels
+            self.counts.remarks.update(sentence.remarks)
+            self.num_windowed += prediction.num_windows > 1
+            self.counts.add(sentence.labels, prediction.labels, gold_scheme=sentence.scheme)
+            numbers = self.task.numbers(gold)
+            known = np.flatnonzero(numbers >= 0)
+            right = prediction.probabilities[known, numbers[known]]
+            self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
+            self.num_unknown += len(gold) - len(known)
+
+    def figures(self) -> dict[str, float]:
+        """Mean cross entropy of the words whose label is known, and the scores of `Metric`."""
+        report = self.result()
+        return {
+            "loss": self.loss / max(1, report.num_words - self.num_unknown),
+            "f1": report.f1,
+            "macro_f1": report.macro_f1,
+            "accuracy": report.accuracy,
+        }
+
+    def result(self, num_skipped: int = 0) -> TagReport:
+        """All scores.
+
+        Raises:
+            InputError: the model knows none of the labels.
+        """
+        num_words = self.counts.num_words
+        if num_words and self.num_unknown == num_words:
+            raise InputError(
+                f"{self.place}: the model knows none of the labels in it. It knows "
+                f"{listed(self.task.labels)}. Choose the column with --label-column."
+            )
+        return self.counts.report(
+            num_skipped=num_skipped, num_unknown=self.num_unknown, num_windowed=self.num_windowed
+        )
+
+
+@dataclass(frozen=True)
+class Tag(Task[TaggedSentence, TagPrediction]):
+    """Giving each word one of `labels`, which follow `scheme`."""
+
+    labels: tuple[str, ...] = ()
+    scheme: Scheme = "plain"
+    split: WordRule = "words"
+    """How running text is cut into words."""
+    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+    repair: bool = False
+    """Whether predicted labels are made legal."""
+    strict: bool = False
+    """Whether only legal spans count."""
+    loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
+    note: str = field(default="", compare=False)
+    """What is to be said of the labels after training."""
+
+    name: ClassVar[str] = "tag"
+    description: ClassVar[str] = """Teach a BERT to label words: names, parts of speech.
+
+Takes a pre-trained model and two files of labelled words: one to learn from, one to score by. They
+are CoNLL columns (a word a line, its label in the last column, an empty line after each sentence),
+CoNLL-U or jsonl. Labels may follow any scheme (IOB1, IOB2, BIOES, BMES, or plain); it is found by
+looking. The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging Face's
+transformers open."""
+    settings: ClassVar = TagSettings
+    columns: ClassVar = TagColumns
+    heads: ClassVar[tuple[str, ...]] = ("tag",)
+    rows_stay_together: ClassVar[bool] = False
+
+    @classmethod
+    def read(cls, settings: TagSettings) -> Lesson[TaggedSentence]:
+        """Read both files; their labels are written in the scheme that is learnt."""
+        columns = settings.columns
+        reader = TaggedReader(settings.train, columns)
+        found = [sentence for sentence in limited(reader, settings.limit) if sentence.words]
+        scheme = settings.learn or learnt_scheme(found[0].scheme if found else "plain")
+        train = [with_scheme(s, scheme, settings.train, repair=columns.repair) for s in found]
+        num_illegal = sum(count_illegal(s.labels, s.scheme) > 0 for s in found)
+        counts = Counter(label for sentence in train for label in sentence.labels)
+        names = tuple(sorted(counts))
+        if len(names) < 2:
+            raise InputError(
+                f"{settings.train}: the only label is {listed(names)}. Give sentences with two or "
+                "more, or choose the column with --label-column."
+            )
+        task = cls(
+            names,
+            scheme,
+            columns.split or "words",
+            settings.windowing,
+            loss=settings.loss(names, np.array([counts[name] for name in names])),
+            note=scheme_note(found[0].scheme, scheme, num_illegal, repaired=columns.repair),
+        )
+        held_out = limited(TaggedReader(settings.eval, columns), settings.eval_limit)
+        for sentence in held_out:  # refused now rather than after an epoch
+            with_scheme(sentence, scheme, settings.eval)
+        return Lesson(task.asked(columns), train, held_out, reader.num_skipped)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """The labels that the folder names, and the scheme that it names or that they show."""
+        names = tuple(name for _, name in sorted(model.id2label.items()))
+        settings = model.task_settings
+        scheme = settings.get("scheme") or scheme_of_names(names)
+        split = settings.get("split", "words")
+        return cls(names, scheme, split, Windowing.of_settings(settings))
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "Tagger":
+        """A `Tagger`."""
+        return Tagger(loaded)
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """The scheme of the labels, how text is cut into words, and long texts into windows."""
+        return {"scheme": self.scheme, "split": self.split, **asdict(self.windowing)}
+
+    def asked(self, columns: TagColumns | None) -> Self:
+        """The same with what flags say of words and labels."""
+        if columns is None:
+            return self
+        return replace(
+            self,
+            split=columns.split or self.split,
+            repair=columns.repair,
+            strict=columns.strict,
+        )
+
+    def reader(self, path: Path, columns: TagColumns | None, *, labelled: bool) -> TaggedReader:
+        """The sentences of a file."""
+        columns = replace(columns or TagColumns(), split=self.asked(columns).split)
+        return TaggedReader(path, columns, labelled=labelled)
+
+    def from_words(self, texts: Sequence[str]) -> list[TaggedSentence]:
+        """Each text, cut into words."""
+        for number, text in enumerate(texts, start=1):
+            if not text.strip():
+                raise InputError(f"text {number} is empty. Give each text in quotes.")
+        return [self.from_text(text, row) for row, text in enumerate(texts, start=1)]
+
+    def from_text(self, text: str, row: int = 0) -> TaggedSentence:
+        """A text, cut into words as in training."""
+        return parse_line(row, text, TagColumns(split=self.split))
+
+    def numbers(self, labels: Sequence[str]) -> NDArray[np.int64]:
+        """The outputs that stand for labels, int64 `[words]`; -1 for one that is unknown."""
+        return np.array([self._numbers.get(label, -1) for label in labels], dtype=np.int64)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.labels)}
+
+    def encode(
+        self,
+        tokenizer: Tokenizer,
+        examples: Sequence[TaggedSentence],
+        max_length: int,
+        *,
+        labelled: bool,
+    ) -> EncodedExamples:
+        """A row for each window of a sentence; target `labels`, int64 `[tokens]`, the labels of
+        words at their first pieces."""
+        if self.windowing.long_texts == "cut":
+            raise ConfigError(
+                "--long-texts: found cut; tag allows window alone, as every word gets a label."
+            )
+        words = (example.words for example in examples)
+        encoded = encode_words(tokenizer, words, max_length, self.windowing)
+        if not labelled:
+            return encoded
+        learnt = (with_scheme(example, self.scheme, Path("examples")) for example in examples)
+        labels = [self.numbers(example.labels) for example in learnt]
+        return replace(encoded, token_targets={"labels": label_pieces(encoded, labels)})
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Words with a label; one where there is none, as nothing can be divided by that."""
+        return {self.name: max(1, int((batch.targets["labels"] != IGNORE_INDEX).sum()))}
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """The loss summed over the words of the batch: cross entropy, or what was asked for."""
+        logits, labels = self.logits(model, batch), batch.targets["labels"]
+        return {
+            self.name: LossTerm(
+                sum=self.loss.sum(logits, labels),
+                correct=(logits.argmax(-1) == labels).sum(),
+                count=self.counts(batch)[self.name],
+            )
+        }
+
+    def logits(self, model: BertModel, batch: Batch) -> Tensor:
+        """fp32 `[tokens, labels]`, in the order of the packed row."""
+        return token_logits(model, batch, "tag")
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[TaggedSentence]
+    ) -> list[TagPrediction]:
+        """The likeliest label of each word; with `repair`, made legal."""
+        logits = compute_tokens_in_order(model, encoded.rows, self.logits)
+        return [
+            self._decide(example, [(encoded.alignment[row], logits[row]) for row in rows])
+            for example, rows in zip(
+                examples, map(encoded.rows_of, range(len(encoded))), strict=True
+            )
+        ]
+
+    def _decide(
+        self, sentence: TaggedSentence, rows: Sequence[tuple[RowWords, NDArray[np.float32]]]
+    ) -> TagPrediction:
+        probabilities = np.empty((len(sentence.words), len(self.labels)))
+        for (words, tokens), logits in rows:
+            probabilities[words] = softmax(logits[tokens])
+        labels = [self.labels[number] for number in probabilities.argmax(-1).tolist()]
+        if self.repair:
+            labels = convert_labels(labels, self.scheme, self.scheme)
+        return TagPrediction(
+            sentence, tuple(labels), probabilities, self.labels, self.scheme, len(rows)
+        )
+
+    def tally(self, place: Path) -> TagTally:
+        """Nothing counted yet."""
+        return TagTally(self, place)
+
+    def to_json(self, example: TaggedSentence, prediction: TagPrediction) -> dict[str, Any]:
+        """Row, text, words with labels and places, and entities by character.
+
+        The result can be read again as labelled words.
+        """
+        entities = (
+            {}
+            if self.scheme == "plain"
+            else {"entities": [entity._asdict() for entity in prediction.entities]}
+        )
+        return {
+            "row": example.row,
+            "text": example.text,
+            "words": list(example.words),
+            "labels": list(prediction.labels),
+            "probabilities": prediction.label_probabilities,
+            "offsets": [list(place) for place in example.places],
+            **entities,
+            "num_windows": prediction.num_windows,
+        }
+
+    def line(self, example: TaggedSentence, prediction: TagPrediction) -> RichText:
+        """The text with its entities marked; plain labels behind their words."""
+        types = span_types(self.labels, self.scheme)
+        return marked_text(example, prediction.labels, self.scheme, types)
+
+    def record(self, example: TaggedSentence, prediction: TagPrediction, ending: str) -> str:
+        """CoNLL columns for a file named .conll, else JSON."""
+        if ending == ".conll":
+            return conll_block(example.words, prediction.labels)
+        return super().record(example, prediction, ending)
+
+    def outcome(self, example: TaggedSentence, prediction: TagPrediction) -> Outcome:
+        """The words with a wrong label (all where none is wrong), and the share of right ones.
+
+        The confidence is that in all labels together: the product of their probabilities.
+        """
+        gold = with_scheme(example, self.scheme, Path("examples")).labels
+        wrong = [i for i, label in enumerate(gold) if label != prediction.labels[i]]
+        sure = prediction.label_probabilities
+        shown = wrong or range(len(gold))
+        return Outcome(
+            text=example.text,
+            gold=" ".join(f"{example.words[i]}/{gold[i]}" for i in shown),
+            predicted=" ".join(f"{example.words[i]}/{prediction.labels[i]}" for i in shown),
+            score=1.0 - len(wrong) / max(1, len(gold)),
+            confidence=math.prod(sure) if sure else None,
+        )
+
+    def stratum(self, example: TaggedSentence) -> tuple[str, ...]:
+        """The types of what it holds."""
+        return tuple(span_types(example.labels, example.scheme))
+
+    def learnt(self) -> str:
+        """How many labels, and in which scheme."""
+        return f"{len(self.labels)} labels{self.note}"
+
+
+class Tagger(Predictor[Tag, TaggedSentence, TagPrediction]):
+    """A fine-tuned model: called with texts or with words, gives a label for each word."""
+
+    task_type = Tag
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The labels, in the order of the model's outputs."""
+        return self.task.labels
+
+    @overload
+    def __call__(self, texts: str) -> TagPrediction: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, texts: Sequence[str | Sequence[str]]) -> list[TagPrediction]: ...
+    def __call__(
+        self, texts: str | Sequence[str | Sequence[str]]
+    ) -> TagPrediction | list[TagPrediction]:
+        """Predict one text, or each of several; a text is a string, or a list of its words."""
+        if isinstance(texts, str):
+            return self([texts])[0]
+        return self.predict([self._sentence(text) for text in texts])
+
+    def _sentence(self, text: str | Sequence[str]) -> TaggedSentence:
+        if isinstance(text, str):
+            return self.task.from_text(text)
+        words = tuple(text)
+        if strange := next((word for word in words if not isinstance(word, str)), None):
+            raise InputError(f"a word is {type(strange).__name__}. Give strings.")
+        return TaggedSentence(words)
+
+
+def learnt_scheme(scheme: Scheme) -> Scheme:
+    """The scheme to learn for a file's: that, but IOB2 for IOB1."""
+    return "IOB2" if scheme == "IOB1" else scheme
+
+
+def scheme_of_names(names: Sequence[str]) -> Scheme:
+    """The scheme of a model's labels; plain where some of them are of none, such as `[PAD]`."""
+    try:
+        return detect_scheme([[name] for name in names])
+    except InputError:
+        return "plain"
+
+
+def with_scheme(
+    sentence: TaggedSentence, scheme: Scheme, place: Path, *, repair: bool = False
+) -> TaggedSentence:
+    """A sentence with its labels in another scheme; as they are if they are in it already.
+
+    Raises:
+        InputError: the labels are of no scheme, or cannot be written so; says where.
+    """
+    try:
+        labels = convert_labels(sentence.labels, sentence.scheme, scheme)
+    except InputError as error:
+        raise InputError(f"{place}:{sentence.row}: {error}") from None
+    if sentence.scheme == scheme and not repair:
+        return sentence
+    return replace(sentence, labels=tuple(labels), scheme=scheme)
+
+
+def scheme_note(found: Scheme, learnt: Scheme, num_illegal: int, *, repaired: bool) -> str:
+    """What to say of the labels that were learnt from."""
+    notes = [] if learnt == "plain" else [learnt if found == learnt else f"{learnt} for {found}"]
+    if num_illegal:
+        done = "repaired" if repaired else "learnt as they are"
+        notes.append(f"{num_illegal:,} sentences break {found}, {done}")
+    return f" ({'; '.join(notes)})" if notes else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Labels for a message, long lists cut short."""
+    more = f", … ({len(names)} in all)" if len(names) > 10 else ""
+    return ", ".join(f"'{name}'" for name in names[:10]) + more
+
+
+TASK = Tag

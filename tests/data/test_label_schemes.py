@@ -1,0 +1,166 @@
+"""Label schemes: detected, read as seqeval reads them, converted, counted where broken."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data.label_schemes import (
+    LETTERS,
+    SCHEMES,
+    Span,
+    convert_labels,
+    count_illegal,
+    detect_scheme,
+    find_spans,
+    write_labels,
+)
+from bertsmith.errors import InputError
+
+SPAN_SCHEMES = tuple(LETTERS)
+STRICT = {"IOB2": "IOB2", "BIOES": "IOBES", "BILOU": "BILOU", "BMES": "IOBES"}
+TYPES = ("PER", "LOC", "a-b")
+
+
+def sequences(letters):
+    labels = ["O", *(f"{letter}-{type_}" for letter in letters for type_ in TYPES)]
+    return st.lists(st.sampled_from(labels), max_size=13)
+
+
+def spans_of(size):
+    """Random spans that do not overlap, in a sequence of `size` words."""
+    cuts = st.lists(st.integers(0, size), unique=True, max_size=8).map(sorted)
+    return cuts.flatmap(
+        lambda ends: st.lists(
+            st.sampled_from([None, *TYPES]),
+            min_size=max(0, len(ends) - 1),
+            max_size=max(0, len(ends) - 1),
+        ).map(
+            lambda types: [
+                Span(type_, start, end)
+                for type_, start, end in zip(types, ends, ends[1:], strict=False)
+                if type_
+            ]
+        )
+    )
+
+
+@pytest.mark.parametrize("letters", ["BI", "BIES"])
+def test_spans_are_those_of_seqeval_whatever_the_sequence(letters):
+    from seqeval.metrics.sequence_labeling import get_entities
+
+    @given(sequences(letters))
+    def check(labels):
+        expected = [Span(type_, start, end + 1) for type_, start, end in get_entities(labels)]
+        for scheme in ("IOB1", "IOB2") if letters == "BI" else ("BIOES",):
+            assert find_spans(labels, scheme) == expected
+
+    check()
+
+
+@pytest.mark.parametrize("scheme", STRICT)
+def test_strict_spans_are_those_of_seqevals_strict_mode(scheme):
+    import seqeval.scheme
+
+    theirs = getattr(seqeval.scheme, STRICT[scheme])
+
+    @given(sequences(LETTERS[scheme]))
+    def check(labels):
+        spelled = [re.sub("^M-", "I-", label) for label in labels]
+        found = seqeval.scheme.Tokens(spelled, theirs).entities
+        expected = [Span(entity.tag, entity.start, entity.end) for entity in found]
+        assert find_spans(labels, scheme, strict=True) == expected
+
+    check()
+
+
+@pytest.mark.parametrize("scheme", SPAN_SCHEMES)
+def test_spans_come_back_from_their_labels_and_are_legal(scheme):
+    @given(spans_of(13))
+    def check(spans):
+        labels = write_labels(spans, 13, scheme)
+        assert find_spans(labels, scheme) == find_spans(labels, scheme, strict=True) == spans
+        assert count_illegal(labels, scheme) == 0
+        for target in SPAN_SCHEMES:
+            assert convert_labels(labels, scheme, target) == write_labels(spans, 13, target)
+
+    check()
+
+
+@pytest.mark.parametrize("scheme", SPAN_SCHEMES)
+def test_repair_makes_legal_and_leaves_the_legal_alone(scheme):
+    @given(sequences(LETTERS[scheme]))
+    def check(labels):
+        repaired = convert_labels(labels, scheme, scheme)
+        assert count_illegal(repaired, scheme) == 0
+        assert find_spans(repaired, scheme) == find_spans(labels, scheme)
+        assert (repaired == labels) == (count_illegal(labels, scheme) == 0)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "labels, scheme",
+    [
+        ("I-PER I-PER O I-LOC B-LOC", "IOB1"),
+        ("B-PER I-PER O I-LOC B-LOC B-LOC", "IOB2"),
+        ("B-PER E-PER O S-LOC", "BIOES"),
+        ("B-PER M-PER E-PER O", "BMES"),
+        ("B-PER L-PER O U-LOC", "BILOU"),
+        ("B E S S B M E", "BMES"),
+        ("B E S", "BMES"),
+        ("B I E S O", "BIOES"),
+        ("B I O", "IOB2"),
+        ("B-PER O", "IOB2"),
+        ("O O", "IOB2"),
+        ("NOUN VERB X O", "plain"),
+        ("$ , -LRB- NN", "plain"),
+    ],
+)
+def test_schemes_are_detected(labels, scheme):
+    assert detect_scheme([labels.split(), []]) == scheme
+
+
+def test_every_scheme_is_detected_from_what_it_writes():
+    spans = [Span("X", 0, 1), Span("X", 1, 3), Span("Y", 4, 7), Span("Y", 9, 10)]
+    for scheme in SPAN_SCHEMES:
+        assert detect_scheme([write_labels(spans, 11, scheme)]) == scheme
+
+
+def test_a_label_without_a_letter_among_others_is_refused():
+    with pytest.raises(InputError, match=r"'PERSON' \(2 times\).*--scheme plain"):
+        detect_scheme([["B-PER", "I-PER", "B-LOC", "PERSON", "PERSON", "O"]])
+    with pytest.raises(InputError, match="'NOUN' does not tell"):
+        find_spans(["NOUN"], "IOB2")
+
+
+@pytest.mark.parametrize(
+    "labels, scheme, places",
+    [
+        ("I-A O I-A B-A", "IOB2", 2),
+        ("I-A B-A O B-A", "IOB1", 1),
+        ("B-A I-B", "IOB2", 1),
+        ("B-A I-A O", "BIOES", 1),
+        ("E-A S-A B-A", "BIOES", 2),
+        ("B E S M", "BMES", 2),
+        ("NOUN O", "plain", 0),
+        ("E-A", "IOB2", 1),
+    ],
+)
+def test_places_that_break_a_scheme_are_counted(labels, scheme, places):
+    assert count_illegal(labels.split(), scheme) == places
+
+
+def test_labels_alone_and_plain_labels():
+    assert find_spans(list("BESBME"), "BMES") == [("", 0, 2), ("", 2, 3), ("", 3, 6)]
+    assert write_labels([Span("", 0, 2), Span("", 2, 3)], 3, "BMES") == ["B", "E", "S"]
+    assert find_spans(["DET", "O", "NOUN"], "plain") == [("DET", 0, 1), ("NOUN", 2, 3)]
+    assert write_labels([Span("DET", 0, 2)], 3, "plain") == ["DET", "DET", "O"]
+    assert convert_labels(["DET"], "plain", "plain") == ["DET"]
+    with pytest.raises(InputError, match="cannot be written as IOB2"):
+        convert_labels(["DET"], "plain", "IOB2")
+
+
+def test_scheme_names_are_known():
+    assert set(SPAN_SCHEMES) | {"plain"} == set(SCHEMES)

@@ -1,0 +1,343 @@
+"""Files of labelled words: every usual form is read, every broken one is one clear error."""
+
+import gzip
+import json
+import lzma
+import re
+
+import pytest
+import zstandard
+
+from bertsmith.data.label_schemes import count_illegal, detect_scheme
+from bertsmith.data.tagged import TagColumns
+from bertsmith.data.tagged_files import TaggedReader, read_tagged
+from bertsmith.errors import InputError
+
+NEWS = """-DOCSTART- -X- O O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+
+Peter NNP I-NP I-PER
+"""
+EXPECTED = [(("EU", "rejects"), ("I-ORG", "O")), (("Peter",), ("I-PER",))]
+
+
+def write(directory, content, name="a.txt"):
+    path = directory / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def pairs(path, **columns):
+    return [(s.words, s.labels) for s in read_tagged(path, TagColumns(**columns))[0]]
+
+
+def refusal(path, **columns):
+    with pytest.raises(InputError) as caught:
+        read_tagged(path, TagColumns(**columns))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(str(path))
+    return message.removeprefix(str(path))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        NEWS,
+        NEWS.rstrip("\n"),
+        NEWS.replace("\n", "\r\n"),
+        "\ufeff" + NEWS,
+        "\n\n" + NEWS + "\n \t\n",
+        NEWS.replace(" ", "\t"),
+        NEWS.replace(" ", "   "),
+        NEWS.replace("O\n\nEU", "O\nEU"),
+        NEWS.replace("\n\n", "\n  \n"),
+        NEWS.replace("I-ORG", "I-ORG  "),
+        "# a comment\n# sent_id = 1\n" + NEWS.replace("\n\nPeter", "\n\n# id 8 dev=x\nPeter"),
+    ],
+)
+def test_columns_however_they_are_written(tmp_path, content):
+    path = write(tmp_path, content)
+    assert pairs(path) == EXPECTED
+    assert read_tagged(path)[1]["documents"] == 1
+
+
+def test_compressed_files_and_any_name(tmp_path):
+    for name, compress in (
+        ("eng.train.gz", gzip.compress),
+        ("eng.testa.xz", lzma.compress),
+        ("train.bio.zst", zstandard.compress),
+        ("train", bytes),
+        ("x.tsv", bytes),
+    ):
+        assert pairs(write(tmp_path, compress(NEWS.encode()), name)) == EXPECTED
+
+
+def test_columns_are_chosen_by_number(tmp_path):
+    path = write(tmp_path, NEWS)
+    assert pairs(path, label_column="2")[0] == (("EU", "rejects"), ("NNP", "VBZ"))
+    assert pairs(path, word_column="2", label_column="3")[1] == (("NNP",), ("I-NP",))
+    assert refusal(path, label_column="5") == (
+        ":3: no column '5' for the label. The row has 4; give --label-column a number from 1 to 4."
+    )
+    assert "taken for both word and label" in refusal(path, label_column="1")
+
+
+def test_rows_are_where_they_stand_and_words_where_they_are_joined(tmp_path):
+    first, second = read_tagged(write(tmp_path, NEWS))[0]
+    assert (first.row, second.row) == (3, 6)
+    assert first.text == "EU rejects"
+    assert first.places == ((0, 2), (3, 10))
+
+
+def test_words_may_be_strange(tmp_path):
+    words = ["\u3000", "\u200b", "#", "\xa0", "\x1c", "-", "\ufeff", "\u2028", "\x85", '"', "{"]
+    rows = "".join(f"{word}\tO\n" for word in words)
+    assert pairs(write(tmp_path, f"a\tO\n{rows}"))[0][0] == ("a", *words)
+    assert pairs(write(tmp_path, f"a O\n{rows}".replace("\t", " ")))[0][0] == ("a", *words)
+    assert pairs(write(tmp_path, "New York\tB-LOC\nis\tO\n"))[0][0] == ("New York", "is")
+
+
+def test_the_word_hash_is_no_comment(tmp_path):
+    content = "a O\n# O\n\n# I-PER\nb O\n\n# O\n\n# what O x\nc O\n"
+    sentences, counts = read_tagged(write(tmp_path, content))
+    assert [s.words for s in sentences] == [("a", "#"), ("#", "b"), ("#",), ("c",)]
+    assert counts["comments"] == 1
+    content = "a DT x\n# # y\n\n# # z\nb DT x\n\n# of it\nc DT x\n"
+    sentences, _ = read_tagged(write(tmp_path, content), TagColumns(label_column="2"))
+    assert [s.words for s in sentences] == [("a", "#"), ("#", "b"), ("c",)]
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("a x O\nb O\n", ":2: found 2 columns where row 1 has 3. Each word has a line with all"),
+        ("a x O\nb x y O\n", ":2: found 4 columns where row 1 has 3."),
+        ("a\tO\nb O\n", ":2: columns between spaces, where row 1 has them between tabs. Use one"),
+        ("a x O\nb\tx\tO\n", ":2: columns between tabs, where row 1 has them between spaces."),
+        ("a x\tN O\nb x\tN O\n", ":1: the label 'N O' holds a space: tabs and spaces seem to be"),
+        ("a\tO\nb\t\n", ":2: the label is empty. Fix the row"),
+        ("a\tO\n\tO\n", ":2: the word is empty. Fix the row"),
+        ("a\nb\n", ":1: column 1 of 1 is taken for both word and label"),
+        ("-DOCSTART- O\n\n", ": no sentence in it"),
+        ("\n", ": no sentence in it"),
+        ("", ": nothing in it"),
+        (b"a O\nb\xff O\n", ": byte 5 is 0xff, which is not UTF-8"),
+        (b"a O\n\0", ": not text, found a NUL byte"),
+    ],
+)
+def test_broken_columns_are_refused_with_their_place(tmp_path, content, message):
+    assert refusal(write(tmp_path, content, "a.conll")).startswith(message)
+
+
+def test_broken_sentences_are_skipped_on_request_and_counted(tmp_path):
+    path = write(tmp_path, "a O\n\nb\n\nc O x\n\nd I-PER\n")
+    sentences, counts = read_tagged(path, TagColumns(skip_incomplete=True))
+    assert [s.words for s in sentences] == [("a",), ("d",)]
+    assert counts["skipped"] == 2
+
+
+def test_what_cannot_hold_labelled_words_is_refused(tmp_path):
+    assert refusal(tmp_path / "none.txt").startswith(": no such file")
+    assert refusal(tmp_path).startswith(": a folder")
+    assert "not read from .csv" in refusal(write(tmp_path, "a,O\n", "a.csv"))
+    assert "no labels" in refusal(write(tmp_path, NEWS), format="text")
+
+
+def test_only_the_first_sentences_are_read(tmp_path):
+    assert len(read_tagged(write(tmp_path, NEWS + "\nbroken\n"), limit=2)[0]) == 2
+
+
+def test_the_scheme_is_found_or_given(tmp_path):
+    path = write(tmp_path, NEWS)
+    assert {sentence.scheme for sentence in read_tagged(path)[0]} == {"IOB1"}
+    asked = TagColumns(scheme="IOB2")
+    assert {sentence.scheme for sentence in read_tagged(path, asked)[0]} == {"IOB2"}
+    assert read_tagged(path, TagColumns(label_column="2"))[0][0].scheme == "plain"
+    mixed = write(tmp_path, "a B-X\nb I-X\nc B-Y\nd Z\n")
+    assert refusal(mixed).startswith(": the label 'Z' (1 times) does not tell where a span begins")
+
+
+TREE = (
+    "# text = Don't go (du).",
+    "1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\t_",
+    "1\tDo\tdo\tAUX\tVB\tF=1\t0\troot\t_\t_",
+    "2\tn't\tnot\tPART\tRB\t_\t1\tx\t_\t_",
+    "3\tgo\tgo\tVERB\tVB\t_\t1\tx\t_\t_",
+    "3.1\tgone\tgo\tVERB\tVB\t_\t_\t_\t_\t_",
+    "4\t(\t(\tPUNCT\t-LRB-\t_\t1\tx\t_\tSpaceAfter=No",
+    "5-6\tdu\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No",
+    "5\tde\tde\tADP\tIN\t_\t1\tx\t_\t_",
+    "6\tle\tle\tDET\tDT\t_\t1\tx\t_\t_",
+    "7\t)\t)\tPUNCT\t-RRB-\t_\t1\tx\t_\tFoo=1|SpaceAfter=No",
+    "8\t.\t.\tPUNCT\t.\t_\t1\tx\t_\tSpaceAfter=No",
+)
+
+
+def tree(*rows):
+    return "\n".join([*rows, "", ""])
+
+
+def test_conllu_has_its_words_labels_and_text(tmp_path):
+    path = write(tmp_path, tree(*TREE))
+    (sentence,), counts = read_tagged(path)
+    assert sentence.words == ("Do", "n't", "go", "(", "de", "le", ")", ".")
+    assert sentence.labels == ("AUX", "PART", "VERB", "PUNCT", "ADP", "DET", "PUNCT", "PUNCT")
+    assert sentence.text == "Don't go (du)."
+    assert [sentence.text[a:b] for a, b in sentence.places] == [
+        *("Do", "n't", "go", "(", "du", "du", ")", "."),
+    ]
+    assert counts == {"comments": 1, "multiword_tokens": 2, "empty_nodes": 1, "documents": 0}
+    assert pairs(path, label_column="XPOS")[0][1][:2] == ("VB", "RB")
+    assert pairs(path, label_column="6")[0][1][:2] == ("F=1", "_")
+    assert pairs(path, word_column="lemma")[0][0][:2] == ("do", "not")
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        ("1\ta\tb", ":1: found 3 columns between tabs; CoNLL-U has 10"),
+        (TREE[3].replace("PART", "_"), ":1: 'upos' of the word 'n't' is empty"),
+        (TREE[3].replace("2\tn't", "x\tn't"), ":1: the first column is 'x'"),
+        (TREE[3].replace("n't", ""), ":1: the word is empty"),
+    ],
+)
+def test_broken_conllu_is_refused(tmp_path, row, message):
+    assert refusal(write(tmp_path, tree(row), "a.conllu")).startswith(message)
+
+
+def test_a_column_that_conllu_has_not(tmp_path):
+    message = refusal(write(tmp_path, tree(*TREE)), label_column="pos")
+    assert "CoNLL-U has no column 'pos' for the label. Its columns: id, form" in message
+
+
+def test_a_multiword_token_that_is_cut_off_keeps_its_words(tmp_path):
+    (sentence,), _ = read_tagged(write(tmp_path, tree(*TREE[:3]), "a.conllu"))
+    assert sentence.words == ("Do",)
+    assert sentence.places == ((0, 5),)
+
+
+def objects(*values):
+    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
+
+
+def test_objects_of_words(tmp_path):
+    content = objects(
+        {"words": ["EU", "acts"], "labels": ["B-ORG", "O"]},
+        {"text": "EU  acts", "words": ["EU", "acts"], "labels": ["B-ORG", "O"]},
+        {"words": [], "labels": []},
+    )
+    first, second, third = read_tagged(write(tmp_path, content))[0]
+    assert (first.words, first.labels, first.text) == (("EU", "acts"), ("B-ORG", "O"), "EU acts")
+    assert (second.text, second.places) == ("EU  acts", ((0, 2), (4, 8)))
+    assert third.words == third.labels == ()
+    content = objects({"tokens": ["EU"], "ner_tags": [3], "x": ["B"]})
+    assert pairs(write(tmp_path, content)) == [(("EU",), ("3",))]
+    assert pairs(write(tmp_path, content), label_column="x") == [(("EU",), ("B",))]
+
+
+def test_objects_of_texts_with_entities(tmp_path):
+    content = objects(
+        {"text": "Im EU-Rat: 中国😀.", "entities": [[11, 13, "LOC"], [3, 5, "ORG"]]},
+        {"text": "none here", "entities": []},
+        {"text": "EUs", "entities": [{"start": 0, "end": 2, "label": "ORG", "id": 7}]},
+    )
+    sentences, counts = read_tagged(write(tmp_path, content, "a.jsonl"))
+    assert sentences[0].words == ("Im", "EU-Rat", ":", "中", "国", "😀", ".")
+    assert sentences[0].labels == ("O", "B-ORG", "O", "B-LOC", "I-LOC", "O", "O")
+    assert sentences[1].labels == ("O", "O")
+    assert sentences[2].labels == ("B-ORG",)
+    assert counts["misaligned_entities"] == 2
+    characters = TagColumns(split="characters")
+    (first, *_), counts = read_tagged(write(tmp_path, content, "a.jsonl"), characters)
+    assert first.words[2:6] == ("E", "U", "-", "R")
+    assert counts["misaligned_entities"] == 0
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ({"words": ["a"], "labels": []}, ":1: 1 words but 0 labels. Give one label per word."),
+        ({"words": ["a"]}, ':1: no key "labels", "tags", "ner_tags", "pos_tags", "upos" with'),
+        ({"words": "a", "labels": []}, ":1: 'words' is a string. A list is expected."),
+        ({"words": ["a", 3], "labels": []}, ":1: entry 1 of 'words' is a number. A string"),
+        ({"words": [""], "labels": ["O"]}, ":1: entry 0 of 'words' is empty"),
+        ({"words": ["a"], "labels": [None]}, ":1: entry 0 of 'labels' is null"),
+        ({"x": 1}, ':1: no key "words", "tokens", "text", "sentence" with a sentence. Keys found:'),
+        ({"text": "a b"}, ":1: 'entities' is missing"),
+        ({"text": "a b", "entities": [7]}, ":1: an entity is 7. "),
+        ({"text": "a b", "entities": [[0, 9, "X"]]}, ":1: the entity 0 to 9 ('X') does not stand"),
+        ({"text": "a b", "entities": [[1, 2, "X"]]}, ":1: the entity 1 to 2 ('X') holds no word"),
+        (
+            {"text": "ab cd", "entities": [[0, 4, "X"], [3, 5, "Y"]]},
+            ":1: the entity 3 to 5 ('Y') shares a word with the one before",
+        ),
+    ],
+)
+def test_broken_objects_are_refused(tmp_path, value, message):
+    path = write(tmp_path, objects(value), "a.jsonl")
+    assert refusal(path).startswith(message)
+    content = objects(value, {"words": ["a"], "labels": ["O"]})
+    sentences, counts = read_tagged(
+        write(tmp_path, content, "a.jsonl"), TagColumns(skip_incomplete=True)
+    )
+    assert (len(sentences), counts["skipped"]) == (1, 1)
+
+
+def unlabelled(path, **columns):
+    reader = TaggedReader(path, TagColumns(**columns), labelled=False)
+    return [(s.words, s.labels) for s in reader], reader.format
+
+
+def test_without_labels_a_text_is_a_line_unless_it_looks_like_columns(tmp_path):
+    assert unlabelled(write(tmp_path, "EU rejects it.\n\nPeter, no\n")) == (
+        [(("EU", "rejects", "it", "."), ()), ((), ()), (("Peter", ",", "no"), ())],
+        "text",
+    )
+    assert unlabelled(write(tmp_path, NEWS)) == ([(words, ()) for words, _ in EXPECTED], "conll")
+    words = write(tmp_path, "EU\nrejects\n\nPeter\n")
+    assert unlabelled(words)[1] == "text"
+    assert unlabelled(words, format="conll")[0] == [(words, ()) for words, _ in EXPECTED]
+    assert unlabelled(write(tmp_path, tree(*TREE)))[1] == "conllu"
+    assert unlabelled(write(tmp_path, objects({"text": "EU's"}))) == (
+        [(("EU", "'s"), ())],
+        "jsonl",
+    )
+
+
+def test_a_text_without_labels_is_sliced_by_its_places(tmp_path):
+    text = "😀 שלום, a\u200bb  中 \u200b."
+    (sentence,) = TaggedReader(write(tmp_path, text + "\r\n"), labelled=False)
+    assert sentence.text == text
+    assert tuple(text[start:end] for start, end in sentence.places) == sentence.words
+
+
+def test_conll_2003_is_read_in_full(data_dir):
+    sentences, counts = read_tagged(data_dir / "conll2003" / "eng.testb")
+    # The figures of the shared task: Tjong Kim Sang and De Meulder (2003), table 1.
+    assert (counts["documents"], len(sentences)) == (231, 3453)
+    assert sum(len(sentence.words) for sentence in sentences) == 46435
+    assert detect_scheme(sentence.labels for sentence in sentences) == "IOB1"
+
+
+def test_illegal_labels_of_msra_are_counted(data_dir):
+    sentences, _ = read_tagged(data_dir / "msra_ner" / "dev.txt")
+    assert len(sentences) == 4631
+    assert detect_scheme(sentence.labels for sentence in sentences) == "IOB2"
+    assert sum(count_illegal(sentence.labels, "IOB2") for sentence in sentences) == 11
+
+
+def test_universal_dependencies_have_their_text_again(data_dir):
+    file = data_dir / "ud_english_ewt" / "dev.conllu"
+    sentences, counts = read_tagged(file)
+    texts = re.findall(r"^# text = (.*)$", file.read_text("utf-8"), re.MULTILINE)
+    assert [sentence.text for sentence in sentences] == texts
+    assert all(
+        sentence.text[start:end] == word
+        for sentence in sentences
+        for word, (start, end) in zip(sentence.words, sentence.places, strict=True)
+    )
+    assert sum(len(sentence.words) for sentence in sentences) == 25147
+    assert (counts["multiword_tokens"], counts["empty_nodes"]) == (359, 4)

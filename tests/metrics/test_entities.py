@@ -1,0 +1,189 @@
+"""Scores of labelled words: seqeval's figures to the last digit, and conlleval's counting."""
+
+import re
+import warnings
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data.label_schemes import LETTERS, convert_labels
+from bertsmith.metrics.entities import TagCounts
+
+TYPES = ("PER", "LOC", "ORG")
+SEQEVAL = {"IOB2": "IOB2", "BIOES": "IOBES", "BILOU": "BILOU", "BMES": "IOBES"}
+
+
+def sentences(scheme):
+    """Pairs of gold and predicted labels of equal length, all of them legal or not."""
+    labels = ["O", *(f"{letter}-{type_}" for letter in set(LETTERS[scheme]) for type_ in TYPES)]
+    pairs = st.lists(st.tuples(st.sampled_from(sorted(labels)), st.sampled_from(sorted(labels))))
+    return st.lists(pairs, min_size=1, max_size=7)
+
+
+def counted(pairs, scheme, **settings):
+    counts = TagCounts(scheme, **settings)
+    for gold, predicted in pairs:
+        counts.add(gold, predicted)
+    return counts.report()
+
+
+def split(sentence):
+    return [gold for gold, _ in sentence], [predicted for _, predicted in sentence]
+
+
+def seqeval_figures(pairs, **settings):
+    from seqeval.metrics import classification_report
+
+    gold = [gold for gold, _ in pairs]
+    predicted = [predicted for _, predicted in pairs]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of figures divided by nothing
+        return classification_report(gold, predicted, output_dict=True, zero_division=0, **settings)
+
+
+def assert_equal_to_seqeval(report, expected):
+    assert {score.label for score in report.types} == {
+        label for label in expected if not label.endswith(" avg")
+    }
+    for score in report.types:
+        theirs = expected[score.label]
+        assert (score.precision, score.recall, score.f1) == (
+            theirs["precision"],
+            theirs["recall"],
+            theirs["f1-score"],
+        )
+        assert score.support == theirs["support"]
+    micro = expected["micro avg"]
+    assert (report.precision, report.recall) == (micro["precision"], micro["recall"])
+    assert report.f1 == micro["f1-score"]
+    assert report.macro_f1 == pytest.approx(expected["macro avg"]["f1-score"], abs=1e-15)
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "IOB2", "BIOES"])
+def test_figures_are_seqevals(scheme):
+    from seqeval.metrics import accuracy_score
+
+    @given(sentences(scheme))
+    def check(drawn):
+        pairs = [split(sentence) for sentence in drawn]
+        report = counted(pairs, scheme)
+        if report.types:
+            assert_equal_to_seqeval(report, seqeval_figures(pairs))
+        if report.num_words:
+            gold, predicted = zip(*pairs, strict=True)
+            assert report.accuracy == accuracy_score(list(gold), list(predicted))
+
+    check()
+
+
+@pytest.mark.parametrize("scheme", SEQEVAL)
+def test_strict_figures_are_those_of_seqevals_strict_mode(scheme):
+    import seqeval.scheme
+
+    theirs = getattr(seqeval.scheme, SEQEVAL[scheme])
+
+    @given(sentences(scheme))
+    def check(drawn):
+        pairs = [split(sentence) for sentence in drawn]
+        spelled = [[[re.sub("^M-", "I-", x) for x in row] for row in pair] for pair in pairs]
+        report = counted(pairs, scheme, strict=True)
+        if report.types:
+            assert_equal_to_seqeval(report, seqeval_figures(spelled, mode="strict", scheme=theirs))
+
+    check()
+
+
+def conlleval(pairs):
+    """The counting of conlleval.pl, told anew from its rules: (right, predicted, gold) by type."""
+
+    def tag(label):
+        letter, _, type_ = label.partition("-")
+        return letter, type_
+
+    def starts(before, now):
+        if now[0] == "B" or (now[0] == "I" and before[0] == "O"):
+            return True
+        return now[0] == "I" and before[1] != now[1]
+
+    def ends(before, now):
+        return before[0] != "O" and (now[0] in "OB" or before[1] != now[1])
+
+    right, predicted, gold = {}, {}, {}
+    in_correct, last = False, (("O", ""), ("O", ""))
+    for labels in pairs:
+        for pair in [*zip(*labels, strict=True), ("O", "O")]:
+            now = (tag(pair[0]), tag(pair[1]))
+            ended = ends(last[0], now[0]), ends(last[1], now[1])
+            if in_correct and any(ended):
+                if all(ended) and last[0][1] == last[1][1]:
+                    right[last[0][1]] = right.get(last[0][1], 0) + 1
+                in_correct = False
+            started = starts(last[0], now[0]), starts(last[1], now[1])
+            if all(started) and now[0][1] == now[1][1]:
+                in_correct = True
+            if started[0]:
+                gold[now[0][1]] = gold.get(now[0][1], 0) + 1
+            if started[1]:
+                predicted[now[1][1]] = predicted.get(now[1][1], 0) + 1
+            last = now
+    return right, predicted, gold
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "IOB2"])
+def test_counts_are_conllevals(scheme):
+    @given(sentences(scheme))
+    def check(drawn):
+        pairs = [split(sentence) for sentence in drawn]
+        right, predicted, gold = conlleval(pairs)
+        for score in counted(pairs, scheme).types:
+            assert score.num_correct == right.get(score.label, 0)
+            assert score.num_predicted == predicted.get(score.label, 0)
+            assert score.support == gold.get(score.label, 0)
+
+    check()
+
+
+def test_the_scheme_of_gold_may_be_another():
+    gold = ["I-PER", "I-PER", "B-PER", "O", "I-LOC"]
+    predicted = convert_labels(gold, "IOB1", "BIOES")
+    counts = TagCounts("BIOES")
+    counts.add(gold, predicted, gold_scheme="IOB1")
+    report = counts.report()
+    assert report.f1 == report.macro_f1 == report.accuracy == 1.0
+
+
+def test_plain_labels_are_scored_word_by_word():
+    gold, predicted = ["DET", "NOUN", "VERB", "DET"], ["DET", "VERB", "VERB", "NOUN"]
+    report = counted([(gold, predicted)], "plain")
+    assert report.accuracy == report.f1 == 0.5
+    scores = {score.label: (score.precision, score.recall) for score in report.types}
+    assert scores == {"DET": (1.0, 0.5), "NOUN": (0.0, 0.0), "VERB": (0.5, 1.0)}
+
+
+def test_words_are_counted_by_what_their_type_was_taken_for():
+    gold, predicted = ["B-A", "I-A", "O", "B-B", "O"], ["B-B", "I-B", "O", "B-B", "I-A"]
+    report = counted([(gold, predicted), (["I-A"], ["O"])], "IOB2")
+    assert report.word_types == ("A", "B", "O")
+    assert report.confusion == ((0, 2, 1), (0, 1, 0), (1, 0, 1))
+    bounds = counted([(list("BES"), list("BEB"))], "BMES")
+    assert (bounds.word_types, bounds.confusion[2]) == (("B", "E", "S"), (1, 0, 0))
+
+
+def test_illegal_sentences_are_counted_and_nothing_is_divided_by_nothing():
+    report = counted([(["O", "B-A"], ["I-A", "I-A"]), (["I-A"], ["O"]), ([], [])], "IOB2")
+    assert (report.num_illegal, report.num_illegal_gold, report.num_sentences) == (1, 1, 3)
+    empty = counted([], "IOB2")
+    assert (empty.accuracy, empty.f1, empty.macro_f1) == (0.0, 0.0, 0.0)
+
+
+def test_the_report_reads_well_and_is_plain_json():
+    import json
+
+    report = counted([(["B-A", "I-A", "O", "B-B"], ["B-A", "I-A", "O", "B-A"])], "IOB2")
+    lines = str(report).splitlines()
+    assert lines[0].startswith("F1        0.5000   (of 2 entities, all words and the type right;")
+    assert lines[-1].split() == ["all", "0.5000", "0.5000", "0.5000", "2", "2", "1"]
+    assert "0 predicted, 0 gold, of 1" in str(report)
+    assert json.loads(json.dumps(report.to_json()))["f1"] == 0.5
+    assert "label" in str(counted([(["X"], ["X"])], "plain"))
