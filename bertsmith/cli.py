@@ -44,9 +44,14 @@ COMMANDS = {
         "finetune", "Task", "teach a BERT to label words: names, parts of speech"
     ),
     "finetune regress": Command("finetune", "Task", "teach a BERT to give texts a number"),
+    "finetune choose": Command("finetune", "Task", "teach a BERT to choose what fits a prompt"),
+    "finetune embed": Command(
+        "finetune", "Task", "teach a BERT to make vectors that tell how alike texts are"
+    ),
     "evaluate": Command("evaluate", "Task", "score a fine-tuned model on labelled data"),
     "predict": Command("predict", "Task", "let a fine-tuned model answer for new texts"),
     "embed": Command("embed", "Task", "turn texts into vectors that tell how alike they are"),
+    "glue": Command("glue", "All", "fine-tune to every task of the GLUE benchmark, and score it"),
     "demo": Command("demo", "All", "the whole road, on the documentation on this computer"),
     "hardware": Command("hardware", "All", "show what this computer does best, as measured"),
 }

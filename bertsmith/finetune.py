@@ -78,6 +78,9 @@ class FineTuned:
             f"best after step {self.best_step:,}",
             f"model in {self.out}",
         ]
+        if self.best_step == 0:
+            lines.append("no step made it better, so these are the weights that it began with; a "
+                         "lower --learning-rate may help")  # fmt: skip
         lines += notes_on_data(vars(self))
         return "\n".join([*lines, "", str(self.evaluation)])
 
@@ -261,7 +264,9 @@ def train(
             tokenizer=tokenizer,
             watchers=watchers,
             best=BestSettings(
-                f"held_out_{objective.task.name}_{settings.figure}", settings.patience
+                f"held_out_{objective.task.name}_{settings.figure}",
+                settings.patience,
+                from_start=objective.task.head is None,
             ),
             resume_command=resume_command,
             as_saved=used.widened,

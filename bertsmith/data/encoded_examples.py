@@ -37,6 +37,9 @@ class EncodedExamples:
     row_targets: Mapping[str, Array] = field(default_factory=dict)
     token_targets: Mapping[str, Sequence[Array]] = field(default_factory=dict)
     alignment: Sequence[Any] = ()
+    num_parts: NDArray[np.int64] | None = None
+    """In how many equal parts the rows of an example fall, int64 `[examples]`: the choices of a
+    question. The windows of a text are then within a part."""
 
     @classmethod
     def of_texts(cls, texts: EncodedTexts, **example_targets: Array) -> "EncodedExamples":
@@ -71,14 +74,24 @@ class EncodedExamples:
         return counts
 
     @property
+    def num_windows(self) -> list[int]:
+        """How many rows each part of an example has."""
+        counts: list[int] = (np.diff(self.starts) // self._parts).tolist()
+        return counts
+
+    @property
+    def _parts(self) -> NDArray[np.int64]:
+        return np.ones(len(self), dtype=np.int64) if self.num_parts is None else self.num_parts
+
+    @property
     def num_truncated(self) -> int:
         """How many examples lost something."""
         return sum(cut > 0 for cut in self.num_cut)
 
     @property
     def num_windowed(self) -> int:
-        """How many examples have more than one row."""
-        return int((np.diff(self.starts) > 1).sum())
+        """How many examples have more than one row, or one in each part."""
+        return sum(count > 1 for count in self.num_windows)
 
     def thinned(self, max_tokens: int) -> "EncodedExamples":
         """The same with fewer rows, evenly spread, where an example has more than `max_tokens`.
@@ -111,13 +124,19 @@ class EncodedExamples:
         )
 
     def _spread(self, example: int, max_tokens: int) -> list[int]:
-        """The rows of an example, or as many of them as `max_tokens` allow."""
+        """The rows of an example, or as many of them as `max_tokens` allow: of each part the
+        same ones."""
         rows = self.rows_of(example)
         if self.lengths[example] <= max_tokens:
             return list(rows)
         longest = max(self.rows.lengths[row] for row in rows)
-        count = max(1, min(len(rows), max_tokens // longest))
-        return (rows.start + np.arange(count) * len(rows) // count).tolist()
+        parts = int(self._parts[example])
+        size = len(rows) // parts
+        count = max(1, min(size, max_tokens // (longest * parts)))
+        kept = np.arange(count) * size // count
+        firsts = rows.start + size * np.arange(parts)
+        chosen: list[int] = (firsts[:, None] + kept).flatten().tolist()
+        return chosen
 
     def by_row(self) -> "EncodedExamples":
         """Every row as an example of its own; what examples had as targets goes to their rows."""
@@ -128,6 +147,7 @@ class EncodedExamples:
             starts=np.arange(len(self.rows) + 1, dtype=np.int64),
             example_targets={**spread, **self.row_targets},
             row_targets={},
+            num_parts=None,
         )
 
     def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedExamples":

@@ -7,13 +7,14 @@ disappears.
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+from bertsmith.data.records import RAGGED, find_column, listed
 from bertsmith.data.tables import (
     json_type,
     place_name,
@@ -59,6 +60,7 @@ LABEL_COLUMNS = (
 LIST_SEPARATOR = "\x1f"
 """Ends each label of a JSON list of them: ASCII's unit separator, which no label holds."""
 
+Item = TypeVar("Item")
 Role = Literal["text", "pair", "label"]
 Record = dict[Role, str]
 
@@ -107,7 +109,8 @@ class Columns:
     """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
     columns by their numbers."""
     skip_incomplete: bool = False
-    """Leave out rows whose text or label is empty, and count them, instead of stopping."""
+    """Leave out rows whose text or label is empty, or that have not as many columns as the first,
+    and count them, instead of stopping."""
 
 
 class ExampleReader:
@@ -156,6 +159,9 @@ class ExampleReader:
         num_rows = 0
         for row, record in self._records():
             num_rows += 1
+            if record is None:
+                self.num_skipped += 1
+                continue
             empty = next((role for role, cell in record.items() if self._lacks(role, cell)), None)
             if empty is None:
                 label = record["label"].strip() if self.labelled else None
@@ -173,7 +179,8 @@ class ExampleReader:
     def _lacks(self, role: Role, cell: str) -> bool:
         return not cell.strip() and not (role == "label" and self.empty_labels)
 
-    def _records(self) -> Iterator[tuple[int, Record]]:
+    def _records(self) -> Iterator[tuple[int, Record | None]]:
+        """Each row's number and cells; None for one that is to be skipped."""
         kind = table_format(self.path)
         if kind == "jsonl":
             return self._read_objects(read_jsonl(self.path))
@@ -186,7 +193,9 @@ class ExampleReader:
             return ((row, {"text": line}) for row, line in read_txt(self.path))
         return self._read_table(read_csv(self.path) if kind == "csv" else read_tsv(self.path))
 
-    def _read_table(self, rows: Iterator[tuple[int, list[str]]]) -> Iterator[tuple[int, Record]]:
+    def _read_table(
+        self, rows: Iterator[tuple[int, list[str]]]
+    ) -> Iterator[tuple[int, Record | None]]:
         first_row, first = next(rows, (0, []))
         if not first:
             raise InputError(f"{self.place}: no rows. Give a file with at least one.")
@@ -197,9 +206,13 @@ class ExampleReader:
         guessed = self.columns.header == "auto" and self.columns.text_column is None
         for row, cells in rows:
             if len(cells) != len(first):
+                if self.columns.skip_incomplete:
+                    yield row, None
+                    continue
                 raise InputError(
                     f"{self.place}:{row}: found {len(cells)} columns where row {first_row} has "
-                    f"{len(first)}. {self._ragged_hint()}"
+                    f"{len(first)}. {RAGGED[table_format(self.path)]} Or pass --skip-incomplete "
+                    "(skipped rows are counted)."
                 )
             if guessed and cells[places["text"]] == self.names["text"]:
                 raise InputError(
@@ -219,7 +232,7 @@ class ExampleReader:
             for role, name in self.names.items():
                 if name not in value:
                     raise InputError(
-                        f"{self.place}:{row}: no key '{name}'. Keys found: {_listed(value)}. Every "
+                        f"{self.place}:{row}: no key '{name}'. Keys found: {listed(value)}. Every "
                         "line needs the keys of the first."
                     )
                 record[role] = self._as_text(row, role, value[name])
@@ -259,7 +272,7 @@ class ExampleReader:
         wanted = self._wanted([] if numbers_only else [name.strip().lower() for name in found])
         places: dict[Role, int] = {}
         for role, name in wanted.items():
-            place = _find_column(name, [] if numbers_only else found, len(found))
+            place = find_column(name, [] if numbers_only else found, len(found))
             if place is None:
                 raise InputError(self._missing_column(role, name, found, numbers_only))
             places[role] = place
@@ -289,17 +302,12 @@ class ExampleReader:
     ) -> str:
         asked = f"no column '{name}'" if name else f"no column looks like the {role}"
         if numbers_only:
-            columns = f"The first row, read without a header, has {len(found)}: {_listed(found)}"
+            columns = f"The first row, read without a header, has {len(found)}: {listed(found)}"
             advice = f"Give --{role}-column a number from 1 to {len(found)}, or --header yes."
         else:
-            columns = f"Columns found: {_listed(found)}"
+            columns = f"Columns found: {listed(found)}"
             advice = f"Name it with --{role}-column (or give its number, counted from 1)."
         return f"{self.place}: {asked}. {columns}. {advice}"
-
-    def _ragged_hint(self) -> str:
-        if table_format(self.path) == "tsv":
-            return "In a .tsv file every tab starts a new column. Fix the row."
-        return "Put a text that holds a comma, quote or line end in double quotes."
 
 
 def read_examples(
@@ -337,6 +345,12 @@ def typed_examples(texts: Sequence[str]) -> list[Example]:
     return [Example(text, row=number) for number, text in enumerate(texts, start=1)]
 
 
+def random_sample(examples: Sequence[Item], size: int | None, seed: int) -> list[Item]:
+    """Draw `size` of the examples, in their given order; all of them where it is None."""
+    places = np.random.default_rng(seed).permutation(len(examples))
+    return [examples[place] for place in sorted(places[:size].tolist())]
+
+
 def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list[Example]:
     """Draw `size` examples so that each label keeps its share, in their given order.
 
@@ -354,18 +368,6 @@ def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list
     return [examples[place] for place in sorted(place for _, place in chosen)]
 
 
-def _find_column(name: str | None, found: Sequence[str], width: int) -> int | None:
-    """The place of the column with this name, else with this number (from 1)."""
-    if name is None:
-        return None
-    for spelling in (str, str.strip, lambda value: value.strip().lower()):
-        matches = [i for i, column in enumerate(found) if spelling(column) == spelling(name)]
-        if len(matches) == 1:
-            return matches[0]
-    number = int(name) if name.isdecimal() else 0
-    return number - 1 if 1 <= number <= width else None
-
-
 def _check_header(reader: ExampleReader, examples: Sequence[Example]) -> None:
     """Refuse a first row whose label never comes again: most likely it names the columns."""
     tabular = table_format(reader.path) in ("csv", "tsv")
@@ -377,9 +379,3 @@ def _check_header(reader: ExampleReader, examples: Sequence[Example]) -> None:
             f"{reader.place}:{first.row}: the label '{first.label}' occurs in this first row only. "
             "If the row names the columns, pass --header yes; if not, --header no."
         )
-
-
-def _listed(names: Iterable[str]) -> str:
-    """Column names for a message, long ones and long lists cut short."""
-    shown = [f"'{name}'" if len(name) <= 30 else f"'{name[:29]}…'" for name in names]
-    return ", ".join(shown[:12]) + (f", … ({len(shown)} in all)" if len(shown) > 12 else "")

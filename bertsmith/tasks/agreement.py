@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.tasks.embed import TextEncoder
@@ -23,6 +24,18 @@ class CosineAgreement(NamedTuple):
     mean: float
     worst: float
     num_texts: int
+
+    @property
+    def name(self) -> str:
+        """What is compared."""
+        return "cosine"
+
+    @classmethod
+    def between(cls, mine: NDArray[np.float32], exact: NDArray[np.float32]) -> "CosineAgreement":
+        """Compare vectors `[texts, hidden]`, row by row."""
+        norms = np.linalg.norm(mine, axis=1) * np.linalg.norm(exact, axis=1)
+        cosines = (mine * exact).sum(1) / np.maximum(norms, 1e-12)
+        return cls(float(cosines.mean()), float(cosines.min()), len(cosines))
 
     def sentence(self, precision: str) -> str:
         """The same for people."""
@@ -87,10 +100,7 @@ def cosine_agreement(encoder: TextEncoder, texts: Sequence[Text]) -> CosineAgree
         max_length=encoder.max_length,
         pooling=encoder.pooling,
     )
-    mine, theirs = encoder(chosen), exact(chosen)
-    norms = np.linalg.norm(mine, axis=1) * np.linalg.norm(theirs, axis=1)
-    cosines = (mine * theirs).sum(1) / np.maximum(norms, 1e-12)
-    return CosineAgreement(float(cosines.mean()), float(cosines.min()), len(chosen))
+    return CosineAgreement.between(encoder(chosen), exact(chosen))
 
 
 def agreement_with_fp32(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> Agreement:

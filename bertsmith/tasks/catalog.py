@@ -40,13 +40,16 @@ def task_of_head(head: str) -> type[Task[Any, Any]] | None:
 def task_of_folder(path: str | Path) -> type[Task[Any, Any]] | None:
     """The task that a folder's model was fine-tuned for, by its config.json; None if for none.
 
-    The head decides; a model without one is of the task that wrote its name down.
+    The head decides; a model without one is of the task that wrote its name down, and a folder of
+    sentence-transformers of `embed`.
 
     Raises:
         CheckpointError: there is no such folder, or no config.json in it.
     """
-    settings = read_config(find_checkpoint(path))
+    directory = find_checkpoint(path)
+    settings = read_config(directory)
     head = task_head(settings)
     if head is not None:
         return task_of_head(head)
-    return tasks().get(str(own_settings(settings).get("task")))
+    name = "embed" if (directory / "modules.json").is_file() else "none"
+    return tasks().get(str(own_settings(settings).get("task", name)))

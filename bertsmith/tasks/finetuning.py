@@ -81,7 +81,7 @@ class FineTuning:
         self.train = train
         self.held_out = held_out
         self.batch_size = batch_size
-        self.num_parts = num_parts if task.is_divisible else 1
+        self.num_parts = min(num_parts, self.num_groups)
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
         self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
@@ -89,6 +89,11 @@ class FineTuning:
     def __getstate__(self) -> dict[str, Any]:
         """Without the held-out examples, which may be large: workers never evaluate."""
         return {name: value for name, value in vars(self).items() if name != "held_out"}
+
+    @property
+    def num_groups(self) -> int:
+        """Micro-batches that a step can be divided into, at most."""
+        return -(-self.batch_size // (self.task.group_size or 1))
 
     @property
     def steps_per_epoch(self) -> int:
@@ -108,11 +113,13 @@ class FineTuning:
     def micro_batches(self, step: int) -> list[Batch]:
         """The examples of a step, counted from 1: a function of the data, the seed and `step`."""
         encoded = self.train.encoded
+        if (size := self.task.group_size) is not None:
+            chosen = self.chosen(step)
+            firsts = range(0, len(chosen), size)
+            return [collate(encoded, chosen[first : first + size]) for first in firsts]
         lengths = encoded.lengths
         # Dealt out from the longest to the shortest, so that all parts have as much to do.
         chosen = sorted(self.chosen(step), key=lambda i: -lengths[i])
-        if not self.task.is_divisible:
-            return [collate(encoded, chosen)]
         parts = [chosen[first :: self.num_parts] for first in range(self.num_parts)]
         return [
             collate(encoded, [part[i] for i in group])

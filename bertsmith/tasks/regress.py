@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import Text, as_pairs
-from bertsmith.data.examples import Columns, Example, read_examples
+from bertsmith.data.examples import Columns, Example, random_sample, read_examples
 from bertsmith.data.labels import numbers
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
@@ -162,9 +162,7 @@ transformers open."""
         """Read both files; every label must be a number, and not all of them the same."""
         columns = settings.columns
         train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
-        if settings.sample is not None and settings.sample < len(train):
-            places = np.random.default_rng(settings.seed).permutation(len(train))
-            train = [train[place] for place in sorted(places[: settings.sample].tolist())]
+        train = random_sample(train, settings.sample, settings.seed)
         if np.ptp(numbers(train, settings.train)) == 0:
             raise InputError(
                 f"{settings.train}: the number is {train[0].label} in every row. Give examples "

@@ -1,6 +1,7 @@
 """What the folder of a sentence encoder says besides its weights: pooling, norm and length.
 
-The files are those of sentence-transformers; a folder without them says nothing.
+The files are those of sentence-transformers; a folder without them says nothing. They are written
+in its first form, which every version reads.
 """
 
 import json
@@ -8,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.files import write_json
 
 Pooling = Literal["mean", "first_token", "pooler"]
 
@@ -16,6 +18,9 @@ POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token
 """The ways of pooling that we have, by the folder's names."""
 
 NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
+
+MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
+"""The steps from a text to its vector, and where each keeps its settings."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,35 @@ class SentenceFolder:
             normalize="Normalize" in kinds,
             max_length=length if isinstance(length, int) else None,
         )
+
+    def write(self, directory: Path, hidden_size: int) -> None:
+        """Write the same files into the folder of a model of this width.
+
+        Raises:
+            ConfigError: sentence-transformers has no such pooling.
+        """
+        names = {pooling: name for name, pooling in POOLINGS.items()}
+        if self.pooling not in names:
+            raise ConfigError(
+                f"pooling: found '{self.pooling}'; allowed in a sentence encoder's folder are "
+                f"{', '.join(names)}. Choose one with --pooling."
+            )
+        kinds = ["Transformer", "Pooling", *(["Normalize"] if self.normalize else [])]
+        modes = {f"pooling_mode_{name}": name == names[self.pooling] for name in POOLINGS}
+        modules = [
+            {
+                "idx": place,
+                "name": str(place),
+                "path": MODULES[kind],
+                "type": f"sentence_transformers.models.{kind}",
+            }
+            for place, kind in enumerate(kinds)
+        ]
+        write_json(directory / "1_Pooling" / "config.json",
+                   {"word_embedding_dimension": hidden_size, **modes})  # fmt: skip
+        write_json(directory / "sentence_bert_config.json",
+                   {"max_seq_length": self.max_length, "do_lower_case": False})  # fmt: skip
+        write_json(directory / "modules.json", modules)
 
 
 def read_pooling(file: Path) -> Pooling | None:

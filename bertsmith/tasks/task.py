@@ -176,8 +176,10 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     """Whether an example can be learnt by some of its rows where all are too many for memory."""
     outcome_scale: ClassVar[Literal["share", "distance"]] = "share"
     """What an outcome's score is: the share that is right, or 1 less the distance from it."""
-    is_divisible: ClassVar[bool] = True
-    """Whether a step may be divided into micro-batches; not where examples meet in the loss."""
+
+    group_size: int | None = None
+    """How many examples meet in the loss, as a micro-batch of their own; None where each is learnt
+    by itself and a step may be divided in any way."""
 
     labels: tuple[str, ...] = ()
     """Names of the head's outputs, where it is one of `LABEL_HEADS`: a field of the instance."""

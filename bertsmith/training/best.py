@@ -22,12 +22,14 @@ class BestSettings:
     """A name in the journal's held-out lines; larger is better."""
     patience: int | None = None
     """End the run after this many evaluations without a better figure; None never does."""
+    from_start: bool = False
+    """Whether the untrained weights may be the best: not where a part of them is random."""
 
 
 class BestWeights:
     """Keeps a copy of a model's weights from its best evaluation.
 
-    Of equal figures the one with the lower held-out loss counts. The untrained model does not.
+    Of equal figures the one with the lower held-out loss counts.
     """
 
     def __init__(self, settings: BestSettings) -> None:
@@ -49,7 +51,7 @@ class BestWeights:
 
     def see(self, entry: Mapping[str, Any]) -> None:
         """Take in a held-out entry; `step` becomes its step if it is the best so far."""
-        if entry["step"] == 0:
+        if entry["step"] == 0 and not self.settings.from_start:
             return
         score = (entry[self.settings.figure], -entry["held_out_loss"])
         is_better = score > self._score

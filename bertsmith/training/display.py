@@ -83,7 +83,7 @@ class Display:
 
     def _panel(self, step: int, status: Status) -> RenderableType:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for title in ("", "loss", "accuracy", "held-out loss", "held-out accuracy"):
+        for title in ("", "loss", "accuracy", "held-out loss", "held-out score"):
             table.add_column(title, justify="right" if title else "left", style="bold")
         for term in _terms({**self._held_out, **self._shown}):
             table.add_row(TERM_NAMES.get(term, term), *self._figures(term))
@@ -95,17 +95,19 @@ class Display:
 
     def _figures(self, term: str) -> list[str]:
         return [
-            _number(source, f"{term}_{kind}")
+            figure
             for source in (self._shown, self._held_out)
-            for kind in ("loss", "accuracy")
+            for figure in (
+                _number(source, f"{term}_loss"),
+                _score(source, term).removesuffix(" right"),
+            )
         ]
 
 
 def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_out: bool) -> str:
     """One line for a log: terms with loss and accuracy, then speed and times."""
     terms = ", ".join(
-        f"{TERM_NAMES.get(term, term)} {_number(values, f'{term}_loss')} "
-        f"({_number(values, f'{term}_accuracy')} right)"
+        f"{TERM_NAMES.get(term, term)} {_number(values, f'{term}_loss')} ({_score(values, term)})"
         for term in _terms(values)
     )
     if held_out:
@@ -123,6 +125,18 @@ def _number(values: Mapping[str, float], name: str) -> str:
     if name not in values:
         return "–"
     return f"{values[name]:.1%}" if name.endswith("accuracy") else f"{values[name]:.3f}"
+
+
+def _score(values: Mapping[str, float], term: str) -> str:
+    """How much is right; of a term without an accuracy, its other figures by their names."""
+    found = {
+        name.removeprefix(f"{term}_").replace("_", " "): value
+        for name, value in values.items()
+        if name.startswith(f"{term}_") and not name.endswith(("_loss", "_score"))
+    }
+    if "accuracy" in found or not found:
+        return f"{_number(values, f'{term}_accuracy')} right"
+    return ", ".join(f"{name} {value:.3f}" for name, value in found.items())
 
 
 def _speed(values: Mapping[str, float]) -> str:

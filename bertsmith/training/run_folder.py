@@ -32,6 +32,10 @@ MODEL_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "vocab.txt",
+    # Of a sentence encoder.
+    "modules.json",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
 )
 
 
@@ -119,7 +123,9 @@ class RunFolder:
         self.earlier_dir.mkdir()
         for path in self._files():
             if path.exists():
-                path.rename(self.earlier_dir / path.name)
+                place = self.earlier_dir / path.relative_to(self.path)
+                place.parent.mkdir(exist_ok=True)
+                path.rename(place)
 
     def _files(self) -> list[Path]:
         """Every file that a run writes directly into its folder."""

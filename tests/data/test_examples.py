@@ -186,6 +186,15 @@ def test_limit_reads_no_further(tmp_path):
     assert len(read_examples(table, limit=2)[0]) == 2
 
 
+def test_rows_of_another_width_are_skipped_on_request_and_counted(tmp_path):
+    table = write(tmp_path, "a.tsv", "text\tlabel\ngood\t1\nbad\nvery\tbad\t0\ndull\t0\n")
+    assert ":3: found 1 columns where row 1 has 2" in refusal(table)
+    examples, num_skipped = read_examples(table, Columns(skip_incomplete=True))
+    assert ([example.text for example in examples], num_skipped) == (["good", "dull"], 2)
+    nothing = write(tmp_path, "b.tsv", "text\tlabel\ngood\n")
+    assert "no complete rows" in refusal(nothing, skip_incomplete=True)
+
+
 @pytest.mark.parametrize(
     "name, content, parts",
     [

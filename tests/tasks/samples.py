@@ -5,6 +5,7 @@ entry in `SAMPLES`.
 """
 
 import csv
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,6 +47,27 @@ def write_scores(path: Path, count: int, seed: int = 0) -> Path:
     return path
 
 
+def write_questions(path: Path, count: int, seed: int = 0) -> Path:
+    """Which word of the passage is good, or bad, as the question wants it?"""
+    rng = np.random.default_rng(seed)
+    articles = []
+    for number in range(count):
+        asked, words, others = [("good", GOOD, BAD), ("bad", BAD, GOOD)][rng.integers(2)]
+        text = list(rng.choice(OTHER[:7], rng.integers(2, 40)))
+        answer = str(rng.choice(words))
+        for word in (answer, rng.choice(others)):
+            text.insert(rng.integers(len(text) + 1), word)
+        context = " ".join(text)
+        qa = {
+            "id": f"q{number}",
+            "question": f"the {asked} .",
+            "answers": [{"text": answer, "answer_start": context.index(answer)}],
+        }
+        articles.append({"paragraphs": [{"context": context, "qas": [qa]}]})
+    path.write_text(json.dumps({"data": articles}))
+    return path
+
+
 def write_names(path: Path, count: int, seed: int = 0) -> Path:
     """Sentences in CoNLL columns in which good words are people and bad ones places, in IOB1."""
     rng = np.random.default_rng(seed)
@@ -55,6 +77,33 @@ def write_names(path: Path, count: int, seed: int = 0) -> Path:
             for word in rng.choice(GOOD + BAD + OTHER[:7], rng.integers(2, 9)).tolist():
                 file.write(f"{word} {'I-' + types[word] if word in types else 'O'}\n")
             file.write("\n")
+    return path
+
+
+def write_choices(path: Path, count: int, seed: int = 0) -> Path:
+    """Prompts whose right choice is the only one with a good word; they have two to four."""
+    rng = np.random.default_rng(seed)
+    with path.open("w") as file:
+        for _ in range(count):
+            prompt = " ".join(rng.choice(OTHER[:7], rng.integers(2, 9)))
+            label, size = int(rng.integers(2)), int(rng.integers(2, 5))
+            choices = [f"a {rng.choice(BAD)} {rng.choice(OTHER[:7])}" for _ in range(size)]
+            choices[label] = f"a {rng.choice(GOOD)} {rng.choice(OTHER[:7])}"
+            row = {"prompt": prompt, "choices": choices, "label": label}
+            file.write(json.dumps(row) + "\n")
+    return path
+
+
+def write_likeness(path: Path, count: int, seed: int = 0) -> Path:
+    """Pairs of texts that are alike where both have a good word, or both a bad one."""
+    rng = np.random.default_rng(seed)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["sentence1", "sentence2", "score"])
+        for _ in range(count):
+            kinds = [(GOOD, BAD)[kind] for kind in rng.integers(2, size=2)]
+            texts = [f"{rng.choice(OTHER[:7])} {rng.choice(kind)}" for kind in kinds]
+            writer.writerow([*texts, 5.0 if kinds[0] is kinds[1] else 1.0])
     return path
 
 
@@ -73,6 +122,15 @@ def write_topics(path: Path, count: int, seed: int = 0) -> Path:
 
 
 SAMPLES = {
+    "answer": Sample(
+        write_questions,
+        "a.json",
+        "f1",
+        80,
+        "AutoModelForQuestionAnswering",
+        {"stride": 7},
+        words=("the good .", "a lovely film and a bad story"),
+    ),
     "classify --multi-label": Sample(
         write_topics,
         "a.csv",
@@ -84,6 +142,15 @@ SAMPLES = {
     "classify": Sample(
         write_reviews, "a.csv", "accuracy", 0.8, "AutoModelForSequenceClassification"
     ),
+    "choose": Sample(
+        write_choices,
+        "a.jsonl",
+        "accuracy",
+        0.8,
+        "AutoModelForMultipleChoice",
+        words=("the film was", "good", "dull and awful"),
+    ),
+    "embed": Sample(write_likeness, "a.csv", "spearman", 0.8, "AutoModel"),
     "regress": Sample(write_scores, "a.csv", "pearson", 0.8, "AutoModelForSequenceClassification"),
     "tag": Sample(write_names, "a.conll", "f1", 0.7, "AutoModelForTokenClassification"),
 }

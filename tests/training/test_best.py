@@ -20,6 +20,15 @@ def test_the_highest_figure_wins_then_the_lowest_loss() -> None:
     assert not best.is_exhausted
 
 
+def test_the_start_may_count() -> None:
+    best = BestWeights(BestSettings("held_out_accuracy", from_start=True))
+    best.see({"step": 0, "held_out_accuracy": 0.6, "held_out_loss": 1.0})
+    see(best, (0.5, 0.9))
+    assert best.step == 0
+    see(best, (0.5, 0.9), (0.7, 2.0))
+    assert best.step == 2
+
+
 def test_patience_counts_evaluations_since_the_best() -> None:
     best = BestWeights(BestSettings("held_out_accuracy", patience=2))
     see(best, (0.5, 1.0), (0.4, 1.0))

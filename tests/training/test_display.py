@@ -61,8 +61,19 @@ def test_a_panel_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(terminal=True, monkeypatch=monkeypatch)
     for part in ("masked words", "3.250", "70.0%", "20,000 tokens/s", "3:03 to go", "1.5%"):
         assert part in text
-    titles = [line.split() for line in text.splitlines() if "held-out accuracy" in line]
-    assert titles[-1] == ["loss", "accuracy", "held-out", "loss", "held-out", "accuracy"]
+    titles = [line.split() for line in text.splitlines() if "held-out score" in line]
+    assert titles[-1] == ["loss", "accuracy", "held-out", "loss", "held-out", "score"]
+
+
+def test_scores_that_are_no_accuracy_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"embed_loss": 0.25, "embed_score": 0.5, "embed_spearman": 0.5, "embed_pearson": 0.75}
+    entry = {"step": 7, **{f"held_out_{name}": value for name, value in figures.items()}}
+    for terminal in (True, False):
+        console = Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None)
+        with Display(console) as display:
+            display.write(entry, STATUS)
+        assert isinstance(console.file, io.StringIO)
+        assert "spearman 0.500, pearson 0.750" in console.file.getvalue()
 
 
 def test_how_it_computes_is_said_first() -> None:

@@ -1,0 +1,164 @@
+"""Multiple choice: a csv, tsv or jsonl file in, prompts with their choices out.
+
+Rows may have different numbers of choices: each choice is scored beside the prompt by itself, so
+nothing has to be filled up. In a csv or tsv file, empty cells at the end mean that there are fewer.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bertsmith.data.records import Record, RecordReader, Role
+from bertsmith.errors import ConfigError, InputError
+
+TEXTS = (
+    "prompt", "sent1", "startphrase", "context", "ctx", "question", "premise", "stem", "text",
+    "sentence",
+)  # fmt: skip
+CHOICES = ("choices", "choice", "endings", "ending", "options", "option", "answers", "answer")
+LABELS = ("label", "gold", "answer_key", "answerkey", "correct", "target", "answer")
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceExample:
+    """A prompt, two or more choices, and the place of the right one, from 0; `row` is its line."""
+
+    text: str
+    choices: tuple[str, ...]
+    label: int | None = None
+    row: int = 0
+
+    @property
+    def content(self) -> tuple[str, tuple[str, ...]]:
+        """What the model reads."""
+        return self.text, self.choices
+
+    @property
+    def num_chars(self) -> int:
+        """How long all its texts are."""
+        return len(self.text) + sum(map(len, self.choices))
+
+
+@dataclass(frozen=True)
+class ChoiceColumns:
+    """Which columns of a table hold what, and how rows that lack something are treated."""
+
+    text_column: str | None = None
+    """Column with the prompt: its name, or its number counted from 1. Found by the usual names
+    (prompt, context, question, sent1, ...) if not given."""
+    start_column: str | None = None
+    """Column with words that every choice begins with, as sent2 of SWAG."""
+    choice_columns: str | None = None
+    """Columns with the choices: names or numbers with commas, or a range of numbers such as 3-6;
+    in a jsonl file also one key that holds a list. Found by the usual names (choices, ending0 to
+    ending3, choice1, ...) if not given."""
+    label_column: str | None = None
+    """Column with the right choice: its number, or its letter (A is the first)."""
+    first_label: Literal[0, 1] = 0
+    """The number that stands for the first choice."""
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
+    columns by their numbers."""
+    skip_incomplete: bool = False
+    """Leave out rows that lack the prompt, a choice or the label, and count them, instead of
+    stopping."""
+
+
+class ChoiceReader(RecordReader):
+    """The examples of one file, read as they are asked for.
+
+    Args:
+        path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
+        columns: which columns to read.
+        labelled: whether the right choice is wanted; if not, no column is looked for.
+    """
+
+    def __init__(self, path: Path, columns: ChoiceColumns | None = None, *, labelled: bool = True):
+        self.columns = columns or ChoiceColumns()
+        self.labelled = labelled
+        super().__init__(
+            path,
+            self._roles(),
+            header=self.columns.header,
+            skip_incomplete=self.columns.skip_incomplete,
+        )
+
+    def __iter__(self) -> Iterator[ChoiceExample]:
+        """Yield the examples.
+
+        Raises:
+            InputError: as in `RecordReader`; also a row with a single choice, or a label that
+                names none of its choices.
+        """
+        for row, record in self.iter_records():
+            yield self._example(row, record)
+
+    def _example(self, row: int, record: Record) -> ChoiceExample:
+        start = "".join(record.get("beginning of the choices", ())).strip()
+        choices = tuple(f"{start} {text}" if start else text for text in record["choices"])
+        if len(choices) < 2:
+            raise InputError(
+                f"{self.place}:{row}: found one choice. Give two or more, in columns of "
+                "their own or as a list; --choice-columns says where."
+            )
+        label = self._label(row, record["label"][0], len(choices)) if self.labelled else None
+        return ChoiceExample(record["prompt"][0], choices, label, row)
+
+    def _label(self, row: int, text: str, num_choices: int) -> int:
+        """The place of the right choice, from 0."""
+        first = self.columns.first_label
+        name = text.strip()
+        number = name.removesuffix(".0")
+        if number.isdecimal() and 0 <= int(number) - first < num_choices:
+            return int(number) - first
+        if (
+            len(name) == 1
+            and name.isascii()
+            and 0 <= (place := ord(name.upper()) - ord("A")) < num_choices
+        ):
+            return place
+        last_letter = chr(ord("A") + num_choices - 1)
+        counting = ""
+        if number.isdecimal() and int(number) == num_choices and first == 0:
+            counting = ", or pass --first-label 1 if they are counted from 1"
+        raise InputError(
+            f"{self.place}:{row}: the label is '{name}'; allowed are {first} to "
+            f"{first + num_choices - 1}, or A to {last_letter}. Fix the row{counting}."
+        )
+
+    def _roles(self) -> list[Role]:
+        given = self.columns
+        roles = [
+            Role("prompt", "--text-column", given.text_column, TEXTS),
+            Role(
+                "beginning of the choices", "--start-column", given.start_column, ("sent2",),
+                is_optional=True, may_be_empty=True,
+            ),
+            Role("choices", "--choice-columns", given.choice_columns, CHOICES, is_many=True),
+        ]  # fmt: skip
+        if self.labelled:
+            roles.append(
+                Role("label", "--label-column", given.label_column, LABELS, may_be_number=True)
+            )
+        return roles
+
+
+def read_choices(
+    path: Path, columns: ChoiceColumns | None = None, *, limit: int | None = None
+) -> tuple[list[ChoiceExample], int]:
+    """Read labelled examples, at most the first `limit`, and how many rows were skipped.
+
+    Raises:
+        ConfigError: `limit` is not above 0.
+        InputError: as in `ChoiceReader`.
+    """
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
+    reader = ChoiceReader(path, columns)
+    examples: list[ChoiceExample] = []
+    for example in reader:
+        examples.append(example)
+        if len(examples) == limit:
+            break
+    return examples, reader.num_skipped

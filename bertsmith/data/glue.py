@@ -1,0 +1,255 @@
+"""The GLUE benchmark on disk: a folder of task folders in, what each task is and where its files
+lie out.
+
+Files are those of the benchmark's own download (Wang et al. 2019, gluebenchmark.com): tsv whose
+quotes are plain characters, labels for training and development, none for test. A submission is
+one file per task with the columns `index` and `prediction`, labels by the names of the training
+file.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bertsmith.data.examples import Columns
+from bertsmith.data.records import RecordReader, Role
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.files import atomic_write
+
+Score = Literal["accuracy", "f1", "matthews_correlation", "pearson", "spearman"]
+"""The benchmark's official scores; `f1` is that of the label `1`."""
+
+SCORE_NAMES: dict[Score, str] = {
+    "accuracy": "accuracy",
+    "f1": "F1",
+    "matthews_correlation": "MCC",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+}
+
+HIGHEST_SIMILARITY = 5.0
+"""STS-B's scores, and so its predictions, are from 0 to this."""
+
+
+@dataclass(frozen=True)
+class GlueTask:
+    """One task of the benchmark.
+
+    Attributes:
+        name: the benchmark's, which is also that of its folder.
+        columns: where texts and labels stand in the files for training and development.
+        scores: the official ones; a task's figure is their mean.
+        kind: whether a label or a number is predicted.
+        dev: files to score by, each with its name in tables.
+        tests: files without labels, each with the name of its file in a submission; paths begin
+            at the folder of all tasks.
+        test_columns: where the texts stand in those, the second one only for pairs.
+    """
+
+    name: str
+    columns: Columns
+    scores: tuple[Score, ...]
+    test_columns: tuple[str, ...]
+    kind: Literal["classify", "regress"] = "classify"
+    dev: tuple[tuple[str, str], ...] = ()
+    tests: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def dev_files(self) -> tuple[tuple[str, str], ...]:
+        """The files to score by, first the one that chooses weights, each with its name."""
+        return self.dev or (("dev.tsv", self.name),)
+
+    @property
+    def test_files(self) -> tuple[tuple[str, str], ...]:
+        """The files to predict, each with the name of its file in a submission."""
+        return self.tests or ((f"{self.name}/test.tsv", self.name),)
+
+
+def pairs_of(first: str, second: str, label: str) -> Columns:
+    """The columns of a task of pairs with a header."""
+    # QQP has rows that lack a cell, which the benchmark's own readers leave out.
+    return Columns(first, second, label, header="yes", skip_incomplete=True)
+
+
+TASKS = (
+    GlueTask(
+        "CoLA",
+        Columns(text_column="4", label_column="2", header="no"),
+        ("matthews_correlation",),
+        ("sentence",),
+    ),
+    GlueTask(
+        "SST-2",
+        Columns(text_column="sentence", label_column="label", header="yes"),
+        ("accuracy",),
+        ("sentence",),
+    ),
+    GlueTask(
+        "MRPC",
+        pairs_of("#1 String", "#2 String", "Quality"),
+        ("accuracy", "f1"),
+        ("#1 String", "#2 String"),
+    ),
+    GlueTask(
+        "STS-B",
+        pairs_of("sentence1", "sentence2", "score"),
+        ("pearson", "spearman"),
+        ("sentence1", "sentence2"),
+        kind="regress",
+    ),
+    GlueTask(
+        "QQP",
+        pairs_of("question1", "question2", "is_duplicate"),
+        ("accuracy", "f1"),
+        ("question1", "question2"),
+    ),
+    GlueTask(
+        "MNLI",
+        pairs_of("sentence1", "sentence2", "gold_label"),
+        ("accuracy",),
+        ("sentence1", "sentence2"),
+        dev=(("dev_matched.tsv", "MNLI-m"), ("dev_mismatched.tsv", "MNLI-mm")),
+        tests=(
+            ("MNLI/test_matched.tsv", "MNLI-m"),
+            ("MNLI/test_mismatched.tsv", "MNLI-mm"),
+            # The diagnostic set has no training data: the model for MNLI answers it.
+            ("AX/AX.tsv", "AX"),
+            ("diagnostic/diagnostic.tsv", "AX"),
+        ),
+    ),
+    GlueTask(
+        "QNLI",
+        pairs_of("question", "sentence", "label"),
+        ("accuracy",),
+        ("question", "sentence"),
+    ),
+    GlueTask(
+        "RTE",
+        pairs_of("sentence1", "sentence2", "label"),
+        ("accuracy",),
+        ("sentence1", "sentence2"),
+    ),
+    GlueTask(
+        "WNLI",
+        pairs_of("sentence1", "sentence2", "label"),
+        ("accuracy",),
+        ("sentence1", "sentence2"),
+    ),
+)
+"""In the order of the paper's table 1."""
+
+
+@dataclass(frozen=True)
+class FoundTask:
+    """A task whose files are there. `root` is the folder of all tasks, `folder` that of this."""
+
+    task: GlueTask
+    root: Path
+    folder: Path
+
+    @property
+    def train(self) -> Path:
+        """The file to learn from."""
+        return self.folder / "train.tsv"
+
+    def dev_files(self) -> list[tuple[Path, str]]:
+        """The files to score by that are there, each with its name in tables."""
+        files = [(self.folder / file, name) for file, name in self.task.dev_files]
+        return [(path, name) for path, name in files if path.is_file()]
+
+    def test_files(self) -> list[tuple[Path, str]]:
+        """The files to predict that are there, each with the name of its file in a submission."""
+        found: dict[str, Path] = {}
+        for file, name in self.task.test_files:
+            folder, _, rest = file.partition("/")
+            place = self.folder if folder == self.task.name else self.root / folder
+            if (place / rest).is_file():
+                found.setdefault(name, place / rest)
+        return [(path, name) for name, path in found.items()]
+
+
+def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
+    """The tasks in a folder, or those of them that are named, in the benchmark's order.
+
+    A task is there if a folder of its name (`SST-2`, also `sst2`) has train.tsv and a file to
+    score by.
+
+    Raises:
+        InputError: no task is there, or not one that was named.
+        ConfigError: a name that no task of the benchmark has.
+    """
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder. Give the one that holds CoLA, RTE and so on.")
+    folders = {plain(entry.name): entry for entry in sorted(root.iterdir()) if entry.is_dir()}
+    found = [
+        FoundTask(task, root, folders[plain(task.name)])
+        for task in TASKS
+        if plain(task.name) in folders
+    ]
+    found = [each for each in found if each.train.is_file() and each.dev_files()]
+    wanted = check_names(names)
+    if absent := [name for name in wanted if name not in {each.task.name for each in found}]:
+        raise InputError(
+            f"{root}: no {', '.join(absent)} with train.tsv and dev.tsv. Found: "
+            f"{', '.join(each.task.name for each in found) or 'no task'}. Leave it out, or add it."
+        )
+    if not found:
+        raise InputError(
+            f"{root}: none of GLUE's tasks. Looked for the folders "
+            f"{', '.join(task.name for task in TASKS)}, each with train.tsv and dev.tsv. Give the "
+            "folder that holds them."
+        )
+    return [each for each in found if not wanted or each.task.name in wanted]
+
+
+def check_names(names: Iterable[str]) -> list[str]:
+    """The benchmark's spelling of names of tasks."""
+    known = {plain(task.name): task.name for task in TASKS}
+    for name in names:
+        if plain(name) not in known:
+            raise ConfigError(
+                f"--tasks: '{name}' is none of GLUE's tasks. Choose from: "
+                f"{', '.join(known.values())}."
+            )
+    return [known[plain(name)] for name in names]
+
+
+def plain(name: str) -> str:
+    """A task's name without case and dashes: `SST-2` and `sst2` are the same."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def iter_test_texts(
+    path: Path, columns: tuple[str, ...]
+) -> Iterator[tuple[str, tuple[str, str | None]]]:
+    """The index and the one or two texts of each row of a test file, in order.
+
+    A text may be empty, since every row needs a prediction.
+
+    Raises:
+        InputError: the file is no table with these columns.
+    """
+    reader = RecordReader(
+        path,
+        [Role("index", "--index", "1", ())]
+        + [Role(name, "--columns", name, (), may_be_empty=True) for name in columns],
+        header="yes",
+    )
+    for _, record in reader.iter_records():
+        texts = ["".join(record[name]) for name in columns]
+        yield record["index"][0], (texts[0], texts[1] if len(texts) > 1 else None)
+
+
+def write_submission(path: Path, rows: Iterable[tuple[str, str]]) -> None:
+    """Write a submission's file: the index and the prediction of every row of a test file."""
+    with atomic_write(path, "w") as file:
+        file.write("index\tprediction\n")
+        for index, prediction in rows:
+            file.write(f"{index}\t{prediction}\n")
+
+
+def similarity(number: float) -> str:
+    """A prediction of STS-B as it is submitted: within the range of its scores."""
+    return f"{min(max(number, 0.0), HIGHEST_SIMILARITY):.3f}"

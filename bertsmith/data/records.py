@@ -1,0 +1,314 @@
+"""Rows of a table by what their columns are for: a csv, tsv or jsonl file in, texts by role out.
+
+A role (the prompt, its choices, a score) is read from the column that was asked for, by name or by
+number, else from the usual one that is there. A role of many texts is read from several columns;
+a jsonl file may also keep them as a list under one key.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.data.tables import (
+    json_type,
+    place_name,
+    read_csv,
+    read_jsonl,
+    read_tsv,
+    table_format,
+)
+from bertsmith.errors import InputError
+
+Record = dict[str, tuple[str, ...]]
+"""The texts of each role in one row; a role of one text has one, or none if it is optional."""
+
+RANGE = re.compile(r"(\d+)-(\d+)")
+
+
+@dataclass(frozen=True)
+class Role:
+    """Something that a row holds, and where it may stand.
+
+    Attributes:
+        name: what it is called in messages.
+        flag: how the user chooses its column.
+        asked: the column asked for; of a role of many, several with commas or a range (`3-6`).
+        usual: names that are looked for where none is asked for, first match wins. One of a role
+            of many stands for the columns that begin with it and end in a number.
+        is_many: whether it has several texts.
+        is_optional: whether a table may lack it.
+        may_be_empty: whether a row may.
+        may_be_number: whether a JSON number is taken for text.
+    """
+
+    name: str
+    flag: str
+    asked: str | None
+    usual: tuple[str, ...]
+    is_many: bool = False
+    is_optional: bool = False
+    may_be_empty: bool = False
+    may_be_number: bool = False
+
+    def columns(self, found: Sequence[str], *, numbers_only: bool) -> list[int] | None:
+        """Where it stands among the columns `found`; None if it does not."""
+        if self.asked is not None:
+            return asked_columns(self.asked, found, self.is_many, numbers_only=numbers_only)
+        if numbers_only:
+            return None
+        lowered = [name.strip().lower() for name in found]
+        for usual in self.usual:
+            matches = [i for i, name in enumerate(lowered) if self.is_called(name, usual)]
+            if matches:
+                return sorted(matches, key=lambda i: natural_key(lowered[i]))
+        return None
+
+    def is_called(self, name: str, usual: str) -> bool:
+        """Whether a column of this name is meant by one of the usual names."""
+        numbered = self.is_many and re.fullmatch(rf"{re.escape(usual)}[ _-]?\d+", name)
+        return name == usual or bool(numbered)
+
+
+class RecordReader:
+    """The rows of one file by role, read as they are asked for.
+
+    Args:
+        path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
+        roles: what to read.
+        header: whether the first row of a csv or tsv file names the columns; auto: yes, unless
+            all columns asked for are numbers.
+        skip_incomplete: leave out rows that lack something, and count them.
+
+    Attributes:
+        names: the columns of each role; known once reading has begun.
+        num_skipped: rows left out so far.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        roles: Sequence[Role],
+        *,
+        header: Literal["auto", "yes", "no"] = "auto",
+        skip_incomplete: bool = False,
+    ) -> None:
+        self.path = Path(path)
+        self.place = place_name(self.path)
+        self.roles = roles
+        self.header = header
+        self.skip_incomplete = skip_incomplete
+        self.names: dict[str, tuple[str, ...]] = {}
+        self.num_skipped = 0
+
+    def iter_records(self) -> Iterator[tuple[int, Record]]:
+        """Each row's line number and texts.
+
+        Empty texts at the end of a role of many are left out: such a row has fewer.
+
+        Raises:
+            InputError: the file cannot be read as a table with these roles, a row does not fit, or
+                there is no complete row.
+        """
+        self.num_skipped = 0
+        self.names = {}
+        num_rows = 0
+        for row, record in self._records():
+            num_rows += 1
+            if record is None:
+                self.num_skipped += 1
+                continue
+            empty = next((role for role in self.roles if self._lacks(role, record)), None)
+            if empty is None:
+                yield row, record
+            elif self.skip_incomplete:
+                self.num_skipped += 1
+            else:
+                raise InputError(
+                    f"{self.place}:{row}: {self._called(empty)} is empty. Fix the row, or pass "
+                    "--skip-incomplete (skipped rows are counted)."
+                )
+        if num_rows == self.num_skipped:
+            raise InputError(f"{self.place}: no complete rows. Give a file with at least one.")
+
+    @property
+    def has_header(self) -> bool:
+        """Whether the first row of a csv or tsv file is taken for the names of the columns."""
+        if self.header != "auto":
+            return self.header == "yes"
+        asked = [role.asked for role in self.roles if role.asked or not role.is_optional]
+        return not all(text is not None and is_numbers(text) for text in asked)
+
+    def has(self, name: str) -> bool:
+        """Whether the table has a column for the role of this name."""
+        return name in self.names
+
+    def _lacks(self, role: Role, record: Record) -> bool:
+        """Whether a row has not what it should; one of a role of many texts may be missing."""
+        texts = record.get(role.name, ())
+        if not texts:
+            return self.has(role.name) and not role.may_be_empty
+        return not all(text.strip() for text in texts)
+
+    def _records(self) -> Iterator[tuple[int, Record | None]]:
+        """Each row's number and texts; None for one that is to be skipped."""
+        kind = table_format(self.path)
+        if kind == "jsonl":
+            return self._read_objects()
+        if kind == "txt":
+            raise InputError(f"{self.place}: a .txt file has no columns. Use .csv, .tsv or .jsonl.")
+        return self._read_table(read_csv(self.path) if kind == "csv" else read_tsv(self.path))
+
+    def _read_table(
+        self, rows: Iterator[tuple[int, list[str]]]
+    ) -> Iterator[tuple[int, Record | None]]:
+        first_row, first = next(rows, (0, []))
+        if not first:
+            raise InputError(f"{self.place}: no rows. Give a file with at least one.")
+        places = self._resolve(first, numbers_only=not self.has_header)
+        if not self.has_header:
+            yield first_row, take(first, places)
+        for row, cells in rows:
+            if len(cells) != len(first):
+                if self.skip_incomplete:
+                    yield row, None
+                    continue
+                raise InputError(
+                    f"{self.place}:{row}: found {len(cells)} columns where row {first_row} has "
+                    f"{len(first)}. {RAGGED[table_format(self.path)]} Or pass "
+                    "--skip-incomplete (skipped rows are counted)."
+                )
+            yield row, take(cells, places)
+
+    def _read_objects(self) -> Iterator[tuple[int, Record]]:
+        for row, value in read_jsonl(self.path):
+            if not self.names:
+                self._resolve(list(value), numbers_only=False)
+            record: Record = {}
+            for role in self.roles:
+                texts = [
+                    text
+                    for name in self.names.get(role.name, ())
+                    for text in self._texts(row, role, name, value)
+                ]
+                record[role.name] = without_empty_end(texts)
+            yield row, record
+
+    def _texts(self, row: int, role: Role, name: str, value: dict[str, Any]) -> list[str]:
+        """What an object holds under one key."""
+        if name not in value and not (role.may_be_empty or role.is_many):
+            raise InputError(
+                f"{self.place}:{row}: no key '{name}'. Keys found: {listed(value)}. Every line "
+                "needs the keys of the first."
+            )
+        found = value.get(name)
+        items = found if role.is_many and isinstance(found, list) else [found]
+        return [self._as_text(row, role, name, item) for item in items]
+
+    def _as_text(self, row: int, role: Role, name: str, value: Any) -> str:
+        if value is None:
+            return ""
+        if isinstance(value, str):
+            return value
+        if role.may_be_number and isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        expected = "a string" + (" or a number" if role.may_be_number else "")
+        expected += " or a list of strings" if role.is_many else ""
+        raise InputError(
+            f"{self.place}:{row}: '{name}' is {json_type(value)}; {expected} is expected. Fix the "
+            "row."
+        )
+
+    def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[str, list[int]]:
+        """Where each role stands among the columns `found`; fills `names`."""
+        numbers = [f"column {place + 1}" for place in range(len(found))]
+        places: dict[str, list[int]] = {}
+        for role in self.roles:
+            columns = role.columns(found, numbers_only=numbers_only)
+            if columns is None and (role.asked is not None or not role.is_optional):
+                raise InputError(self._missing(role, found, numbers_only))
+            if columns is not None:
+                places[role.name] = columns
+                called = numbers if numbers_only else found
+                self.names[role.name] = tuple(called[i] for i in columns)
+        return places
+
+    def _missing(self, role: Role, found: list[str], numbers_only: bool) -> str:
+        asked = f"no column '{role.asked}'" if role.asked else f"no column for the {role.name}"
+        if numbers_only:
+            columns = f"The first row, read without a header, has {len(found)}: {listed(found)}"
+            advice = f"Give {role.flag} a number from 1 to {len(found)}, or --header yes."
+        else:
+            columns = f"Columns found: {listed(found)}"
+            advice = f"Name it with {role.flag} (or give its number, counted from 1)."
+        return f"{self.place}: {asked}. {columns}. {advice}"
+
+    def _called(self, role: Role) -> str:
+        names = self.names.get(role.name, (role.name,))
+        return " or ".join(f"'{name}'" for name in names)
+
+
+RAGGED = {
+    "tsv": "In a .tsv file every tab starts a new column. Fix the row.",
+    "csv": "Put a text that holds a comma, quote or line end in double quotes.",
+}
+"""What to do about a row that has not as many columns as the first."""
+
+
+def take(cells: Sequence[str], places: dict[str, list[int]]) -> Record:
+    """The cells of each role."""
+    return {name: without_empty_end([cells[i] for i in where]) for name, where in places.items()}
+
+
+def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
+    """The texts up to the last one that is not empty."""
+    last = max((i for i, text in enumerate(texts) if text.strip()), default=-1)
+    return tuple(texts[: last + 1])
+
+
+def asked_columns(
+    asked: str, found: Sequence[str], is_many: bool, *, numbers_only: bool
+) -> list[int] | None:
+    """The places of columns asked for by name or number; None if one of them is not there."""
+    names = [] if numbers_only else found
+    place = find_column(asked, names, len(found))
+    if place is not None or not is_many:
+        return None if place is None else [place]
+    if limits := RANGE.fullmatch(asked):
+        parts = [str(number) for number in range(int(limits[1]), int(limits[2]) + 1)]
+    else:
+        parts = [part.strip() for part in asked.split(",")]
+    places = [find_column(part, names, len(found)) for part in parts]
+    known = [place for place in places if place is not None]
+    return known if known and len(known) == len(parts) else None
+
+
+def is_numbers(asked: str) -> bool:
+    """Whether columns were asked for by their numbers alone."""
+    parts = asked.split(",")
+    return bool(RANGE.fullmatch(asked)) or all(part.strip().isdecimal() for part in parts)
+
+
+def find_column(name: str | None, found: Sequence[str], width: int) -> int | None:
+    """The place of the column with this name, else with this number (from 1)."""
+    if name is None:
+        return None
+    for spelling in (str, str.strip, lambda value: value.strip().lower()):
+        matches = [i for i, column in enumerate(found) if spelling(column) == spelling(name)]
+        if len(matches) == 1:
+            return matches[0]
+    number = int(name) if name.isdecimal() else 0
+    return number - 1 if 1 <= number <= width else None
+
+
+def natural_key(name: str) -> tuple[str, int]:
+    """Sorts `choice10` after `choice9`."""
+    stem = name.rstrip("0123456789")
+    return stem, int(name[len(stem) :] or -1)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Column names for a message, long ones and long lists cut short."""
+    shown = [f"'{name}'" if len(name) <= 30 else f"'{name[:29]}…'" for name in names]
+    return ", ".join(shown[:12]) + (f", … ({len(shown)} in all)" if len(shown) > 12 else "")

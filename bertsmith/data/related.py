@@ -1,0 +1,204 @@
+"""Texts that belong together: a csv, tsv or jsonl file in, pairs, triples or scored pairs out.
+
+A pair is a text and one that should come near it (a question and its answer); a triple has texts
+beside them that should not; a scored pair says how alike its two texts are. Which of them a file
+holds is seen from its columns.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from bertsmith.data.records import Record, RecordReader, Role
+from bertsmith.errors import ConfigError, InputError
+
+ANCHORS = (
+    "anchor", "query", "question", "sentence1", "text_a", "text1", "premise", "question1", "text",
+    "sentence", "#1 string",
+)  # fmt: skip
+POSITIVES = (
+    "positive", "pos", "answer", "passage", "sentence2", "text_b", "text2", "hypothesis",
+    "question2", "text_pair", "#2 string",
+)  # fmt: skip
+NEGATIVES = ("negative", "negatives", "neg", "hard_negative", "hard_negatives")
+SCORES = ("score", "similarity", "similarity_score", "relatedness_score", "label", "quality")
+
+Kind = Literal["pairs", "scored"]
+"""Pairs may have negatives (triples); scored pairs have a number instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedTexts:
+    """Two texts that belong together, texts that do not, or a score; `row` is the line."""
+
+    anchor: str
+    positive: str
+    negatives: tuple[str, ...] = ()
+    score: float | None = None
+    row: int = 0
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All its texts, the anchor first."""
+        return self.anchor, self.positive, *self.negatives
+
+    @property
+    def content(self) -> tuple[str, ...]:
+        """What the model reads."""
+        return self.texts
+
+    @property
+    def num_chars(self) -> int:
+        """How long all its texts are."""
+        return sum(map(len, self.texts))
+
+
+@dataclass(frozen=True)
+class RelatedColumns:
+    """Which columns of a table hold what, and how rows that lack something are treated."""
+
+    text_column: str | None = None
+    """Column with the text: its name, or its number counted from 1. Found by the usual names
+    (anchor, query, question, sentence1, ...) if not given."""
+    pair_column: str | None = None
+    """Column with the text that belongs to it (positive, answer, sentence2, ...)."""
+    negative_columns: str | None = None
+    """Columns with texts that do not belong to it: names or numbers with commas; in a jsonl file
+    also one key that holds a list (negative, negatives, ...). Each row may have as many as it
+    likes, or none."""
+    score_column: str | None = None
+    """Column with a number that says how alike the two texts are (score, similarity, ...)."""
+    header: Literal["auto", "yes", "no"] = "auto"
+    """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
+    columns by their numbers."""
+    skip_incomplete: bool = False
+    """Leave out rows that lack a text or a score, and count them, instead of stopping."""
+
+
+class RelatedReader(RecordReader):
+    """The rows of one file, read as they are asked for.
+
+    Args:
+        path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
+        columns: which columns to read.
+        kind: what is wanted; where not given, scored pairs if there is a column of scores.
+    """
+
+    def __init__(
+        self, path: Path, columns: RelatedColumns | None = None, kind: Kind | None = None
+    ) -> None:
+        self.columns = columns or RelatedColumns()
+        self.kind = kind
+        super().__init__(
+            path,
+            self._roles(),
+            header=self.columns.header,
+            skip_incomplete=self.columns.skip_incomplete,
+        )
+
+    def __iter__(self) -> Iterator[RelatedTexts]:
+        """Yield the rows.
+
+        Raises:
+            InputError: as in `RecordReader`; also a score that is no finite number.
+        """
+        for row, record in self.iter_records():
+            scored = self.has("score")
+            yield RelatedTexts(
+                anchor=record["text"][0],
+                positive=record["pair"][0],
+                negatives=record.get("negatives", ()) if not scored else (),
+                score=self._score(row, record) if scored else None,
+                row=row,
+            )
+
+    def _score(self, row: int, record: Record) -> float:
+        text = record["score"][0]
+        try:
+            score = float(text)
+        except ValueError:
+            score = math.nan
+        if not math.isfinite(score):
+            raise InputError(
+                f"{self.place}:{row}: the score is '{text}'; a number is expected. Fix "
+                "the row, or choose the column with --score-column. If the pairs have no scores, "
+                "'finetune embed --loss contrastive' leaves the column out."
+            )
+        return score
+
+    def _roles(self) -> list[Role]:
+        given = self.columns
+        roles = [
+            Role("text", "--text-column", given.text_column, ANCHORS),
+            Role("pair", "--pair-column", given.pair_column, POSITIVES),
+        ]
+        if self.kind != "scored":
+            roles.append(
+                Role(
+                    "negatives", "--negative-columns", given.negative_columns, NEGATIVES,
+                    is_many=True, is_optional=True, may_be_empty=True,
+                )
+            )  # fmt: skip
+        if self.kind != "pairs":
+            roles.append(
+                Role(
+                    "score", "--score-column", given.score_column, SCORES,
+                    is_optional=self.kind is None and given.score_column is None,
+                    may_be_number=True,
+                )
+            )  # fmt: skip
+        return roles
+
+
+def read_related(
+    path: Path,
+    columns: RelatedColumns | None = None,
+    kind: Kind | None = None,
+    *,
+    limit: int | None = None,
+) -> tuple[list[RelatedTexts], int]:
+    """Read rows, at most the first `limit`, and how many were skipped.
+
+    Raises:
+        ConfigError: `limit` is not above 0.
+        InputError: as in `RelatedReader`.
+    """
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
+    reader = RelatedReader(path, columns, kind)
+    rows: list[RelatedTexts] = []
+    for row in reader:
+        rows.append(row)
+        if len(rows) == limit:
+            break
+    return rows, reader.num_skipped
+
+
+def kind_of(rows: Sequence[RelatedTexts]) -> Kind:
+    """Whether rows are scored pairs, or pairs and triples."""
+    return "scored" if rows[0].score is not None else "pairs"
+
+
+def score_range(scores: Sequence[float]) -> tuple[float, float]:
+    """The scores that stand for nothing alike (a cosine of 0) and for the same (1).
+
+    Scores from 0 to 1, or from -1 to 1, are cosines already; others are taken to fill their
+    range: 0 to 5 in STS-B, 1 to 5 in SICK.
+
+    >>> score_range([3.2, 0.0, 5.0])
+    (0.0, 5.0)
+    >>> score_range([0.1, 0.9])
+    (0.0, 1.0)
+
+    Raises:
+        InputError: all scores are equal, so there is nothing to learn from them.
+    """
+    low, high = min(scores), max(scores)
+    if low == high:
+        raise InputError(
+            f"scores: found {low:g} in every row; allowed are scores that differ. Choose the "
+            "column with --score-column, or pass --loss contrastive."
+        )
+    return (0.0, 1.0) if low >= -1 and high <= 1 else (low, high)

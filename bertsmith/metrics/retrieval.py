@@ -1,0 +1,84 @@
+"""Scores of search by vectors: queries and documents in, how high the right ones rank out.
+
+Every query is compared with every document, so the figures are exact; a block of queries at a
+time, so that memory does not grow with their number.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK_SCORES = 2**24
+"""Cosines held at once: 64 MB, or one query's row if there are more documents."""
+
+Vectors = NDArray[np.float32]
+Ranks = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RetrievalScores:
+    """How well documents are found: means over the queries, each from 0 to 1.
+
+    `recall[k]` is the share of a query's right documents among the first k; `mrr` (mean reciprocal
+    rank) is 1 over the rank of the first right one.
+    """
+
+    recall: Mapping[int, float]
+    mrr: float
+    num_queries: int
+    num_documents: int
+
+
+def retrieval_scores(
+    queries: Vectors,
+    documents: Vectors,
+    relevant: Sequence[Sequence[int]],
+    ks: Sequence[int] = (1, 5, 10),
+) -> RetrievalScores:
+    """Rank all documents for each query by cosine, and score the ranks of the right ones.
+
+    Shapes: `queries` [queries, hidden], `documents` [documents, hidden]; `relevant[q]` holds the
+    places of the documents that are right for query q, at least one.
+
+    >>> vectors = np.eye(3, dtype=np.float32)
+    >>> scores = retrieval_scores(vectors, vectors[[1, 0, 2]], [[1], [1], [2]], ks=(1,))
+    >>> scores.recall[1], scores.mrr
+    (0.6666666666666666, 0.8333333333333334)
+    """
+    ranks = list(iter_ranks(queries, documents, relevant))
+    return RetrievalScores(
+        recall={k: float(np.mean([(row <= k).mean() for row in ranks])) for k in ks},
+        mrr=float(np.mean([1 / row.min() for row in ranks])),
+        num_queries=len(queries),
+        num_documents=len(documents),
+    )
+
+
+def iter_ranks(
+    queries: Vectors, documents: Vectors, relevant: Sequence[Sequence[int]]
+) -> Iterator[Ranks]:
+    """The ranks, from 1, of each query's right documents; of equal cosines the earlier document
+    ranks higher."""
+    documents = unit_length(documents)
+    size = max(1, BLOCK_SCORES // len(documents))
+    for first in range(0, len(queries), size):
+        block = unit_length(queries[first : first + size]) @ documents.T
+        for scores, places in zip(block, relevant[first : first + size], strict=True):
+            yield ranks_of(scores, np.asarray(places, dtype=np.int64))
+
+
+def ranks_of(scores: NDArray[np.float32], places: Ranks) -> Ranks:
+    """The ranks of documents at `places` among all, by their scores `[documents]`."""
+    wanted = scores[places][:, None]
+    is_higher = (scores > wanted).sum(1)
+    is_earlier = ((scores == wanted) & (np.arange(len(scores)) < places[:, None])).sum(1)
+    ranks: Ranks = is_higher + is_earlier + 1
+    return ranks
+
+
+def unit_length(vectors: Vectors) -> Vectors:
+    """The vectors with length 1; a vector of zeros stays one."""
+    unit: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return unit

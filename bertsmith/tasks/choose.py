@@ -1,0 +1,391 @@
+"""Multiple choice: a prompt and its choices in, the likeliest choice out.
+
+Each choice is read beside the prompt and gets one number from the pooler's vector; the softmax over
+a prompt's choices says how likely each is (paper, section 4.4). So prompts may have different
+numbers of choices. A long prompt is read in windows, the same for all its choices, and a choice's
+number is the mean over them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.choices import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.data.examples import random_sample
+from bertsmith.data.windows import Windowing, make_windows
+from bertsmith.errors import InputError
+from bertsmith.metrics.reading import reading_notes
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.logits import sequence_logits, softmax
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.task import Lesson, Outcome, Task
+from bertsmith.text.wordpiece import Tokenizer
+
+
+@dataclass(frozen=True)
+class ChooseSettings(WindowSettings):
+    """What to learn from, how long, and where to."""
+
+    metric: Literal["accuracy"] = "accuracy"
+    """The score by which the best weights are chosen: the share of prompts with the right
+    choice."""
+    columns: ChoiceColumns = field(default_factory=ChoiceColumns)
+    sample: int | None = None
+    """Take only so many rows of --train, drawn at random."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with."""
+        super().__post_init__()
+        self.check_positive("sample")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The likeliest choice of a prompt, and the probability of every one."""
+
+    number: int
+    """Its place among the choices, from 0."""
+    text: str
+    probabilities: tuple[float, ...]
+    is_truncated: bool
+    """Whether a choice was longer than the model reads, and its end had no part in this."""
+    num_windows: int = 1
+    """In how many windows the prompt was read; more than 1 if it was too long for one."""
+
+    @property
+    def probability(self) -> float:
+        """How sure the model is, from 0 to 1."""
+        return self.probabilities[self.number]
+
+    @property
+    def answer(self) -> int:
+        """The decision: `number`."""
+        return self.number
+
+
+@dataclass(frozen=True)
+class ChoiceReport:
+    """Scores of multiple choice; `chance` is the accuracy that guessing gets."""
+
+    accuracy: float
+    chance: float
+    num_prompts: int
+    num_truncated: int
+    num_windowed: int
+    num_skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """The accuracy beside chance, and what was cut or left out."""
+        lines = [
+            f"accuracy  {self.accuracy:.4f}   (share of the {self.num_prompts:,} prompts with the "
+            f"right choice; guessing gets {self.chance:.4f})"
+        ]
+        lacking = "prompt, choices or label"
+        notes = reading_notes(self.num_truncated, self.num_windowed, self.num_skipped, lacking)
+        return "\n".join([*lines, *notes])
+
+
+class ChoiceTally:
+    """Counts right choices; see `Tally`."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.num_prompts = self.num_right = self.num_truncated = self.num_windowed = 0
+        self.loss = self.chance = 0.0
+
+    def add(self, examples: Sequence[ChoiceExample], predictions: Sequence[Choice]) -> None:
+        """Count a portion in."""
+        for example, prediction in zip(examples, predictions, strict=True):
+            assert example.label is not None
+            likelihood = max(prediction.probabilities[example.label], np.finfo(np.float64).tiny)
+            self.loss -= float(np.log(likelihood))
+            self.chance += 1 / len(example.choices)
+            self.num_right += prediction.number == example.label
+            self.num_truncated += prediction.is_truncated
+            self.num_windowed += prediction.num_windows > 1
+        self.num_prompts += len(examples)
+
+    def figures(self) -> dict[str, float]:
+        """Mean cross entropy and accuracy."""
+        return {
+            "loss": self.loss / self.num_prompts,
+            "accuracy": self.num_right / self.num_prompts,
+        }
+
+    def result(self, num_skipped: int = 0) -> ChoiceReport:
+        """Accuracy beside chance."""
+        return ChoiceReport(
+            accuracy=self.num_right / self.num_prompts,
+            chance=self.chance / self.num_prompts,
+            num_prompts=self.num_prompts,
+            num_truncated=self.num_truncated,
+            num_windowed=self.num_windowed,
+            num_skipped=num_skipped,
+        )
+
+
+@dataclass(frozen=True)
+class Choose(Task[ChoiceExample, Choice]):
+    """Choosing what fits a prompt."""
+
+    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+
+    name: ClassVar[str] = "choose"
+    description: ClassVar[str] = """Teach a BERT to choose what fits a prompt: multiple choice.
+
+Takes a pre-trained model and two files of prompts, each with two or more choices and the number or
+letter of the right one: one file to learn from, one to score by. The result is a folder that
+`bertsmith evaluate`, `bertsmith predict` and Hugging Face's transformers open."""
+    settings: ClassVar = ChooseSettings
+    columns: ClassVar = ChoiceColumns
+    heads: ClassVar[tuple[str, ...]] = ("choose",)
+    rows_are_windows: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, settings: ChooseSettings) -> Lesson[ChoiceExample]:
+        """Read both files."""
+        columns = settings.columns
+        train, num_skipped = read_choices(settings.train, columns, limit=settings.limit)
+        train = random_sample(train, settings.sample, settings.seed)
+        held_out, _ = read_choices(settings.eval, columns, limit=settings.eval_limit)
+        return Lesson(cls(settings.windowing), train, held_out, num_skipped)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """Only how long texts are read has to be known."""
+        return cls(Windowing.of_settings(model.task_settings))
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "Chooser":
+        """A `Chooser`."""
+        return Chooser(loaded)
+
+    @classmethod
+    def reader(cls, path: Path, columns: ChoiceColumns | None, *, labelled: bool) -> ChoiceReader:
+        """The rows of a table."""
+        return ChoiceReader(path, columns, labelled=labelled)
+
+    @classmethod
+    def from_words(cls, texts: Sequence[str]) -> list[ChoiceExample]:
+        """The first text is the prompt, the others are its choices."""
+        if len(texts) < 3 or not all(text.strip() for text in texts):
+            raise InputError(
+                f"texts: found {len(texts)}, of which some may be empty; wanted are a prompt and "
+                "two or more choices, each in quotes."
+            )
+        return [ChoiceExample(texts[0], tuple(texts[1:]), row=1)]
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """How long texts are read."""
+        return asdict(self.windowing)
+
+    def encode(
+        self,
+        tokenizer: Tokenizer,
+        examples: Sequence[ChoiceExample],
+        max_length: int,
+        *,
+        labelled: bool,
+    ) -> EncodedExamples:
+        """A row for each choice and window, choice by choice.
+
+        Targets: `choice`, int64 `[rows]`; `num_choices` and `labels`, int64 `[examples]`.
+        """
+        rows: list[Row] = []
+        starts = [0]
+        for example in examples:
+            rows += encode_choices(tokenizer, example, max_length, self.windowing)
+            starts.append(len(rows))
+        counts = np.array([len(example.choices) for example in examples], dtype=np.int64)
+        targets = {"num_choices": counts}
+        if labelled:
+            targets["labels"] = np.array([example.label for example in examples], dtype=np.int64)
+        return EncodedExamples(
+            EncodedTexts(
+                ids=tuple(row.ids for row in rows),
+                type_ids=tuple(row.type_ids for row in rows),
+                num_cut=tuple(row.num_cut for row in rows),
+            ),
+            np.array(starts, dtype=np.int64),
+            example_targets=targets,
+            row_targets={"choice": np.array([row.choice for row in rows], dtype=np.int64)},
+            num_parts=counts,
+        )
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Cross entropy over each prompt's choices, summed over the prompts."""
+        logits = choice_logits(self.logits(model, batch)[:, 0], batch)
+        labels = batch.targets["labels"]
+        return {
+            self.name: LossTerm(
+                sum=F.cross_entropy(logits, labels, reduction="sum"),
+                correct=(logits.argmax(-1) == labels).sum(),
+                count=len(labels),
+            )
+        }
+
+    def logits(self, model: BertModel, batch: Batch) -> Tensor:
+        """fp32 `[sequences, 1]`, in the batch's order."""
+        return sequence_logits(model, batch, "choose")
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ChoiceExample]
+    ) -> list[Choice]:
+        """The likeliest choice of each prompt."""
+        logits = compute_in_order(model, encoded.rows, self.logits)[:, 0]
+        found = []
+        for place, example in enumerate(examples):
+            rows = encoded.rows_of(place)
+            of_windows = logits[rows.start : rows.stop].reshape(len(example.choices), -1)
+            probabilities = softmax(of_windows.mean(1))
+            number = int(probabilities.argmax())
+            found.append(
+                Choice(
+                    number,
+                    example.choices[number],
+                    tuple(probabilities.tolist()),
+                    encoded.num_cut[place] > 0,
+                    of_windows.shape[1],
+                )
+            )
+        return found
+
+    def tally(self, place: Path) -> ChoiceTally:
+        """Nothing counted yet."""
+        return ChoiceTally(place)
+
+    def to_json(self, example: ChoiceExample, prediction: Choice) -> dict[str, Any]:
+        """Row, prompt, choices, the likeliest one and all probabilities."""
+        return {
+            "row": example.row,
+            "text": example.text,
+            "choices": list(example.choices),
+            "label": prediction.number,
+            "choice": prediction.text,
+            "probability": prediction.probability,
+            "probabilities": list(prediction.probabilities),
+            "is_truncated": prediction.is_truncated,
+        }
+
+    def line(self, example: ChoiceExample, prediction: Choice) -> str:
+        """Number, probability, prompt and choice, divided by tabs."""
+        texts = (" ".join(text.split()) for text in (example.text, prediction.text))
+        return "\t".join([str(prediction.number), f"{prediction.probability:.4f}", *texts])
+
+    def outcome(self, example: ChoiceExample, prediction: Choice) -> Outcome:
+        """Right or wrong, and how sure."""
+        assert example.label is not None
+        return Outcome(
+            text=example.text,
+            gold=example.choices[example.label],
+            predicted=prediction.text,
+            score=float(prediction.number == example.label),
+            confidence=prediction.probability,
+        )
+
+    def learnt(self) -> str:
+        """That there are no labels to count."""
+        return "to choose"
+
+
+class Chooser(Predictor[Choose, ChoiceExample, Choice]):
+    """A fine-tuned model: called with a prompt and its choices, chooses."""
+
+    task_type = Choose
+
+    @overload
+    def __call__(self, prompts: str, choices: Sequence[str]) -> Choice: ...
+    @overload
+    def __call__(self, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[Choice]: ...
+    def __call__(
+        self,
+        prompts: str | Sequence[tuple[str, Sequence[str]]],
+        choices: Sequence[str] = (),
+    ) -> Choice | list[Choice]:
+        """Choose for one prompt, or for each of several `(prompt, choices)`.
+
+        Raises:
+            InputError: a prompt with fewer than two choices.
+        """
+        if isinstance(prompts, str):
+            return self([(prompts, choices)])[0]
+        examples = [ChoiceExample(prompt, tuple(choices)) for prompt, choices in prompts]
+        for place, example in enumerate(examples):
+            if len(example.choices) < 2:
+                raise InputError(
+                    f"prompt {place}: found {len(example.choices)} choices. Give two or more."
+                )
+        return self.predict(examples)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Token ids and type ids, int32 `[tokens]`, which choice they show, and how many tokens of it
+    or of the prompt were cut away."""
+
+    ids: NDArray[np.int32]
+    type_ids: NDArray[np.int32]
+    choice: int
+    num_cut: int
+
+
+def encode_choices(
+    tokenizer: Tokenizer, example: ChoiceExample, max_length: int, windowing: Windowing
+) -> list[Row]:
+    """The rows of a prompt: choice by choice, window by window, all choices in equal windows.
+
+    A choice is cut only where it takes more than half of the room.
+    """
+    prompt = tokenizer.encode_ids(example.text)
+    choices = [tokenizer.encode_ids(choice) for choice in example.choices]
+    room = max_length - 3
+    longest = min(max(map(len, choices)), max(room // 2, room - max(1, len(prompt))))
+    stride = windowing.overlap(max_length)
+    read = prompt if windowing.long_texts == "window" else prompt[: room - longest]
+    rows = []
+    for number, choice in enumerate(choices):
+        kept = choice[:longest]
+        # A shorter choice leaves its room empty, so that all see the same windows.
+        length = max_length - longest + len(kept)
+        windows = make_windows(tokenizer, [read, kept], length, stride, windowed=0).rows
+        num_cut = len(choice) - len(kept) + len(prompt) - len(read)
+        cuts = [num_cut, *[0] * (len(windows) - 1)]
+        rows += [
+            Row(window.ids, window.type_ids, number, cut)
+            for window, cut in zip(windows, cuts, strict=True)
+        ]
+    return rows
+
+
+def choice_logits(of_rows: Tensor, batch: Batch) -> Tensor:
+    """`[examples, most choices]` of `[sequences]`: the mean over a choice's windows; minus
+    infinity where a prompt has fewer choices."""
+    counts = batch.targets["num_choices"]
+    width = int(counts.max())
+    cells = batch.targets["example"] * width + batch.targets["choice"]
+    total = of_rows.new_zeros(len(counts) * width).index_add(0, cells, of_rows)
+    num_rows = torch.bincount(cells, minlength=len(total))
+    is_absent = num_rows == 0
+    means = (total / num_rows.clamp(min=1)).masked_fill(is_absent, -torch.inf)
+    return means.view(len(counts), width)
+
+
+TASK = Choose

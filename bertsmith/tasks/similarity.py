@@ -1,0 +1,553 @@
+"""Training of sentence vectors: texts that belong together in, an encoder whose cosines say so out.
+
+Pairs and triples are learnt by contrast: of all the texts that were read together, a text's own
+should be the nearest. Those that meet in this loss are a group of a fixed number of rows, whatever
+computes it, so that more processes mean less time and not other negatives. Scored pairs are learnt
+by their cosines, each by itself. A text is one row of tokens, and its end is cut off where it is
+too long: a folder of sentence-transformers has no way to say anything else.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import Text, encode_texts
+from bertsmith.data.examples import random_sample
+from bertsmith.data.related import (
+    Kind,
+    RelatedColumns,
+    RelatedReader,
+    RelatedTexts,
+    kind_of,
+    read_related,
+    score_range,
+)
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.metrics.reading import reading_notes
+from bertsmith.metrics.regression import pearson, spearman
+from bertsmith.metrics.retrieval import retrieval_scores
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import find_checkpoint, read_config
+from bertsmith.tasks.agreement import CosineAgreement
+from bertsmith.tasks.contrast import contrastive_loss, cosine_loss
+from bertsmith.tasks.embed import COMPUTE, TextEncoder
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.task import Lesson, Outcome, Task
+from bertsmith.text.wordpiece import Tokenizer
+
+Loss = Literal["contrastive", "cosine"]
+KINDS: dict[Loss, Kind] = {"contrastive": "pairs", "cosine": "scored"}
+"""What each loss learns from."""
+
+RANKS = (1, 5, 10)
+"""Recall is told among so many first documents."""
+
+FIGURES: dict[Kind, tuple[str, ...]] = {
+    "pairs": ("mrr", *(f"recall_at_{rank}" for rank in RANKS)),
+    "scored": ("spearman", "pearson"),
+}
+"""What weights may be chosen by; the first of them is `score`."""
+
+CLOSE = 0.1
+"""A cosine this near to the one wanted counts as right."""
+
+
+@dataclass(frozen=True)
+class EmbedSettings(FinetuneSettings):
+    """What to learn from, how long, and where to."""
+
+    loss: Literal["auto"] | Loss = "auto"
+    """contrastive: a text's own is nearer than those of other rows (pairs and triples; scores are
+    not read); cosine: the cosine of two texts is their score. auto: cosine if --train has
+    scores."""
+    temperature: float = 0.05
+    """How sharply the contrastive loss looks at the nearest wrong texts: less is sharper."""
+    batch_size: int = 64
+    """Rows per update."""
+    group_size: int = 32
+    """Rows that the contrastive loss compares with one another: the other texts of these are the
+    wrong ones for each. An update takes as many groups as --batch-size has room for, computed at
+    the same time."""
+    pooling: Literal["mean", "first_token"] | None = None
+    """What a vector is made of: the mean over the tokens or the vector of [CLS]. As the folder says
+    where not given, else mean."""
+    metric: Literal[
+        "score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"
+    ] = "score"
+    """The score by which the best weights are chosen. score: Spearman's correlation where --eval
+    has scores, else the mean reciprocal rank of the right text."""
+    columns: RelatedColumns = field(default_factory=RelatedColumns)
+    sample: int | None = None
+    """Take only so many rows of --train, drawn at random."""
+
+    @property
+    def held_out_kind(self) -> Kind | None:
+        """What --eval holds, where the settings say it."""
+        if self.metric != "score":
+            return next(kind for kind, names in FIGURES.items() if self.metric in names)
+        return "pairs" if self.loss == "contrastive" else None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with."""
+        super().__post_init__()
+        self.check_positive("temperature", "group_size", "sample")
+        if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
+            raise ConfigError("--group-size and --batch-size: allowed are 2 or more rows, since "
+                              "each is compared with others.")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of an example's texts, fp32 `[texts, hidden]`, in their order."""
+
+    vectors: NDArray[np.float32]
+    is_truncated: bool
+    """Whether a text was longer than the model reads, and its end had no part in this."""
+    num_windows: ClassVar[int] = 1
+
+    @property
+    def cosine(self) -> float:
+        """How alike the first two texts are, from -1 to 1."""
+        first, second = self.vectors[:2].astype(np.float64)
+        length = np.linalg.norm(first) * np.linalg.norm(second)
+        return float(first @ second / max(length, 1e-12))
+
+    @property
+    def answer(self) -> float:
+        """The decision: `cosine`."""
+        return self.cosine
+
+
+@dataclass(frozen=True)
+class SimilarityReport:
+    """How the cosines of scored pairs go with their scores."""
+
+    spearman: float
+    pearson: float
+    num_pairs: int
+    num_truncated: int
+    num_skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """The correlations, and what was cut or left out."""
+        lines = [
+            f"Spearman  {self.spearman:.4f}   (correlation of the order of the {self.num_pairs:,} "
+            "cosines with that of the scores)",
+            f"Pearson   {self.pearson:.4f}   (correlation with the scores themselves)",
+        ]
+        return "\n".join(
+            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
+        )
+
+
+@dataclass(frozen=True)
+class RetrievalReport:
+    """How well texts find their own among all; `recall` by the number of first documents."""
+
+    recall: dict[str, float]
+    mrr: float
+    num_queries: int
+    num_documents: int
+    num_truncated: int
+    num_skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """Recall and rank, and what was cut or left out."""
+        lines = [
+            f"recall@{rank:<3} {value:.4f}   (share of the right texts among the first {rank} of "
+            f"{self.num_documents:,})"
+            for rank, value in self.recall.items()
+        ]
+        lines.append(
+            f"MRR        {self.mrr:.4f}   (mean of 1 / rank of the first right text, for "
+            f"{self.num_queries:,} texts)"
+        )
+        return "\n".join(
+            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
+        )
+
+
+class ScoredTally:
+    """Keeps scores and cosines, 16 bytes for each pair; see `Tally`."""
+
+    def __init__(self, score_range: tuple[float, float]) -> None:
+        self.score_range = score_range
+        self.parts: list[NDArray[np.float64]] = []
+        self.num_truncated = 0
+
+    def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
+        """Take a portion in."""
+        scores = [example.score for example in examples]
+        cosines = [prediction.cosine for prediction in predictions]
+        self.parts.append(np.array([scores, cosines], dtype=np.float64))
+        self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
+
+    def figures(self) -> dict[str, float]:
+        """Mean squared error of the cosines, and the correlations."""
+        report = self.result()
+        scores, cosines = np.concatenate(self.parts, axis=1)
+        low, high = self.score_range
+        return {
+            "loss": float(np.mean(np.square(cosines - (scores - low) / (high - low)))),
+            "score": report.spearman,
+            "spearman": report.spearman,
+            "pearson": report.pearson,
+        }
+
+    def result(self, num_skipped: int = 0) -> SimilarityReport:
+        """All scores."""
+        scores, cosines = np.concatenate(self.parts, axis=1)
+        return SimilarityReport(
+            spearman=spearman(scores, cosines),
+            pearson=pearson(scores, cosines),
+            num_pairs=len(scores),
+            num_truncated=self.num_truncated,
+            num_skipped=num_skipped,
+        )
+
+
+class RetrievalTally:
+    """Keeps the vector of every different text, since each is compared with all; see `Tally`.
+
+    A text's own are all those that stand beside it in some row; negatives are further documents.
+    """
+
+    def __init__(self) -> None:
+        self.queries: dict[str, int] = {}
+        self.documents: dict[str, int] = {}
+        self.query_vectors: list[NDArray[np.float32]] = []
+        self.document_vectors: list[NDArray[np.float32]] = []
+        self.relevant: list[set[int]] = []
+        self.num_truncated = 0
+
+    def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
+        """Take a portion in."""
+        for example, prediction in zip(examples, predictions, strict=True):
+            anchor, *others = prediction.vectors
+            places = [
+                self._place(self.documents, self.document_vectors, text, vector)
+                for text, vector in zip(example.texts[1:], others, strict=True)
+            ]
+            query = self._place(self.queries, self.query_vectors, example.anchor, anchor)
+            if query == len(self.relevant):
+                self.relevant.append(set())
+            self.relevant[query].add(places[0])
+            self.num_truncated += prediction.is_truncated
+
+    def figures(self) -> dict[str, float]:
+        """The scores of retrieval; `loss` falls as they rise."""
+        report = self.result()
+        recall = {f"recall_at_{rank}": value for rank, value in report.recall.items()}
+        return {"loss": 1 - report.mrr, "score": report.mrr, "mrr": report.mrr, **recall}
+
+    def result(self, num_skipped: int = 0) -> RetrievalReport:
+        """All scores."""
+        scores = retrieval_scores(
+            np.stack(self.query_vectors),
+            np.stack(self.document_vectors),
+            [sorted(places) for places in self.relevant],
+            RANKS,
+        )
+        return RetrievalReport(
+            recall={str(rank): value for rank, value in scores.recall.items()},
+            mrr=scores.mrr,
+            num_queries=scores.num_queries,
+            num_documents=scores.num_documents,
+            num_truncated=self.num_truncated,
+            num_skipped=num_skipped,
+        )
+
+    @staticmethod
+    def _place(
+        known: dict[str, int],
+        vectors: list[NDArray[np.float32]],
+        text: str,
+        vector: NDArray[np.float32],
+    ) -> int:
+        """Where a text stands among the different ones so far; a new one is added."""
+        place = known.setdefault(text, len(known))
+        if place == len(vectors):
+            vectors.append(vector)
+        return place
+
+
+class RelatedTally:
+    """A tally of the kind that its first example calls for; see `Tally`."""
+
+    def __init__(self, score_range: tuple[float, float]) -> None:
+        self.score_range = score_range
+        self.tally: ScoredTally | RetrievalTally | None = None
+
+    def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
+        """Take a portion in."""
+        if self.tally is None:
+            is_scored = kind_of(examples) == "scored"
+            self.tally = ScoredTally(self.score_range) if is_scored else RetrievalTally()
+        self.tally.add(examples, predictions)
+
+    def figures(self) -> dict[str, float]:
+        """`loss`, `score` and the figures of the kind."""
+        assert self.tally is not None
+        return self.tally.figures()
+
+    def result(self, num_skipped: int = 0) -> SimilarityReport | RetrievalReport:
+        """All scores."""
+        assert self.tally is not None
+        return self.tally.result(num_skipped)
+
+
+@dataclass(frozen=True)
+class Embed(Task[RelatedTexts, Vectors]):
+    """Vectors whose cosines say how alike texts are."""
+
+    folder: SentenceFolder = field(default_factory=SentenceFolder)
+    """How a vector is made."""
+    loss: Loss = "contrastive"
+    temperature: float = 0.05
+    score_range: tuple[float, float] = (0.0, 1.0)
+    """Scores that stand for the cosines 0 and 1."""
+    group_size: int | None = 32
+    """Of pairs; each scored pair is learnt by itself."""
+
+    name: ClassVar[str] = "embed"
+    description: ClassVar[
+        str
+    ] = """Teach a BERT to make vectors of texts that tell how alike they are.
+
+Takes a pre-trained model and two files, one to learn from and one to score by: pairs of texts that
+belong together (a question and its answer), triples (and one that does not), or pairs with a score.
+The result is a folder that `bertsmith embed`, `bertsmith evaluate` and sentence-transformers
+open."""
+    settings: ClassVar = EmbedSettings
+    columns: ClassVar = RelatedColumns
+    heads: ClassVar[tuple[str, ...]] = ()
+    outcome_scale: ClassVar = "distance"
+
+    @classmethod
+    def read(cls, settings: EmbedSettings) -> Lesson[RelatedTexts]:
+        """Read both files, and how the model made its vectors so far."""
+        columns = settings.columns
+        kind = None if settings.loss == "auto" else KINDS[settings.loss]
+        train, num_skipped = read_related(settings.train, columns, kind, limit=settings.limit)
+        train = random_sample(train, settings.sample, settings.seed)
+        held_out, _ = read_related(
+            settings.eval, columns, settings.held_out_kind, limit=settings.eval_limit
+        )
+        is_scored = kind_of(train) == "scored"
+        auto: Loss = "cosine" if is_scored else "contrastive"
+        before = SentenceFolder.read(find_checkpoint(settings.model))
+        task = cls(
+            folder=SentenceFolder(
+                pooling=settings.pooling or before.pooling or "mean",
+                normalize=before.normalize,
+                max_length=settings.max_length or before.max_length,
+            ),
+            loss=auto if settings.loss == "auto" else settings.loss,
+            temperature=settings.temperature,
+            score_range=score_range([row.score or 0.0 for row in train]) if is_scored else (0, 1),
+            group_size=None if is_scored else min(settings.group_size, settings.batch_size),
+        )
+        return Lesson(task, train, held_out, num_skipped)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """As it was written down; of a folder of sentence-transformers, see `SentenceEncoder`."""
+        settings = {key: value for key, value in model.task_settings.items() if key != "task"}
+        if not settings:
+            return cls()
+        folder = SentenceFolder(**settings.pop("folder"))
+        low, high = settings.pop("score_range")
+        return cls(**settings, folder=folder, score_range=(low, high))
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "SentenceEncoder":
+        """A `SentenceEncoder`."""
+        return SentenceEncoder(loaded)
+
+    @classmethod
+    def reader(cls, path: Path, columns: RelatedColumns | None, *, labelled: bool) -> RelatedReader:
+        """The rows of a table; scores are read if they are wanted and there."""
+        return RelatedReader(path, columns, None if labelled else "pairs")
+
+    @classmethod
+    def from_words(cls, texts: Sequence[str]) -> list[RelatedTexts]:
+        """Two texts that are compared."""
+        if len(texts) != 2 or not all(text.strip() for text in texts):
+            raise InputError(
+                f"texts: found {len(texts)}; this model compares two texts, each in quotes. For "
+                "the vectors of texts use 'bertsmith embed'."
+            )
+        return [RelatedTexts(texts[0], texts[1], row=1)]
+
+    @property
+    def pooling(self) -> Pooling:
+        """What a vector is made of."""
+        return self.folder.pooling or "mean"
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """Everything, so that the scores of a folder are those of its training."""
+        return {**asdict(self), "score_range": list(self.score_range)}
+
+    def write_files(self, directory: Path) -> None:
+        """What makes the folder one of sentence-transformers."""
+        self.folder.write(directory, int(read_config(directory)["hidden_size"]))
+
+    def encode(
+        self,
+        tokenizer: Tokenizer,
+        examples: Sequence[RelatedTexts],
+        max_length: int,
+        *,
+        labelled: bool,
+    ) -> EncodedExamples:
+        """A row for each text; target `text`, int64 `[rows]`, equal for equal texts, and of scored
+        pairs `cosines`, fp32 `[examples]`."""
+        texts = [text for example in examples for text in example.texts]
+        counts = [len(example.texts) for example in examples]
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        length = min(max_length, self.folder.max_length or max_length)
+        targets = {}
+        if labelled and examples[0].score is not None:
+            low, high = self.score_range
+            scores = np.array([example.score for example in examples], dtype=np.float64)
+            targets["cosines"] = ((scores - low) / (high - low)).astype(np.float32)
+        return EncodedExamples(
+            encode_texts(tokenizer, ((text, None) for text in texts), length),
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            example_targets=targets,
+            row_targets={"text": np.array([numbers[text] for text in texts], dtype=np.int64)},
+        )
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """The loss of a group; `correct` counts anchors whose own text is the nearest, or cosines
+        that are close."""
+        vectors = self.vectors(model, batch).float()
+        if self.loss == "contrastive":
+            loss, correct = self._contrast(vectors, batch)
+        else:
+            first, second = (vectors[rows_at(batch, place)] for place in (0, 1))
+            cosines, wanted = F.cosine_similarity(first, second), batch.targets["cosines"]
+            loss = cosine_loss(cosines, wanted)
+            correct = ((cosines - wanted).abs() <= CLOSE).sum()
+        return {self.name: LossTerm(loss, correct, int(batch.targets["num_examples"]))}
+
+    def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Anchors against all other texts of the group."""
+        owners, places, texts = (batch.targets[name] for name in ("example", "place", "text"))
+        anchors, own = rows_at(batch, 0), rows_at(batch, 1)
+        others = (places > 0).nonzero()[:, 0]
+        right = torch.empty_like(anchors)
+        is_own = places[others] == 1
+        right[owners[others[is_own]]] = is_own.nonzero()[:, 0]
+        # Right answers of another row, and the text itself, would be wrong negatives.
+        is_same = texts[others] == texts[own][:, None]
+        is_itself = texts[others] == texts[anchors][:, None]
+        of_equal_anchor = (texts[anchors][owners[others]] == texts[anchors][:, None]) & is_own
+        is_excluded = is_same | is_itself | of_equal_anchor
+        is_excluded[torch.arange(len(anchors), device=right.device), right] = False
+        return contrastive_loss(
+            vectors[anchors], vectors[others], right, is_excluded, 1 / self.temperature
+        )
+
+    def vectors(self, model: BertModel, batch: Batch) -> Tensor:
+        """`[sequences, hidden]`, in the batch's order."""
+        if model.training and self.pooling == "first_token":
+            # The whole last layer is computed, and with it every token's own dropout.
+            return model.encode(batch).index_select(0, batch.first_tokens)
+        return COMPUTE[self.pooling](model, batch)
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[RelatedTexts]
+    ) -> list[Vectors]:
+        """The vectors of each example's texts."""
+        vectors = compute_in_order(model, encoded.rows, self.vectors)
+        parts = np.split(vectors, encoded.starts[1:-1])
+        return [Vectors(part, cut > 0) for part, cut in zip(parts, encoded.num_cut, strict=True)]
+
+    def tally(self, place: Path) -> "RelatedTally":
+        """Correlations of scored pairs, or ranks among all texts."""
+        return RelatedTally(self.score_range)
+
+    def learnt(self) -> str:
+        """Vectors, and what of."""
+        return f"vectors {'by contrast' if self.loss == 'contrastive' else 'by scores'}"
+
+    def to_json(self, example: RelatedTexts, prediction: Vectors) -> dict[str, Any]:
+        """Row, texts and their cosine."""
+        return {
+            "row": example.row,
+            "text": example.anchor,
+            "pair": example.positive,
+            "cosine": prediction.cosine,
+            "is_truncated": prediction.is_truncated,
+        }
+
+    def line(self, example: RelatedTexts, prediction: Vectors) -> str:
+        """Cosine and texts, divided by tabs."""
+        texts = (" ".join(text.split()) for text in example.texts[:2])
+        return "\t".join([f"{prediction.cosine:.4f}", *texts])
+
+    def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
+        """How far the cosine is from the one wanted: `score` falls from 1 by the distance."""
+        low, high = self.score_range
+        wanted = 1.0 if example.score is None else (example.score - low) / (high - low)
+        return Outcome(
+            text=" | ".join(example.texts[:2]),
+            gold=f"{wanted:.4f}",
+            predicted=f"{prediction.cosine:.4f}",
+            score=1 - abs(prediction.cosine - wanted),
+        )
+
+    def agreement(self, mine: Sequence[Vectors], exact: Sequence[Vectors]) -> CosineAgreement:
+        """Mean and worst cosine between the vectors of the same texts."""
+        pairs = (np.concatenate([each.vectors for each in side]) for side in (mine, exact))
+        return CosineAgreement.between(*pairs)
+
+
+def rows_at(batch: Batch, place: int) -> Tensor:
+    """The sequence of each example that is its row number `place`, int64 `[examples]`."""
+    found = (batch.targets["place"] == place).nonzero()[:, 0]
+    return found[batch.targets["example"][found].argsort()]
+
+
+class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
+    """A sentence encoder: called with texts, gives their vectors; also says how alike two are."""
+
+    task_type = Embed
+
+    def __init__(
+        self, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
+    ) -> None:
+        super().__init__(loaded, pooling=pooling, normalize=normalize)
+        task = Embed.of_model(loaded.model)
+        own = SentenceFolder(self.pooling, self.normalize, self.max_length)
+        self.task = task if loaded.model.task_settings else replace(task, folder=own)
+
+    def similarity(self, first: Text, second: Text) -> float:
+        """The cosine of the vectors of two texts, from -1 to 1."""
+        return Vectors(self([first, second]), is_truncated=False).cosine
+
+
+TASK = Embed

@@ -1,0 +1,104 @@
+"""Multiple choice and sentence vectors as they are typed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_models import save_tiny
+
+from bertsmith.cli import main
+from bertsmith.tasks.sentence_folder import SentenceFolder
+
+FP32 = ("--device", "cpu", "--precision", "fp32")
+QUESTIONS = "the film was\tgood\tbad\tfine\t0\na story\tdull\tlovely\tawful\t1\n" * 3
+SCORED = "sentence1\tsentence2\tscore\ngood\tfine\t5\ngood\tbad\t0\nbad\tawful\t4.5\n"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    save_tiny(folder / "model", "masked_lm")
+    save_tiny(folder / "encoder")
+    SentenceFolder("mean", True, 19).write(folder / "encoder", 24)
+    (folder / "questions.tsv").write_text(QUESTIONS)
+    (folder / "scored.tsv").write_text(SCORED)
+    return folder
+
+
+@pytest.fixture
+def bertsmith(capsys):
+    """Run a command line; gives what it printed."""
+
+    def run(*args):
+        main([str(arg) for arg in args])
+        return capsys.readouterr().out
+
+    return run
+
+
+COLUMNS = ("--text-column", 1, "--choice-columns", "2-4")
+
+
+def test_choose(bertsmith, place, tmp_path):
+    data, out = place / "questions.tsv", tmp_path / "out"
+    trained = json.loads(
+        bertsmith("finetune", "choose", "--model", place / "model", "--train", data, "--eval", data,
+                  *COLUMNS, "--label-column", 5, "--out", out, "--steps", 2, "--json", *FP32)
+    )  # fmt: skip
+    labelled = (*COLUMNS, "--label-column", 5)
+    evaluated = json.loads(bertsmith("evaluate", out, "--data", data, *labelled, "--json", *FP32))
+    assert evaluated == trained["evaluation"]
+    assert (evaluated["num_prompts"], evaluated["chance"]) == (6, pytest.approx(1 / 3))
+    text = bertsmith("evaluate", out, "--data", data, *labelled, *FP32)
+    assert text.startswith(f"accuracy  {evaluated['accuracy']:.4f}   (share of the 6 prompts")
+    line = bertsmith("predict", out, "the film was", "good", "bad film", *FP32).strip().split("\t")
+    number = int(line[0])
+    assert line[2:] == ["the film was", ["good", "bad film"][number]]
+    rows = bertsmith("predict", out, "--file", data, *COLUMNS, *FP32).splitlines()
+    assert len(rows) == 6
+
+
+def test_embed_is_learnt_scored_and_used(bertsmith, place, tmp_path):
+    data, out = place / "scored.tsv", tmp_path / "out"
+    trained = json.loads(
+        bertsmith("finetune", "embed", "--model", place / "encoder", "--train", data,
+                  "--eval", data, "--out", out, "--steps", 2, "--json", *FP32)
+    )  # fmt: skip
+    evaluated = json.loads(bertsmith("evaluate", out, "--data", data, "--json", *FP32))
+    assert evaluated == trained["evaluation"]
+    (tmp_path / "texts.txt").write_text("good\nvery bad\n")
+    bertsmith("embed", out, tmp_path / "texts.txt", "--out", tmp_path / "v.npy", *FP32)
+    first, second = np.load(tmp_path / "v.npy")
+    assert np.linalg.norm(first) == pytest.approx(1, abs=1e-6)  # as the folder says
+    cosine, *texts = bertsmith("predict", out, "good", "very bad", *FP32).strip().split("\t")
+    assert float(cosine) == pytest.approx(float(first @ second), abs=1e-4)
+    assert texts == ["good", "very bad"]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_less_exact_vectors_say_how_close_they_are(bertsmith, place, precision):
+    less = ("--device", "cpu", "--precision", precision, "--json")
+    report = json.loads(
+        bertsmith("evaluate", place / "encoder", "--data", place / "scored.tsv", *less)
+    )
+    assert 0.9 < report["cosine_beside_fp32"]["worst"] <= 1.001
+
+
+def test_a_folder_overwritten_by_another_task_is_no_encoder_any_more(bertsmith, place, tmp_path):
+    out, data = tmp_path / "out", place / "scored.tsv"
+    common = ("--out", out, "--steps", 1, *FP32)
+    bertsmith("finetune", "embed", "--model", place / "encoder", "--train", data, "--eval", data,
+              *common)  # fmt: skip
+    assert (out / "modules.json").exists()
+    bertsmith("finetune", "regress", "--model", place / "model", "--train", data, "--eval", data,
+              *common, "--overwrite")  # fmt: skip
+    assert not (out / "modules.json").exists()
+    assert SentenceFolder.read(out) == SentenceFolder()
+    assert not (out / "earlier-run").exists()
+
+
+def test_one_text_is_no_pair(place, capsys):
+    with pytest.raises(SystemExit):
+        main(["predict", str(Path(place / "encoder")), "good", *FP32])
+    assert "compares two texts" in capsys.readouterr().err

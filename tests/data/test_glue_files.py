@@ -1,0 +1,115 @@
+"""GLUE's folders are found whatever is there, and every file is read as the benchmark has it."""
+
+import pytest
+
+from bertsmith.data.examples import ExampleReader, read_examples
+from bertsmith.data.glue import (
+    TASKS,
+    find_tasks,
+    iter_test_texts,
+    similarity,
+    write_submission,
+)
+from bertsmith.errors import ConfigError, InputError
+
+# First rows as the benchmark's own files have them, with invented texts.
+TRAIN = {
+    "CoLA": ["gj04\t1\t\tShe \"ran.", "gj04\t0\t*\tRan she."],
+    "SST-2": ["sentence\tlabel", "good \t1", "bad \t0"],
+    "MRPC": ["Quality\t#1 ID\t#2 ID\t#1 String\t#2 String", '1\t7\t8\ta "b\tc', "0\t7\t8\td\te"],
+    "STS-B": [
+        "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
+        "0\tg\tf\ty\t1\tnone\tnone\ta\tb\t5.000",
+    ],
+    "QQP": ["id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "1\t2\t3\ta?\tb?\t0"],
+    "MNLI": [
+        "index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\t"
+        "sentence1_parse\tsentence2_parse\tsentence1\tsentence2\tlabel1\tgold_label",
+        "0\t1\t1n\tg\tp\tp\tp\tp\ta\tb\tneutral\tneutral",
+    ],
+    "QNLI": ["index\tquestion\tsentence\tlabel", "0\ta?\tb\tnot_entailment"],
+    "RTE": ["index\tsentence1\tsentence2\tlabel", "0\ta\tb\tentailment"],
+    "WNLI": ["index\tsentence1\tsentence2\tlabel", "0\ta\tb\t1"],
+}  # fmt: skip
+
+
+def write(folder, name, rows):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
+    return folder / name
+
+
+@pytest.fixture
+def root(tmp_path):
+    for name, rows in TRAIN.items():
+        write(tmp_path / name, "train.tsv", rows)
+    for task in TASKS:
+        for file, _ in task.dev_files:
+            write(tmp_path / task.name, file, TRAIN[task.name])
+    return tmp_path
+
+
+def test_every_task_is_found_and_read(root):
+    found = find_tasks(root)
+    assert [each.task for each in found] == list(TASKS)
+    for each in found:
+        for path in (each.train, *(path for path, _ in each.dev_files())):
+            examples, num_skipped = read_examples(path, each.task.columns)
+            assert num_skipped == 0
+            assert len(examples) == len(TRAIN[each.task.name]) - (each.task.name != "CoLA")
+            assert (examples[0].pair is None) == (each.task.name in ("CoLA", "SST-2"))
+    by_name = {each.task.name: each for each in found}
+    (first, _), _ = read_examples(by_name["CoLA"].train, by_name["CoLA"].task.columns)
+    assert (first.text, first.label) == ('She "ran.', "1")
+    assert [name for _, name in by_name["MNLI"].dev_files()] == ["MNLI-m", "MNLI-mm"]
+
+
+def test_only_what_is_complete_is_found(root):
+    (root / "RTE" / "dev.tsv").unlink()
+    (root / "SST-2").rename(root / "sst2")
+    names = [each.task.name for each in find_tasks(root)]
+    assert names == [task.name for task in TASKS if task.name != "RTE"]
+    assert [each.task.name for each in find_tasks(root, ["mrpc", "CoLA"])] == ["CoLA", "MRPC"]
+    with pytest.raises(InputError, match=r"no RTE with train\.tsv.*Found: CoLA, SST-2"):
+        find_tasks(root, ["RTE"])
+    with pytest.raises(ConfigError, match=r"'SNLI' is none of GLUE's tasks\. Choose from: CoLA"):
+        find_tasks(root, ["SNLI"])
+
+
+def test_a_folder_without_tasks(tmp_path):
+    with pytest.raises(InputError, match="none of GLUE's tasks"):
+        find_tasks(tmp_path)
+    with pytest.raises(InputError, match="no such folder"):
+        find_tasks(tmp_path / "nowhere")
+
+
+def test_test_files_and_their_submissions(root):
+    write(root / "CoLA", "test.tsv", ["index\tsentence", "0\tShe ran.", "1\t"])
+    write(root / "MNLI", "test_matched.tsv", ["index\tsentence1\tsentence2", "9\ta\tb"])
+    write(root / "diagnostic", "diagnostic.tsv", ["index\tsentence1\tsentence2", "0\ta\tb"])
+    found = {each.task.name: each for each in find_tasks(root)}
+    assert [name for _, name in found["MNLI"].test_files()] == ["MNLI-m", "AX"]
+    assert found["RTE"].test_files() == []
+    ((path, name),) = found["CoLA"].test_files()
+    assert name == "CoLA"
+    rows = list(iter_test_texts(path, found["CoLA"].task.test_columns))
+    assert rows == [("0", ("She ran.", None)), ("1", ("", None))]
+    path, _ = found["MNLI"].test_files()[0]
+    assert list(iter_test_texts(path, ("sentence1", "sentence2"))) == [("9", ("a", "b"))]
+    write_submission(root / "out" / "CoLA.tsv", [("0", "1"), ("1", "0")])
+    assert (root / "out" / "CoLA.tsv").read_text() == "index\tprediction\n0\t1\n1\t0\n"
+
+
+def test_similarities_stay_within_the_scores():
+    assert [similarity(number) for number in (-0.2, 3.14159, 5.7)] == ["0.000", "3.142", "5.000"]
+
+
+def test_the_real_files(data_dir):
+    sizes = {"SST-2": 872, "CoLA": 1043, "MRPC": 408, "RTE": 277, "STS-B": 1500}
+    found = find_tasks(data_dir / "glue")
+    assert {each.task.name for each in found} == set(sizes)
+    for each in found:
+        ((path, name),) = each.dev_files()
+        reader = ExampleReader(path, each.task.columns)
+        assert len(list(reader)) == sizes[name]
+        assert reader.num_skipped == 0
