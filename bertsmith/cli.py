@@ -40,6 +40,9 @@ COMMANDS = {
     "finetune classify": Command(
         "finetune", "Task", "teach a BERT to sort texts into your classes"
     ),
+    "finetune answer": Command(
+        "finetune", "Task", "teach a BERT to find the answers to questions in passages"
+    ),
     "finetune tag": Command(
         "finetune", "Task", "teach a BERT to label words: names, parts of speech"
     ),
@@ -51,6 +54,13 @@ COMMANDS = {
     "evaluate": Command("evaluate", "Task", "score a fine-tuned model on labelled data"),
     "predict": Command("predict", "Task", "let a fine-tuned model answer for new texts"),
     "embed": Command("embed", "Task", "turn texts into vectors that tell how alike they are"),
+    "score answer": Command(
+        "score_answer", "Task", "score any system's answers to questions, as the official scorers"
+    ),
+    "score classify": Command("score_classify", "Task", "score any system's labels"),
+    "score tag": Command("score_tag", "Task", "score any system's labels of words"),
+    "score choose": Command("score_choose", "Task", "score any system's choices"),
+    "score regress": Command("score_regress", "Task", "score any system's numbers"),
     "glue": Command("glue", "All", "fine-tune to every task of the GLUE benchmark, and score it"),
     "demo": Command("demo", "All", "the whole road, on the documentation on this computer"),
     "hardware": Command("hardware", "All", "show what this computer does best, as measured"),

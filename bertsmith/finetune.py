@@ -24,7 +24,7 @@ from bertsmith.hardware import (
 )
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.huggingface import find_checkpoint, load_model, write_task_settings
 from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_examples
 from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.settings import FinetuneSettings
@@ -57,6 +57,7 @@ class FineTuned:
     num_train_truncated: int
     num_train_skipped: int
     num_leaked: int
+    notes: tuple[str, ...]
     load_report: str
     best_step: int
     best_score: float
@@ -102,7 +103,8 @@ CHOSEN = "the scores are of the texts by which the best weights were chosen, so 
 def notes_on_data(result: Mapping[str, Any]) -> list[str]:
     """What a reader of a run's scores should know of its examples, by the fields of `FineTuned`."""
     notes = [note.format(result[name]) for name, note in NOTES.items() if result[name]]
-    return [*notes, CHOSEN]
+    of_examples = [f"of the training data, {note}" for note in result["notes"]]
+    return [*notes, *of_examples, CHOSEN]
 
 
 def finetune(
@@ -145,6 +147,8 @@ def finetune(
         settings, model, objective, tokenizer, checkpoint, watchers, resume_command
     )
     lesson.task.write_files(settings.out)
+    evaluation = evaluate_saved(task_type, settings, None if is_read else lesson)
+    write_task_settings(settings.out, lesson.task.settled(evaluation).saved_settings)
     result = FineTuned(
         out=settings.out,
         task=lesson.task.name,
@@ -155,12 +159,13 @@ def finetune(
         num_train_truncated=objective.train.num_truncated,
         num_train_skipped=lesson.num_skipped,
         num_leaked=lesson.num_leaked,
+        notes=objective.train.notes,
         load_report=load_report,
         best_step=best.step,
         best_score=best.score,
         learning_rate=settings.rate(model.config.hidden_size),
         training=summary,
-        evaluation=evaluate_saved(task_type, settings, None if is_read else lesson),
+        evaluation=evaluation,
     )
     folder.write_run({**folder.read_run(), "result": result.to_json()})
     return result
@@ -200,7 +205,7 @@ def load_for_task(settings: FinetuneSettings, lesson: Lesson[Any]) -> tuple[Bert
         if is_head_new(model, labels) or settings.from_scratch:
             task.begin_head(model, lesson.train)
     model.id2label = labels
-    model.task_settings = {"task": task.name, **task.task_settings}
+    model.task_settings = task.saved_settings
     return model, Tokenizer.load(directory)
 
 

@@ -36,7 +36,8 @@ class Settings:
     the task was trained with."""
     out: Path | None = None
     """Write one JSON object per text to this .jsonl file instead; where words are labelled, CoNLL
-    columns if the name ends in .conll. Files of any size will do."""
+    columns if the name ends in .conll; answers to questions as one object from each question's id
+    to its answer if it ends in .json. Files of any size will do."""
     max_length: int | None = None
     """Read texts in this many tokens at most; as in training where not given."""
     long_texts: LongTexts | None = None
@@ -127,7 +128,10 @@ def show(
     task = predictor.task
     if settings.out is not None:
         ending = settings.out.suffix.lower()
-        write_records(settings.out, (task.record(*pair, ending) for pair in pairs))
+        if ending == ".json":
+            write_entries(settings.out, (task.entry(*pair) for pair in pairs))
+        else:
+            write_records(settings.out, (task.record(*pair, ending) for pair in pairs))
         if not settings.json:
             print(f"{totals.num_texts:,} texts → {settings.out}")
         return {"out": str(settings.out)}
@@ -142,13 +146,17 @@ def show(
 
 
 def print_line(line: Any) -> None:
-    """Print a string, or a rich text in colours where the terminal has them."""
-    if isinstance(line, str):
-        print(line)
-        return
+    """Print a string, or a rich text in colours where the terminal has them.
+
+    Elsewhere it is printed as it is: a console would make its tabs spaces.
+    """
     from rich.console import Console
 
-    Console(soft_wrap=True, highlight=False).print(line)
+    console = Console(soft_wrap=True, highlight=False)
+    if isinstance(line, str) or not console.is_terminal:
+        print(line)
+    else:
+        console.print(line)
 
 
 def noting(first: list[Any], source: Iterable[Any]) -> Iterator[Any]:
@@ -163,6 +171,23 @@ def write_records(path: Path, records: Iterable[str]) -> None:
     """Write one record after the other; a file that stood there is replaced when all is done."""
     with atomic_write(path, "w") as file:
         file.writelines(records)
+
+
+def write_entries(path: Path, entries: Iterable[tuple[str, Any] | None]) -> None:
+    """Write one JSON object of all entries, as it grows; otherwise as `write_records`.
+
+    Raises:
+        ConfigError: the task has no entries.
+    """
+    with atomic_write(path, "w") as file:
+        separator = "{"
+        for entry in entries:
+            if entry is None:
+                raise ConfigError(f"--out {path}: this task writes .jsonl files. Name one.")
+            name, value = (json_module.dumps(part, ensure_ascii=False) for part in entry)
+            file.write(f"{separator}\n{name}: {value}")
+            separator = ","
+        file.write("\n}\n" if separator == "," else "{}\n")
 
 
 def examples_to_predict(predictor: AnyPredictor, settings: Settings) -> Iterable[Any]:

@@ -6,7 +6,7 @@ the same numbering in any order. What cannot be a set of classes is refused befo
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +45,19 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
             f"{path}: {len(rows):,} different labels in {len(examples):,} rows, such as "
             f"{_listed(list(rows)[-3:])}. Choose a column of classes with --label-column."
         )
-    return tuple(sorted(rows) if words else sorted(rows, key=lambda name: (float(name), name)))
+    return sorted_names(rows)
+
+
+def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
+    """Each label once, sorted: by value if all are numbers, else by name.
+
+    >>> sorted_names(["10", "9", "9"]), sorted_names(["10", "9", "none"])
+    (('9', '10'), ('10', '9', 'none'))
+    """
+    different = set(names)
+    if all(map(NUMBER.fullmatch, different)):
+        return tuple(sorted(different, key=lambda name: (float(name), name)))
+    return tuple(sorted(different))
 
 
 def class_numbers(

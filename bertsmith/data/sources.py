@@ -12,7 +12,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
@@ -133,27 +133,35 @@ def _stat(path: Path) -> os.stat_result:
 
 
 @contextmanager
-def open_source(source: Source, on_read: Callable[[int], None]) -> Iterator[io.BufferedReader]:
+def open_path(
+    path: Path, compression: Compression | None, on_read: Callable[[int], None]
+) -> Iterator[io.BufferedReader]:
     """Open the file's plain bytes; `on_read` is told how many bytes of the file were taken.
 
     Raises:
         InputError: also later, while reading: the file is damaged or cut short.
     """
     try:
-        with _CountingFile(source.path, on_read) as raw:
-            yield io.BufferedReader(_decompressed(raw, source.compression), _BUFFER_BYTES)
+        with _CountingFile(path, on_read) as raw:
+            yield io.BufferedReader(_decompressed(raw, compression), _BUFFER_BYTES)
     except EOFError as error:
         raise InputError(
-            f"{source.path}: the .{source.compression} data ends too early. "
-            "Copy or download the file again."
+            f"{path}: the .{compression} data ends too early. Copy or download the file again."
         ) from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise InputError(
-            f"{source.path}: damaged, or not .{source.compression} data ({error}). "
+            f"{path}: damaged, or not .{compression} data ({error}). "
             "Copy or download the file again."
         ) from error
     except OSError as error:
-        raise InputError(f"{source.path}: cannot be read ({error.strerror or error}).") from error
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from error
+
+
+def open_source(
+    source: Source, on_read: Callable[[int], None]
+) -> AbstractContextManager[io.BufferedReader]:
+    """Open the plain bytes of a source, as `open_path` does."""
+    return open_path(source.path, source.compression, on_read)
 
 
 class _CountingFile(io.FileIO):

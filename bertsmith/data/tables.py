@@ -4,6 +4,7 @@ In a `.csv` file quotes follow RFC 4180; in a `.tsv` file they are plain charact
 published data sets that come in this form.
 """
 
+import codecs
 import contextlib
 import csv
 import io
@@ -13,11 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from bertsmith.data.sources import Source, compression_of, open_source
+from bertsmith.data.sources import Source, compression_of, open_path
 from bertsmith.errors import InputError
 
 STANDARD_INPUT = Path("-")
 """Stands for standard input, read as one text per line."""
+CHUNK_BYTES = 1 << 16
 
 
 def iter_lines(path: Path) -> Iterator[str]:
@@ -36,12 +38,39 @@ def iter_lines(path: Path) -> Iterator[str]:
             try:
                 text = line.decode()
             except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{place}: byte {offset + error.start:,} is 0x{line[error.start]:02x}, which "
-                    "is not UTF-8. Save the text as UTF-8."
-                ) from None
+                raise _not_utf8(place, offset + error.start, error) from None
             yield text if offset else text.removeprefix("\ufeff")
             offset += len(line)
+
+
+def iter_text(path: Path) -> Iterator[str]:
+    """The text of a UTF-8 file in chunks, decompressed as its name says.
+
+    Line ends stay as they are. A byte order mark is dropped.
+
+    Raises:
+        InputError: as in `iter_lines`.
+    """
+    place, offset, is_first = place_name(path), 0, True
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with _open(path) as stream:
+        _check_is_text(place, stream.peek())
+        while chunk := stream.read1(CHUNK_BYTES):
+            text = _decode_part(decoder, chunk, place, offset)
+            offset += len(chunk)
+            if text:
+                yield text.removeprefix("\ufeff") if is_first else text
+                is_first = False
+        _decode_part(decoder, b"", place, offset)
+
+
+def _decode_part(decoder: codecs.IncrementalDecoder, chunk: bytes, place: str, offset: int) -> str:
+    """The text of bytes that stand at `offset`; of no bytes, which end the file, nothing."""
+    offset -= len(decoder.getstate()[0])
+    try:
+        return decoder.decode(chunk, final=not chunk)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(place, offset + error.start, error) from None
 
 
 def table_format(path: Path) -> Literal["csv", "tsv", "jsonl", "txt"]:
@@ -75,9 +104,15 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
         with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
             yield stream
         return
-    source = Source.from_name(path) or Source(path, "txt", compression_of(path))
-    with open_source(source, on_read=lambda count: None) as stream:
+    with open_path(path, compression_of(path), on_read=lambda count: None) as stream:
         yield stream
+
+
+def _not_utf8(place: str, offset: int, error: UnicodeDecodeError) -> InputError:
+    return InputError(
+        f"{place}: byte {offset:,} is 0x{error.object[error.start]:02x}, which is not UTF-8. Save "
+        "the text as UTF-8."
+    )
 
 
 def _check_is_text(place: str, head: bytes) -> None:

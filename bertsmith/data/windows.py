@@ -124,7 +124,9 @@ def make_windows(
         num_cut = len(parts[1 - windowed]) - kept
         room -= kept
         parts = [part if i == windowed else part[:kept] for i, part in enumerate(parts)]
-    spans = window_spans(len(parts[windowed]), room, min(stride, (room - 1) // 2))
+    spans = [(0, 0)]
+    if parts[windowed]:
+        spans = window_spans(len(parts[windowed]), room, min(stride, (room - 1) // 2))
     return Windows(
         tuple(_row(tokenizer, parts, windowed, start, end) for start, end in spans), num_cut
     )

@@ -295,6 +295,13 @@ def check_classifier(directory: Path, wanted: str | None) -> None:
     )
 
 
+def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
+    """Write what a task wants to find again into the config.json of a finished folder."""
+    config = read_config(directory)
+    if config.get(TASK_SETTINGS) != settings:
+        write_json(directory / "config.json", config | {TASK_SETTINGS: dict(settings)})
+
+
 def find_checkpoint(path: str | Path) -> Path:
     """The folder that `path` names, fetched from the hub if it is no folder but "org/name".
 

@@ -64,6 +64,25 @@ class LabelAgreement(NamedTuple):
         )
 
 
+class AnswerAgreement(NamedTuple):
+    """How many questions of a sample have another answer in fp32."""
+
+    num_changed: int
+    num_questions: int
+
+    @property
+    def name(self) -> str:
+        """The key of a JSON report, before `_beside_fp32`."""
+        return "answers"
+
+    def sentence(self, precision: str) -> str:
+        """The same for people."""
+        return (
+            f"{precision} beside fp32 on {self.num_questions} of these questions: "
+            f"{self.num_changed} with another answer"
+        )
+
+
 class NumberAgreement(NamedTuple):
     """How far from fp32 the numbers of a sample are."""
 

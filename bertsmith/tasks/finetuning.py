@@ -31,7 +31,8 @@ text that has more, over all its windows, is learnt from some of them."""
 class TrainingExamples:
     """Examples to learn from, and where each stands in its file.
 
-    Of `num_windowed` the text was too long for one row, of `num_truncated` something is not read.
+    Of `num_windowed` the text was too long for one row, of `num_truncated` something is not read;
+    `notes` say what else the user should know.
     """
 
     encoded: EncodedExamples
@@ -39,6 +40,7 @@ class TrainingExamples:
     rows: Sequence[int]
     num_windowed: int = 0
     num_truncated: int = 0
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.encoded)
@@ -184,7 +186,8 @@ def training_examples(
         learnt = encoded.by_row()
         rows = [rows[owner] for owner in encoded.owners().tolist()]
     num_windowed = 0 if task.windowing is None else encoded.num_windowed
-    return TrainingExamples(learnt, path, rows, num_windowed, encoded.num_truncated)
+    notes = tuple(task.notes(examples, encoded))
+    return TrainingExamples(learnt, path, rows, num_windowed, encoded.num_truncated, notes)
 
 
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:

@@ -239,6 +239,11 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         """What `of_model` wants to find in the folder besides labels, as plain JSON."""
         return {}
 
+    @property
+    def saved_settings(self) -> dict[str, Any]:
+        """`task_settings` as they stand in the folder, with the task's name."""
+        return {"task": self.name, **self.task_settings}
+
     def with_windowing(self, long_texts: LongTexts | None, stride: int | None) -> Self:
         """The same task that treats long texts otherwise; None leaves what was.
 
@@ -309,6 +314,19 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     @abstractmethod
     def outcome(self, example: ExampleT, prediction: PredictionT) -> Outcome:
         """A labelled example's prediction beside its gold answer."""
+
+    def entry(self, example: ExampleT, prediction: PredictionT) -> tuple[str, Any] | None:
+        """The name and the value of a prediction in a file that is one JSON object; None for a
+        task that has no such file."""
+        return None
+
+    def notes(self, examples: Sequence[ExampleT], encoded: EncodedExamples) -> list[str]:
+        """What the user should know of the training examples, each a line."""
+        return []
+
+    def settled(self, evaluation: Any) -> Self:
+        """The task with what the scores of the trained model decide, such as a threshold."""
+        return self
 
     def stratum(self, example: ExampleT) -> Any:
         """What cross-validation gives each fold an equal share of, such as the label."""

@@ -1,0 +1,140 @@
+"""A JSON file that holds one object in, the elements of one of its lists out, one at a time.
+
+So much is read as the next element needs, and what has been given is forgotten: a file of any
+size takes the memory of its largest element.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.tables import iter_text, json_type
+from bertsmith.errors import InputError
+
+NOT_WHITE = re.compile(r"[^ \t\n\r]")
+NOT_NUMERIC = re.compile(r"[^0-9.eE+-]")
+LONGEST_TOKEN = 16
+"""An error so near the end of what was read may be only a word, number or escape cut in two."""
+
+
+def iter_elements(path: Path, key: str) -> Iterator[Any]:
+    """The elements of the list that stands under `key` in a file's one object.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON (with its line), or has no such list.
+    """
+    reader = _Reader(path)
+    if reader.peek() != "{":
+        raise InputError(f"{path}: an object with the key '{key}' is expected. Use another file.")
+    found: list[str] = []
+    for name in reader.members():
+        found.append(name)
+        if name != key:
+            reader.value()
+            continue
+        if reader.peek() != "[":
+            raise InputError(f"{path}: '{key}' is {json_type(reader.value())}; a list is expected.")
+        yield from reader.elements()
+    if key not in found:
+        names = ", ".join(f"'{name}'" for name in found[:10]) or "none"
+        raise InputError(f"{path}: no key '{key}'. Keys found: {names}. Use another file.")
+
+
+class _Reader:
+    """The text of a file from `at` on; `text` begins at a line and a column of it, from 1."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.chunks = iter_text(path)
+        self.text = ""
+        self.at = 0
+        self.line, self.column = 1, 1
+        self.decode = json.JSONDecoder().raw_decode
+
+    def peek(self) -> str:
+        """The next character that is not white space, at which `at` stands then; "" at the end."""
+        while (match := NOT_WHITE.search(self.text, self.at)) is None:
+            self.at = len(self.text)
+            if not self.read():
+                return ""
+        self.at = match.start()
+        return match[0]
+
+    def take(self, allowed: str) -> str:
+        """The next character, which must be one of `allowed`."""
+        found = self.peek()
+        if not found or found not in allowed:
+            wanted = " or ".join(f"'{char}'" for char in allowed)
+            raise self.error(f"{wanted} is expected", self.at)
+        self.at += 1
+        return found
+
+    def members(self) -> Iterator[str]:
+        """The keys of an object; who asks for the next one has taken this one's value."""
+        self.take("{")
+        if self.peek() == "}":
+            return
+        while True:
+            if self.peek() != '"':
+                raise self.error("a key in double quotes is expected", self.at)
+            name = self.value()
+            self.take(":")
+            yield name
+            if self.take(",}") == "}":
+                return
+
+    def elements(self) -> Iterator[Any]:
+        """The elements of a list."""
+        self.take("[")
+        if self.peek() == "]":
+            self.at += 1
+            return
+        while True:
+            yield self.value()
+            if self.take(",]") == "]":
+                return
+
+    def value(self) -> Any:
+        """The next value, of any kind."""
+        self.peek()
+        while True:
+            try:
+                value, end = self.decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                is_cut = error.msg.startswith("Unterminated string") or (
+                    error.pos + LONGEST_TOKEN >= len(self.text)
+                )
+                if not (is_cut and self.read()):
+                    raise self.error(error.msg, error.pos) from None
+                continue
+            # A number may go on in what is not read yet.
+            if NOT_NUMERIC.search(self.text, end) or not self.read():
+                self.at = end
+                return value
+
+    def read(self) -> bool:
+        """Read as much again as is held, and at least one chunk; forget what was taken."""
+        parts = [next(self.chunks, "")]
+        if not parts[0]:
+            return False
+        self.line, self.column = self.place(self.at)
+        wanted = len(self.text) - self.at - len(parts[0])
+        while wanted > 0 and (chunk := next(self.chunks, "")):
+            parts.append(chunk)
+            wanted -= len(chunk)
+        self.text, self.at = "".join([self.text[self.at :], *parts]), 0
+        return True
+
+    def place(self, position: int) -> tuple[int, int]:
+        """Line and column of a position in `text`, both from 1."""
+        line_start = self.text.rfind("\n", 0, position)
+        column = self.column + position if line_start < 0 else position - line_start
+        return self.line + self.text.count("\n", 0, position), column
+
+    def error(self, found: str, position: int) -> InputError:
+        """What is wrong with the JSON, and where."""
+        line, column = self.place(position)
+        end = " The file ends too early: copy it again." if position >= len(self.text) else ""
+        return InputError(f"{self.path}:{line}: not JSON ({found} at column {column:,}).{end}")

@@ -1,0 +1,120 @@
+"""Files of predictions by any system in, answers by question or labels by row out."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.examples import Example
+from bertsmith.data.questions import question_format
+from bertsmith.data.tables import (
+    iter_text,
+    json_type,
+    read_csv,
+    read_jsonl,
+    read_tsv,
+    read_txt,
+    table_format,
+)
+from bertsmith.errors import InputError
+
+PREDICTION_COLUMNS = ("label", "prediction", "predicted", "pred", "value", "score")
+
+
+def read_answers(path: Path) -> dict[str, str]:
+    """Predicted answers by their questions' ids."""
+    return {id_: _checked(path, id_, value, str) for id_, value in _by_id(path, "answer").items()}
+
+
+def read_no_answer_probs(path: Path) -> dict[str, float]:
+    """A finite number by each question's id."""
+    found = _by_id(path, "no_answer_score")
+    return {id_: float(_checked(path, id_, value, float)) for id_, value in found.items()}
+
+
+def _by_id(path: Path, key: str) -> dict[str, Any]:
+    """The values of an object, or those of `key` in the lines of a `.jsonl` file."""
+    if question_format(path) == "jsonl":
+        pairs = _values_of_lines(path, key)
+        return _without_doubles(path, list(pairs))
+    text = "".join(iter_text(path))
+    try:
+        value = json.loads(text, object_pairs_hook=lambda pairs: _without_doubles(path, pairs))
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"{path}:{error.lineno}: not JSON ({error.msg} at column {error.colno:,}). Give one "
+            "object, from each question's id to its answer."
+        ) from None
+    if not isinstance(value, dict):
+        raise InputError(
+            f"{path}: found {json_type(value)}; an object is expected, from each question's id to "
+            "its answer."
+        )
+    return value
+
+
+def _values_of_lines(path: Path, key: str) -> Iterator[tuple[str, Any]]:
+    for row, record in read_jsonl(path):
+        for name in ("id", key):
+            if name not in record:
+                keys = ", ".join(f"'{found}'" for found in list(record)[:10]) or "none"
+                raise InputError(f"{path}:{row}: no key '{name}'. Keys found: {keys}.")
+        yield str(record["id"]), record[key]
+
+
+def _without_doubles(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for id_, value in pairs:
+        if id_ in found:
+            raise InputError(f"{path}: '{id_}' stands twice. Give one answer for each question.")
+        found[id_] = value
+    return found
+
+
+def _checked(path: Path, id_: str, value: Any, kind: type) -> Any:
+    """A value that is a string, or a finite number."""
+    if kind is str and isinstance(value, str):
+        return value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is float and is_number and math.isfinite(value):
+        return value
+    found = str(value) if is_number else json_type(value)
+    wanted = "a string (empty where there is no answer)" if kind is str else "a finite number"
+    raise InputError(f"{path}: '{id_}' is {found}; {wanted} is expected.")
+
+
+def read_labels(path: Path) -> list[Example]:
+    """Predicted labels, as examples without a text; `row` is that in the gold file, if said.
+
+    Raises:
+        InputError: a line without a label, or no column of labels.
+    """
+    kind = table_format(path)
+    if kind == "txt":
+        return [_labelled(path, row, line.strip()) for row, line in read_txt(path)]
+    if kind == "jsonl":
+        return [_label_of(path, row, record) for row, record in read_jsonl(path)]
+    rows = read_csv(path) if kind == "csv" else read_tsv(path)
+    _, header = next(rows, (0, []))
+    return [
+        _label_of(path, row, dict(zip(header, cells, strict=False)) | {"row": None})
+        for row, cells in rows
+    ]
+
+
+def _label_of(path: Path, row: int, record: Mapping[str, Any]) -> Example:
+    name = next((name for name in PREDICTION_COLUMNS if name in record), None)
+    if name is None:
+        keys = ", ".join(f"'{found}'" for found in list(record)[:10]) or "none"
+        wanted = ", ".join(f"'{column}'" for column in PREDICTION_COLUMNS)
+        raise InputError(f"{path}:{row}: no column of labels ({wanted}). Columns found: {keys}.")
+    value = record[name]
+    label = value if isinstance(value, str) else json.dumps(value)
+    return _labelled(path, row, label.strip(), record.get("row"))
+
+
+def _labelled(path: Path, row: int, label: str, gold_row: Any = None) -> Example:
+    if not label:
+        raise InputError(f"{path}:{row}: the label is empty. Give one label on each line.")
+    return Example("", label=label, row=gold_row if isinstance(gold_row, int) else 0)

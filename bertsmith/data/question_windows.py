@@ -1,0 +1,156 @@
+"""Questions with their passages in, rows of tokens out: a question and a window of the passage.
+
+A row is [CLS] question [SEP] part of the context [SEP] (paper, section 4.2). A context that is too
+long comes in several windows that overlap, so that an answer near the end of one stands with more
+around it in the next.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.data.questions import Question
+from bertsmith.data.windows import Window, Windowing, make_windows
+from bertsmith.text.wordpiece import Tokenizer
+
+NO_ANSWER = 0
+"""The place of [CLS], which stands for "no answer in this window" (Devlin et al., 2019, 4.3)."""
+
+DEFAULT_WINDOWING = Windowing()
+
+Span = tuple[int, int]
+"""First and last token of a part of a context."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextWindow:
+    """The part of a context that a row holds: `size` of its tokens, from `begin` on.
+
+    Token `first + i` of the row is token `begin + i` of the context. Token `k` of the context is
+    its characters `context_offsets[k, 0]` to `context_offsets[k, 1]`, int32.
+    """
+
+    first: int
+    begin: int
+    size: int
+    context_offsets: NDArray[np.int32]
+
+    @property
+    def offsets(self) -> NDArray[np.int32]:
+        """The characters of the window's tokens, `[size, 2]`."""
+        return self.context_offsets[self.begin : self.begin + self.size]
+
+    def holds(self, span: Span) -> bool:
+        """Whether all tokens of a span of the context are in the window."""
+        return self.begin <= span[0] and span[1] < self.begin + self.size
+
+    def touches(self, span: Span) -> bool:
+        """Whether any token of a span of the context is in the window."""
+        return span[0] < self.begin + self.size and self.begin <= span[1]
+
+
+@dataclass(frozen=True)
+class WindowLabels:
+    """Where in each row an answer starts and ends, int64 `[rows]`; `NO_ANSWER` where none does.
+
+    `num_cut` counts the windows that hold some of an answer but not all of it, `num_unreachable`
+    the questions whose answer is whole in none of their windows.
+    """
+
+    start_positions: NDArray[np.int64]
+    end_positions: NDArray[np.int64]
+    num_cut: int
+    num_unreachable: int
+
+
+def encode_questions(
+    tokenizer: Tokenizer,
+    questions: Sequence[Question],
+    max_length: int,
+    windowing: Windowing = DEFAULT_WINDOWING,
+) -> EncodedExamples:
+    """The windows of each question as its rows, of at most `max_length` tokens.
+
+    `alignment` has the `ContextWindow` of each row. Neighbouring questions with one context have
+    it tokenized once. `rows.num_cut` counts at a question's first row the tokens that are in none:
+    of a question that has more than half of the room, and of contexts that are to be cut.
+    """
+    stride = windowing.overlap(max_length)
+    rows: list[Window] = []
+    windows: list[ContextWindow] = []
+    num_cut: list[int] = []
+    starts = [0]
+    context = None
+    for question in questions:
+        if question.context is not context:
+            context = question.context
+            ids, offsets = locate_tokens(tokenizer, context)
+        parts = [tokenizer.encode_ids(question.question), ids]
+        made = make_windows(tokenizer, parts, max_length, stride, windowed=1)
+        kept = made.rows if windowing.long_texts == "window" else made.rows[:1]
+        rows += kept
+        windows += [
+            ContextWindow(row.first, row.start, row.end - row.start, offsets) for row in kept
+        ]
+        num_cut += [made.num_cut + made.rows[-1].end - kept[-1].end, *[0] * (len(kept) - 1)]
+        starts.append(len(rows))
+    ids_, types = tuple(row.ids for row in rows), tuple(row.type_ids for row in rows)
+    texts = EncodedTexts(ids_, types, tuple(num_cut))
+    return EncodedExamples(texts, np.array(starts, dtype=np.int64), alignment=windows)
+
+
+def offsets_of(encoded: EncodedExamples, question: int) -> NDArray[np.int32]:
+    """The characters of each token of a question's context, `[tokens, 2]`."""
+    window: ContextWindow = encoded.alignment[int(encoded.starts[question])]
+    return window.context_offsets
+
+
+def locate_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], NDArray[np.int32]]:
+    """The ids of a text, and the characters `[tokens, 2]` of each, from and up to."""
+    encoding = tokenizer.encode(text)
+    offsets = np.array(encoding.offsets[1:-1], dtype=np.int32).reshape(-1, 2)
+    return encoding.ids[1:-1], offsets
+
+
+def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> WindowLabels:
+    """Mark each question's answer in its windows.
+
+    Of several answers the first that stands in the context is learnt, as in the training sets,
+    which have one. The tokens of an answer are all that share a character with it.
+    """
+    positions = np.full((len(encoded.alignment), 2), NO_ANSWER, dtype=np.int64)
+    num_cut = num_unreachable = 0
+    for question, (first, stop) in zip(questions, pairwise(encoded.starts.tolist()), strict=True):
+        if not is_answerable(question):
+            continue
+        windows: Sequence[ContextWindow] = encoded.alignment[first:stop]
+        span = answer_span(question, windows[0].context_offsets)
+        whole = [] if span is None else [i for i, one in enumerate(windows) if one.holds(span)]
+        for i in whole:
+            assert span is not None
+            positions[first + i] = np.array(span) - windows[i].begin + windows[i].first
+        if span is not None:
+            num_cut += sum(window.touches(span) for window in windows) - len(whole)
+        num_unreachable += not whole
+    return WindowLabels(positions[:, 0], positions[:, 1], num_cut, num_unreachable)
+
+
+def is_answerable(question: Question) -> bool:
+    """Whether there is an answer to learn, be it in the context or not."""
+    return any(answer.text.strip() for answer in question.answers)
+
+
+def answer_span(question: Question, offsets: NDArray[np.int32]) -> Span | None:
+    """The first and the last token of the answer to learn; None if it is not in the context."""
+    for answer in question.answers:
+        if answer.start is not None and answer.text.strip():
+            stop = answer.start + len(answer.text)
+            tokens = np.flatnonzero((offsets[:, 1] > answer.start) & (offsets[:, 0] < stop))
+            if len(tokens):
+                return int(tokens[0]), int(tokens[-1])
+    return None

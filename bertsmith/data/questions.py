@@ -1,0 +1,225 @@
+"""Questions about passages: a SQuAD file in, questions with their answers out, one at a time.
+
+SQuAD 1.1 and 2.0 are one format (Rajpurkar et al., 2016 and 2018): articles hold paragraphs, a
+paragraph holds a context and its questions. A question without answers is unanswerable; what
+`is_impossible` says beside that is not asked, as the official scorer does not ask it; an answer
+without a text is none. A `.jsonl` file holds one question in a line instead, as the `datasets`
+library gives them.
+
+An answer whose offset does not lead to its text is looked for again, and what is found, or not
+found, is counted.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.data.json_stream import iter_elements
+from bertsmith.data.sources import compression_of
+from bertsmith.data.tables import STANDARD_INPUT, json_type, read_jsonl
+from bertsmith.errors import InputError
+
+KINDS: Mapping[type, str] = {str: "a string", list: "a list", dict: "an object", int: "a number"}
+SHOWN_CHARACTERS = 40
+
+QuestionFormat = Literal["json", "jsonl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One text that answers a question, and its first character in the context.
+
+    `start` is None where the text does not stand in the context; `is_moved` says that the file
+    has it elsewhere than it stands.
+    """
+
+    text: str
+    start: int | None
+    is_moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question, the passage to find its answer in, and the answers that are right.
+
+    Questions of one paragraph share one `context` object. `place` says where in its file the
+    question stands, `row` which question of it this is, from 1.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: tuple[Answer, ...] = ()
+    place: str = ""
+    row: int = 0
+
+    @property
+    def content(self) -> tuple[str, str]:
+        """What a model reads of it."""
+        return self.question, self.context
+
+    @property
+    def num_chars(self) -> int:
+        """How long its texts are."""
+        return len(self.question) + len(self.context)
+
+
+class QuestionReader:
+    """The questions of a file, read as they are asked for.
+
+    Args:
+        path: `.json` in SQuAD's format or `.jsonl` with one question a line; also as .gz, .xz or
+            .zst. `STANDARD_INPUT` is read as the latter.
+        labelled: whether answers are wanted; if not, none are looked for.
+
+    Attributes:
+        num_questions: questions given so far.
+        num_moved: answers whose offset was wrong and whose text was found elsewhere.
+        num_lost: answers whose text stands nowhere in the context.
+        num_empty: questions whose context is blank, so that nothing can be found.
+        num_skipped: always 0; no question is left out.
+    """
+
+    num_skipped = 0
+
+    def __init__(self, path: Path, *, labelled: bool = True) -> None:
+        self.path = Path(path)
+        self.labelled = labelled
+        self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
+        self._ids: set[str] = set()
+
+    def __iter__(self) -> Iterator[Question]:
+        """Yield the questions.
+
+        Raises:
+            InputError: the file cannot be read as questions (with the place), an id stands
+                twice, or there is no question at all.
+        """
+        self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
+        self._ids = set()
+        is_json = question_format(self.path) == "json"
+        for question in self._read_json() if is_json else self._read_lines():
+            self._note(question)
+            yield replace(question, row=self.num_questions)
+        if not self.num_questions:
+            raise InputError(f"{self.path}: no questions. Give a file with at least one.")
+
+    def _note(self, question: Question) -> None:
+        if question.id in self._ids:
+            raise InputError(
+                f"{self.path}: {question.place}: the id '{question.id}' belongs to an earlier "
+                "question too. Give each question an id of its own."
+            )
+        self._ids.add(question.id)
+        self.num_questions += 1
+        self.num_empty += not question.context.strip()
+
+    def _read_json(self) -> Iterator[Question]:
+        for number, article in enumerate(iter_elements(self.path, "data")):
+            article_place = f"data[{number}]"
+            paragraphs = self._get(article, "paragraphs", list, article_place)
+            for at, paragraph in enumerate(paragraphs):
+                yield from self._read_paragraph(paragraph, f"{article_place}.paragraphs[{at}]")
+
+    def _read_paragraph(self, paragraph: Any, place: str) -> Iterator[Question]:
+        context = self._get(paragraph, "context", str, place)
+        for at, record in enumerate(self._get(paragraph, "qas", list, place)):
+            yield self._question(record, context, f"{place}.qas[{at}]")
+
+    def _read_lines(self) -> Iterator[Question]:
+        context = ""
+        for row, record in read_jsonl(self.path):
+            place = f"line {row}"
+            given = self._get(record, "context", str, place)
+            if given != context:  # neighbours share one string, and with it its tokens
+                context = given
+            yield self._question({"id": place, **record}, context, place)
+
+    def _question(self, record: Any, context: str, place: str) -> Question:
+        return Question(
+            self._get(record, "id", str, place),
+            self._get(record, "question", str, place),
+            context,
+            tuple(self._answers(record, context, place)) if self.labelled else (),
+            place,
+        )
+
+    def _answers(self, record: Mapping[str, Any], context: str, place: str) -> Iterator[Answer]:
+        for at, answer in enumerate(self._answer_records(record, place)):
+            answer_place = f"{place}.answers[{at}]"
+            text = self._get(answer, "text", str, answer_place)
+            start = self._get(answer, "answer_start", int, answer_place)
+            if not text.strip():  # how some sets say that there is none
+                continue
+            found = find_again(context, text, start)
+            is_moved = found not in (None, start)
+            self.num_lost += found is None
+            self.num_moved += is_moved
+            yield Answer(text, found, is_moved)
+
+    def _answer_records(self, record: Mapping[str, Any], place: str) -> Iterable[Any]:
+        """The answers as a list of objects, which the `datasets` library gives as two lists."""
+        given = record.get("answers")
+        if isinstance(given, dict):
+            columns = [self._get(given, key, list, place) for key in ("text", "answer_start")]
+            if len(columns[0]) == len(columns[1]):
+                return ({"text": t, "answer_start": s} for t, s in zip(*columns, strict=True))
+            raise InputError(
+                f"{self.path}: {place}: 'answers' has {len(columns[0])} texts and "
+                f"{len(columns[1])} answer_starts. Fix the question."
+            )
+        records: list[Any] = self._get(record, "answers", list, place)
+        return records
+
+    def _get(self, record: Any, key: str, kind: type, place: str) -> Any:
+        """The value of a key that must be there, of the kind that it must have."""
+        if not isinstance(record, dict):
+            raise InputError(f"{self.path}: {place} is {json_type(record)}; an object is expected.")
+        if key not in record:
+            keys = ", ".join(f"'{name}'" for name in list(record)[:10]) or "none"
+            raise InputError(f"{self.path}: {place}: no key '{key}'. Keys found: {keys}.")
+        value = record[key]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise InputError(
+                f"{self.path}: {place}: '{key}' is {json_type(value)}; {KINDS[kind]} is expected."
+            )
+        return value
+
+
+def find_again(context: str, text: str, start: int) -> int | None:
+    """Where `text` stands in `context`, next to where it is said to; None if nowhere.
+
+    >>> find_again("so it is, so it was", "so", 0), find_again("so it is, so it was", "so", 9)
+    (0, 10)
+    """
+    if start >= 0 and context.startswith(text, start):
+        return start
+    start = max(start, 0)
+    after = context.find(text, start)
+    before = context.rfind(text, 0, start + len(text))
+    found = [place for place in (before, after) if place >= 0]
+    return min(found, key=lambda place: abs(place - start), default=None)
+
+
+def question_format(path: Path) -> QuestionFormat:
+    """The format that a file's name announces.
+
+    Raises:
+        InputError: there is no such file, or its name ends in something else.
+    """
+    if path == STANDARD_INPUT:
+        return "jsonl"
+    if not path.is_file():
+        found = "a folder, not a file" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {found}. Check the spelling.")
+    compression = compression_of(path)
+    ending = path.name.lower().removesuffix(f".{compression}").rpartition(".")[2]
+    if ending == "json":
+        return "json"
+    if ending == "jsonl":
+        return "jsonl"
+    raise InputError(
+        f"{path}: '{path.suffix or 'no ending'}' is not a file of questions. Use .json in SQuAD's "
+        "format or .jsonl with one question a line, plain or compressed as .gz, .xz or .zst."
+    )

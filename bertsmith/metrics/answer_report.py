@@ -1,0 +1,137 @@
+"""Scores of answers to questions → the official figures, as text and as JSON."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bertsmith.metrics.answers import (
+    AnswerScores,
+    BestThreshold,
+    Language,
+    Protocol,
+    QuestionScores,
+)
+from bertsmith.metrics.reading import reading_notes
+
+RULES = {"en": "words, as SQuAD {protocol} compares them", "zh": "characters, as CMRC 2018 does"}
+
+
+@dataclass(frozen=True)
+class AnswerReport:
+    """Scores of predicted answers, from 0 to 100.
+
+    `has_answer` and `no_answer` are those of the questions with and without an answer, where
+    there are both kinds. The best thresholds are for the no-answer probabilities, where they were
+    given; `threshold` is the one by which answers were taken back. `num_missing` questions have no
+    prediction and score 0; `num_unknown` predictions are for questions that are not among the
+    scored. Of `num_windowed` the passage was read in several windows, of `num_truncated` something
+    was not read at all.
+    """
+
+    overall: AnswerScores
+    protocol: Protocol
+    language: Language
+    has_answer: AnswerScores | None = None
+    no_answer: AnswerScores | None = None
+    best_exact: BestThreshold | None = None
+    best_f1: BestThreshold | None = None
+    threshold: float | None = None
+    num_missing: int = 0
+    num_unknown: int = 0
+    num_truncated: int = 0
+    num_windowed: int = 0
+    num_skipped: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values, by the names of the official scorers."""
+        report: dict[str, Any] = {
+            "exact_match": self.overall.exact_match,
+            "f1": self.overall.f1,
+            "total": self.overall.total,
+        }
+        for name, part in (("HasAns", self.has_answer), ("NoAns", self.no_answer)):
+            if part is not None:
+                report |= {
+                    f"{name}_exact": part.exact_match,
+                    f"{name}_f1": part.f1,
+                    f"{name}_total": part.total,
+                }
+        for name, best in (("best_exact", self.best_exact), ("best_f1", self.best_f1)):
+            if best is not None:
+                report |= {name: best.score, f"{name}_thresh": best.threshold}
+        return report | {
+            "threshold": self.threshold,
+            "num_missing": self.num_missing,
+            "num_unknown": self.num_unknown,
+            "num_truncated": self.num_truncated,
+            "num_windowed": self.num_windowed,
+            "num_skipped": self.num_skipped,
+            "protocol": self.protocol,
+            "language": self.language,
+        }
+
+    def __str__(self) -> str:
+        """The figures, and what they are of."""
+        parts = {"all": self.overall, "has answer": self.has_answer, "no answer": self.no_answer}
+        lines = ["             exact match        F1  questions"] + [
+            f"{name:<11}  {part.exact_match:11.4f}  {part.f1:8.4f}  {part.total:9,}"
+            for name, part in parts.items()
+            if part is not None
+        ]
+        for name, best in (("exact match", self.best_exact), ("F1", self.best_f1)):
+            if best is not None:
+                lines.append(f"best {name} {best.score:.4f}, where answers with a no-answer score "
+                             f"up to {best.threshold:.6g} are given")  # fmt: skip
+        lines.append("compared by " + RULES[self.language].format(protocol=self.protocol))
+        lines += reading_notes(self.num_truncated, self.num_windowed, self.num_skipped)
+        if self.num_missing:
+            lines.append(f"{self.num_missing:,} questions have no prediction and score 0")
+        if self.num_unknown:
+            lines.append(f"{self.num_unknown:,} predictions are for questions that are not asked "
+                         "and have no part in this")  # fmt: skip
+        return "\n".join(lines)
+
+
+def summarize_answers(
+    questions: QuestionScores,
+    *,
+    protocol: Protocol | None = None,
+    no_answer_probs: Sequence[float] | None = None,
+    threshold: float | Literal["best"] | None = None,
+    order: Iterable[int] | None = None,
+    num_unknown: int = 0,
+) -> AnswerReport:
+    """The figures of scored questions.
+
+    Where `protocol` is not given, SQuAD 2.0's rules hold if a question has no answer or
+    no-answer probabilities are given (one for each question), else SQuAD 1.1's. An answer whose
+    probability is above `threshold` is taken back; with "best", it is the one that gives the best
+    F1. `order` is that of questions whose probabilities are equal.
+    """
+    if protocol is None:
+        uses_null = questions.has_unanswerable or no_answer_probs is not None
+        protocol = "2.0" if uses_null else "1.1"
+    pairs = questions.pairs[protocol]
+    best: dict[str, BestThreshold] = {}
+    if no_answer_probs is not None and protocol == "2.0":
+        places = None if order is None else list(order)
+        for name, scores in zip(("exact", "f1"), zip(*pairs, strict=True), strict=True):
+            best[name] = questions.find_best_threshold(scores, no_answer_probs, places)
+    if threshold == "best":
+        threshold = best["f1"].threshold if best else 0.0
+    if no_answer_probs is not None and threshold is not None:
+        pairs = questions.with_threshold(pairs, no_answer_probs, threshold)
+    overall = questions.mean(pairs, protocol)
+    assert overall is not None  # a file of questions has one
+    return AnswerReport(
+        overall,
+        protocol,
+        questions.language,
+        has_answer=questions.mean(pairs, protocol, answered=True) if protocol == "2.0" else None,
+        no_answer=questions.mean(pairs, protocol, answered=False),
+        threshold=threshold,
+        best_exact=best.get("exact"),
+        best_f1=best.get("f1"),
+        num_missing=questions.num_missing,
+        num_unknown=num_unknown,
+    )

@@ -1,0 +1,230 @@
+"""Gold data and a file of predictions in, scores out: for any system, without a model.
+
+What needs torch is imported where it is needed: answers and labels are scored without waiting.
+"""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertsmith.data.choices import ChoiceColumns, ChoiceExample, read_choices
+from bertsmith.data.examples import Columns, Example, read_examples
+from bertsmith.data.labels import class_numbers, numbers, sorted_names
+from bertsmith.data.predictions import read_answers, read_labels, read_no_answer_probs
+from bertsmith.data.questions import QuestionReader
+from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.errors import InputError
+from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
+from bertsmith.metrics.answers import (
+    DEFAULT_THRESHOLD,
+    QuestionScores,
+    ScoredLanguage,
+    find_language,
+)
+from bertsmith.metrics.class_report import ClassReport, summarize
+from bertsmith.metrics.classification import confusion_matrix
+from bertsmith.metrics.entities import TagCounts, TagReport
+
+if TYPE_CHECKING:
+    from bertsmith.tasks.choose import ChoiceReport
+    from bertsmith.tasks.regress import NumberReport
+
+
+def score_answer_files(
+    gold: Path,
+    predictions: Path,
+    *,
+    no_answer_probs: Path | None = None,
+    threshold: float = DEFAULT_THRESHOLD,
+    language: ScoredLanguage = "auto",
+) -> AnswerReport:
+    """Score predicted answers as the official scorers of SQuAD 1.1, 2.0 and CMRC 2018 do.
+
+    Args:
+        gold: a file of questions with their answers (see `data/questions.py`).
+        predictions: `.json`, an object from each question's id to the answer, or `.jsonl` with
+            `id` and `answer` in each line; empty where there is no answer.
+        no_answer_probs: the same with the probability that there is no answer, any finite number
+            (`no_answer_score` in `.jsonl`).
+        threshold: answers whose probability is above it are taken back.
+        language: whose rules compare two texts.
+
+    Raises:
+        InputError: a file cannot be read, or a prediction has no probability.
+    """
+    right = {
+        question.id: [answer.text for answer in question.answers]
+        for question in QuestionReader(gold)
+    }
+    given = read_answers(predictions)
+    questions = QuestionScores(find_language(right.values()) if language == "auto" else language)
+    for id_, answers in right.items():
+        questions.add(given.get(id_), answers)
+    num_unknown = len(given.keys() - right.keys())
+    if no_answer_probs is None:
+        return summarize_answers(questions, num_unknown=num_unknown)
+    probs = read_no_answer_probs(no_answer_probs)
+    if lacking := [id_ for id_ in right if id_ in given and id_ not in probs]:
+        raise InputError(
+            f"{no_answer_probs}: no number for the question '{lacking[0]}' and "
+            f"{len(lacking) - 1:,} others. Give one for each prediction."
+        )
+    places = {id_: place for place, id_ in enumerate(right)}
+    return summarize_answers(
+        questions,
+        no_answer_probs=[probs.get(id_, 0.0) for id_ in right],
+        threshold=threshold,
+        order=[places[id_] for id_ in probs if id_ in places],
+        num_unknown=num_unknown,
+    )
+
+
+def score_class_files(gold: Path, predictions: Path, columns: Columns | None = None) -> ClassReport:
+    """Score predicted labels, one for each row of `gold` and in its order.
+
+    `predictions` is a `.txt` with a label on each line, or a `.csv`, `.tsv` or `.jsonl` with a
+    column `label` or `prediction`, such as `bertsmith predict --out` writes.
+
+    Raises:
+        InputError: a file cannot be read, or the rows do not belong together.
+    """
+    examples, num_skipped = read_examples(gold, columns)
+    given = read_labels(predictions)
+    check_rows(gold, examples, predictions, given)
+    names = sorted_names(example.label or "" for example in [*examples, *given])
+    confusion = confusion_matrix(
+        class_numbers(examples, names, gold), class_numbers(given, names, predictions), len(names)
+    )
+    return summarize(confusion, names, num_skipped=num_skipped)
+
+
+def score_number_files(
+    gold: Path, predictions: Path, columns: Columns | None = None
+) -> "NumberReport":
+    """Score predicted numbers, one for each row of `gold` and in its order.
+
+    `predictions` is as for labels; its column may also be called `value` or `score`.
+
+    Raises:
+        InputError: a file cannot be read, or the rows do not belong together.
+    """
+    from bertsmith.tasks.regress import NumberPrediction, NumberTally
+
+    examples, num_skipped = read_examples(gold, columns)
+    given = read_labels(predictions)
+    check_rows(gold, examples, predictions, given)
+    tally = NumberTally(gold)
+    values = numbers(given, predictions).tolist()
+    tally.add(examples, [NumberPrediction(value, False) for value in values])
+    return tally.result(num_skipped)
+
+
+def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = None) -> TagReport:
+    """Score predicted labels of words, sentence by sentence.
+
+    `predictions` has the same sentences in the same order, in any format of labelled words; its
+    labels may follow another scheme. `columns` are those of `gold`; in `predictions` the usual
+    places are read.
+
+    Raises:
+        InputError: a file cannot be read, or the sentences are not the same.
+    """
+    columns = columns or TagColumns()
+    reader = TaggedReader(gold, columns)
+    counts: TagCounts | None = None
+    for number, (right, given) in enumerate(
+        zip_longest(reader, TaggedReader(predictions)), start=1
+    ):
+        check_words(gold, right, predictions, given, number)
+        # A file of nothing but O looks plain, and is legal in any scheme.
+        scheme = right.scheme if given.scheme == "plain" else given.scheme
+        counts = counts or TagCounts(scheme, strict=columns.strict)
+        counts.add(right.labels, given.labels, gold_scheme=right.scheme)
+    assert counts is not None  # a reader gives at least one sentence
+    return counts.report(num_skipped=reader.num_skipped)
+
+
+def check_words(
+    gold: Path,
+    right: TaggedSentence | None,
+    predictions: Path,
+    given: TaggedSentence | None,
+    number: int,
+) -> None:
+    """Raise InputError unless both are there and have the same words."""
+    if right is None or given is None:
+        shorter, longer = (gold, predictions) if right is None else (predictions, gold)
+        raise InputError(
+            f"{shorter}: {number - 1:,} sentences, but {longer} has more. Give the same sentences "
+            "in the same order."
+        )
+    if right.words != given.words:
+        shown = " ".join(given.words[:8]), " ".join(right.words[:8])
+        raise InputError(
+            f"{predictions}:{given.row}: sentence {number:,} begins '{shown[0]}', but in "
+            f"{gold}:{right.row} '{shown[1]}'. Give the same sentences in the same order."
+        )
+
+
+def score_choice_files(
+    gold: Path, predictions: Path, columns: ChoiceColumns | None = None
+) -> "ChoiceReport":
+    """Score predicted choices, one for each row of `gold` and in its order.
+
+    `predictions` is as for labels, with the choices' numbers counted from 0, as `bertsmith predict`
+    writes them.
+
+    Raises:
+        InputError: a file cannot be read, or the rows do not belong together.
+    """
+    from bertsmith.tasks.choose import ChoiceReport
+
+    examples, num_skipped = read_choices(gold, columns)
+    given = read_labels(predictions)
+    check_rows(gold, examples, predictions, given)
+    right = [
+        choice_number(predictions, place, prediction, len(example.choices)) == example.label
+        for place, (example, prediction) in enumerate(zip(examples, given, strict=True), start=1)
+    ]
+    return ChoiceReport(
+        accuracy=sum(right) / len(right),
+        chance=sum(1 / len(example.choices) for example in examples) / len(examples),
+        num_prompts=len(examples),
+        num_truncated=0,
+        num_windowed=0,
+        num_skipped=num_skipped,
+    )
+
+
+def choice_number(path: Path, place: int, prediction: Example, num_choices: int) -> int:
+    """A predicted choice's number; InputError if there is no such choice."""
+    label = str(prediction.label)
+    if not (label.isdecimal() and int(label) < num_choices):
+        raise InputError(
+            f"{path}: prediction {place:,} is '{label}'; allowed are 0 to {num_choices - 1}. Give "
+            "the number of the choice, counted from 0."
+        )
+    return int(label)
+
+
+def check_rows(
+    gold: Path,
+    examples: Sequence[Example | ChoiceExample],
+    predictions: Path,
+    given: Sequence[Example],
+) -> None:
+    """Raise InputError unless there is one prediction for each gold row, and for the same row."""
+    if len(given) != len(examples):
+        raise InputError(
+            f"{predictions}: {len(given):,} predictions, but {gold} has {len(examples):,} rows. "
+            "Give one for each row, in the same order."
+        )
+    for place, (prediction, example) in enumerate(zip(given, examples, strict=True), start=1):
+        if prediction.row not in (0, example.row):
+            raise InputError(
+                f"{predictions}: prediction {place:,} is for row {prediction.row:,}, but the "
+                f"labelled row {place:,} of {gold} is row {example.row:,}. Score predictions of "
+                "the same file."
+            )

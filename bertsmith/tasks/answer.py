@@ -1,0 +1,412 @@
+"""Finding the answers to questions in passages: questions with answers in, spans of text out.
+
+The model is BERT's encoder with two vectors that score every token as the start and as the end of
+the answer (paper, sections 4.2 and 4.3). A passage that is too long is read in windows, each of
+which is learnt by itself; where a window lacks the answer, [CLS] is right.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.question_windows import encode_questions, label_windows
+from bertsmith.data.questions import Question, QuestionReader
+from bertsmith.data.windows import Windowing
+from bertsmith.errors import InputError
+from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
+from bertsmith.metrics.answers import (
+    Language,
+    QuestionScores,
+    answer_or_none_scores,
+    find_language,
+)
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.agreement import AnswerAgreement
+from bertsmith.tasks.answer_prediction import AnswerPrediction, one_line, passage
+from bertsmith.tasks.answer_spans import Scores, best_answers
+from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
+from bertsmith.tasks.logits import token_logits
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
+from bertsmith.tasks.task import Lesson, Outcome, Task, limited
+from bertsmith.text.wordpiece import Tokenizer
+
+if TYPE_CHECKING:
+    from rich.text import Text as RichText
+
+Metric = Literal["f1", "exact_match"]
+
+NONE = "(no answer)"
+
+
+@dataclass(frozen=True)
+class QuestionColumns:
+    """How a file of questions is read: there is nothing to choose."""
+
+
+@dataclass(frozen=True)
+class AnswerSettings(WindowSettings):
+    """What to learn from, how long, and where to."""
+
+    train: Path
+    """Questions with their answers to learn from: .json in SQuAD's format, or .jsonl with one
+    question a line; also as .gz, .xz or .zst."""
+    eval: Path = NOT_GIVEN
+    """Questions with their answers to score by. They are never learnt from, and should not be among
+    --train. Needed, but with --folds."""
+    metric: Metric = "f1"
+    """The score by which the best weights are chosen: the overlap of words with the right answer,
+    or the share of answers that are right word for word."""
+    batch_size: int = 16
+    """Windows per update."""
+    max_answer_length: int = 30
+    """The longest answer that is given, in tokens."""
+    columns: QuestionColumns = field(default_factory=QuestionColumns)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained with."""
+        super().__post_init__()
+        self.check_positive("max_answer_length")
+
+
+class AnswerTally:
+    """Scores answers as they come, some hundred bytes for each; see `Tally`.
+
+    Args:
+        language: whose rules compare texts.
+        may_abstain: whether the model may give no answer.
+        threshold: as in `AnswerPrediction`; if None and the model may abstain, the one that is
+            best for these questions.
+    """
+
+    def __init__(self, language: Language, may_abstain: bool, threshold: float | None) -> None:
+        self.questions = QuestionScores(language)
+        self.may_abstain = may_abstain
+        self.threshold = threshold
+        self.no_answer_scores = array("d")
+        self.loss = 0.0
+        self.num_truncated = 0
+        self.num_windowed = 0
+
+    def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
+        """Score a portion."""
+        for example, prediction in zip(examples, predictions, strict=True):
+            self.questions.add(prediction.best[0], [answer.text for answer in example.answers])
+            self.no_answer_scores.append(prediction.no_answer_score)
+            self.loss += prediction.loss or 0.0
+            self.num_truncated += prediction.is_truncated
+            self.num_windowed += prediction.num_windows > 1
+
+    def figures(self) -> dict[str, float]:
+        """Mean cross entropy, exact match (which is the share of right answers) and F1."""
+        scores = self.result().overall
+        return {
+            "loss": self.loss / len(self.questions),
+            "accuracy": scores.exact_match / 100,
+            "f1": scores.f1 / 100,
+            "exact_match": scores.exact_match / 100,
+        }
+
+    def result(self, num_skipped: int = 0) -> AnswerReport:
+        """All scores."""
+        has_both = self.questions.has_unanswerable
+        report = summarize_answers(
+            self.questions,
+            protocol="2.0" if has_both else "1.1",
+            no_answer_probs=self.no_answer_scores if has_both or self.may_abstain else None,
+            threshold="best" if self.may_abstain and self.threshold is None else self.threshold,
+        )
+        return replace(
+            report,
+            num_truncated=self.num_truncated,
+            num_windowed=self.num_windowed,
+            num_skipped=num_skipped,
+        )
+
+
+@dataclass(frozen=True)
+class Answer(Task[Question, AnswerPrediction]):
+    """Finding answers in passages."""
+
+    may_abstain: bool = False
+    """Whether there were questions without an answer to learn from."""
+    threshold: float | None = None
+    """As in `AnswerPrediction`; chosen by the held-out questions when training ends."""
+    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+    max_answer_length: int = AnswerSettings.max_answer_length
+    language: Language = "en"
+    """Whose rules compare answers with right ones."""
+
+    name: ClassVar[str] = "answer"
+    description: ClassVar[str] = """Teach a BERT to find the answers to questions in passages.
+
+Takes a pre-trained model and two files of questions with their passages and answers, as those of
+SQuAD 1.1 and 2.0: one to learn from, one to score by. Where a question has no answer, the model
+learns to say so. The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging
+Face's transformers open."""
+    settings: ClassVar = AnswerSettings
+    columns: ClassVar = QuestionColumns
+    heads: ClassVar[tuple[str, ...]] = ("answer",)
+    rows_stay_together: ClassVar[bool] = False
+
+    @classmethod
+    def read(cls, settings: AnswerSettings) -> Lesson[Question]:
+        """Read both files."""
+        train = limited(QuestionReader(settings.train), settings.limit)
+        held_out = limited(QuestionReader(settings.eval), settings.eval_limit)
+        if not any(answer.start is not None for one in train for answer in one.answers):
+            raise InputError(
+                f"{settings.train}: none of the {len(train):,} questions has an answer that stands "
+                "in its passage. Give some that have."
+            )
+        task = cls(
+            may_abstain=not all(question.answers for question in train),
+            windowing=settings.windowing,
+            max_answer_length=settings.max_answer_length,
+            language=find_language([a.text for a in question.answers] for question in train),
+        )
+        return Lesson(task, train, held_out)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """What training wrote down; for a model of another library the defaults."""
+        settings, known = model.task_settings, cls()
+        return cls(
+            may_abstain=settings.get("may_abstain", known.may_abstain),
+            threshold=settings.get("threshold", known.threshold),
+            windowing=Windowing.of_settings(settings),
+            max_answer_length=settings.get("max_answer_length", known.max_answer_length),
+            language=settings.get("language", known.language),
+        )
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "Answerer":
+        """An `Answerer`."""
+        return Answerer(loaded)
+
+    @classmethod
+    def reader(
+        cls, path: Path, columns: QuestionColumns | None, *, labelled: bool
+    ) -> QuestionReader:
+        """The questions of a file."""
+        return QuestionReader(path, labelled=labelled)
+
+    @classmethod
+    def from_words(cls, texts: Sequence[str]) -> list[Question]:
+        """Each question with the passage after it."""
+        if len(texts) % 2 or not all(text.strip() for text in texts):
+            raise InputError(
+                f"found {len(texts)} texts; each question has its passage after it, and neither "
+                'is empty. Write: bertsmith predict DIR "Who ...?" "The passage ..."'
+            )
+        pairs = zip(texts[::2], texts[1::2], strict=True)
+        return [
+            Question(str(row), question, context, row=row)
+            for row, (question, context) in enumerate(pairs, start=1)
+        ]
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """Everything that a folder has to remember."""
+        return {
+            "may_abstain": self.may_abstain,
+            "threshold": self.threshold,
+            **asdict(self.windowing),
+            "max_answer_length": self.max_answer_length,
+            "language": self.language,
+        }
+
+    def settled(self, evaluation: AnswerReport) -> Self:
+        """Give no answer from the threshold on that was best for the held-out questions."""
+        return replace(self, threshold=evaluation.threshold)
+
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[Question], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """A row for each window; targets `start_positions` and `end_positions`, int64 `[rows]`."""
+        encoded = encode_questions(tokenizer, examples, max_length, self.windowing)
+        if not labelled:
+            return encoded
+        labels = label_windows(examples, encoded)
+        targets = {"start_positions": labels.start_positions, "end_positions": labels.end_positions}
+        return replace(encoded, row_targets=targets)
+
+    def notes(self, examples: Sequence[Question], encoded: EncodedExamples) -> list[str]:
+        """What was moved, lost or cut of the answers to learn."""
+        labels = label_windows(examples, encoded)
+        answers = [answer for example in examples for answer in example.answers]
+        counts = {
+            "answers stood elsewhere than their offset says, and were found": sum(
+                answer.is_moved for answer in answers
+            ),
+            "answers do not stand in their passage": sum(a.start is None for a in answers),
+            "windows hold part of an answer and learn that there is none": labels.num_cut,
+            "questions have an answer that is whole in no window": labels.num_unreachable,
+            "questions have an empty passage": sum(not e.context.strip() for e in examples),
+        }
+        return [f"{count:,} {what}" for what, count in counts.items() if count]
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """The mean cross entropy of start and end, summed over windows; both must be right."""
+        logits = padded_logits(self.logits(model, batch), batch)
+        windows = batch.targets["example"]  # each is learnt as an example of its own
+        starts, ends = (batch.targets[f"{name}_positions"][windows] for name in ("start", "end"))
+        losses = [
+            F.cross_entropy(logits[..., place], targets, reduction="sum")
+            for place, targets in enumerate((starts, ends))
+        ]
+        found = logits.argmax(1)
+        return {
+            self.name: LossTerm(
+                sum=(losses[0] + losses[1]) / 2,
+                correct=((found[:, 0] == starts) & (found[:, 1] == ends)).sum(),
+                count=len(starts),
+            )
+        }
+
+    def logits(self, model: BertModel, batch: Batch) -> Tensor:
+        """Of start and end, fp32 `[tokens, 2]`, in the batch's order."""
+        return token_logits(model, batch, "answer")
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Question]
+    ) -> list[AnswerPrediction]:
+        """The answers of each question, from all of its windows."""
+        logits = compute_tokens_in_order(model, encoded.rows, self.logits)
+        found = best_answers(logits, encoded, self.max_answer_length)
+        threshold = (self.threshold or 0.0) if self.may_abstain else None
+        losses = mean_losses(logits, encoded)
+        return [
+            AnswerPrediction(example.context, spans, threshold, num_cut > 0, num_rows, loss)
+            for example, spans, num_cut, num_rows, loss in zip(
+                examples, found, encoded.num_cut, encoded.num_rows, losses, strict=True
+            )
+        ]
+
+    def tally(self, place: Path) -> AnswerTally:
+        """No scores yet."""
+        return AnswerTally(self.language, self.may_abstain, self.threshold)
+
+    def stratum(self, example: Question) -> bool:
+        """Whether there is an answer."""
+        return bool(example.answers)
+
+    def learnt(self) -> str:
+        """What the model gives."""
+        return "to answer questions" + (", or not to," if self.may_abstain else "")
+
+    def to_json(self, example: Question, prediction: AnswerPrediction) -> dict[str, Any]:
+        """The answer, its place in the context, and the likeliest others."""
+        return {
+            "row": example.row,
+            "id": example.id,
+            "question": example.question,
+            "answer": prediction.answer,
+            "start": prediction.start,
+            "end": prediction.end,
+            "probability": prediction.probability,
+            "no_answer_score": prediction.no_answer_score,
+            "candidates": [
+                {"answer": text, "start": start, "end": end, "probability": probability}
+                for text, start, end, probability in prediction.candidates()
+            ],
+            "is_truncated": prediction.is_truncated,
+            "num_windows": prediction.num_windows,
+        }
+
+    def entry(self, example: Question, prediction: AnswerPrediction) -> tuple[str, str]:
+        """The question's id and its answer, as the official scorers read them."""
+        return example.id, prediction.answer
+
+    def line(self, example: Question, prediction: AnswerPrediction) -> "RichText":
+        """Answer, probability, question and passage, divided by tabs; the answer is marked."""
+        from rich.text import Text as RichText
+
+        answer = one_line(prediction.answer) or NONE
+        line = RichText(f"{answer}\t{prediction.probability:.4f}\t{one_line(example.question)}\t")
+        before, found, after = passage(example.context, prediction.start, prediction.end)
+        return line.append(before).append(found, "bold reverse").append(after)
+
+    def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:
+        """How much of the answer is right: `score` is its F1."""
+        answers = [answer.text for answer in example.answers]
+        _, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
+        shown = passage(example.context, prediction.start, prediction.end)
+        return Outcome(
+            text=f"{one_line(example.question)} {''.join(shown)}",
+            gold=" | ".join(dict.fromkeys(answers)) or NONE,
+            predicted=prediction.answer or NONE,
+            score=f1,
+            confidence=prediction.probability,
+        )
+
+    def agreement(
+        self, mine: Sequence[AnswerPrediction], exact: Sequence[AnswerPrediction]
+    ) -> AnswerAgreement:
+        """How many answers are other ones."""
+        pairs = zip(mine, exact, strict=True)
+        return AnswerAgreement(sum(a.answer != b.answer for a, b in pairs), len(mine))
+
+
+class Answerer(Predictor[Answer, Question, AnswerPrediction]):
+    """A fine-tuned model: called with questions and passages, gives answers."""
+
+    task_type = Answer
+
+    @overload
+    def __call__(self, questions: str, context: str) -> AnswerPrediction: ...
+    @overload
+    def __call__(self, questions: Sequence[tuple[str, str]]) -> list[AnswerPrediction]: ...
+    def __call__(
+        self, questions: str | Sequence[tuple[str, str]], context: str | None = None
+    ) -> AnswerPrediction | list[AnswerPrediction]:
+        """The answer to a question in a context, or to each of several (question, context)."""
+        if isinstance(questions, str):
+            if not isinstance(context, str):
+                raise InputError("context: not given. Give the passage to find the answer in.")
+            return self([(questions, context)])[0]
+        examples = [
+            Question(str(row), question, passage, row=row)
+            for row, (question, passage) in enumerate(questions, start=1)
+        ]
+        return self.predict(examples)
+
+
+def padded_logits(logits: Tensor, batch: Batch) -> Tensor:
+    """`[sequences, longest, 2]` of `[tokens, 2]`; minus infinity where there is no token."""
+    lengths = logits.new_tensor(batch.lengths, dtype=batch.position_ids.dtype)
+    rows = lengths.new_tensor(range(batch.num_sequences)).repeat_interleave(lengths)
+    padded = logits.new_full((batch.num_sequences, max(batch.lengths), 2), -inf)
+    return padded.index_put((rows, batch.position_ids), logits)
+
+
+def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Iterable[float | None]:
+    """The loss of each question, the mean over its windows; None where targets are not known."""
+    if not encoded.row_targets:
+        return [None] * len(encoded)
+    targets = np.stack([encoded.row_targets[f"{name}_positions"] for name in ("start", "end")], 1)
+    losses = np.array([row_loss(*row) for row in zip(logits, targets, strict=True)])
+    spans = pairwise(encoded.starts.tolist())
+    return [float(losses[first:stop].mean()) for first, stop in spans]
+
+
+def row_loss(logits: Scores, targets: NDArray[np.int64]) -> float:
+    """The mean cross entropy of start and end in one row, from `[tokens, 2]` and `[2]`."""
+    highest = logits.max(0)
+    sums = np.log(np.exp(logits - highest).sum(0)) + highest
+    return float((sums - logits[targets, (0, 1)]).mean())
+
+
+TASK = Answer

@@ -1,0 +1,136 @@
+"""What a model found in a passage: the answer, its place, the next best, and how it is shown."""
+
+import unicodedata
+from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.tasks.answer_spans import SpanCandidates
+
+NUM_SHOWN = 5
+"""Candidates in a line of a file of predictions."""
+SHOWN_CHARACTERS = 120
+"""Characters of the passage shown on each side of an answer."""
+ENDLESS = float(np.finfo(np.float32).max)
+"""The no-answer score of a passage without a word, as a number that JSON has."""
+
+
+class Candidate(NamedTuple):
+    """A possible answer: `context[start:end]`, and how likely it is among all candidates."""
+
+    text: str
+    start: int
+    end: int
+    probability: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerPrediction:
+    """What a model found in a passage.
+
+    `threshold` is how much better no answer must be than the best one, in logits, to be given;
+    None where an answer is given whenever there is one.
+    """
+
+    context: str
+    spans: SpanCandidates
+    threshold: float | None
+    is_truncated: bool
+    """Whether something had no room, and no part in this: a question's end, or a passage's where
+    it was to be cut."""
+    num_windows: int = 1
+    """In how many windows the model read the passage."""
+    loss: float | None = None
+    """Cross entropy of the right start and end, where they were known."""
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether an answer is given."""
+        limit = inf if self.threshold is None else self.threshold
+        return len(self.spans.scores) > 0 and self.spans.no_answer_score <= limit
+
+    @property
+    def answer(self) -> str:
+        """The answer as the passage has it; empty where none is given."""
+        return self.best[0] if self.is_answered else ""
+
+    @property
+    def start(self) -> int | None:
+        """The first character of the answer in the passage."""
+        return self.best[1] if self.is_answered else None
+
+    @property
+    def end(self) -> int | None:
+        """One past the last character of the answer."""
+        return self.best[2] if self.is_answered else None
+
+    @property
+    def best(self) -> tuple[str, int, int]:
+        """The best text, whether it is given or not, and its place; empty if there is none."""
+        if not len(self.spans.scores):
+            return "", 0, 0
+        return self._located(0)
+
+    @property
+    def probability(self) -> float:
+        """How likely the decision is among all candidates, from 0 to 1."""
+        probabilities = self._probabilities()
+        return float(probabilities[0] if self.is_answered else 1 - probabilities.sum())
+
+    @property
+    def no_answer_score(self) -> float:
+        """How much better no answer is than the best one, in logits; a finite number."""
+        return min(self.spans.no_answer_score, ENDLESS)
+
+    def candidates(self, count: int = NUM_SHOWN) -> list[Candidate]:
+        """The likeliest answers, the best first."""
+        probabilities = self._probabilities()[:count].tolist()
+        return [Candidate(*self._located(i), share) for i, share in enumerate(probabilities)]
+
+    def _probabilities(self) -> NDArray[np.float64]:
+        return self.spans.probabilities(with_null=self.threshold is not None)
+
+    def _located(self, place: int) -> tuple[str, int, int]:
+        start = int(self.spans.starts[place])
+        end = whole_character(self.context, int(self.spans.stops[place]))
+        return self.context[start:end], start, end
+
+
+def whole_character(text: str, end: int) -> int:
+    """`end`, moved past the marks that belong to the character before it.
+
+    Uncased models do not see accents that are characters of their own.
+
+    >>> whole_character("cafe\\u0301s", 4)
+    5
+    """
+    while end < len(text) and unicodedata.category(text[end]) in ("Mn", "Me"):
+        end += 1
+    return end
+
+
+def one_line(text: str) -> str:
+    """The text with all white space as single spaces."""
+    return " ".join(text.split())
+
+
+def passage(context: str, start: int | None, end: int | None) -> tuple[str, str, str]:
+    """What stands before the answer, the answer, and what stands after it, each on one line."""
+    if start is None or end is None:
+        shown = one_line(context[: 2 * SHOWN_CHARACTERS])
+        return shown + "…" * (len(context) > 2 * SHOWN_CHARACTERS), "", ""
+    first, last = max(0, start - SHOWN_CHARACTERS), end + SHOWN_CHARACTERS
+    before = "…" * (first > 0) + spaced(context[first:start])
+    return (
+        before,
+        spaced(context[start:end]),
+        spaced(context[end:last]) + "…" * (last < len(context)),
+    )
+
+
+def spaced(text: str) -> str:
+    """`one_line`, with a space kept at either end."""
+    return f"{' ' * text[:1].isspace()}{one_line(text)}{' ' * text[-1:].isspace()}"

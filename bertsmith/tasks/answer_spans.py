@@ -1,0 +1,175 @@
+"""Start and end logits of windows in, the best answers of each question out; numpy alone.
+
+The score of a span is the logit of its start plus that of its end (Devlin et al., 2019, section
+4.2). The spans of all windows of a question compete; one that several windows hold counts with
+its best score.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.question_windows import NO_ANSWER, ContextWindow, offsets_of
+
+NUM_CANDIDATES = 20
+"""Spans of a question over which probabilities are taken, as in the released code."""
+PADDED_LOGITS = 1 << 18
+"""Logits of windows that are looked at together: what numpy has in hand stays in the cache."""
+
+Scores = NDArray[np.float32]
+Places = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SpanCandidates:
+    """The best spans of one question, best first, and the score of giving no answer.
+
+    `starts` and `stops` are characters of the context (from, and one past the last), int64
+    `[candidates]`; `scores` are sums of two logits, `[candidates]`. There are none where the
+    context has no token.
+    """
+
+    starts: Places
+    stops: Places
+    scores: Scores
+    null_score: float
+
+    @property
+    def no_answer_score(self) -> float:
+        """How much better no answer is than the best one, in logits; infinite if there is none."""
+        return self.null_score - float(self.scores[0]) if len(self.scores) else np.inf
+
+    def probabilities(self, *, with_null: bool) -> NDArray[np.float64]:
+        """Softmax over the candidates `[candidates]`; over no answer as well if `with_null`."""
+        null = [self.null_score] if with_null or not len(self.scores) else []
+        scores = np.concatenate([self.scores, null]).astype(np.float64)
+        shares = np.exp(scores - scores.max())
+        probabilities: NDArray[np.float64] = (shares / shares.sum())[: len(self.scores)]
+        return probabilities
+
+
+def best_answers(
+    logits: Sequence[Scores], encoded: EncodedExamples, max_answer_length: int
+) -> list[SpanCandidates]:
+    """The best spans of each question, of at most `max_answer_length` tokens.
+
+    `logits` are those of the start and the end for each token of each row, fp32 `[tokens, 2]`.
+    """
+    spans = find_spans(logits, encoded.alignment, max_answer_length)
+    spans = merge_windows(spans, encoded.owners())
+    firsts = np.searchsorted(spans.owners, np.arange(len(encoded) + 1)).tolist()
+    nulls = null_scores(logits, encoded.starts)
+    return [
+        locate(spans[slice(first, stop)], offsets_of(encoded, question), nulls[question])
+        for question, (first, stop) in enumerate(pairwise(firsts))
+    ]
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Parts of contexts and their scores; all arrays have one entry per span.
+
+    `firsts` and `lasts` are tokens of the context; `owners` are rows, or questions.
+    """
+
+    owners: Places
+    firsts: Places
+    lasts: Places
+    scores: Scores
+
+    def __getitem__(self, chosen: Any) -> "Spans":
+        """The chosen spans."""
+        return Spans(
+            self.owners[chosen], self.firsts[chosen], self.lasts[chosen], self.scores[chosen]
+        )
+
+
+def null_scores(logits: Sequence[Scores], starts: Places) -> list[float]:
+    """The score of no answer for each question.
+
+    A window that lacks the answer is sure that there is none, so the least sure one decides.
+    """
+    nulls = np.array([row[NO_ANSWER].sum() for row in logits], dtype=np.float32)
+    least: list[float] = np.minimum.reduceat(nulls, starts[:-1]).tolist()
+    return least
+
+
+def find_spans(
+    logits: Sequence[Scores], windows: Sequence[ContextWindow], max_answer_length: int
+) -> Spans:
+    """The `NUM_CANDIDATES` best spans of each row, or fewer where there are not so many."""
+    none = np.empty(0, dtype=np.int64)
+    found = [(none, none, none, np.empty(0, dtype=np.float32))]
+    for rows in group_by_size([window.size for window in windows]):
+        size = windows[rows[0]].size
+        padded = np.full((2, len(rows), size + max_answer_length), -np.inf, dtype=np.float32)
+        for place, row in enumerate(rows):
+            window = windows[row]
+            part = slice(window.first, window.first + window.size)
+            padded[:, place, : window.size] = logits[row][part].T
+        places, firsts, lasts, scores = top_spans(padded[0, :, :size], padded[1], max_answer_length)
+        begins = np.array([windows[row].begin for row in rows], dtype=np.int64)[places]
+        found.append((np.array(rows)[places], firsts + begins, lasts + begins, scores))
+    return Spans(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+
+def top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places, Places, Scores]:
+    """The rows, first tokens, last tokens and scores of the best spans of each row, in any order.
+
+    `starts` is `[rows, tokens]`, `ends` `[rows, tokens + width]`, with minus infinity where there
+    is nothing. A span among the best `n` begins at one of the `n` starts whose own best span is
+    highest, so only those are looked at in full.
+    """
+    num_rows, size = starts.shape
+    following = sliding_window_view(ends, width, axis=1)[:, :size]
+    highest = starts + following.max(-1)
+    count = min(NUM_CANDIDATES, size)
+    begins = np.argpartition(highest, size - count, axis=1)[:, size - count :]
+    every = np.arange(num_rows)[:, None]
+    scores = (starts[every, begins][:, :, None] + following[every, begins]).reshape(num_rows, -1)
+    count = min(NUM_CANDIDATES, scores.shape[1])
+    best = np.argpartition(scores, -count, axis=1)[:, -count:]
+    chosen = scores[every, best]
+    is_there = np.isfinite(chosen)
+    first = begins[every, best // width]
+    places = np.broadcast_to(every, chosen.shape)
+    return (
+        places[is_there], first[is_there], (first + best % width)[is_there], chosen[is_there]
+    )  # fmt: skip
+
+
+def group_by_size(sizes: Sequence[int]) -> Iterator[list[int]]:
+    """Rows that have a token, in groups of similar size, the largest first in each."""
+    order = np.argsort(-np.asarray(sizes, dtype=np.int64), kind="stable")
+    rows = [row for row in order.tolist() if sizes[row]]
+    while rows:
+        count = max(1, PADDED_LOGITS // sizes[rows[0]])
+        yield rows[:count]
+        rows = rows[count:]
+
+
+def merge_windows(spans: Spans, owners: Places) -> Spans:
+    """The `NUM_CANDIDATES` best spans of each question, each once, the best first.
+
+    `owners` says which question a row belongs to. Of equal scores the earlier start wins, then
+    the shorter span.
+    """
+    spans = Spans(owners[spans.owners], spans.firsts, spans.lasts, spans.scores)
+    spans = spans[np.lexsort((-spans.scores, spans.lasts, spans.firsts, spans.owners))]
+    keys = np.stack([spans.owners, spans.firsts, spans.lasts])
+    spans = spans[np.append(True, (keys[:, 1:] != keys[:, :-1]).any(0))[: keys.shape[1]]]
+    spans = spans[np.lexsort((spans.lasts, spans.firsts, -spans.scores, spans.owners))]
+    ranks = np.arange(len(spans.owners)) - np.searchsorted(spans.owners, spans.owners)
+    return spans[ranks < NUM_CANDIDATES]
+
+
+def locate(spans: Spans, offsets: NDArray[np.int32], null_score: float) -> SpanCandidates:
+    """Spans of tokens as characters of the context."""
+    starts, stops = offsets[spans.firsts, 0], offsets[spans.lasts, 1]
+    return SpanCandidates(starts, stops, spans.scores, null_score)

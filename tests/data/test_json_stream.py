@@ -1,0 +1,96 @@
+"""Elements of a list in a JSON file come one at a time, in chunks of any size."""
+
+import json
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data import tables
+from bertsmith.data.json_stream import iter_elements
+from bertsmith.errors import InputError
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=7,
+)
+
+
+@given(
+    before=st.dictionaries(st.text().filter(lambda key: key != "data"), VALUES, max_size=2),
+    elements=st.lists(VALUES, max_size=5),
+    after=st.dictionaries(st.text().filter(lambda key: key != "data"), VALUES, max_size=2),
+    is_ascii=st.booleans(),
+    indent=st.sampled_from([None, 0, 3]),
+    size=st.sampled_from([1, 2, 7, 1000]),
+)
+def test_elements_are_those_of_the_whole(
+    tmp_path_factory, before, elements, after, is_ascii, indent, size
+):
+    value = {**before, "data": elements, **{k: v for k, v in after.items() if k not in before}}
+    text = json.dumps(value, ensure_ascii=is_ascii, indent=indent)
+    if "\0" in text or "\ud800" <= max(text) <= "\udfff":
+        return
+    path = tmp_path_factory.getbasetemp() / "a.json"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tables, "CHUNK_BYTES", size)
+        assert list(iter_elements(path, "data")) == elements
+
+
+def test_memory_is_that_of_an_element(tmp_path):
+    path = tmp_path / "a.json"
+    with path.open("w") as file:
+        file.write('{"data": [')
+        for number in range(4000):
+            file.write(json.dumps({"text": "word " * 500, "number": number}) + ",")
+        file.write("0]}")
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in iter_elements(path, "data")) == 4001
+        assert tracemalloc.get_traced_memory()[1] < 4e6  # the text has 10 MB
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('["a"]', "an object with the key 'data' is expected"),
+        ('{"date": [], "x": {}}', r"no key 'data'\. Keys found: 'date', 'x'"),
+        ("{}", "Keys found: none"),
+        ('{"data": {"a": 1}}', "'data' is an object; a list is expected"),
+        ('{"data": [1,\n 2,\n x]}', r"a\.json:3: not JSON \(Expecting value at column 2\)"),
+        ('{"data": [1\n 2]}', r"a\.json:2: not JSON \(',' or '\]' is expected at column 2\)"),
+        ('{"data": [1, ', r"a\.json:1: .*ends too early"),
+        ('{"data": [1, "abc', r"a\.json:1: .*Unterminated string.* at column 14\)"),
+        ('{"data": [1]', "',' or '}' is expected .*ends too early"),
+        ("{data: [1]}", "a key in double quotes is expected"),
+        ('{"data" [1]}', "':' is expected"),
+        ('{"data": ["a\tb"]}', "Invalid control character"),
+    ],
+)
+@pytest.mark.parametrize("size", [3, 1000])
+def test_what_is_no_such_list(tmp_path, monkeypatch, text, message, size):
+    monkeypatch.setattr(tables, "CHUNK_BYTES", size)
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        list(iter_elements(tmp_path / "a.json", "data"))
+
+
+def test_bytes_that_are_no_text(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "CHUNK_BYTES", 5)
+    path = tmp_path / "a.json"
+    path.write_bytes(b'\xef\xbb\xbf{"data": ["\xc3\xa4"]}')
+    assert list(iter_elements(path, "data")) == ["ä"]
+    path.write_bytes(b'{"data": ["\xe4"]}')
+    with pytest.raises(InputError, match="byte 11 is 0xe4, which is not UTF-8"):
+        list(iter_elements(path, "data"))
+    path.write_bytes(b'{"data": ["\xe4')
+    with pytest.raises(InputError, match="byte 11 is 0xe4, which is not UTF-8"):
+        list(iter_elements(path, "data"))
+    path.write_bytes(b"")
+    with pytest.raises(InputError, match="nothing in it"):
+        list(iter_elements(path, "data"))

@@ -1,0 +1,189 @@
+"""Rows of tokens from questions and passages, and where answers stand in them."""
+
+import numpy as np
+import pytest
+from tiny_models import OTHER, tiny_tokenizer
+
+from bertsmith.data.question_windows import (
+    answer_span,
+    encode_questions,
+    label_windows,
+    locate_tokens,
+    offsets_of,
+)
+from bertsmith.data.questions import Answer, Question, QuestionReader
+from bertsmith.data.windows import Windowing
+from bertsmith.text.wordpiece import Tokenizer
+
+WORDS = " ".join([*OTHER[:7], "good", "bad", "films"] * 5)
+
+
+def question(context, *answers, asked="the film .", id_="q"):
+    found = tuple(Answer(text, context.find(text) if start is None else start)
+                  for text, start in answers)  # fmt: skip
+    return Question(id_, asked, context, found)
+
+
+def test_rows_are_question_and_part_of_the_context():
+    tokenizer = tiny_tokenizer()
+    questions = [question(WORDS), question("a bad film", asked="lovely"), question("")]
+    encoded = encode_questions(tokenizer, questions, max_length=17, windowing=Windowing(stride=5))
+    asked, context = tokenizer.encode_ids("the film ."), tokenizer.encode_ids(WORDS)
+    cls, sep = tokenizer.cls_id, tokenizer.sep_id
+    assert [w.begin for w in encoded.alignment[:4]] == [0, 6, 12, 18]
+    for row in range(encoded.starts[1]):
+        window = encoded.alignment[row]
+        part = context[window.begin : window.begin + 11]
+        assert window.size == len(part) == 11
+        assert encoded.rows.ids[row].tolist() == [cls, *asked, sep, *part, sep]
+        assert encoded.rows.type_ids[row].tolist() == [0] * 5 + [1] * (len(part) + 1)
+    whole = tokenizer.encode("lovely", "a bad film")
+    row = int(encoded.starts[1])
+    assert window.begin + window.size == len(context)
+    assert encoded.rows.ids[row].tolist() == whole.ids
+    assert encoded.rows.type_ids[row].tolist() == whole.type_ids
+    assert encoded.rows.ids[-1].tolist() == [cls, *asked, sep, sep]
+    assert [encoded.owners().tolist().count(i) for i in range(3)] == np.diff(
+        encoded.starts
+    ).tolist()
+
+
+def test_long_questions_leave_half_of_the_room_and_are_counted():
+    asked = "film " * 40
+    encoded = encode_questions(
+        tiny_tokenizer(),
+        [question(WORDS, asked=asked)],
+        max_length=20,
+        windowing=Windowing(stride=4),
+    )
+    assert encoded.alignment[0].first == 8 + 2
+    assert encoded.rows.num_cut[0] == 40 - 8
+    assert set(encoded.rows.num_cut[1:]) == {0}
+    assert encoded.rows.num_truncated == 1
+    assert max(encoded.rows.lengths) == 20
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        "a good👩‍🚀film, the bad❤️story",
+        "film الفيلم story جيد",
+        "a Fi\u0301lm\u200b wa\u0300s\u200d lovely\r\n\tfilm ﬁne 好film",
+        "\u202ba film\u202c\u0000 \ufffd was",
+        "",
+        " \u200b ",
+    ],
+)
+def test_offsets_slice_the_context_as_it_is_written(context):
+    encoded = encode_questions(
+        tiny_tokenizer(), [question(context)], max_length=11, windowing=Windowing(stride=3)
+    )
+    ids, offsets = locate_tokens(tiny_tokenizer(), context)
+    for row, window in enumerate(encoded.alignment):
+        for i, (start, stop) in enumerate(window.offsets.tolist()):
+            assert 0 <= start < stop <= len(context)
+            token = encoded.rows.ids[row][window.first + i]
+            assert token == ids[window.begin + i]
+            assert (start, stop) == tuple(offsets[window.begin + i])
+            assert token in tiny_tokenizer().encode_ids(context[start:stop].strip()) or token == (
+                tiny_tokenizer().token_to_id("##s")
+            )
+
+
+def test_an_answer_is_marked_in_every_window_that_holds_it():
+    answer = "bad films a the film"
+    start = WORDS.index(answer, 40)
+    asked = question(WORDS, (answer, start))
+    encoded = encode_questions(
+        tiny_tokenizer(), [asked], max_length=17, windowing=Windowing(stride=5)
+    )
+    labels = label_windows([asked], encoded)
+    marked = np.flatnonzero(labels.start_positions)
+    assert len(marked) >= 1
+    for row in marked:
+        window = encoded.alignment[row]
+        first = labels.start_positions[row] - window.first
+        last = labels.end_positions[row] - window.first
+        assert WORDS[window.offsets[first, 0] : window.offsets[last, 1]] == answer
+        assert window.offsets[first, 0] == start
+    span = answer_span(asked, offsets_of(encoded, 0))
+    touching = [i for i, window in enumerate(encoded.alignment) if window.touches(span)]
+    assert labels.num_cut == len(touching) - len(marked) > 0
+    assert labels.num_unreachable == 0
+    assert set(labels.end_positions[labels.start_positions == 0]) == {0}
+
+
+def test_answers_that_no_window_holds_are_counted():
+    questions = [
+        question(WORDS, (WORDS[:120], None)),  # longer than a window
+        question(WORDS, ("purple", None)),  # find gives -1: stands nowhere
+        question("a \u200b film", ("\u200b", None)),  # no token has it
+        question(WORDS),  # there is none: nothing to be lost
+        question(WORDS, ("", 0)),
+    ]
+    questions[1] = Question("q", "?", WORDS, (Answer("purple", None),))
+    encoded = encode_questions(
+        tiny_tokenizer(), questions, max_length=17, windowing=Windowing(stride=5)
+    )
+    labels = label_windows(questions, encoded)
+    assert not labels.start_positions.any()
+    assert labels.num_unreachable == 3
+    assert labels.num_cut > 0
+
+
+def test_part_of_a_word_marks_its_pieces():
+    asked = question("a good films was", ("film", None), asked="?")
+    encoded = encode_questions(
+        tiny_tokenizer(), [asked], max_length=17, windowing=Windowing(stride=5)
+    )
+    labels = label_windows([asked], encoded)
+    piece = encoded.rows.ids[0][labels.start_positions[0]]
+    assert tiny_tokenizer().id_to_token(piece) == "film"
+    assert labels.end_positions[0] == labels.start_positions[0]
+    whole = question("a good films was", ("films", None), asked="?")
+    labels = label_windows(
+        [whole],
+        encode_questions(tiny_tokenizer(), [whole], max_length=17, windowing=Windowing(stride=5)),
+    )
+    assert labels.end_positions[0] == labels.start_positions[0] + 1
+
+
+def test_a_context_of_a_million_characters():
+    context = "the film was good . " * 50_000
+    asked = question(context, ("good", len(context) - 7))
+    encoded = encode_questions(
+        tiny_tokenizer(), [asked], max_length=37, windowing=Windowing(stride=9)
+    )
+    window = encoded.alignment[-1]
+    assert window.begin + window.size == 250_000
+    assert context[slice(*window.offsets[-2])] == "good"
+    labels = label_windows([asked], encoded)
+    assert labels.num_unreachable == 0
+    assert np.flatnonzero(labels.start_positions)[-1] == len(encoded.alignment) - 1
+
+
+@pytest.mark.parametrize(
+    "data, vocabulary, same",
+    [
+        ("squad/dev-v1.1.json", "bert-base-uncased", 0.99),
+        ("cmrc2018/dev.json.xz", "bert-base-chinese", 0.99),
+    ],
+)
+def test_marked_tokens_of_published_sets_give_the_answer_again(data_dir, data, vocabulary, same):
+    tokenizer = Tokenizer.load(data_dir / "vocabs" / vocabulary)
+    questions = [q for q in QuestionReader(data_dir / data) if q.row % 7 == 0]
+    encoded = encode_questions(
+        tokenizer, questions, max_length=384, windowing=Windowing(stride=128)
+    )
+    labels = label_windows(questions, encoded)
+    assert labels.num_unreachable == 0
+    equal = []
+    for row in np.flatnonzero(labels.start_positions):
+        asked, window = questions[encoded.owners()[row]], encoded.alignment[row]
+        first = labels.start_positions[row] - window.first
+        last = labels.end_positions[row] - window.first
+        found = asked.context[window.offsets[first, 0] : window.offsets[last, 1]]
+        answer = next(one for one in asked.answers if one.start is not None)
+        assert answer.text in found  # part of a word gives the whole word
+        equal.append(found == answer.text)
+    assert np.mean(equal) > same

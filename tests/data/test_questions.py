@@ -1,0 +1,155 @@
+"""Questions as the file has them, and every way in which a file can be wrong."""
+
+import gzip
+import json
+
+import pytest
+
+from bertsmith.data.questions import Answer, QuestionReader, find_again
+from bertsmith.errors import InputError
+
+CONTEXT = "Ada 👩‍🚀 flew to Mars, then to Mars again. شكرا"
+
+
+def question(id_="q", *answers, **changes):
+    records = [{"text": text, "answer_start": start} for text, start in answers]
+    return {"id": id_, "question": "Where?", "answers": records, **changes}
+
+
+def write(path, *qas, context=CONTEXT):
+    paragraphs = [{"context": context, "qas": list(qas)}]
+    path.write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": paragraphs}]}))
+    return path
+
+
+def test_questions_with_their_answers(tmp_path):
+    mars, thanks = CONTEXT.index("Mars"), CONTEXT.index("شكرا")
+    qas = [
+        question("a", ("Mars", mars), ("Mars", CONTEXT.rindex("Mars"))),
+        question("b", ("شكرا", thanks), is_impossible=False),
+        question("c", (" ", 0), ("", -1), is_impossible=True),
+    ]
+    reader = QuestionReader(write(tmp_path / "a.json", *qas))
+    for _ in range(2):  # it can be read again
+        first, second, third = reader
+        assert first.id == "a"
+        assert first.answers == (Answer("Mars", mars), Answer("Mars", CONTEXT.rindex("Mars")))
+        assert CONTEXT[second.answers[0].start :] == "شكرا"
+        assert third.answers == ()
+        assert first.context is second.context
+        assert third.place == "data[0].paragraphs[0].qas[2]"
+        assert [q.row for q in (first, second, third)] == [1, 2, 3]
+        assert (reader.num_questions, reader.num_moved, reader.num_lost) == (3, 0, 0)
+
+
+def test_answers_that_stand_elsewhere_are_found_again(tmp_path):
+    mars = CONTEXT.index("Mars")
+    qas = [
+        question("near", ("Mars", mars + 2)),
+        question("second", ("Mars", len(CONTEXT))),
+        question("unknown", ("Ada", -1)),
+        question("lost", ("Venus", 3), ("Ada", 0)),
+    ]
+    reader = QuestionReader(write(tmp_path / "a.json", *qas))
+    near, second, unknown, lost = reader
+    assert near.answers[0].start == mars
+    assert second.answers[0].start == CONTEXT.rindex("Mars")
+    assert unknown.answers[0].start == 0
+    assert lost.answers == (Answer("Venus", None), Answer("Ada", 0))
+    assert (reader.num_moved, reader.num_lost) == (3, 1)
+
+
+def test_the_nearest_of_several():
+    assert [find_again("xx  xx  xx", "xx", start) for start in (-5, 1, 2, 3, 9, 99)] == [
+        0, 0, 0, 4, 8, 8,
+    ]  # fmt: skip
+    assert find_again("", "a", 0) is None
+
+
+def test_lines_of_questions_share_neighbouring_contexts(tmp_path):
+    rows = [
+        {**question("a", ("Ada", 0)), "context": CONTEXT},
+        {"question": "Who?", "context": CONTEXT, "answers": {"text": ["Ada"], "answer_start": [0]}},
+    ]
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    first, second = QuestionReader(path)
+    assert first.context is second.context
+    assert first.answers == second.answers
+    assert (second.id, second.place) == ("line 2", "line 2")
+
+
+def test_answers_are_not_looked_for_where_none_are_wanted(tmp_path):
+    path = write(tmp_path / "a.json", {"id": "a", "question": "Who?"}, context="  ")
+    reader = QuestionReader(path, labelled=False)
+    assert [q.answers for q in reader] == [()]
+    assert reader.num_empty == 1
+    with pytest.raises(InputError, match=r"qas\[0\]: no key 'answers'. Keys found: 'id', 'quest"):
+        list(QuestionReader(path))
+
+
+@pytest.mark.parametrize(
+    "qa, message",
+    [
+        (question(7), r"qas\[0\]: 'id' is a number; a string is expected"),
+        (question(question=None), r"'question' is null; a string"),
+        (question(answers={"text": []}), "no key 'answer_start'"),
+        (question(answers={"text": ["a"], "answer_start": []}), "1 texts and 0 answer_starts"),
+        (question(answers="Ada"), "'answers' is a string; a list"),
+        (question(answers=["Ada"]), r"qas\[0\]\.answers\[0\] is a string; an object"),
+        (question("q", ("Ada", "0")), r"answers\[0\]: 'answer_start' is a string; a number"),
+        (question("q", ("Ada", True)), "'answer_start' is true or false"),
+        (question("q", (["Ada"], 0)), "'text' is a list; a string"),
+        ("Who?", r"data\[0\]\.paragraphs\[0\]\.qas\[0\] is a string; an object"),
+    ],
+)
+def test_wrong_types_and_missing_keys(tmp_path, qa, message):
+    with pytest.raises(InputError, match=message):
+        list(QuestionReader(write(tmp_path / "a.json", qa)))
+
+
+def test_an_id_that_stands_twice(tmp_path):
+    path = write(tmp_path / "a.json", question("x"), question("y"), question("x"))
+    with pytest.raises(InputError, match=r"qas\[2\]: the id 'x' belongs to an earlier question"):
+        list(QuestionReader(path))
+
+
+@pytest.mark.parametrize(
+    "name, text, message",
+    [
+        ("a.json", '{"data": []}', "no questions"),
+        ("a.json", '{"data": [{"title": "x"}]}', r"data\[0\]: no key 'paragraphs'"),
+        ("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}', "no key 'context'"),
+        ("a.jsonl", '{"question": "a", "context": "b"}', "line 1: no key 'answers'"),
+        ("a.csv", "question", "'.csv' is not a file of questions"),
+        ("a", "question", "'no ending' is not a file of questions"),
+    ],
+)
+def test_files_that_are_none_of_questions(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        list(QuestionReader(tmp_path / name))
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        list(QuestionReader(tmp_path / "a.json"))
+    with pytest.raises(InputError, match="a folder"):
+        list(QuestionReader(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "name, counts",
+    [
+        ("squad/dev-v1.1.json", (10570, 0, 0)),
+        ("squad/dev-v2.0.json", (11873, 0, 0)),
+        ("cmrc2018/trial.json.xz", (1002, 5, 0)),
+        ("cmrc2018/dev.json.xz", (3219, 7, 193)),
+    ],
+)
+def test_published_sets(data_dir, name, counts):
+    reader = QuestionReader(data_dir / name)
+    for one in reader:
+        for answer in one.answers:
+            assert answer.start is None or one.context.startswith(answer.text, answer.start)
+    assert (reader.num_questions, reader.num_moved, reader.num_lost) == counts

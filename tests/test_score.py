@@ -1,0 +1,263 @@
+"""Files of predictions beside gold files: scores, and what is refused."""
+
+import json
+
+import pytest
+import scipy.stats
+import sklearn.metrics
+
+from bertsmith.errors import InputError
+from bertsmith.score import (
+    score_answer_files,
+    score_choice_files,
+    score_class_files,
+    score_number_files,
+    score_tag_files,
+)
+
+
+def squad(path, answers, context="x y z"):
+    """A file of questions whose answers are given by id."""
+    qas = [
+        {
+            "id": id_,
+            "question": "?",
+            "answers": [{"text": text, "answer_start": 0} for text in texts],
+        }
+        for id_, texts in answers.items()
+    ]
+    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}))
+    return path
+
+
+def as_json(path, value):
+    path.write_text(json.dumps(value))
+    return path
+
+
+@pytest.fixture
+def gold(tmp_path):
+    return squad(tmp_path / "gold.json", {"a": ["x"], "b": ["y z"], "c": []})
+
+
+def test_answers_by_the_rules_that_the_data_ask_for(gold, tmp_path):
+    given = as_json(tmp_path / "p.json", {"a": "x", "b": "y", "z": "?"})
+    report = score_answer_files(gold, given).to_json()
+    assert report == {
+        "exact_match": pytest.approx(100 / 3),
+        "f1": pytest.approx(100 * (1 + 2 / 3) / 3),
+        "total": 3,
+        "HasAns_exact": 50.0,
+        "HasAns_f1": pytest.approx(100 * (1 + 2 / 3) / 2),
+        "HasAns_total": 2,
+        "NoAns_exact": 0.0,
+        "NoAns_f1": 0.0,
+        "NoAns_total": 1,
+        "threshold": None,
+        "num_missing": 1,
+        "num_unknown": 1,
+        "num_truncated": 0,
+        "num_windowed": 0,
+        "num_skipped": 0,
+        "protocol": "2.0",
+        "language": "en",
+    }
+    plain = squad(tmp_path / "plain.json", {"a": ["x"], "b": ["y z"]})
+    report = score_answer_files(plain, given)
+    assert (report.protocol, report.has_answer, report.num_missing) == ("1.1", None, 0)
+    text = str(report)
+    assert "50.0000   83.3333          2" in text
+    assert "1 predictions are for questions that are not asked" in text
+
+
+def test_no_answer_probabilities_take_answers_back_and_give_the_best_thresholds(gold, tmp_path):
+    given = as_json(tmp_path / "p.json", {"a": "x", "b": "y", "c": "z"})
+    probs = as_json(tmp_path / "n.json", {"a": 0.1, "b": 0.5, "c": 2})
+    report = score_answer_files(gold, given, no_answer_probs=probs).to_json()
+    assert report["NoAns_exact"] == 100.0  # 2 is above 1
+    assert (report["best_exact"], report["best_exact_thresh"]) == (pytest.approx(200 / 3), 0.1)
+    assert (report["best_f1"], report["best_f1_thresh"]) == (pytest.approx(800 / 9), 0.5)
+    patient = score_answer_files(gold, given, no_answer_probs=probs, threshold=2.0)
+    assert patient.no_answer.exact_match == 0
+    assert "best F1 88.8889" in str(patient)
+
+
+def test_predictions_in_lines(gold, tmp_path):
+    path = tmp_path / "p.jsonl"
+    rows = [
+        {"id": "a", "answer": "x", "no_answer_score": -3.0},
+        {"id": "b", "answer": "y z", "no_answer_score": -2},
+        {"id": "c", "answer": "", "no_answer_score": 4.5},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    report = score_answer_files(gold, path, no_answer_probs=path)
+    assert report.overall.exact_match == report.best_f1.score == 100
+    assert report.best_f1.threshold == -2
+
+
+def test_chinese_is_seen_and_can_be_chosen(tmp_path):
+    gold = squad(tmp_path / "gold.json", {"a": ["曹雪芹"], "b": ["iPhone"]} | {"c": ["北京市"]})
+    given = as_json(tmp_path / "p.json", {"a": "雪芹", "b": "iphone", "c": "北京市。"})
+    report = score_answer_files(gold, given)
+    assert (report.language, report.overall.exact_match) == ("zh", pytest.approx(200 / 3))
+    assert report.overall.f1 == pytest.approx(100 * (0.8 + 2) / 3)
+    words = score_answer_files(gold, given, language="en")
+    assert words.overall.f1 == pytest.approx(100 / 3)
+    assert "characters, as CMRC 2018 does" in str(report)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ('["x"]', r"found a list; an object is expected, from each question's id to its answer"),
+        ('{"a": "x", "a": "y"}', "'a' stands twice"),
+        ('{"a": null}', "'a' is null; a string .* is expected"),
+        ('{"a": 1.5}', "'a' is 1.5; a string"),
+        ('{"a": "x",\n}', r"p\.json:2: not JSON"),
+        ("", "nothing in it"),
+    ],
+)
+def test_predictions_that_are_none(gold, tmp_path, text, message):
+    (tmp_path / "p.json").write_text(text)
+    with pytest.raises(InputError, match=message):
+        score_answer_files(gold, tmp_path / "p.json")
+
+
+@pytest.mark.parametrize(
+    "probs, message",
+    [
+        ({"a": 0.5}, "no number for the question 'b' and 1 others"),
+        ({"a": "x", "b": 1, "c": 1}, "'a' is a string; a finite number is expected"),
+        ({"a": float("nan"), "b": 1, "c": 1}, "'a' is nan; a finite number"),
+        ({"a": True, "b": 1, "c": 1}, "'a' is true or false; a finite number"),
+    ],
+)
+def test_probabilities_that_are_none(gold, tmp_path, probs, message):
+    given = as_json(tmp_path / "p.json", {"a": "x", "b": "y", "c": "z"})
+    with pytest.raises(InputError, match=message):
+        score_answer_files(gold, given, no_answer_probs=as_json(tmp_path / "n.json", probs))
+
+
+def test_lines_without_their_keys(gold, tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"id": "a", "text": "x"}')
+    with pytest.raises(InputError, match=r"p\.jsonl:1: no key 'answer'. Keys found: 'id', 'text'"):
+        score_answer_files(gold, tmp_path / "p.jsonl")
+
+
+GOLD = ["b", "a", "b", "c", "a"]
+PREDICTED = ["b", "b", "b", "d", "a"]
+
+
+@pytest.fixture
+def labelled(tmp_path):
+    path = tmp_path / "gold.csv"
+    path.write_text("text,label\n" + "".join(f"text {i},{x}\n" for i, x in enumerate(GOLD)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["txt", "jsonl", "csv", "tsv"])
+def test_labels_in_any_kind_of_file(labelled, tmp_path, kind):
+    path = tmp_path / f"p.{kind}"
+    if kind == "jsonl":
+        rows = ({"row": i, "label": x} for i, x in enumerate(PREDICTED, start=2))
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        cut = {"txt": "", "csv": "1,", "tsv": "1\t"}[kind]
+        head = {"txt": "", "csv": "index,prediction\n", "tsv": "index\tprediction\n"}[kind]
+        path.write_text(head + "".join(f"{cut}{x}\n" for x in PREDICTED))
+    result = score_class_files(labelled, path)
+    assert result.accuracy == sklearn.metrics.accuracy_score(GOLD, PREDICTED)
+    assert [row.label for row in result.classes] == ["a", "b", "c", "d"]
+    assert [list(row) for row in result.confusion] == sklearn.metrics.confusion_matrix(
+        GOLD, PREDICTED
+    ).tolist()
+    assert result.macro_f1 == sklearn.metrics.f1_score(
+        GOLD, PREDICTED, average="macro", zero_division=0
+    )
+
+
+@pytest.mark.parametrize(
+    "name, text, message",
+    [
+        ("p.txt", "b\na\n", r"2 predictions, but .*gold\.csv has 5 rows"),
+        ("p.txt", "b\n\na\n", r"p\.txt:2: the label is empty"),
+        ("p.csv", "guess\nb\n", r"p\.csv:2: no column of labels .* Columns found: 'guess'"),
+        ("p.jsonl", '{"row": 3, "label": "b"}\n' * 5, "prediction 1 is for row 3, but"),
+    ],
+)
+def test_labels_that_do_not_belong(labelled, tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message):
+        score_class_files(labelled, tmp_path / name)
+
+
+def test_numbers(labelled, tmp_path):
+    true, predicted = [1.0, 2.5, -3.0, 0.5], [1.5, 2.0, -1.0, 0.0]
+    labelled.write_text("text,label\n" + "".join(f"a,{x}\n" for x in true))
+    (tmp_path / "p.jsonl").write_text("\n".join(json.dumps({"value": x}) for x in predicted))
+    report = score_number_files(labelled, tmp_path / "p.jsonl")
+    assert report.pearson == pytest.approx(scipy.stats.pearsonr(true, predicted).statistic)
+    assert report.spearman == pytest.approx(scipy.stats.spearmanr(true, predicted).statistic)
+    (tmp_path / "p.txt").write_text("1\n2\nthree\n4\n")
+    with pytest.raises(InputError, match="the label 'three' is not a number"):
+        score_number_files(labelled, tmp_path / "p.txt")
+
+
+WORDS = "Ada of Rome met Bo ."
+IOB1 = "I-PER O I-LOC O I-PER O"
+
+
+def conll(path, *sentences):
+    """CoNLL columns of texts with their labels."""
+    blocks = (
+        "".join(f"{w} x {x}\n" for w, x in zip(t.split(), labels.split(), strict=True))
+        for t, labels in sentences
+    )
+    path.write_text("\n".join(blocks))
+    return path
+
+
+def test_labels_of_words_in_another_scheme(tmp_path):
+    gold = conll(tmp_path / "gold.conll", (WORDS, IOB1), ("no name", "O O"))
+    given = conll(
+        tmp_path / "p.conll", (WORDS, "B-PER I-PER B-LOC O B-PER O"), ("no name", "O B-LOC")
+    )
+    report = score_tag_files(gold, given)
+    assert (report.precision, report.recall) == (2 / 4, 2 / 3)
+    assert report.accuracy == 6 / 8
+    assert [(row.label, row.num_correct) for row in report.types] == [("LOC", 1), ("PER", 1)]
+    everything_out = conll(tmp_path / "o.conll", (WORDS, "O O O O O O"), ("no name", "O O"))
+    assert score_tag_files(gold, everything_out).recall == 0
+    assert score_tag_files(gold, gold).f1 == 1
+    late = conll(tmp_path / "late.conll", (WORDS, "O O O O O O"), ("no name", "B-LOC I-LOC"))
+    assert score_tag_files(gold, late).scheme == "IOB2"
+
+
+def test_sentences_that_are_not_the_same(tmp_path):
+    gold = conll(tmp_path / "gold.conll", (WORDS, IOB1), ("no name", "O O"))
+    short = conll(tmp_path / "short.conll", (WORDS, IOB1))
+    with pytest.raises(InputError, match=r"short\.conll: 1 sentences, but .*gold\.conll has more"):
+        score_tag_files(gold, short)
+    with pytest.raises(InputError, match=r"short\.conll: 1 sentences"):
+        score_tag_files(short, gold)
+    other = conll(tmp_path / "other.conll", (WORDS, IOB1), ("any name", "O O"))
+    with pytest.raises(InputError, match=r"other\.conll:8: sentence 2 begins 'any name', but in"):
+        score_tag_files(gold, other)
+
+
+def test_choices(tmp_path):
+    rows = [("a", ["x", "y"], 1), ("b", ["x", "y", "z", "w"], 3), ("c", ["x", "y"], 0)]
+    gold = tmp_path / "gold.jsonl"
+    keys = ("prompt", "choices", "label")
+    gold.write_text("\n".join(json.dumps(dict(zip(keys, row, strict=True))) for row in rows))
+    (tmp_path / "p.txt").write_text("1\n3\n1\n")
+    report = score_choice_files(gold, tmp_path / "p.txt")
+    assert (report.accuracy, report.num_prompts) == (2 / 3, 3)
+    assert report.chance == pytest.approx((0.5 + 0.25 + 0.5) / 3)
+    for text, found in (
+        ("1\n3\n2\n", "prediction 3 is '2'; allowed are 0 to 1"),
+        ("A\n1\n1\n", "'A'"),
+    ):
+        (tmp_path / "p.txt").write_text(text)
+        with pytest.raises(InputError, match=found):
+            score_choice_files(gold, tmp_path / "p.txt")
