@@ -23,6 +23,7 @@ from bertsmith.hardware import (
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
+from bertsmith.sizing import Choice, Computing, choose_preset
 from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.curves import draw_curves
@@ -47,8 +48,9 @@ LEARNING_RATES = {
 class ModelSettings:
     """The size of the model."""
 
-    preset: Literal["tiny", "mini", "small", "medium", "base", "large"] = "mini"
-    """One of BERT's released sizes; tiny learns in minutes on a laptop, large wants a large GPU."""
+    preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] = "mini"
+    """One of BERT's released sizes; tiny learns in minutes on a laptop, large wants a large GPU.
+    auto: the one that will know most after --minutes on this machine, by timing some steps."""
     max_position_embeddings: int = 512
     """The longest text, in tokens, that the model can ever read."""
     hidden_dropout_prob: float = 0.1
@@ -71,6 +73,10 @@ class PretrainJob:
     pretraining: PretrainingSettings = field(default_factory=PretrainingSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
+
+    def with_preset(self, preset: Any) -> "PretrainJob":
+        """The same with a model of another size."""
+        return replace(self, model=replace(self.model, preset=preset))
 
     @property
     def resolved_optim(self) -> OptimSettings:
@@ -102,6 +108,13 @@ def pretrain(
         precision = select_precision(job.training.precision, device)
         num_processes = count_trainers(device)
         objective = build_objective(job, num_processes)
+        if resume and job.model.preset == "auto":
+            job = job.with_preset(folder.read_run()["settings"]["model"]["preset"])
+        choice = None
+        if job.model.preset == "auto":
+            computing = Computing(device, precision, num_processes)
+            choice = _choose_preset(job, objective, computing)
+            job = job.with_preset(choice.preset)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         model = _build_model(job, objective, checkpoint).to(device)
         trainer = Trainer(
@@ -115,6 +128,7 @@ def pretrain(
             tokenizer=objective.train.corpus.tokenizer(),
             watchers=watchers,
             resume_command=resume_command,
+            chosen="" if choice is None else str(choice),
         )
         if resume:
             trainer.resume(checkpoint)
@@ -150,6 +164,13 @@ def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
         seed=job.training.seed,
         eval_rows=job.training.eval_rows,
     )
+
+
+def _choose_preset(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:
+    """The size that serves the job's minutes best."""
+    config = asdict(job.model)
+    del config["preset"]
+    return choose_preset(objective, config, job.training.minutes, computing)
 
 
 def _build_model(

@@ -149,6 +149,7 @@ class Trainer:
         tokenizer: saved with every model folder.
         watchers: see every journal entry.
         resume_command: what the user types to continue an interrupted run.
+        chosen: what was chosen for this run by measuring, to be told and kept with the rest.
         best: by which held-out figure the weights to save are chosen; without it, the last are.
         clock: gives the seconds by which a run in minutes is measured.
         as_saved: a block in which the model is what folders should hold, where that is more than
@@ -168,6 +169,7 @@ class Trainer:
         tokenizer: Tokenizer | None = None,
         watchers: Sequence[Watcher] = (),
         resume_command: str = "the same command with --resume",
+        chosen: str = "",
         best: BestSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
         as_saved: Callable[[BertModel], AbstractContextManager[object]] = nullcontext,
@@ -201,7 +203,8 @@ class Trainer:
                 **objective.identity(),
             }
         )
-        self.computing = describe_computing(self.device, precision, num_processes)
+        computing = describe_computing(self.device, precision, num_processes)
+        self.computing = f"{computing}; {chosen}" if chosen else computing
         self._clock_zero = 0.0
         self._checkpointed_at = 0.0
         self._last_step: dict[str, Any] = {}

@@ -1,0 +1,140 @@
+"""How large a model will serve best: minutes on this machine go in, a preset comes out.
+
+A larger model learns more from each token, and sees fewer of them in the same time; until it has
+left the plateau on which it knows word frequencies only, it is worth less than a small one. So a
+few steps of each size are timed, the smallest first, and the largest is taken that gets as many
+tokens as it needs.
+"""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from statistics import median
+
+import torch
+
+from bertsmith.errors import ConfigError
+from bertsmith.hardware import Precision
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.training.member import Plan
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.team import Team
+from bertsmith.training.trainer import DTYPES
+
+NEEDED_TOKENS = {"tiny": 0.0, "mini": 60e6, "small": 250e6, "medium": 500e6, "base": 2e9}
+"""Tokens from which a size should beat the next smaller one given the same time. Estimates: up to
+6 M tokens of film reviews mini has learnt no more than tiny (held-out words 26.9 and 26.8 %), in 2.7
+times the time; tiny is still gaining at 41 M (37.5 %)."""
+
+TRIAL_ROWS = 16
+TRIAL_STEPS = 3
+SHARED_SPEED = 0.9
+"""What a process does beside others of what it does alone: they share caches and memory."""
+
+
+@dataclass(frozen=True)
+class Computing:
+    """What a run computes on, in what, and by how many processes."""
+
+    device: torch.device
+    precision: Precision
+    num_processes: int
+
+    @property
+    def speedup(self) -> float:
+        """How much faster all processes are than one."""
+        return self.num_processes * (SHARED_SPEED if self.num_processes > 1 else 1.0)
+
+    @contextlib.contextmanager
+    def as_one_process(self) -> Iterator[None]:
+        """In the block torch has the threads that one of the processes has."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(max(1, before // self.num_processes))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The preset, and the tokens that each size tried would learn from in the time."""
+
+    preset: str
+    minutes: float
+    tokens: Mapping[str, float]
+
+    def __str__(self) -> str:
+        """What was chosen, and by which figures."""
+        tried = ", ".join(
+            f"{name} {count / 1e6:,.1f} M of {NEEDED_TOKENS[name] / 1e6:,.0f} M tokens needed"
+            for name, count in self.tokens.items()
+            if name != "tiny"
+        )
+        return f"size {self.preset}, the largest that {self.minutes:g} minutes serve here ({tried})"
+
+
+def choose_preset(
+    objective: Pretraining,
+    config: Mapping[str, object],
+    minutes: float | None,
+    computing: Computing,
+) -> Choice:
+    """Time the presets on rows of `objective`, up to the first that is too large.
+
+    Args:
+        config: further fields of the models' `BertConfig`.
+
+    Raises:
+        ConfigError: the run is not measured in minutes.
+    """
+    if minutes is None:
+        raise ConfigError(
+            "model.preset: found 'auto' without a time. Give --minutes M, or name a preset."
+        )
+    tokens: dict[str, float] = {}
+    preset = "tiny"
+    for name, needed in NEEDED_TOKENS.items():
+        model_config = BertConfig.from_preset(name, objective.train.corpus.vocab_size, **config)
+        speed = tokens_per_second(objective, model_config, computing)
+        tokens[name] = 60 * minutes * speed
+        if tokens[name] < needed:
+            break
+        preset = name
+    return Choice(preset, minutes, tokens)
+
+
+def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Computing) -> float:
+    """About how fast all processes train a model, from a few steps of one of them.
+
+    A step's arithmetic grows with its rows, the update of the weights does not.
+    """
+    heads = ["masked_lm", "next_sentence"] if objective.settings.next_sentence else ["masked_lm"]
+    trial = Pretraining(
+        objective.train.corpus,
+        objective.train.corpus,
+        replace(objective.settings, start_steps=0),
+        batch_size=TRIAL_ROWS,
+    )
+    plan = Plan(trial, OptimSettings(learning_rate=1e-6), seed=0, num_members=1)
+    model = BertModel(config, build_heads(config, heads)).to(computing.device)
+    compute, update, num_tokens = [], [], []
+    with computing.as_one_process(), Team(model, DTYPES[computing.precision], plan) as team:
+        team.train()
+        for step in range(1, TRIAL_STEPS + 2):
+            batches = trial.micro_batches(step)
+            began = time.perf_counter()
+            team.compute(step, batches)
+            computed = time.perf_counter()
+            team.sum_gradients()
+            team.update(step, 1e-6, 1.0)
+            compute.append(computed - began)
+            update.append(time.perf_counter() - computed)
+            num_tokens.append(sum(batch.num_tokens for batch in batches))
+    # The first step prepares everything.
+    growth = objective.batch_size / TRIAL_ROWS
+    seconds = growth * median(compute[1:]) + median(update[1:])
+    return growth * median(num_tokens[1:]) * computing.speedup / seconds

@@ -1,0 +1,60 @@
+"""Sizes are tried from the smallest on, and the largest that gets enough tokens is taken."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertsmith import cli, sizing
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
+from bertsmith.sizing import Computing, choose_preset
+from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+
+COMPUTING = Computing(torch.device("cpu"), "fp32", num_processes=1)
+CONFIG = {"max_position_embeddings": 32}
+
+
+@pytest.fixture
+def objective(corpus_dir: Path) -> Pretraining:
+    train, held_out = Corpus.open(corpus_dir), Corpus.open(corpus_dir, "held_out")
+    return Pretraining(train, held_out, PretrainingSettings(max_length=16), batch_size=16)
+
+
+def test_a_size_that_gets_too_few_tokens_ends_the_search(objective: Pretraining) -> None:
+    choice = choose_preset(objective, CONFIG, 0.001, COMPUTING)
+    assert choice.preset == "tiny"
+    assert list(choice.tokens) == ["tiny", "mini"]
+    assert choice.tokens["tiny"] > choice.tokens["mini"] > 0
+    assert "size tiny, the largest that 0.001 minutes serve here" in str(choice)
+
+
+def test_more_time_serves_a_larger_model(
+    objective: Pretraining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizing, "NEEDED_TOKENS", {"tiny": 0.0, "mini": 1.0, "small": 1e15})
+    assert choose_preset(objective, CONFIG, 10.0, COMPUTING).preset == "mini"
+
+
+def test_without_minutes_there_is_nothing_to_choose_by(objective: Pretraining) -> None:
+    with pytest.raises(ConfigError, match="'auto' without a time"):
+        choose_preset(objective, CONFIG, None, COMPUTING)
+
+
+def test_a_run_keeps_the_size_it_chose(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    threads = torch.get_num_threads()
+    cli.main(
+        ["pretrain", "--preset", "auto", "--minutes", "0.01", "--max-length", "16",
+         "--batch-size", "4", "--eval-rows", "4", "--max-position-embeddings", "32",
+         "--threads", "1", "--corpus", str(corpus_dir), "--out", str(out)]
+    )  # fmt: skip
+    assert "size tiny" in capsys.readouterr().err
+    run = json.loads((out / "run.json").read_text())
+    assert run["settings"]["model"]["preset"] == "tiny"
+    assert "size tiny" in run["computing"]
+    assert json.loads((out / "config.json").read_text())["hidden_size"] == 128
+    assert torch.get_num_threads() == threads
