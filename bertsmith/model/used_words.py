@@ -69,4 +69,5 @@ class UsedWords:
         pad = model.config.pad_token_id
         if len(weight) == len(self.ids):
             pad = int(torch.searchsorted(self.ids, pad))
-        return nn.Embedding.from_pretrained(weight, freeze=False, padding_idx=pad)  # type: ignore[no-untyped-call,no-any-return]
+        is_frozen = not model.embeddings.word.weight.requires_grad
+        return nn.Embedding.from_pretrained(weight, freeze=is_frozen, padding_idx=pad)  # type: ignore[no-untyped-call,no-any-return]

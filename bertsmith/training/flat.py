@@ -13,6 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from bertsmith.model.heads import TASK_HEADS
+
 CHUNK = 4096
 """Numbers whose squares are summed at once; an array holds whole chunks."""
 
@@ -182,11 +184,21 @@ class GradientCollector:
             handle.remove()
 
 
-def use_array(model: nn.Module, layout: Layout, array: Tensor) -> None:
-    """Let the model's parameters be views of `array` `[size]`."""
-    views = layout.views(array)
+def use_arrays(model: nn.Module, layout: Layout, arrays: Arrays) -> None:
+    """Let a model's parameters be views: of what is computed with, and for the heads of tasks of
+    the fp32 weights themselves.
+
+    A head in bf16 could not tell 1997 from 2003, nor say how sure it is to three digits; what it
+    multiplies is little.
+    """
+    computing, exact = layout.views(arrays.computing), layout.views(arrays.weights)
     for name, parameter in model.named_parameters():
-        parameter.data = views[name]
+        parameter.data = (exact if is_of_task_head(name) else computing)[name]
+
+
+def is_of_task_head(name: str) -> bool:
+    """Whether a parameter belongs to the head of a task; see `TASK_HEADS`."""
+    return name.startswith(tuple(f"heads.{head}." for head in TASK_HEADS))
 
 
 def _round_up(count: int, multiple: int) -> int:

@@ -15,7 +15,7 @@ import multiprocessing
 import pickle
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
@@ -33,7 +33,7 @@ from bertsmith.training.flat import (
     Layout,
     SharedFile,
     map_file,
-    use_array,
+    use_arrays,
 )
 from bertsmith.training.member import Figures, Member, Plan, to_figures
 from bertsmith.training.prefetch import Prefetcher
@@ -66,13 +66,12 @@ class Team:
             device = next(master.parameters()).device
             memory = torch.zeros(num_bytes, dtype=torch.uint8, device=device)
         self.arrays = Arrays.of_bytes(memory, self.layout.size, plan.num_members, dtype)
-        for model, array in (
-            (master, self.arrays.weights), (self.compute_model, self.arrays.computing)
-        ):  # fmt: skip
-            views = self.layout.views(array)
+        master_arrays = replace(self.arrays, computing=self.arrays.weights)
+        for model, arrays in ((master, master_arrays), (self.compute_model, self.arrays)):
+            views = self.layout.views(arrays.computing)
             for name, parameter in model.named_parameters():
                 views[name].copy_(parameter.data)
-            use_array(model, self.layout, array)
+            use_arrays(model, self.layout, arrays)
         self._collector = GradientCollector(self.compute_model, self.layout)
         self._members = [
             Member(index, plan, self.compute_model, self.arrays, self.layout, self._collector)
@@ -293,7 +292,7 @@ def _join(index: int, job: bytes) -> Member:
     memory = map_file(settings.path, num_bytes)
     arrays = Arrays.of_bytes(memory, layout.size, num_members, settings.dtype)
     model = skeleton.to_empty(device="cpu")
-    use_array(model, layout, arrays.computing)
+    use_arrays(model, layout, arrays)
     return Member(index, plan, model, arrays, layout, GradientCollector(model, layout))
 
 

@@ -59,3 +59,13 @@ def test_padding_at_another_place_than_the_first_is_found_again() -> None:
     used = UsedWords.of(model, ROWS)
     used.narrow(model)
     assert model.embeddings.word.padding_idx == 4
+
+
+def test_a_frozen_embedding_stays_frozen() -> None:
+    model = model_with_head()
+    model.embeddings.word.weight.requires_grad = False
+    used = UsedWords.of(model, ROWS)
+    used.narrow(model)
+    assert not model.embeddings.word.weight.requires_grad
+    with used.widened(model):
+        assert not model.embeddings.word.weight.requires_grad

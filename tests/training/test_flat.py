@@ -18,7 +18,7 @@ from bertsmith.training.flat import (
     Layout,
     SharedFile,
     map_file,
-    use_array,
+    use_arrays,
 )
 
 
@@ -107,7 +107,8 @@ def test_parameters_without_gradients_have_zeros_and_a_model_gets_its_own_back()
     model = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
     layout = Layout.of(model)
     array = torch.zeros(layout.size)
-    use_array(model, layout, torch.ones(layout.size))
+    memory = torch.ones(Arrays.num_bytes(layout.size, 1, torch.float32) // 4).view(torch.uint8)
+    use_arrays(model, layout, Arrays.of_bytes(memory, layout.size, 1, torch.float32))
     with closing(GradientCollector(model, layout)) as collector:
         for one in model:
             collector.begin(array)

@@ -177,3 +177,19 @@ def test_signals_to_the_whole_group_are_for_the_main_process(corpus_dir: Path) -
             os.kill(team.workers[0].process.pid, number)  # type: ignore[arg-type]
         train(team, 1, 3)
     assert team.workers[0].process.exitcode == 0
+
+
+def test_heads_of_tasks_compute_in_fp32_and_follow_the_updates(corpus_dir: Path) -> None:
+    config = BertConfig(
+        vocab_size=150, hidden_size=24, num_hidden_layers=1, num_attention_heads=2,
+        intermediate_size=40,
+    )  # fmt: skip
+    model = BertModel(config, build_heads(config, ["regress"]))
+    with torch.no_grad():
+        model.heads["regress"].dense.bias.fill_(1997.25)
+    plan = Plan(objective(corpus_dir), OptimSettings(learning_rate=1.0), seed=0, num_members=1)
+    with Team(model, torch.bfloat16, plan) as team:
+        head = team.compute_model.heads["regress"].dense
+        assert (head.bias.dtype, head.bias.item()) == (torch.float32, 1997.25)
+        assert team.compute_model.layers[0].feed_forward.up.weight.dtype == torch.bfloat16
+        assert head.bias.data_ptr() == model.heads["regress"].dense.bias.data_ptr()
