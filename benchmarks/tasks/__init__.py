@@ -1,0 +1,1 @@
+"""Fine-tuning of every task of the paper against transformers' Trainer."""

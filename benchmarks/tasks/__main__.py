@@ -1,0 +1,199 @@
+"""Fine-tune every task of the paper with bertsmith and with transformers' Trainer, and compare.
+
+Both sides start from the same published checkpoint (all-MiniLM-L6-v2, 6 layers, 384 wide) and take
+the same examples and hyper-parameters for the same number of epochs. Runs alternate, each in a
+process of its own, and who goes first changes from seed to seed. The score is that of the last
+weights on the development set. Seconds are those of the whole job from reading the files to the
+score, imports left out. bertsmith also scores after every epoch, which the Trainer is spared.
+
+    pip install -e .[bench]
+    python -m benchmarks.tasks                      # everything: hours on two cores
+    python -m benchmarks.tasks sst2 rte --seeds 3   # some; what is measured already is kept
+
+Results are written after each run; a run that stands in today's result is not repeated.
+"""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.speed.plan import DATA, ROOT
+from benchmarks.speed.protocol import peak_megabytes
+from benchmarks.tasks.cases import CASES, Case, checkpoint, our_settings, task_type
+
+SYSTEMS = ("bertsmith", "transformers")
+
+
+def main() -> None:
+    """Run what is asked for and not there yet; or, as a child, one job."""
+    args = parse()
+    if args.job:
+        print(json.dumps(run_job(**json.loads(args.job))))
+        return
+    target = args.results / f"tasks-{args.date}.json"
+    found = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
+    for name in args.cases:
+        for seed in range(args.seeds):
+            for system in SYSTEMS if seed % 2 == 0 else SYSTEMS[::-1]:
+                if system == "transformers" and not CASES[name].has_peer:
+                    continue
+                key = f"{name}/{system}/{seed}"
+                if key not in found:
+                    found[key] = in_own_process(name, system, seed, args.data)
+                    write(found, target)
+    print(target.with_suffix(".md"))
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser("python -m benchmarks.tasks", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    cases_help = f"of {', '.join(CASES)}; all if not given"
+    parser.add_argument("cases", nargs="*", default=list(CASES), metavar="CASE", help=cases_help)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    date_help = "of the result to go on with; today if not given"
+    parser.add_argument("--date", default=time.strftime("%Y-%m-%d"), help=date_help)
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if unknown := sorted(set(args.cases) - set(CASES)):
+        parser.error(f"found {', '.join(unknown)}; allowed are {', '.join(CASES)}.")
+    return args
+
+
+def in_own_process(name: str, system: str, seed: int, data: Path) -> dict[str, Any]:
+    """Run a job in a child, whose peak memory is then its own."""
+    job = json.dumps({"name": name, "system": system, "seed": seed, "data": str(data)})
+    command = [sys.executable, "-m", "benchmarks.tasks", "--job", job]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(f"{name} {system} seed {seed}: {result}", file=sys.stderr)
+    return result
+
+
+def run_job(name: str, system: str, seed: int, data: str) -> dict[str, Any]:
+    """Import, then time the job."""
+    case = CASES[name]
+    with tempfile.TemporaryDirectory() as folder:
+        run = prepare(system, case, Path(data), Path(folder), seed)
+        began = time.perf_counter()
+        load = os.getloadavg()[0]
+        score, steps = run()
+        return {
+            "score": score,
+            "steps": steps,
+            "seconds": time.perf_counter() - began,
+            "peak_megabytes": peak_megabytes(),
+            "load_before": load,
+            "machine": machine(),
+        }
+
+
+def prepare(
+    system: str, case: Case, data: Path, folder: Path, seed: int
+) -> Callable[[], tuple[float, int]]:
+    """Import a side; what comes back trains, and gives score and steps."""
+    if system == "transformers":
+        from benchmarks.tasks import peer
+
+        return peer.prepare(case, data, folder, seed)
+    from bertsmith.hardware import own_process
+
+    own_process()
+    from bertsmith.finetune import finetune
+    from bertsmith.training.journal import read_journal
+
+    settings = our_settings(case, data, checkpoint(), folder / "out", seed)
+    kind = task_type(case)
+
+    def run() -> tuple[float, int]:
+        result = finetune(kind, settings)
+        figure = f"held_out_{case.task}_{case.metric}"
+        entries = read_journal(settings.out / "journal.jsonl")
+        return [entry[figure] for entry in entries if figure in entry][-1], result.training.steps
+
+    return run
+
+
+def write(found: Mapping[str, Any], target: Path) -> None:
+    """Write the result and its page."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    target.with_suffix(".md").write_text(page(found), encoding="utf-8")
+
+
+def page(found: Mapping[str, Any]) -> str:
+    """Markdown: mean and standard deviation of the scores, medians of what they cost."""
+    lines = [
+        "# Fine-tuning every task, beside transformers' Trainer",
+        "",
+        "`python -m benchmarks.tasks`: all-MiniLM-L6-v2, the same examples, rate, epochs and "
+        "batches on both sides, bf16, each run in a process of its own; see its first lines.",
+        "",
+        "| data set | score | bertsmith | Trainer | seconds | Trainer | time | peak memory, MB | "
+        "Trainer | seeds |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, case in CASES.items():
+        ours, theirs = (
+            [run for key, run in found.items() if key.startswith(f"{name}/{system}/")]
+            for system in SYSTEMS
+        )
+        if ours:
+            lines.append(row(case, ours, theirs))
+    machines = sorted({run["machine"] for run in found.values()})
+    return "\n".join([*lines, "", *machines, ""])
+
+
+def row(case: Case, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
+    """One data set."""
+    seconds = [statistics.median(run["seconds"] for run in runs) for runs in (ours, theirs) if runs]
+    memory = [max(run["peak_megabytes"] for run in runs) for runs in (ours, theirs) if runs]
+    peer = bool(theirs)
+    cells = [
+        case.title,
+        case.metric,
+        spread(ours),
+        spread(theirs) if peer else "",
+        f"{seconds[0]:.0f}",
+        f"{seconds[1]:.0f}" if peer else "",
+        f"{seconds[0] / seconds[1]:.2f}×" if peer else "",
+        f"{memory[0]:,.0f}",
+        f"{memory[1]:,.0f}" if peer else "",
+        str(len(ours)),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def spread(runs: list[dict[str, Any]]) -> str:
+    """Mean ± standard deviation, in per cent."""
+    scores = [100 * run["score"] for run in runs]
+    deviation = statistics.stdev(scores) if len(scores) > 1 else 0.0
+    return f"{statistics.mean(scores):.2f} ± {deviation:.2f}"
+
+
+def machine() -> str:
+    """What a run was measured on."""
+    import torch
+    import transformers
+
+    from benchmarks.speed.__main__ import processor
+
+    return (
+        f"{processor()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
+        f"torch {torch.__version__}, transformers {transformers.__version__}."
+    )
+
+
+if __name__ == "__main__":
+    main()
