@@ -44,6 +44,12 @@ LEARNING_RATES = {
 """Where no learning rate is given: the larger the model, the smaller the steps it bears."""
 
 
+MAX_LOOKS = 32 * 128**2
+"""Tokens looked at by tokens, in all rows that a process computes at once on a CPU where nothing
+else is said: 32 rows of 128 tokens, 2 of 512. Attention's weights take most of the memory of long
+rows: with 8 rows of 512, base took 12.9 GB in two processes."""
+
+
 @dataclass(frozen=True)
 class ModelSettings:
     """The size of the model."""
@@ -154,16 +160,25 @@ def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
             f"pretraining.max_length: found {job.pretraining.max_length}; allowed is at most "
             f"model.max_position_embeddings, {job.model.max_position_embeddings}."
         )
-    rows_each = -(-job.training.batch_size // num_processes)
+    rows_each = min(-(-job.training.batch_size // num_processes), _rows_at_once(job))
     return Pretraining(
         Corpus.open(job.corpus),
         Corpus.open(job.corpus, "held_out"),
         job.pretraining,
         batch_size=job.training.batch_size,
-        micro_batch_size=min(rows_each, job.training.micro_batch_size or rows_each),
+        micro_batch_size=rows_each,
         seed=job.training.seed,
         eval_rows=job.training.eval_rows,
     )
+
+
+def _rows_at_once(job: PretrainJob) -> int:
+    """How many rows a process computes at once at most."""
+    if job.training.micro_batch_size is not None:
+        return job.training.micro_batch_size
+    if select_device(job.training.device).type != "cpu":
+        return job.training.batch_size
+    return max(1, MAX_LOOKS // job.pretraining.max_length**2)
 
 
 def _choose_preset(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:

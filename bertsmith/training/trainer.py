@@ -66,7 +66,8 @@ class TrainingSettings:
     batch_size: int = 64
     """Rows of text per step."""
     micro_batch_size: int | None = None
-    """Rows computed at once, if memory is too small for a whole step; the result is the same."""
+    """Rows computed at once; the result is the same, and fewer need less memory. Where not given,
+    on a CPU 32 rows of 128 tokens or 2 of 512 for each core, elsewhere a whole step."""
     seed: int = 0
     """Decides everything random: first weights, order of the text, masks, dropout."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from bertsmith import cli
+from bertsmith.pretrain import PretrainJob, build_objective
+from bertsmith.tasks.pretraining import PretrainingSettings
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
+from bertsmith.training.trainer import TrainingSettings
 
 SIZE = [
     "--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",
@@ -162,3 +165,18 @@ def test_a_stopped_process_resumes_bit_for_bit(
     cli.main(command(corpus_dir, tmp_path / "stopped", *LENGTH, "--resume"))
     assert losses(tmp_path / "stopped") == losses(whole_run)
     assert len(losses(whole_run)) == 411
+
+
+def test_long_rows_are_computed_a_few_at_a_time(corpus_dir: Path) -> None:
+    def rows_at_once(max_length: int, **training: int) -> int:
+        job = PretrainJob(
+            corpus_dir,
+            pretraining=PretrainingSettings(max_length=max_length),
+            training=TrainingSettings(steps=1, batch_size=64, device="cpu", **training),
+        )
+        return build_objective(job, num_processes=2).micro_batch_size
+
+    assert rows_at_once(128) == 32
+    assert rows_at_once(256) == 8
+    assert rows_at_once(512) == 2
+    assert rows_at_once(512, micro_batch_size=5) == 5
