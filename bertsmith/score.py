@@ -141,6 +141,7 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
         # A file of nothing but O looks plain, and is legal in any scheme.
         scheme = right.scheme if given.scheme == "plain" else given.scheme
         counts = counts or TagCounts(scheme, strict=columns.strict)
+        counts.remarks.update(right.remarks)
         counts.add(right.labels, given.labels, gold_scheme=right.scheme)
     assert counts is not None  # a reader gives at least one sentence
     return counts.report(num_skipped=reader.num_skipped)

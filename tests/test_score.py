@@ -233,6 +233,15 @@ def test_labels_of_words_in_another_scheme(tmp_path):
     assert score_tag_files(gold, late).scheme == "IOB2"
 
 
+def test_comments_in_columns_are_told(tmp_path):
+    given = conll(tmp_path / "p.conll", (WORDS, IOB1))
+    gold = tmp_path / "gold.conll"
+    gold.write_text("# of Ada\n# by Bo\n" + given.read_text())
+    report = score_tag_files(gold, given)
+    assert report.remarks == {"comments": 2}
+    assert "2 lines that begin with # were taken for comments" in str(report)
+
+
 def test_sentences_that_are_not_the_same(tmp_path):
     gold = conll(tmp_path / "gold.conll", (WORDS, IOB1), ("no name", "O O"))
     short = conll(tmp_path / "short.conll", (WORDS, IOB1))

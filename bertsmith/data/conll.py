@@ -6,9 +6,11 @@ between spaces), and CoNLL-U, the ten columns of Universal Dependencies. There a
 (`8.1`) stands nowhere in the text and is left out. Both are counted.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
@@ -21,6 +23,8 @@ Row = tuple[int, str]
 DOCUMENT_START = "-DOCSTART-"
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 CONLLU_ID = re.compile(r"(\d+)(?:([-.])(\d+))?")
+LOOKED_AT = 200
+"""Rows that are looked at to find how many columns a file has."""
 MAY_BE_EMPTY = {"feats", "deps", "misc"}
 """Columns whose `_` says that there is nothing to say; elsewhere it stands for a missing label."""
 
@@ -41,8 +45,48 @@ def iter_blocks(lines: Iterable[str], counts: Counter[str]) -> Iterator[list[Row
         yield block
 
 
+@dataclass(frozen=True)
+class Shape:
+    """How the rows of a file are cut into columns.
+
+    `row` is the first that is cut so. `ends_in_tab` says that a tab stands behind the last column.
+    """
+
+    row: int
+    tabs: bool
+    width: int
+    ends_in_tab: bool = False
+
+    def cut(self, line: str) -> list[str]:
+        """The cells of a row, as many as it has."""
+        return split_columns(line.removesuffix("\t") if self.ends_in_tab else line, self.tabs)
+
+    def cells(self, line: str) -> list[str] | None:
+        """The cells of a row; None if they are not as many, or other things stand between them."""
+        cells = self.cut(line)
+        return cells if len(cells) == self.width and (self.tabs or "\t" not in line) else None
+
+
+def find_shape(rows: Sequence[Row], labelled: bool) -> Shape | None:
+    """The shape that most rows have; None if all of them begin as comments do.
+
+    Rows that begin with # have no say where there are others. A last column that is empty
+    everywhere is none, unless it would hold the labels.
+    """
+    telling = [row for row in rows if not row[1].startswith("#")]
+    telling = telling or [row for row in rows if not row[1].startswith("# ") and row[1] != "#"]
+    if not telling:
+        return None
+    found = [("\t" in line, len(split_columns(line, "\t" in line))) for _, line in telling]
+    (tabs, width), _ = Counter(found).most_common(1)[0]
+    alike = [row for row, shape in zip(telling, found, strict=True) if shape == (tabs, width)]
+    first_row = alike[0][0]
+    ends_in_tab = width > 1 + labelled and all(line.endswith("\t") for _, line in alike)
+    return Shape(first_row, tabs, width - ends_in_tab, ends_in_tab)
+
+
 class ColumnParser:
-    """Blocks of plain columns to sentences; the first row that has columns decides how many.
+    """Blocks of plain columns to sentences; the first rows decide together how many there are.
 
     Args:
         place: how messages call the file.
@@ -58,78 +102,95 @@ class ColumnParser:
         self.columns = columns
         self.labelled = labelled
         self._counts = counts
-        self._first_row = 0
-        self._width = 0
-        self._tabs = False
+        self._shape = Shape(0, tabs=False, width=0)
         self._known: set[str] = set()
+        self._num_comments = 0  # that no sentence has been found to yet
+
+    def look(self, blocks: Iterator[list[Row]]) -> Iterator[list[Row]]:
+        """The same blocks, after the shape of the file has been found in the first of them."""
+        head: list[list[Row]] = []
+        num_rows = 0
+        for block in blocks:
+            head.append(block)
+            num_rows += sum(not line.startswith("#") for _, line in block)
+            if num_rows >= LOOKED_AT:
+                break
+        rows = list(itertools.chain.from_iterable(head))
+        self._shape = find_shape(rows, self.labelled) or self._shape
+        cells = (self._shape.cells(line) for _, line in rows if not line.startswith("#"))
+        self._known.update(found[self._usual_label_place] for found in cells if found)
+        return itertools.chain(head, blocks)
 
     def parse(self, block: list[Row]) -> TaggedSentence | None:
-        """The sentence of a block; None for one of comments alone.
+        """The sentence of a block that `look` gave; None for one of comments alone.
 
         Raises:
-            InputError: a row that does not have the columns of the first, or an empty cell.
+            InputError: a row that does not have the columns of the others, or an empty cell.
         """
         rows = self._without_comments(block)
         if not rows:
             return None
-        if not self._width:
-            self._learn_shape(*rows[0])
         cells = [(row, self._cells(row, line)) for row, line in rows]
         word_place = self._find("word", self.columns.word_column, 0)
         words = [self._cell(row, "word", found[word_place]) for row, found in cells]
         labels: list[str] = []
         if self.labelled:
-            label_place = self._find("label", self.columns.label_column, self._width - 1)
+            label_place = self._find("label", self.columns.label_column, self._shape.width - 1)
             if label_place == word_place:
                 raise InputError(
-                    f"{self.place}:{self._first_row}: column {word_place + 1} of {self._width} is "
-                    "taken for both word and label. Columns stand between tabs or spaces; choose "
-                    "them with --word-column and --label-column."
+                    f"{self.place}:{self._shape.row}: column {word_place + 1} of "
+                    f"{self._shape.width} is taken for both word and label. Columns stand between "
+                    "tabs or spaces; choose them with --word-column and --label-column."
                 )
             labels = [self._label(row, found[label_place]) for row, found in cells]
-            self._known.update(labels)
-        return TaggedSentence(tuple(words), tuple(labels), rows[0][0])
+        self._known.update(found[self._usual_label_place] for _, found in cells)
+        remarks: list[Remark] = ["comments"] * self._num_comments
+        self._num_comments = 0
+        return TaggedSentence(tuple(words), tuple(labels), rows[0][0], remarks=tuple(remarks))
 
     def _without_comments(self, block: list[Row]) -> list[Row]:
-        """The block without the comments at its head.
-
-        A line that begins with # can also be the word #. It is one where it has as many columns as
-        the others and what can be a label.
-        """
+        """The block without the comments at its head."""
         first = 0
         while first < len(block) and self._is_comment(block[first][1]):
             first += 1
         self._counts["comments"] += first
+        self._num_comments += first
         return block[first:]
 
     def _is_comment(self, line: str) -> bool:
+        """Whether a line that begins with # is no row of the word # or of one such as #Paris.
+
+        It is a row where it has as many columns as the others; but `# id = 7` may have as many by
+        chance, so that there, between spaces, the last must also be what can be a label.
+        """
         if not line.startswith("#"):
             return False
-        cells = split_columns(line, tabs="\t" in line)
-        if len(cells) != self._width:
+        if (cells := self._shape.cells(line)) is None:
             return True
-        label = cells[self._find("label", self.columns.label_column, self._width - 1)]
-        is_label = not self.labelled or label == OUTSIDE or label in self._known
-        return not (is_label or PREFIXED.fullmatch(label))
+        label = cells[self._usual_label_place]
+        is_label = label == OUTSIDE or label in self._known or PREFIXED.fullmatch(label)
+        return line.startswith("# ") and not self._shape.tabs and not is_label
 
-    def _learn_shape(self, row: int, line: str) -> None:
-        self._first_row = row
-        self._tabs = "\t" in line
-        self._width = len(split_columns(line, self._tabs))
+    @property
+    def _usual_label_place(self) -> int:
+        """Where labels stand, or would: a wrong number is refused only where they are wanted."""
+        asked = self.columns.label_column or ""
+        number = int(asked) if asked.isdecimal() else 0
+        return number - 1 if 1 <= number <= self._shape.width else self._shape.width - 1
 
     def _cells(self, row: int, line: str) -> list[str]:
-        cells = split_columns(line, self._tabs)
-        if len(cells) == self._width and (self._tabs or "\t" not in line):
+        shape = self._shape
+        if (cells := shape.cells(line)) is not None:
             return cells
-        if self._tabs != ("\t" in line):
-            found, wanted = ("spaces", "tabs") if self._tabs else ("tabs", "spaces")
+        if shape.tabs != ("\t" in line):
+            found, wanted = ("spaces", "tabs") if shape.tabs else ("tabs", "spaces")
             raise InputError(
-                f"{self.place}:{row}: columns between {found}, where row {self._first_row} has "
+                f"{self.place}:{row}: columns between {found}, where row {shape.row} has "
                 f"them between {wanted}. Use one of the two in the whole file."
             )
         raise InputError(
-            f"{self.place}:{row}: found {len(cells)} columns where row {self._first_row} has "
-            f"{self._width}. Each word has a line with all columns, and an empty line stands after "
+            f"{self.place}:{row}: found {len(shape.cut(line))} columns where row {shape.row} has "
+            f"{shape.width}. Each word has a line with all columns, and an empty line stands after "
             "a sentence. Fix the row, or pass --skip-incomplete (skipped sentences are counted)."
         )
 
@@ -137,10 +198,10 @@ class ColumnParser:
         if asked is None:
             return usual
         number = int(asked) if asked.isdecimal() else 0
-        if not 1 <= number <= self._width:
+        if not 1 <= number <= self._shape.width:
             raise InputError(
-                f"{self.place}:{self._first_row}: no column '{asked}' for the {role}. The row has "
-                f"{self._width}; give --{role}-column a number from 1 to {self._width}."
+                f"{self.place}:{self._shape.row}: no column '{asked}' for the {role}. The row has "
+                f"{self._shape.width}; give --{role}-column a number from 1 to {self._shape.width}."
             )
         return number - 1
 

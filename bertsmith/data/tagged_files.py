@@ -97,7 +97,10 @@ class TaggedReader:
         parser = PARSERS[format_](place_name(self.path), self.columns, self.labelled, self.counts)
         if format_ == "jsonl":
             return self._parsed(parser.parse, read_jsonl(self.path))
-        return self._parsed(parser.parse, iter_blocks(iter_lines(self.path), self.counts))
+        blocks = iter_blocks(iter_lines(self.path), self.counts)
+        if isinstance(parser, ColumnParser):
+            blocks = parser.look(blocks)
+        return self._parsed(parser.parse, blocks)
 
     def _with_scheme(self, sentences: Iterator[TaggedSentence]) -> Iterator[TaggedSentence]:
         """The same, with the scheme that the first of them show, or that was asked for."""
@@ -136,7 +139,8 @@ class TaggedReader:
                 self.counts["skipped"] += 1
                 continue
             if sentence is not None:
-                self.counts.update(sentence.remarks)
+                # Comments are counted as they are met, as one may stand behind all sentences.
+                self.counts.update(name for name in sentence.remarks if name != "comments")
                 yield sentence
 
 

@@ -28,7 +28,7 @@ from bertsmith.data.label_schemes import (
     detect_scheme,
     find_spans,
 )
-from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged import REMARKS, TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line
 from bertsmith.data.windows import Windowing
@@ -228,7 +228,13 @@ transformers open."""
             columns.split or "words",
             settings.windowing,
             loss=settings.loss(names, np.array([counts[name] for name in names])),
-            note=scheme_note(found[0].scheme, scheme, num_illegal, repaired=columns.repair),
+            note=scheme_note(
+                found[0].scheme,
+                scheme,
+                num_illegal,
+                repaired=columns.repair,
+                num_comments=sum(s.remarks.count("comments") for s in found),
+            ),
         )
         held_out = limited(TaggedReader(settings.eval, columns), settings.eval_limit)
         for sentence in held_out:  # refused now rather than after an epoch
@@ -478,12 +484,16 @@ def with_scheme(
     return replace(sentence, labels=tuple(labels), scheme=scheme)
 
 
-def scheme_note(found: Scheme, learnt: Scheme, num_illegal: int, *, repaired: bool) -> str:
+def scheme_note(
+    found: Scheme, learnt: Scheme, num_illegal: int, *, repaired: bool, num_comments: int
+) -> str:
     """What to say of the labels that were learnt from."""
     notes = [] if learnt == "plain" else [learnt if found == learnt else f"{learnt} for {found}"]
     if num_illegal:
         done = "repaired" if repaired else "learnt as they are"
         notes.append(f"{num_illegal:,} sentences break {found}, {done}")
+    if num_comments:
+        notes.append(REMARKS["comments"].format(num_comments))
     return f" ({'; '.join(notes)})" if notes else ""
 
 

@@ -105,9 +105,55 @@ def test_the_word_hash_is_no_comment(tmp_path):
     sentences, counts = read_tagged(write(tmp_path, content))
     assert [s.words for s in sentences] == [("a", "#"), ("#", "b"), ("#",), ("c",)]
     assert counts["comments"] == 1
+    assert sum(s.remarks.count("comments") for s in sentences) == 1
     content = "a DT x\n# # y\n\n# # z\nb DT x\n\n# of it\nc DT x\n"
     sentences, _ = read_tagged(write(tmp_path, content), TagColumns(label_column="2"))
     assert [s.words for s in sentences] == [("a", "#"), ("#", "b"), ("c",)]
+
+
+@pytest.mark.parametrize("space", [" ", "\t"])
+@pytest.mark.parametrize("labels", [("O", "B-LOC"), ("NN", "NNP")])
+def test_words_that_begin_with_a_hash_are_words(tmp_path, space, labels):
+    first, later = labels
+    content = f"#Paris x {later}\nis x {first}\n\n#Rome x {first}\n\n#no row\nIt x {later}\n"
+    path = write(tmp_path, content.replace(" x ", f"{space}x{space}"), "a.conll")
+    sentences, counts = read_tagged(path)
+    assert [s.words for s in sentences] == [("#Paris", "is"), ("#Rome",), ("It",)]
+    assert [s.labels for s in sentences] == [(later, first), (first,), (later,)]
+    assert [words for words, _ in unlabelled(path, label_column="9")[0]] == [
+        s.words for s in sentences
+    ]
+    assert counts["comments"] == 1
+    assert sentences[2].remarks == ("comments",)
+
+
+def test_a_file_of_nothing_but_hashes(tmp_path):
+    assert pairs(write(tmp_path, "#a\tB-X\n#b\tO\n"))[0] == (("#a", "#b"), ("B-X", "O"))
+    assert refusal(write(tmp_path, "# a O\n# b\n")) == (
+        ": no sentence in it. Give a file with at least one."
+    )
+
+
+def test_comments_behind_all_sentences_are_counted(tmp_path):
+    counts = read_tagged(write(tmp_path, "# of a\na O\n\n# the end\n"))[1]
+    assert counts["comments"] == 2
+
+
+def test_a_broken_first_row_is_the_one_that_is_refused(tmp_path):
+    content = "EU B-ORG\nin x O\nRome x B-LOC\n\nBo x B-PER\n"
+    path = write(tmp_path, content)
+    assert refusal(path).startswith(":1: found 2 columns where row 2 has 3.")
+    assert pairs(path, skip_incomplete=True) == [(("Bo",), ("B-PER",))]
+
+
+def test_tabs_behind_all_columns_are_no_column(tmp_path):
+    path = write(tmp_path, "EU\tB-ORG\t\nin\tO\t\n\nBo\tB-PER\n")
+    assert pairs(path) == [(("EU", "in"), ("B-ORG", "O")), (("Bo",), ("B-PER",))]
+    assert "no column '3'" in refusal(path, label_column="3")
+    assert refusal(write(tmp_path, "EU\tB-ORG\t\nin\t\t\n")).startswith(":2: the label is empty")
+    assert refusal(write(tmp_path, "EU\t\nin\t\n")).startswith(":1: the label is empty")
+    words = write(tmp_path, "EU\t\nin\t\n\nBo\t\n", "a.conll")
+    assert [words for words, _ in unlabelled(words)[0]] == [("EU", "in"), ("Bo",)]
 
 
 @pytest.mark.parametrize(

@@ -308,6 +308,14 @@ def test_illegal_sentences_of_training_are_told(tmp_path):
     assert lesson.train[1].labels == ("B-X", "O")
 
 
+def test_comments_of_training_are_told(tmp_path):
+    asked = settings(tmp_path)
+    asked.train.write_text("# of it\na B-X\nb O\n")
+    assert Tag.read(asked).task.learnt() == (
+        "2 labels (IOB2; 1 lines that begin with # were taken for comments)"
+    )
+
+
 def test_labels_that_the_model_has_not_count_as_wrong_and_are_told(tagger, tmp_path):
     path = tmp_path / "a.conll"
     path.write_text("good B-NEW\nfilm O\n")
