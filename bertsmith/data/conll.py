@@ -182,7 +182,7 @@ class ColumnParser:
         shape = self._shape
         if (cells := shape.cells(line)) is not None:
             return cells
-        if shape.tabs != ("\t" in line):
+        if shape.tabs != ("\t" in line) and len(line.split()) > 1:
             found, wanted = ("spaces", "tabs") if shape.tabs else ("tabs", "spaces")
             raise InputError(
                 f"{self.place}:{row}: columns between {found}, where row {shape.row} has "

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from bertsmith.data.conll import (
     CONLLU_FIELDS,
@@ -25,6 +25,7 @@ from bertsmith.data.tables import STANDARD_INPUT, iter_lines, place_name, read_j
 from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_objects import ObjectParser, parse_line
 from bertsmith.errors import InputError
+from bertsmith.text.words import find_words
 
 FoundFormat = Literal["conll", "conllu", "jsonl", "text"]
 
@@ -49,6 +50,14 @@ DETECTED_FROM = 5000
 """Sentences that are held to find the scheme of their labels."""
 LOOKED_AT = 200
 """Lines that are looked at to find a format."""
+MOST = 3 / 4
+"""The share of rows that must have as many columns; running text hardly ever has it."""
+FORMAT_NAMES: dict[FoundFormat, str] = {
+    "conll": "columns, a word a line",
+    "conllu": "CoNLL-U",
+    "jsonl": "JSON objects",
+    "text": "running text, one text per line",
+}
 
 
 class TaggedReader:
@@ -87,8 +96,15 @@ class TaggedReader:
             num_sentences += 1
             yield sentence
         if not num_sentences:
-            place = place_name(self.path)
-            raise InputError(f"{place}: no sentence in it. Give a file with at least one.")
+            raise InputError(f"{place_name(self.path)}: {self._lack()}")
+
+    def _lack(self) -> str:
+        if self.num_skipped:
+            return (
+                f"all of its sentences ({self.num_skipped:,}) were skipped, as none can be read. "
+                "Leave --skip-incomplete out to see why."
+            )
+        return "no sentence in it. Give a file with at least one."
 
     def _sentences(self, format_: FoundFormat) -> Iterator[TaggedSentence]:
         if format_ == "text":
@@ -121,6 +137,22 @@ class TaggedReader:
             return detect_scheme(sentence.labels for sentence in sentences)
         except InputError as error:
             raise InputError(f"{place_name(self.path)}: {error}") from None
+
+    def found_by_looking(self) -> str | None:
+        """What to say of a format that neither a flag nor the file's name tells; else None.
+
+        Raises:
+            InputError: as in `find_format`.
+        """
+        is_told = self.columns.format != "auto" or self.path == STANDARD_INPUT
+        found = find_format(self.path, self.columns, labelled=self.labelled)
+        if is_told or _format_by_name(self.path):
+            return None
+        others = ", ".join(name for name in get_args(FoundFormat) if name != found)
+        return (
+            f"{self.path}: read as {FORMAT_NAMES[found]}, as its first lines look; if it is not, "
+            f"pass --format ({others})."
+        )
 
     @property
     def num_skipped(self) -> int:
@@ -198,6 +230,28 @@ def _format_by_content(path: Path, labelled: bool) -> FoundFormat:
 
 
 def _looks_like_columns(rows: list[str], head: list[str]) -> bool:
-    """Whether all rows have as many columns, two or more, and some line is empty."""
-    widths = {len(split_columns(row, tabs="\t" in row)) for row in rows}
-    return len(widths) == 1 and widths != {1} and any(not line.strip() for line in head)
+    """Whether documents are marked, or blocks of rows have mostly as many columns.
+
+    A row that lacks one does not make a file running text: the parser is to tell of it. Lines of a
+    single word each are rows as well where they stand in several blocks.
+    """
+    if any(line.startswith(DOCUMENT_START) for line in head):
+        return True
+    blocks = [list(lines) for is_row, lines in itertools.groupby(head, _is_filled) if is_row]
+    if not rows or all(map(_is_filled, head)):
+        return False
+    widths = Counter(len(split_columns(row.removesuffix("\t"), "\t" in row)) for row in rows)
+    width, num_alike = widths.most_common(1)[0]
+    has_long_block = any(len(block) > 1 for block in blocks)
+    if width == 1:
+        return has_long_block and len(blocks) > 1 and num_alike == len(rows) and _are_words(rows)
+    return num_alike == len(rows) or (has_long_block and num_alike >= MOST * len(rows))
+
+
+def _is_filled(line: str) -> bool:
+    return bool(line.strip())
+
+
+def _are_words(rows: list[str]) -> bool:
+    """Whether lines without spaces are words, and not texts of a script that has none."""
+    return sum(len(find_words(row)) for row in rows) <= 2 * len(rows)

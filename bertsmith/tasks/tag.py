@@ -7,6 +7,7 @@ word is learnt once.
 """
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -272,9 +273,12 @@ transformers open."""
         )
 
     def reader(self, path: Path, columns: TagColumns | None, *, labelled: bool) -> TaggedReader:
-        """The sentences of a file."""
+        """The sentences of a file; without labels, how it is read is told if that is a guess."""
         columns = replace(columns or TagColumns(), split=self.asked(columns).split)
-        return TaggedReader(path, columns, labelled=labelled)
+        reader = TaggedReader(path, columns, labelled=labelled)
+        if not labelled and (note := reader.found_by_looking()):
+            print(note, file=sys.stderr)
+        return reader
 
     def from_words(self, texts: Sequence[str]) -> list[TaggedSentence]:
         """Each text, cut into words."""

@@ -183,6 +183,9 @@ def test_broken_sentences_are_skipped_on_request_and_counted(tmp_path):
     sentences, counts = read_tagged(path, TagColumns(skip_incomplete=True))
     assert [s.words for s in sentences] == [("a",), ("d",)]
     assert counts["skipped"] == 2
+    assert refusal(write(tmp_path, "a B\nb\n\nc x O\nd e\n"), skip_incomplete=True).startswith(
+        ": all of its sentences (2) were skipped"
+    )
 
 
 def test_what_cannot_hold_labelled_words_is_refused(tmp_path):
@@ -344,13 +347,63 @@ def test_without_labels_a_text_is_a_line_unless_it_looks_like_columns(tmp_path):
     )
     assert unlabelled(write(tmp_path, NEWS)) == ([(words, ()) for words, _ in EXPECTED], "conll")
     words = write(tmp_path, "EU\nrejects\n\nPeter\n")
-    assert unlabelled(words)[1] == "text"
-    assert unlabelled(words, format="conll")[0] == [(words, ()) for words, _ in EXPECTED]
+    assert unlabelled(words) == ([(words, ()) for words, _ in EXPECTED], "conll")
+    assert unlabelled(words, format="text")[0][0] == (("EU",), ())
     assert unlabelled(write(tmp_path, tree(*TREE)))[1] == "conllu"
     assert unlabelled(write(tmp_path, objects({"text": "EU's"}))) == (
         [(("EU", "'s"), ())],
         "jsonl",
     )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "EU rejects it.\n",
+        "good\nbad\n",
+        "good\nbad\n\n",
+        "good\n\nbad\n\nworse\n",
+        "ok\nthanks a lot\n\nbye\nnow\n",
+        "Yes, it is.\nNo.\n\nI want it to be so.\nPlease come in.\n",
+        "他来了，我很高兴。\n今天天气很好。\n\n我们走吧。\n好的，再见。\n",
+    ],
+)
+def test_running_text_is_not_taken_for_columns(tmp_path, content):
+    assert unlabelled(write(tmp_path, content))[1] == "text"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        NEWS.replace(" VBZ", ""),
+        "EU x O\nin O\nRome x O\n\nBo x O\n.  x O\n",
+        "EU\tx\nin\nRome\tx\n\nBo\tx\n.\tx\n",
+    ],
+)
+def test_a_ragged_row_does_not_make_columns_running_text(tmp_path, content):
+    path = write(tmp_path, content)
+    with pytest.raises(InputError, match=r"a\.txt:[24]: found [123] columns? where row"):
+        unlabelled(path)
+    assert unlabelled(path, skip_incomplete=True)[1] == "conll"
+
+
+def test_words_of_chinese_are_columns_too(tmp_path):
+    path = write(tmp_path, "他\n来\n了\n\n我们\n高兴\n。\n")
+    assert unlabelled(path)[0] == [(("他", "来", "了"), ()), (("我们", "高兴", "。"), ())]
+
+
+def test_a_format_that_was_found_by_looking_is_told(tmp_path):
+    def note(name="a.txt", content=NEWS, **columns):
+        path = write(tmp_path, content, name)
+        told = TaggedReader(path, TagColumns(**columns), labelled=False).found_by_looking()
+        return told and told.removeprefix(str(path))
+
+    assert note() == (
+        ": read as columns, a word a line, as its first lines look; if it is not, pass --format "
+        "(conllu, jsonl, text)."
+    )
+    assert "read as running text, one text per line" in note(content="EU rejects it.\n")
+    assert note("a.conll") is note(format="text") is None
 
 
 def test_a_text_without_labels_is_sliced_by_its_places(tmp_path):

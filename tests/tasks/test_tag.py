@@ -388,6 +388,18 @@ def test_folds_have_their_share_of_each_type(tmp_path):
             assert abs(share - strata.count(stratum) / 3) < 1
 
 
+def test_a_guessed_format_is_told(tagger, tmp_path, capsys):
+    path = tmp_path / "words.txt"
+    path.write_text("good\nfilm\n\nbad\n")
+    assert [s.words for s in tagger.task.reader(path, None, labelled=False)] == [
+        ("good", "film"),
+        ("bad",),
+    ]
+    assert "words.txt: read as columns, a word a line, as its" in capsys.readouterr().err
+    tagger.task.reader(path, TagColumns(format="text"), labelled=False)
+    assert capsys.readouterr().err == ""
+
+
 def test_a_misplaced_list_is_refused(tagger):
     with pytest.raises(InputError, match="a word is int"):
         tagger([["good", 3]])
