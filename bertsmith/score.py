@@ -4,7 +4,7 @@ What needs torch is imported where it is needed: answers and labels are scored w
 """
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,25 +125,28 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     """Score predicted labels of words, sentence by sentence.
 
     `predictions` has the same sentences in the same order, in any format of labelled words; its
-    labels may follow another scheme. `columns` are those of `gold`; in `predictions` the usual
-    places are read.
+    labels may follow another scheme, unless `columns` names one for both. The other `columns` are
+    those of `gold`; in `predictions` the usual places are read. Sentences without words are passed
+    over in both, as not every format has them.
 
     Raises:
         InputError: a file cannot be read, or the sentences are not the same.
     """
     columns = columns or TagColumns()
     reader = TaggedReader(gold, columns)
+    rights = (sentence for sentence in reader if sentence.words)
+    first = next(rights, None)
+    if first is None:
+        raise InputError(f"{gold}: no sentence with words in it. Give a file with at least one.")
+    usual = TagColumns(scheme=columns.scheme)
+    givens = (s for s in TaggedReader(predictions, usual, beside=first.scheme) if s.words)
     counts: TagCounts | None = None
-    for number, (right, given) in enumerate(
-        zip_longest(reader, TaggedReader(predictions)), start=1
-    ):
+    for number, (right, given) in enumerate(zip_longest(chain([first], rights), givens), start=1):
         check_words(gold, right, predictions, given, number)
-        # A file of nothing but O looks plain, and is legal in any scheme.
-        scheme = right.scheme if given.scheme == "plain" else given.scheme
-        counts = counts or TagCounts(scheme, strict=columns.strict)
+        counts = counts or TagCounts(given.scheme, strict=columns.strict)
         counts.remarks.update(right.remarks)
         counts.add(right.labels, given.labels, gold_scheme=right.scheme)
-    assert counts is not None  # a reader gives at least one sentence
+    assert counts is not None  # there is a first one
     return counts.report(num_skipped=reader.num_skipped)
 
 

@@ -6,6 +6,7 @@ import pytest
 import scipy.stats
 import sklearn.metrics
 
+from bertsmith.data.tagged import TagColumns
 from bertsmith.errors import InputError
 from bertsmith.score import (
     score_answer_files,
@@ -231,6 +232,32 @@ def test_labels_of_words_in_another_scheme(tmp_path):
     assert score_tag_files(gold, gold).f1 == 1
     late = conll(tmp_path / "late.conll", (WORDS, "O O O O O O"), ("no name", "B-LOC I-LOC"))
     assert score_tag_files(gold, late).scheme == "IOB2"
+
+
+def test_illegal_predictions_are_of_the_gold_scheme(tmp_path):
+    gold = conll(tmp_path / "gold.conll", (WORDS, "B-PER O B-LOC O B-PER O"))
+    given = conll(tmp_path / "p.conll", (WORDS, "I-PER O I-LOC O I-PER O"))
+    report = score_tag_files(gold, given)
+    assert (report.scheme, report.num_illegal, report.f1, report.accuracy) == ("IOB2", 1, 1, 0.5)
+    assert score_tag_files(gold, given, TagColumns(strict=True)).f1 == 0
+    both = score_tag_files(gold, given, TagColumns(scheme="IOB1"))
+    assert (both.scheme, both.num_illegal, both.num_illegal_gold) == ("IOB1", 0, 1)
+
+
+def test_sentences_without_words_are_passed_over(tmp_path):
+    given = conll(tmp_path / "p.conll", (WORDS, IOB1), ("no name", "O O"))
+    empty = {"words": [], "labels": []}
+    rows = [
+        {"words": text.split(), "labels": labels.split()}
+        for text, labels in ((WORDS, IOB1), ("no name", "O O"))
+    ]
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text("\n".join(map(json.dumps, [empty, rows[0], empty, rows[1], empty])))
+    for report in (score_tag_files(gold, given), score_tag_files(given, gold)):
+        assert (report.num_sentences, report.num_words, report.f1) == (2, 8, 1)
+    gold.write_text(json.dumps(empty))
+    with pytest.raises(InputError, match=r"gold\.jsonl: no sentence with words in it"):
+        score_tag_files(gold, given)
 
 
 def test_comments_in_columns_are_told(tmp_path):

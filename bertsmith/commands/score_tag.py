@@ -23,7 +23,7 @@ def main(
             .zst. The options below say how it is read.
         predictions: The same sentences with predicted labels, in any of these formats, as written
             by bertsmith predict --out; the label is in the last column. The labels may follow
-            another scheme.
+            another scheme, unless --scheme says what both follow.
         json: Print one JSON object instead of text.
     """
     result = score_tag_files(gold, predictions, columns)

@@ -102,6 +102,29 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
     return "IOB1" if fresh["I"] > fresh["B"] else "IOB2"
 
 
+def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> Scheme:
+    """The scheme of predicted labels, which is that of the gold ones if it can be.
+
+    Predictions may begin spans with I, or lack what is rare, and yet be of the gold scheme. They
+    are of another where a letter says so, where all spans are written with B and I alone, and where
+    IOB2 stands beside IOB1 (in which hardly a span begins with B).
+
+    >>> scheme_of_predictions([["I-PER", "O"]], "IOB2")
+    'IOB2'
+
+    Raises:
+        InputError: as in `detect_scheme`.
+    """
+    sequences = list(sequences)
+    found = detect_scheme(sequences)
+    letters = _letters(Counter(label for labels in sequences for label in labels))
+    if letters == set():
+        return gold
+    if letters is None or gold == "plain" or not letters <= set(LETTERS[gold]):
+        return found
+    return found if gold != "IOB2" and found in ("IOB1", "IOB2") else gold
+
+
 def _letters(labels: Counter[str]) -> set[str] | None:
     """The letters of all labels; None where they are plain."""
     named = [label for label in labels if label != OUTSIDE]

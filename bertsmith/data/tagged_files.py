@@ -19,7 +19,7 @@ from bertsmith.data.conll import (
     iter_blocks,
     split_columns,
 )
-from bertsmith.data.label_schemes import Scheme, detect_scheme
+from bertsmith.data.label_schemes import Scheme, detect_scheme, scheme_of_predictions
 from bertsmith.data.sources import COMPRESSIONS
 from bertsmith.data.tables import STANDARD_INPUT, iter_lines, place_name, read_jsonl
 from bertsmith.data.tagged import TagColumns, TaggedSentence
@@ -67,6 +67,7 @@ class TaggedReader:
         path: a file of words and labels, plain or `.gz/.xz/.zst`; or `STANDARD_INPUT`.
         columns: where words and labels stand.
         labelled: whether labels are wanted.
+        beside: the scheme of gold labels, of which predicted ones are too if they can be.
 
     Attributes:
         counts: what was left out or noticed so far, by name; `skipped` are sentences that could
@@ -74,10 +75,18 @@ class TaggedReader:
         format: how the file is read; known once reading has begun.
     """
 
-    def __init__(self, path: Path, columns: TagColumns | None = None, *, labelled: bool = True):
+    def __init__(
+        self,
+        path: Path,
+        columns: TagColumns | None = None,
+        *,
+        labelled: bool = True,
+        beside: Scheme | None = None,
+    ) -> None:
         self.path = Path(path)
         self.columns = columns or TagColumns()
         self.labelled = labelled
+        self.beside = beside
         self.counts: Counter[str] = Counter()
         self.format: FoundFormat | None = None
 
@@ -133,8 +142,11 @@ class TaggedReader:
             raise error
 
     def _detect(self, sentences: list[TaggedSentence]) -> Scheme:
+        labels = [sentence.labels for sentence in sentences]
         try:
-            return detect_scheme(sentence.labels for sentence in sentences)
+            return (
+                scheme_of_predictions(labels, self.beside) if self.beside else detect_scheme(labels)
+            )
         except InputError as error:
             raise InputError(f"{place_name(self.path)}: {error}") from None
 

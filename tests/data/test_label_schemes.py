@@ -14,6 +14,7 @@ from bertsmith.data.label_schemes import (
     count_illegal,
     detect_scheme,
     find_spans,
+    scheme_of_predictions,
     write_labels,
 )
 from bertsmith.errors import InputError
@@ -126,6 +127,27 @@ def test_every_scheme_is_detected_from_what_it_writes():
     spans = [Span("X", 0, 1), Span("X", 1, 3), Span("Y", 4, 7), Span("Y", 9, 10)]
     for scheme in SPAN_SCHEMES:
         assert detect_scheme([write_labels(spans, 11, scheme)]) == scheme
+
+
+@pytest.mark.parametrize(
+    "labels, gold, scheme",
+    [
+        ("I-A I-A O I-B", "IOB2", "IOB2"),  # illegal, and IOB1 by itself
+        ("B-A I-A O I-B", "IOB1", "IOB2"),
+        ("B-A I-A O B-B", "IOB1", "IOB2"),
+        ("I-A I-A O I-B", "IOB1", "IOB1"),
+        ("B-A E-A S-B", "BMES", "BMES"),  # BIOES by itself
+        ("B E S", "BIOES", "BIOES"),  # BMES by itself
+        ("B-A I-A O B-B", "BIOES", "IOB2"),
+        ("B-A L-A", "BIOES", "BILOU"),
+        ("B-A E-A", "IOB2", "BIOES"),
+        ("O O", "BMES", "BMES"),
+        ("O O", "plain", "plain"),
+        ("NN VB", "IOB2", "plain"),
+    ],
+)
+def test_predictions_are_of_the_gold_scheme_if_they_can_be(labels, gold, scheme):
+    assert scheme_of_predictions([labels.split()], gold) == scheme
 
 
 def test_a_label_without_a_letter_among_others_is_refused():
