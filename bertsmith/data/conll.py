@@ -29,11 +29,16 @@ MAY_BE_EMPTY = {"feats", "deps", "misc"}
 """Columns whose `_` says that there is nothing to say; elsewhere it stands for a missing label."""
 
 
-def iter_blocks(lines: Iterable[str], counts: Counter[str]) -> Iterator[list[Row]]:
-    """The lines between empty lines and `-DOCSTART-` lines, which are counted as `documents`."""
+def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Iterator[list[Row]]:
+    """The lines between empty lines and `-DOCSTART-` lines, which are counted as `documents`.
+
+    Raises:
+        InputError: a carriage return within a line of the file that messages call `place`.
+    """
     block: list[Row] = []
     for row, line in enumerate(lines, start=1):
         content = line.rstrip("\r\n")
+        check_line_ends(f"{place}:{row}", content)
         starts_document = content.startswith(DOCUMENT_START)
         counts["documents"] += starts_document
         if content.strip(" \t") and not starts_document:
@@ -43,6 +48,15 @@ def iter_blocks(lines: Iterable[str], counts: Counter[str]) -> Iterator[list[Row
             block = []
     if block:
         yield block
+
+
+def check_line_ends(place: str, content: str) -> None:
+    """Raise InputError for a line that others may hide in, as carriage returns alone end them."""
+    if "\r" in content:
+        raise InputError(
+            f"{place}: a carriage return (CR) within the line. Lines end in a line feed (LF or "
+            "CRLF) here; convert the file (tr '\\r' '\\n')."
+        )
 
 
 @dataclass(frozen=True)

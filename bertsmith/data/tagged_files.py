@@ -16,6 +16,7 @@ from bertsmith.data.conll import (
     DOCUMENT_START,
     ColumnParser,
     ConlluParser,
+    check_line_ends,
     iter_blocks,
     split_columns,
 )
@@ -119,10 +120,11 @@ class TaggedReader:
         if format_ == "text":
             lines = enumerate(iter_lines(self.path), start=1)
             return (parse_line(row, line, self.columns) for row, line in lines)
-        parser = PARSERS[format_](place_name(self.path), self.columns, self.labelled, self.counts)
+        place = place_name(self.path)
+        parser = PARSERS[format_](place, self.columns, self.labelled, self.counts)
         if format_ == "jsonl":
             return self._parsed(parser.parse, read_jsonl(self.path))
-        blocks = iter_blocks(iter_lines(self.path), self.counts)
+        blocks = iter_blocks(place, iter_lines(self.path), self.counts)
         if isinstance(parser, ColumnParser):
             blocks = parser.look(blocks)
         return self._parsed(parser.parse, blocks)
@@ -233,6 +235,8 @@ def _format_by_name(path: Path) -> FoundFormat | None:
 
 def _format_by_content(path: Path, labelled: bool) -> FoundFormat:
     head = [line.rstrip("\r\n") for line in itertools.islice(iter_lines(path), LOOKED_AT)]
+    if len(head) == 1:
+        check_line_ends(f"{place_name(path)}:1", head[0])
     rows = [line for line in head if line.strip() and not line.startswith(("#", DOCUMENT_START))]
     if rows and rows[0].startswith("{"):
         return "jsonl"

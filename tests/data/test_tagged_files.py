@@ -127,6 +127,17 @@ def test_words_that_begin_with_a_hash_are_words(tmp_path, space, labels):
     assert sentences[2].remarks == ("comments",)
 
 
+@pytest.mark.parametrize("name", ["a.conll", "a.conllu", "a.txt"])
+def test_carriage_returns_alone_end_no_line(tmp_path, name):
+    path = write(tmp_path, NEWS.replace("\n", "\r"), name)
+    for labelled in (True, False):
+        with pytest.raises(
+            InputError, match=r":1: a carriage return \(CR\) within the line\. .*CRLF"
+        ):
+            list(TaggedReader(path, labelled=labelled))
+    assert refusal(write(tmp_path, "a O\nb\rc O\n", "a.conll")).startswith(":2: a carriage return")
+
+
 def test_a_file_of_nothing_but_hashes(tmp_path):
     assert pairs(write(tmp_path, "#a\tB-X\n#b\tO\n"))[0] == (("#a", "#b"), ("B-X", "O"))
     assert refusal(write(tmp_path, "# a O\n# b\n")) == (
