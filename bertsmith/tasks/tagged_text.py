@@ -28,7 +28,7 @@ def marked_text(
         start, end = sentence.places[first][0], sentence.places[last - 1][1]
         colour = colours.get(label, "")
         if scheme == "plain":
-            marked.append(text[reached:end]).append(f"/{label}", style=colour)
+            marked.append(_apart(marked, text[reached:end])).append(f"/{label}", style=colour)
         elif label:
             marked.append(text[reached:start])
             marked.append(f"[{text[start:end]} {label}]", style=f"bold {colour}")
@@ -36,7 +36,13 @@ def marked_text(
             marked.append(text[reached:start]).append(" " if marked else "")
             marked.append(text[start:end])
         reached = end
-    return marked.append(text[reached:])
+    rest = text[reached:]
+    return marked.append(_apart(marked, rest) if scheme == "plain" else rest)
+
+
+def _apart(marked: Text, text: str) -> str:
+    """Text that is to stand behind a label, which a word may touch in the text as it was given."""
+    return f" {text}" if marked and text and not text[0].isspace() else text
 
 
 def conll_block(words: Sequence[str], labels: Sequence[str]) -> str:

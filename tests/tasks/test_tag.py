@@ -431,6 +431,16 @@ def test_entities_are_marked_in_the_text_and_coloured_on_terminals():
     assert "\x1b[3" not in shown(text, force_terminal=True, no_color=True)
 
 
+def test_plain_labels_are_apart_from_the_words_behind_them():
+    places = ((0, 2), (2, 5), (6, 10), (10, 11), (12, 14), (12, 14), (14, 15))
+    example = TaggedSentence(
+        ("Do", "n't", "stop", ",", "de", "le", "!"), (), 1, ("Don't stop, du!", places)
+    )
+    labels = ["VERB", "PRON", "VERB", "O", "ADP", "DET", "O"]
+    text = marked_text(example, labels, "plain", [])
+    assert str(text) == "Do/VERB n't/PRON stop/VERB , du/ADP/DET !"
+
+
 def test_words_of_a_segmentation_stand_apart():
     example = TaggedSentence(tuple("中国人来"))
     assert str(marked_text(example, list("BESS"), "BMES", [""])) == "中国 人 来"
