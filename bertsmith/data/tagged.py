@@ -7,12 +7,16 @@ from typing import Literal
 from bertsmith.data.label_schemes import Scheme
 from bertsmith.text.words import Place, WordRule, join_words
 
-Remark = Literal["comments", "multiword_tokens", "empty_nodes", "misaligned_entities"]
+Remark = Literal[
+    "comments", "multiword_tokens", "empty_nodes", "misaligned_entities", "unlocated_texts"
+]
 REMARKS: dict[Remark, str] = {
     "comments": "{:,} lines that begin with # were taken for comments",
     "multiword_tokens": "{:,} multi-word tokens were read as the words they consist of",
     "empty_nodes": "{:,} empty nodes, which stand nowhere in the text, were left out",
     "misaligned_entities": "{:,} entities ended within a word, and were taken to its end",
+    "unlocated_texts": "{:,} texts do not hold all of their words, and were left for the words "
+    "joined; so places are those of the joined words",
 }
 """What is said of so many of each."""
 

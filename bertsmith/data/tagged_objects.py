@@ -4,6 +4,7 @@ An entity takes every word that it touches. Where it ends within a word it is co
 `misaligned_entities`; where two want the same word the object is refused, as a word has one label.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,10 @@ from bertsmith.text.words import Place, find_words
 WORD_KEYS = ("words", "tokens")
 LABEL_KEYS = ("labels", "tags", "ner_tags", "pos_tags", "upos")
 TEXT_KEYS = ("text", "sentence")
+
+BRACKETS = dict(zip(("-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-"), "()[]{}", strict=True))
+ESCAPES = re.compile(r"-[LR][RSC]B-|\\[/*]")
+QUOTES = {"``": ('"', "“", "„", "«"), "''": ('"', "”", "“", "»"), "`": ("'", "‘"), "'": ("’",)}
 
 
 class ObjectParser:
@@ -50,8 +55,11 @@ class ObjectParser:
             words = self._strings(row, words_key, value[words_key])
             labels = self._labels(row, value, len(words)) if self.labelled else ()
             text = value.get(text_key) if text_key else None
-            given = locate_given(text, words) if isinstance(text, str) else None
-            return TaggedSentence(words, labels, row, given)
+            if not isinstance(text, str):
+                return TaggedSentence(words, labels, row)
+            given = locate_given(text, words)
+            remarks: tuple[Remark, ...] = () if given else ("unlocated_texts",)
+            return TaggedSentence(words, labels, row, given, remarks=remarks)
         if text_key is None or not isinstance(value[text_key], str):
             wanted = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
             raise self._refusal(
@@ -163,16 +171,36 @@ def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:
 
 
 def locate_given(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]] | None:
-    """Where words stand in their text, one behind the other; None if one is not found."""
+    """Where words stand in their text, one behind the other; None if one is not found.
+
+    Words may be written as treebanks escape them.
+
+    >>> locate_given('say "(no)"', ["say", "``", "-LRB-", "no", "-RRB-", "''"])[1]
+    ((0, 3), (4, 5), (5, 6), (6, 8), (8, 9), (9, 10))
+    """
     places: list[Place] = []
     reached = 0
     for word in words:
-        start = text.find(word, reached)
-        if start < 0:
+        found = [(text.find(form, reached), len(form)) for form in spellings(word)]
+        found = [(start, size) for start, size in found if start >= 0]
+        if not found:
             return None
-        reached = start + len(word)
+        start, size = min(found, key=lambda place: (place[0], -place[1]))
+        reached = start + size
         places.append((start, reached))
     return text, tuple(places)
+
+
+def spellings(word: str) -> tuple[str, ...]:
+    """A word as it stands, and what it can be in running text if a treebank has escaped it.
+
+    The escapes are those of the Penn Treebank: brackets (`-LRB-`), slashes and asterisks (`\\/`),
+    and quotation marks, which are words of their own.
+    """
+    if word in QUOTES:
+        return (word, *QUOTES[word])
+    plain = ESCAPES.sub(lambda match: BRACKETS.get(match[0]) or match[0][1], word)
+    return (word,) if plain == word else (word, plain)
 
 
 def _first_key(value: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str | None:

@@ -298,6 +298,36 @@ def test_objects_of_words(tmp_path):
     assert pairs(write(tmp_path, content), label_column="x") == [(("EU",), ("B",))]
 
 
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ('He said "(no)".', "He said `` -LRB- no -RRB- '' ."),
+        ("He said “[no]” .", "He said `` -LSB- no -RSB- '' ."),
+        ("`` a '' {b}", "`` a '' -LCB- b -RCB-"),
+        ("1/2 or 2\\/3 *", r"1\/2 or 2\/3 \*"),
+        ("\"a\" is ''", "`` a '' is ''"),
+        ("it’s 'a'", "it ' s ` a '"),
+    ],
+)
+def test_words_that_treebanks_escape_are_found_in_their_text(tmp_path, text, words):
+    words = words.split()
+    path = write(tmp_path, objects({"text": text, "words": words, "labels": ["O"] * len(words)}))
+    (sentence,), counts = read_tagged(path)
+    assert (sentence.text, sentence.words) == (text, tuple(words))
+    assert counts["unlocated_texts"] == 0
+    assert "".join(text[start:end] for start, end in sentence.places) == text.replace(" ", "")
+
+
+def test_words_that_are_not_in_their_text_are_told(tmp_path):
+    path = write(tmp_path, objects({"text": "EU acts.", "words": ["EU", "act"], "labels": [1, 2]}))
+    assert read_tagged(path)[1]["unlocated_texts"] == 0
+    path = write(tmp_path, objects({"text": "EU acts", "words": ["EU", "Act"], "labels": [1, 2]}))
+    (sentence,), counts = read_tagged(path)
+    assert (sentence.text, sentence.places) == ("EU Act", ((0, 2), (3, 6)))
+    assert counts["unlocated_texts"] == 1
+    assert sentence.remarks == ("unlocated_texts",)
+
+
 def test_objects_of_texts_with_entities(tmp_path):
     content = objects(
         {"text": "Im EU-Rat: 中国😀.", "entities": [[11, 13, "LOC"], [3, 5, "ORG"]]},
