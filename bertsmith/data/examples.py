@@ -164,7 +164,7 @@ class ExampleReader:
                 continue
             empty = next((role for role, cell in record.items() if self._lacks(role, cell)), None)
             if empty is None:
-                label = record["label"].strip() if self.labelled else None
+                label = _trimmed(record["label"]) if self.labelled else None
                 yield Example(record["text"], record.get("pair"), label, row)
             elif self.columns.skip_incomplete:
                 self.num_skipped += 1
@@ -366,6 +366,11 @@ def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list
         seen[label] += 1
     chosen = sorted(ranks, key=lambda rank: rank[0])[:size]
     return [examples[place] for place in sorted(place for _, place in chosen)]
+
+
+def _trimmed(label: str) -> str:
+    """A label without the white space around it; `LIST_SEPARATOR`, which counts as such, stays."""
+    return label if label.endswith(LIST_SEPARATOR) else label.strip()
 
 
 def _check_header(reader: ExampleReader, examples: Sequence[Example]) -> None:

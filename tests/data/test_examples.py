@@ -18,6 +18,7 @@ from bertsmith.data.examples import (
     read_examples,
     stratified_sample,
 )
+from bertsmith.data.labels import label_set
 from bertsmith.errors import InputError
 
 
@@ -133,6 +134,18 @@ def test_jsonl_labels_may_be_numbers(tmp_path):
     lines = [{"text": "a", "label": 1}, {"text": "b", "label": True}, {"text": "c", "label": "x"}]
     path = write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, lines)))
     assert rows(path) == [("a", None, "1"), ("b", None, "true"), ("c", None, "x")]
+
+
+def test_a_list_of_labels_is_never_cut_at_the_separator(tmp_path):
+    labels = [["Paris, France"], ["b, c", "d"], [], " x, y "]
+    lines = [json.dumps({"text": "a", "label": label}) for label in labels]
+    examples, _ = read_examples(write(tmp_path, "a.jsonl", "\n".join(lines)), empty_labels=True)
+    assert [label_set(example, ",") for example in examples] == [
+        ("Paris, France",),
+        ("b, c", "d"),
+        (),
+        ("x", "y"),
+    ]
 
 
 @pytest.mark.parametrize("suffix, compress", [(".gz", gzip.compress), (".xz", lzma.compress)])
