@@ -105,7 +105,8 @@ class RecordReader:
     def iter_records(self) -> Iterator[tuple[int, Record]]:
         """Each row's line number and texts.
 
-        Empty texts at the end of a role of many are left out: such a row has fewer.
+        Empty texts at the end of a role of many are left out, such a row has fewer; where a row
+        may have none, empty texts are left out wherever they stand.
 
         Raises:
             InputError: the file cannot be read as a table with these roles, a row does not fit, or
@@ -119,6 +120,7 @@ class RecordReader:
             if record is None:
                 self.num_skipped += 1
                 continue
+            self._close_gaps(record)
             empty = next((role for role in self.roles if self._lacks(role, record)), None)
             if empty is None:
                 yield row, record
@@ -143,6 +145,13 @@ class RecordReader:
     def has(self, name: str) -> bool:
         """Whether the table has a column for the role of this name."""
         return name in self.names
+
+    def _close_gaps(self, record: Record) -> None:
+        """Drop empty texts where a row may have any number of them."""
+        for role in self.roles:
+            if role.is_many and role.may_be_empty:
+                texts = record.get(role.name, ())
+                record[role.name] = tuple(text for text in texts if text.strip())
 
     def _lacks(self, role: Role, record: Record) -> bool:
         """Whether a row has not what it should; one of a role of many texts may be missing."""
@@ -182,9 +191,13 @@ class RecordReader:
             yield row, take(cells, places)
 
     def _read_objects(self) -> Iterator[tuple[int, Record]]:
+        known: dict[str, None] = {}  # every key met so far, in order
         for row, value in read_jsonl(self.path):
             if not self.names:
                 self._resolve(list(value), numbers_only=False)
+            elif not value.keys() <= known.keys():
+                self._extend(row, list(known | dict.fromkeys(value)))
+            known |= dict.fromkeys(value)
             record: Record = {}
             for role in self.roles:
                 texts = [
@@ -194,6 +207,23 @@ class RecordReader:
                 ]
                 record[role.name] = without_empty_end(texts)
             yield row, record
+
+    def _extend(self, row: int, found: list[str]) -> None:
+        """Take in keys that the lines before this one lack.
+
+        Raises:
+            InputError: one of them is what each line must have, or none.
+        """
+        for role in self.roles:
+            names = tuple(found[i] for i in role.columns(found, numbers_only=False) or ())
+            before = self.names.get(role.name, ())
+            if names and not before and not role.may_be_empty:
+                raise InputError(
+                    f"{self.place}:{row}: has a {role.name} ('{names[0]}'), which the lines before "
+                    "lack. Give every line one, or none."
+                )
+            if (role.is_many or not before) and set(before) < set(names):
+                self.names[role.name] = names
 
     def _texts(self, row: int, role: Role, name: str, value: dict[str, Any]) -> list[str]:
         """What an object holds under one key."""

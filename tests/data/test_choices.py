@@ -72,6 +72,16 @@ def test_keys_in_place_of_a_list_and_labels_from_one(tmp_path):
     assert read(table, first_label=1) == [ChoiceExample("p", ("a", "b"), 1, 1)]
 
 
+def test_keys_that_the_first_line_lacks(tmp_path):
+    first = {"premise": "p", "choice1": "a", "choice2": "b", "label": 1}
+    table = write_jsonl(tmp_path, first, {**first, "choice3": "c"}, {**first, "sent2": "She"})
+    assert [example.choices for example in read(table)] == [
+        ("a", "b"),
+        ("a", "b", "c"),
+        ("She a", "She b"),
+    ]
+
+
 def test_ten_choices_stand_in_their_order(tmp_path):
     names = [f"choice {number}" for number in range(1, 12)]
     table = write(tmp_path, "a.tsv", "\t".join(["prompt", *sorted(names), "label"]) + "\n"

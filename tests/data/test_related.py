@@ -47,6 +47,33 @@ def test_triples_with_any_number_of_negatives(tmp_path):
     assert [row.negatives for row in read(listed)] == [("c", "d"), (), ()]
 
 
+def write_lines(directory, *objects):
+    return write(directory, "a.jsonl", "".join(json.dumps(value) + "\n" for value in objects))
+
+
+def test_negatives_that_the_first_line_lacks_are_read(tmp_path):
+    pair = {"query": "a", "pos": "b"}
+    table = write_lines(
+        tmp_path, pair, {**pair, "neg1": "c"}, {**pair, "neg1": "d", "neg2": "e"}, pair
+    )
+    assert [row.negatives for row in read(table)] == [(), ("c",), ("d", "e"), ()]
+    listed = write_lines(tmp_path, pair, {**pair, "note": 1}, {**pair, "negatives": ["c", "d"]})
+    assert [row.negatives for row in read(listed)] == [(), (), ("c", "d")]
+
+
+def test_a_score_that_the_first_line_lacks_is_refused(tmp_path):
+    pair = {"query": "a", "pos": "b"}
+    table = write_lines(tmp_path, pair, {**pair, "score": 0.5})
+    with pytest.raises(InputError, match=r"a\.jsonl:2: has a score \('score'\).*lack"):
+        read(table)
+    assert len(read(table, "pairs")) == 2
+
+
+def test_an_empty_negative_beside_a_full_one(tmp_path):
+    table = write(tmp_path, "a.csv", "anchor,positive,negative1,negative2\na,b,,d\ne,f, ,\n")
+    assert [row.negatives for row in read(table)] == [("d",), ()]
+
+
 def test_scored_pairs_and_the_same_as_pairs(tmp_path):
     table = write(tmp_path, "a.tsv", "sentence1\tsentence2\tscore\na\tb\t2.5\nc\td\t-1e1\n")
     rows = read(table)
