@@ -115,6 +115,8 @@ def test_chinese_is_seen_and_can_be_chosen(tmp_path):
         ('{"a": null}', "'a' is null; a string .* is expected"),
         ('{"a": 1.5}', "'a' is 1.5; a string"),
         ('{"a": "x",\n}', r"p\.json:2: not JSON"),
+        ('{"a": ' + "7" * 5000 + "}", r"p\.json:1: not JSON \(Exceeds the limit"),
+        ('{"a": ' + "[" * 200_000, r"p\.json:1: not JSON \(lists or objects too deep"),
         ("", "nothing in it"),
     ],
 )

@@ -1,7 +1,7 @@
 """A JSON file that holds one object in, the elements of one of its lists out, one at a time.
 
 So much is read as the next element needs, and what has been given is forgotten: a file of any
-size takes the memory of its largest element.
+size takes the memory of its largest element. Half a surrogate pair is read as U+FFFD.
 """
 
 import json
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.tables import iter_text, json_type
+from bertsmith.data.tables import iter_text, json_fault, json_type, without_half_characters
 from bertsmith.errors import InputError
 
 NOT_WHITE = re.compile(r"[^ \t\n\r]")
@@ -109,10 +109,19 @@ class _Reader:
                 if not (is_cut and self.read()):
                     raise self.error(error.msg, error.pos) from None
                 continue
+            except (ValueError, RecursionError) as error:
+                raise self.error(json_fault(error), self.at) from None
             # A number may go on in what is not read yet.
             if NOT_NUMERIC.search(self.text, end) or not self.read():
-                self.at = end
-                return value
+                return self.taken(value, end)
+
+    def taken(self, value: Any, end: int) -> Any:
+        """A value that reaches to `end`; `at` stands behind it then."""
+        start, self.at = self.at, end
+        try:
+            return without_half_characters(value, self.text[start:end])
+        except (ValueError, RecursionError) as error:
+            raise self.error(json_fault(error), start) from None
 
     def read(self) -> bool:
         """Read as much again as is held, and at least one chunk; forget what was taken."""

@@ -10,12 +10,14 @@ from bertsmith.data.examples import Example
 from bertsmith.data.questions import question_format
 from bertsmith.data.tables import (
     iter_text,
+    json_fault,
     json_type,
     read_csv,
     read_jsonl,
     read_tsv,
     read_txt,
     table_format,
+    without_half_characters,
 )
 from bertsmith.errors import InputError
 
@@ -41,10 +43,12 @@ def _by_id(path: Path, key: str) -> dict[str, Any]:
     text = "".join(iter_text(path))
     try:
         value = json.loads(text, object_pairs_hook=lambda pairs: _without_doubles(path, pairs))
-    except json.JSONDecodeError as error:
+        value = without_half_characters(value, text)
+    except (ValueError, RecursionError) as error:
+        line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
         raise InputError(
-            f"{path}:{error.lineno}: not JSON ({error.msg} at column {error.colno:,}). Give one "
-            "object, from each question's id to its answer."
+            f"{path}:{line}: not JSON ({json_fault(error)}). Give one object, from each question's "
+            "id to its answer."
         ) from None
     if not isinstance(value, dict):
         raise InputError(

@@ -9,6 +9,7 @@ import contextlib
 import csv
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,9 @@ from bertsmith.errors import InputError
 STANDARD_INPUT = Path("-")
 """Stands for standard input, read as one text per line."""
 CHUNK_BYTES = 1 << 16
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""How JSON writes surrogates; plain ones are no UTF-8."""
 
 
 def iter_lines(path: Path) -> Iterator[str]:
@@ -165,18 +169,19 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each object and its line number; blank lines are passed over.
 
+    Half a surrogate pair is read as U+FFFD, see `without_half_characters`.
+
     Raises:
-        InputError: a line that is no JSON object.
+        InputError: a line that is no JSON object, or too deep or with too long a number to be read.
     """
     for row, line in enumerate(iter_lines(path), start=1):
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
-        except json.JSONDecodeError as error:
+            value = without_half_characters(json.loads(line), line)
+        except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{path}:{row}: not JSON ({error.msg} at column {error.colno}). "
-                "Each line holds one JSON object."
+                f"{path}:{row}: not JSON ({json_fault(error)}). Each line holds one JSON object."
             ) from None
         if not isinstance(value, dict):
             raise InputError(
@@ -184,6 +189,44 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 'such as {"text": "...", "label": "..."}.'
             )
         yield row, value
+
+
+def without_half_characters(value: Any, source: str) -> Any:
+    r"""A JSON value with U+FFFD, the replacement character, for each half of a surrogate pair.
+
+    Such a half, as in a text that was cut within an emoji (`"\ud83d"`), is no character and stands
+    in no UTF-8 file. The row stays, its offsets hold, and the output shows where something was.
+
+    Args:
+        value: what was read.
+        source: the JSON text that it was read from, or more; spares the search where nothing in
+            it can be such a half.
+
+    Raises:
+        ValueError: two keys of an object become one.
+        RecursionError: lists and objects stand in one another too deep.
+    """
+    return _mended(value) if ESCAPED_HALF.search(source) else value
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return HALF_CHARACTER.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    if isinstance(value, dict):
+        mended = {_mended(key): _mended(item) for key, item in value.items()}
+        if len(mended) < len(value):
+            raise ValueError("two keys differ only in half a surrogate pair")
+        return mended
+    return value
+
+
+def json_fault(error: ValueError | RecursionError) -> str:
+    """Why a text could not be read as JSON, for messages."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at column {error.colno:,}"
+    return "lists or objects too deep" if isinstance(error, RecursionError) else str(error)
 
 
 def json_type(value: Any) -> str:

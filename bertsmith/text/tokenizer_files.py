@@ -257,7 +257,7 @@ def read_object(path: Path) -> Json:
     """A JSON file that holds one object."""
     try:
         value = json.loads(path.read_bytes())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path}: not valid JSON ({error}). Get the file again; it may be cut short."
         ) from error

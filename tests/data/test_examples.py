@@ -19,6 +19,7 @@ from bertsmith.data.examples import (
     stratified_sample,
 )
 from bertsmith.data.labels import label_set
+from bertsmith.data.tables import read_jsonl
 from bertsmith.errors import InputError
 
 
@@ -148,6 +149,13 @@ def test_a_list_of_labels_is_never_cut_at_the_separator(tmp_path):
     ]
 
 
+def test_half_a_surrogate_pair_is_a_replacement_character(tmp_path):
+    lines = [r'{"text": "good \ud83d film", "label": ["\uDE00x"]}', r'{"text": "\ud83d\ude00"}']
+    path = write(tmp_path, "a.jsonl", "\n".join(lines))
+    values = [value for _, value in read_jsonl(path)]
+    assert values == [{"text": "good \ufffd film", "label": ["\ufffdx"]}, {"text": "😀"}]
+
+
 @pytest.mark.parametrize("suffix, compress", [(".gz", gzip.compress), (".xz", lzma.compress)])
 def test_compressed_tables(tmp_path, suffix, compress):
     path = write(tmp_path, f"a.csv{suffix}", compress(b"text,label\ngood,1\n"))
@@ -227,6 +235,9 @@ def test_rows_of_another_width_are_skipped_on_request_and_counted(tmp_path):
         ("a.jsonl", '{"text": ["a"], "label": 1}\n', [":1: 'text' is a list", "a string"]),
         ("a.jsonl", '{"text": "a", "label": {"x": 1}}\n', [":1: 'label' is an object"]),
         ("a.jsonl", '{"text": "a", "label": null}\n', [":1: 'label' is empty"]),
+        ("a.jsonl", '{"text": "a", "label": ' + "7" * 5000 + "}", [":1: not JSON (Exceeds the"]),
+        ("a.jsonl", '{"text": ' + "[" * 200_000, [":1: not JSON (lists or objects too deep)"]),
+        ("a.jsonl", r'{"\ud83d": 1, "\ud83e": 2}', [":1: not JSON (two keys differ only in half"]),
         ("a.xlsx", "text,label\ngood,1\n", ["'.xlsx'", ".csv, .tsv or .jsonl"]),
         ("a.txt", "good\n", ["no labels", ".csv, .tsv or .jsonl"]),
     ],

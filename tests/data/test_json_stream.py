@@ -70,6 +70,8 @@ def test_memory_is_that_of_an_element(tmp_path):
         ("{data: [1]}", "a key in double quotes is expected"),
         ('{"data" [1]}', "':' is expected"),
         ('{"data": ["a\tb"]}', "Invalid control character"),
+        ('{"data": [' + "7" * 5000 + "]}", r"a\.json:1: not JSON \(Exceeds the limit"),
+        ('{"data": ' + "[" * 200_000, r"a\.json:1: not JSON \(lists or objects too deep"),
     ],
 )
 @pytest.mark.parametrize("size", [3, 1000])
@@ -78,6 +80,14 @@ def test_what_is_no_such_list(tmp_path, monkeypatch, text, message, size):
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(InputError, match=message):
         list(iter_elements(tmp_path / "a.json", "data"))
+
+
+@pytest.mark.parametrize("size", [3, 1000])
+def test_half_a_surrogate_pair_is_a_replacement_character(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(tables, "CHUNK_BYTES", size)
+    path = tmp_path / "a.json"
+    path.write_text(r'{"data": [{"a": "x \ud83d y"}, "\ud83d\ude00"]}')
+    assert list(iter_elements(path, "data")) == [{"a": "x \ufffd y"}, "😀"]
 
 
 def test_bytes_that_are_no_text(tmp_path, monkeypatch):
