@@ -6,7 +6,9 @@ the same numbering in any order. What cannot be a set of classes is refused befo
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +26,12 @@ INTEGER = re.compile(r"[+-]?\d+")
 def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
     """The labels that occur, sorted: by value if all are numbers, else by name.
 
+    Whole numbers among names are taken, as in `1, 2, spam`; `mixed_labels` says so.
+
     Raises:
-        InputError: the labels cannot be classes: only one of them, another in every row, or
-            fractional numbers, either many of them or mixed with names.
+        InputError: the labels cannot be classes: only one of them, another in every row,
+            fractional numbers, either many of them or mixed with names, or one number in two
+            spellings (`1` and `1.0`) where all are numbers.
     """
     rows = {example.label: example.row for example in reversed(examples) if example.label}
     fractions = [name for name in rows if NUMBER.fullmatch(name) and not INTEGER.fullmatch(name)]
@@ -45,7 +50,35 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
             f"{path}: {len(rows):,} different labels in {len(examples):,} rows, such as "
             f"{_listed(list(rows)[-3:])}. Choose a column of classes with --label-column."
         )
+    if not words:
+        _check_spellings(rows, path)
     return sorted_names(rows)
+
+
+def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
+    """Refuse numbers that are written in two ways; `rows` says where each comes first."""
+    seen: dict[Decimal, str] = {}
+    for name in sorted(rows, key=lambda name: rows[name]):
+        other = seen.setdefault(Decimal(name), name)
+        if other != name:
+            raise InputError(
+                f"{path}:{rows[name]}: the label '{name}' is the same number as '{other}' in row "
+                f"{rows[other]}. Write each class in one way."
+            )
+
+
+def mixed_labels(examples: Sequence[Example]) -> str | None:
+    """What to tell a user whose classes are numbers and names; None where they are of one kind."""
+    counts = Counter(example.label for example in examples if example.label)
+    numbers = [name for name in counts if NUMBER.fullmatch(name)]
+    words = [name for name in counts if name not in numbers]
+    if not numbers or not words:
+        return None
+    num_numbers = sum(counts[name] for name in numbers)
+    return (
+        f"{num_numbers:,} labels are numbers ({_listed(numbers)}) and "
+        f"{counts.total() - num_numbers:,} are names ({_listed(words)}); each is a class of its own"
+    )
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -115,10 +148,17 @@ def label_flags(
 def _unknown_label(
     label: str | None, example: Example, names: Sequence[str], path: Path
 ) -> InputError:
+    same = next((name for name in names if _same_number(name, label)), None)
+    hint = "" if same is None else f" It is the number '{same}', written in another way."
     return InputError(
-        f"{path}:{example.row}: the label '{label}' is not one the model learns. Known labels: "
-        f"{_listed(names)}. Fix the row, or train with such examples."
+        f"{path}:{example.row}: the label '{label}' is not one the model learns.{hint} Known "
+        f"labels: {_listed(names)}. Fix the row, or train with such examples."
     )
+
+
+def _same_number(name: str, label: str | None) -> bool:
+    spellings = (name, label or "")
+    return all(map(NUMBER.fullmatch, spellings)) and len(set(map(Decimal, spellings))) == 1
 
 
 def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from bertsmith.data.examples import (
     read_examples,
     stratified_sample,
 )
-from bertsmith.data.labels import class_names, class_numbers
+from bertsmith.data.labels import class_names, class_numbers, mixed_labels
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
@@ -249,6 +249,11 @@ predict` and Hugging Face's transformers open."""
     def line(self, example: Example, prediction: Prediction) -> str:
         """Label, probability and text, divided by tabs."""
         return "\t".join([prediction.label, f"{prediction.probability:.4f}", *example.one_line()])
+
+    def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
+        """Whether numbers and names are mixed among the labels."""
+        note = mixed_labels(examples)
+        return [] if note is None else [note]
 
     def stratum(self, example: Example) -> str | None:
         """The label."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.data.examples import Example
-from bertsmith.data.labels import class_names, class_numbers
+from bertsmith.data.labels import class_names, class_numbers, mixed_labels
 from bertsmith.errors import InputError
 
 PATH = Path("train.tsv")
@@ -40,6 +40,8 @@ def test_the_order_of_rows_changes_nothing(labels):
 @pytest.mark.parametrize(
     "labels, parts",
     [
+        (["1", "0", "1", "1.0"], [":5: the label '1.0' is the same number as '1' in row 2"]),
+        (["01", "2", "+1"], [":4: the label '+1' is the same number as '01' in row 2"]),
         (["pos"] * 3, ["the only label is 'pos'", "two classes"]),
         (["pos", "0.73", "neg"], [":3:", "'0.73'", "'neg', 'pos'"]),
         ([str(i / 8) for i in range(200)] * 2, ["200 different labels", "--label-column"]),
@@ -56,3 +58,21 @@ def test_labels_that_are_not_classes(labels, parts):
 def test_a_label_that_training_never_saw():
     with pytest.raises(InputError, match=r"dev.tsv:3: the label 'c' .* Known labels: 'a', 'b'"):
         class_numbers(examples(["a", "c"]), ("a", "b"), Path("dev.tsv"))
+
+
+def test_a_known_number_in_another_spelling():
+    with pytest.raises(InputError, match=r"dev.tsv:3: .* It is the number '1', written in another"):
+        class_numbers(examples(["0", "1.0"]), ("0", "1"), Path("dev.tsv"))
+
+
+def test_numbers_are_compared_to_the_last_digit():
+    large = [str(2**60), str(2**60 + 1)]
+    assert class_names(examples(large), PATH) == tuple(large)
+
+
+def test_numbers_among_names_are_told():
+    note = mixed_labels(examples(["1", "spam", "2", "1"]))
+    assert note is not None
+    assert note.startswith("3 labels are numbers ('1', '2') and 1 are names ('spam')")
+    assert mixed_labels(examples(["1", "2"])) is None
+    assert mixed_labels(examples(["1st", "spam"])) is None
