@@ -61,8 +61,8 @@ class ChoiceColumns:
     """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
     columns by their numbers."""
     skip_incomplete: bool = False
-    """Leave out rows that lack the prompt, a choice or the label, and count them, instead of
-    stopping."""
+    """Leave out rows that lack the prompt, a choice or the label, or have only one choice, and
+    count them, instead of stopping."""
 
 
 class ChoiceReader(RecordReader):
@@ -92,7 +92,10 @@ class ChoiceReader(RecordReader):
                 names none of its choices.
         """
         for row, record in self.iter_records():
-            yield self._example(row, record)
+            if len(record["choices"]) < 2 and self.skip_incomplete:
+                self.num_skipped += 1
+            else:
+                yield self._example(row, record)
 
     def _example(self, row: int, record: Record) -> ChoiceExample:
         start = "".join(record.get("beginning of the choices", ())).strip()
@@ -100,7 +103,8 @@ class ChoiceReader(RecordReader):
         if len(choices) < 2:
             raise InputError(
                 f"{self.place}:{row}: found one choice. Give two or more, in columns of "
-                "their own or as a list; --choice-columns says where."
+                "their own or as a list; --choice-columns says where. Or pass --skip-incomplete "
+                "(skipped rows are counted)."
             )
         label = self._label(row, record["label"][0], len(choices)) if self.labelled else None
         return ChoiceExample(record["prompt"][0], choices, label, row)

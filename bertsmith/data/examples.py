@@ -109,8 +109,8 @@ class Columns:
     """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
     columns by their numbers."""
     skip_incomplete: bool = False
-    """Leave out rows whose text or label is empty, or that have not as many columns as the first,
-    and count them, instead of stopping."""
+    """Leave out rows whose text or label is empty or missing, or that have not as many columns as
+    the first, and count them, instead of stopping."""
 
 
 class ExampleReader:
@@ -224,19 +224,22 @@ class ExampleReader:
 
     def _read_objects(
         self, rows: Iterator[tuple[int, dict[str, Any]]]
-    ) -> Iterator[tuple[int, Record]]:
+    ) -> Iterator[tuple[int, Record | None]]:
         for row, value in rows:
             if not self.names:
                 self._resolve(list(value), numbers_only=False)
-            record: Record = {}
-            for role, name in self.names.items():
-                if name not in value:
-                    raise InputError(
-                        f"{self.place}:{row}: no key '{name}'. Keys found: {listed(value)}. Every "
-                        "line needs the keys of the first."
-                    )
-                record[role] = self._as_text(row, role, value[name])
-            yield row, record
+            names = self.names.items()
+            missing = next((name for _, name in names if name not in value), None)
+            if missing is None:
+                yield row, {role: self._as_text(row, role, value[name]) for role, name in names}
+            elif self.columns.skip_incomplete:
+                yield row, None
+            else:
+                raise InputError(
+                    f"{self.place}:{row}: no key '{missing}'. Keys found: {listed(value)}. Every "
+                    "line needs the keys of the first. Or pass --skip-incomplete (skipped rows "
+                    "are counted)."
+                )
 
     def _as_text(self, row: int, role: Role, value: Any) -> str:
         """A JSON value as a cell: null is empty, and only a label may be a number."""

@@ -190,7 +190,7 @@ class RecordReader:
                 )
             yield row, take(cells, places)
 
-    def _read_objects(self) -> Iterator[tuple[int, Record]]:
+    def _read_objects(self) -> Iterator[tuple[int, Record | None]]:
         known: dict[str, None] = {}  # every key met so far, in order
         for row, value in read_jsonl(self.path):
             if not self.names:
@@ -198,6 +198,16 @@ class RecordReader:
             elif not value.keys() <= known.keys():
                 self._extend(row, list(known | dict.fromkeys(value)))
             known |= dict.fromkeys(value)
+            missing = self._missing_key(value)
+            if missing is not None:
+                if self.skip_incomplete:
+                    yield row, None
+                    continue
+                raise InputError(
+                    f"{self.place}:{row}: no key '{missing}'. Keys found: {listed(value)}. Every "
+                    "line needs the keys of the first. Or pass --skip-incomplete (skipped rows "
+                    "are counted)."
+                )
             record: Record = {}
             for role in self.roles:
                 texts = [
@@ -207,6 +217,12 @@ class RecordReader:
                 ]
                 record[role.name] = without_empty_end(texts)
             yield row, record
+
+    def _missing_key(self, value: dict[str, Any]) -> str | None:
+        """A key that this object lacks and has to have."""
+        needed = [role for role in self.roles if not (role.may_be_empty or role.is_many)]
+        names = (name for role in needed for name in self.names.get(role.name, ()))
+        return next((name for name in names if name not in value), None)
 
     def _extend(self, row: int, found: list[str]) -> None:
         """Take in keys that the lines before this one lack.
@@ -227,11 +243,6 @@ class RecordReader:
 
     def _texts(self, row: int, role: Role, name: str, value: dict[str, Any]) -> list[str]:
         """What an object holds under one key."""
-        if name not in value and not (role.may_be_empty or role.is_many):
-            raise InputError(
-                f"{self.place}:{row}: no key '{name}'. Keys found: {listed(value)}. Every line "
-                "needs the keys of the first."
-            )
         found = value.get(name)
         items = found if role.is_many and isinstance(found, list) else [found]
         return [self._as_text(row, role, name, item) for item in items]

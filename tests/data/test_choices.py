@@ -82,6 +82,18 @@ def test_keys_that_the_first_line_lacks(tmp_path):
     ]
 
 
+def test_what_lacks_a_choice_or_a_key_is_skipped_on_request_and_counted(tmp_path):
+    first = {"prompt": "p", "choices": ["a", "b"], "label": 1}
+    lines = [first, {**first, "choices": ["a"]}, {"prompt": "p", "choices": ["a", "b"]},
+             {"prompt": "p", "label": 1}, first]  # fmt: skip
+    table = write_jsonl(tmp_path, *lines)
+    kept, num_skipped = read_choices(table, ChoiceColumns(skip_incomplete=True))
+    assert ([example.row for example in kept], num_skipped) == ([1, 5], 3)
+    assert "found one choice" in refusal(table)
+    nothing = write_jsonl(tmp_path, lines[1])
+    assert "no complete rows" in refusal(nothing, skip_incomplete=True)
+
+
 def test_ten_choices_stand_in_their_order(tmp_path):
     names = [f"choice {number}" for number in range(1, 12)]
     table = write(tmp_path, "a.tsv", "\t".join(["prompt", *sorted(names), "label"]) + "\n"

@@ -202,6 +202,34 @@ def test_skipped_rows_are_counted(tmp_path):
     assert num_skipped == 2
 
 
+def test_objects_without_a_key_are_skipped_on_request_and_counted(tmp_path):
+    lines = [
+        '{"text": "a", "label": 1}',
+        '{"text": "b"}',
+        '{"label": 0}',
+        '{"text": "c", "label": 0}',
+    ]
+    path = write(tmp_path, "a.jsonl", "\n".join(lines))
+    assert "--skip-incomplete" in refusal(path)
+    examples, num_skipped = read_examples(path, Columns(skip_incomplete=True))
+    assert ([example.row for example in examples], num_skipped) == ([1, 4], 2)
+
+
+def test_blank_lines_at_the_end_of_a_text_file_are_no_texts(tmp_path):
+    path = write(tmp_path, "a.txt", "good\nbad\n\n \r\n\n")
+    reader = ExampleReader(path, labelled=False)
+    assert [(example.row, example.text) for example in reader] == [(1, "good"), (2, "bad")]
+    assert reader.num_skipped == 0
+    gap = write(tmp_path, "b.txt", "good\n\n\nbad\n\n")
+    with pytest.raises(InputError, match=r"b\.txt:2: 'the line' is empty"):
+        list(ExampleReader(gap, labelled=False))
+    reader = ExampleReader(gap, Columns(skip_incomplete=True), labelled=False)
+    assert [example.row for example in reader] == [1, 4]
+    assert reader.num_skipped == 2
+    with pytest.raises(InputError, match="no complete rows"):
+        list(ExampleReader(write(tmp_path, "c.txt", "\n\n"), labelled=False))
+
+
 def test_limit_reads_no_further(tmp_path):
     table = write(tmp_path, "a.csv", "text,label\ngood,1\nbad,0\nragged\n")
     assert len(read_examples(table, limit=2)[0]) == 2
