@@ -31,6 +31,7 @@ def evaluate(
     each example.
 
     Raises:
+        ConfigError: `limit` is not above 0.
         InputError: the file cannot be read, or holds a label that the model does not know.
     """
     predictor = predictor.asked(columns)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Example
 from bertsmith.data.windows import LongTexts
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.huggingface import check_classifier, find_checkpoint
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.embed import TextEncoder
@@ -104,8 +104,16 @@ def in_chunks(examples: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:
-    """All examples of a reader, or its first `limit`."""
-    return reader if limit is None else itertools.islice(reader, limit)
+    """All examples of a reader, or its first `limit`.
+
+    Raises:
+        ConfigError: `limit` is not above 0.
+    """
+    if limit is None:
+        return reader
+    if limit < 1:
+        raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
+    return itertools.islice(reader, limit)
 
 
 def as_text(example: Example) -> Text:

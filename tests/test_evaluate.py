@@ -8,7 +8,7 @@ import sklearn.metrics
 from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.data.examples import Columns
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluate import evaluate
 from bertsmith.metrics.class_report import summarize
 from bertsmith.predict import load_predictor
@@ -33,6 +33,14 @@ def test_figures_are_those_of_the_predictions(classifier, tmp_path):
     ).tolist()
     assert [row.label for row in result.classes] == ["neg", "pos"]
     assert result.num_texts == sum(row.support for row in result.classes) == 41
+
+
+def test_a_limit(classifier, tmp_path):
+    path = write_reviews(tmp_path / "a.csv", 11)
+    assert evaluate(classifier, path, limit=7).num_texts == 7
+    for limit in (0, -1):
+        with pytest.raises(ConfigError, match=f"--limit: found {limit}; allowed is a number above"):
+            evaluate(classifier, path, limit=limit)
 
 
 def test_what_was_cut_or_skipped_is_counted(classifier, tmp_path):
