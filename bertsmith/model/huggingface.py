@@ -311,10 +311,15 @@ def find_checkpoint(path: str | Path) -> Path:
         CheckpointError: there is no such folder, and the hub cannot be reached or has it not.
     """
     wanted = Path(path)
-    if wanted.is_dir():
-        return wanted
-    if wanted.exists():
-        raise CheckpointError(f"{path}: this is a file. Name the folder of the checkpoint.")
+    try:
+        if wanted.is_dir():
+            return wanted
+        if wanted.exists():
+            raise CheckpointError(f"{path}: this is a file. Name the folder of the checkpoint.")
+    except OSError as error:  # a text in the model's place is too long for a name
+        raise CheckpointError(
+            f"'{str(path)[:60]}…': {error.strerror}. Name the folder of a checkpoint."
+        ) from None
     if wanted.parent.is_dir() or not re.fullmatch(r"[\w.-]+/[\w.-]+", str(path)):
         raise missing_folder(wanted)
     return fetch_from_hub(str(path))

@@ -1,0 +1,68 @@
+"""The flags of predict and evaluate are those of the model's task, wherever its name stands."""
+
+import sys
+import types
+
+import pytest
+from tiny_models import save_tiny
+
+from bertsmith.commands import evaluate, predict
+from bertsmith.commands.task_flags import first_word, switches
+from bertsmith.data.examples import Columns
+from bertsmith.data.tagged import TagColumns
+from bertsmith.errors import CheckpointError
+
+
+@pytest.fixture(scope="module")
+def tagger(tmp_path_factory):
+    return str(save_tiny(tmp_path_factory.mktemp("tagger"), "tag", labels=("B-PER", "O")))
+
+
+@pytest.mark.parametrize(
+    "args, expected",
+    [
+        ("MODEL text", "MODEL"),
+        ("--device cpu MODEL text", "MODEL"),
+        ("--device=cpu MODEL", "MODEL"),
+        ("--json MODEL text", "MODEL"),
+        ("--skip-incomplete --repair --max-length 7 MODEL", "MODEL"),
+        ("-- MODEL", "MODEL"),
+        ("--file a.csv", None),
+        ("", None),
+    ],
+)
+def test_the_model_is_the_first_word(args, expected):
+    assert first_word(args.split(), switches(predict.Settings)) == expected
+
+
+def test_only_the_model_decides(tagger, tmp_path):
+    args = ["--device", "cpu", tagger, "--split", "spaces", "x" * 5000]
+    assert isinstance(predict.parse(args, "predict").columns, TagColumns)
+    other = str(save_tiny(tmp_path, "classify", labels=("a", "b")))
+    assert isinstance(predict.parse([other, tagger], "predict").columns, Columns)
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    with pytest.raises(CheckpointError, match="nowhere: there is no such folder"):
+        predict.parse([str(tmp_path / "nowhere"), "--split", "spaces", "x" * 5000], "predict")
+    with pytest.raises(CheckpointError, match="Name the folder of a checkpoint"):
+        predict.parse(["a text without a model " * 20], "predict")
+
+
+def test_help_needs_no_model(capsys):
+    with pytest.raises(SystemExit) as caught:
+        evaluate.parse(["nowhere", "--help"], "evaluate")
+    assert caught.value.code == 0
+    assert "--label-column" in capsys.readouterr().out
+
+
+def test_a_name_of_the_hub_tells_its_task(tagger, tmp_path, monkeypatch):
+    """The hub is the only stand-in: a library that is not installed for the tests."""
+    hub, errors = types.ModuleType("huggingface_hub"), types.ModuleType("huggingface_hub.errors")
+    hub.snapshot_download = lambda name, **_: tagger
+    errors.HfHubHTTPError = errors.HFValidationError = ValueError
+    monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
+    monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
+    monkeypatch.chdir(tmp_path)
+    settings = predict.parse(["org/tagger", "a text"], "predict")
+    assert isinstance(settings.columns, TagColumns)
