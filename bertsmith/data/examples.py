@@ -7,7 +7,7 @@ disappears.
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -123,6 +123,7 @@ class ExampleReader:
         labelled: whether a label is wanted; if not, no label column is looked for.
         empty_labels: whether a label may be empty, or in JSON a list, as where a text can have any
             number of them.
+        pairs: whether each row must have a second text; if not, it is read where there is one.
 
     Attributes:
         names: the column that each role (text, pair, label) is read from; known once reading
@@ -138,12 +139,14 @@ class ExampleReader:
         *,
         labelled: bool = True,
         empty_labels: bool = False,
+        pairs: bool = False,
     ) -> None:
         self.path = Path(path)
         self.place = place_name(self.path)
         self.columns = columns or Columns()
         self.labelled = labelled
         self.empty_labels = empty_labels
+        self.pairs = pairs
         self.names: dict[Role, str] = {}
         self.num_skipped = 0
         self.has_header = False
@@ -185,9 +188,10 @@ class ExampleReader:
         if kind == "jsonl":
             return self._read_objects(read_jsonl(self.path))
         if kind == "txt":
-            if self.labelled:
+            if self.labelled or self.pairs:
+                lacking = "labels" if self.labelled else "pairs, which the model was trained on"
                 raise InputError(
-                    f"{self.place}: a .txt file has no labels. Use .csv, .tsv or .jsonl."
+                    f"{self.place}: lines of text have no {lacking}. Use .csv, .tsv or .jsonl."
                 )
             self.names = {"text": "the line"}
             return ((row, {"text": line}) for row, line in read_txt(self.path))
@@ -296,6 +300,8 @@ class ExampleReader:
             wanted["text"], usual_pair = next(usual, (None, None))
             if usual_pair is not None:
                 wanted.setdefault("pair", usual_pair)
+        if self.pairs:
+            wanted.setdefault("pair", None)
         if self.labelled and wanted["label"] is None:
             wanted["label"] = next((name for name in LABEL_COLUMNS if name in lowered), None)
         return wanted
@@ -303,7 +309,8 @@ class ExampleReader:
     def _missing_column(
         self, role: Role, name: str | None, found: list[str], numbers_only: bool
     ) -> str:
-        asked = f"no column '{name}'" if name else f"no column looks like the {role}"
+        sought = "second text, which each example of the model has" if role == "pair" else role
+        asked = f"no column '{name}'" if name else f"no column looks like the {sought}"
         if numbers_only:
             columns = f"The first row, read without a header, has {len(found)}: {listed(found)}"
             advice = f"Give --{role}-column a number from 1 to {len(found)}, or --header yes."
@@ -319,13 +326,14 @@ def read_examples(
     *,
     limit: int | None = None,
     empty_labels: bool = False,
+    pairs: bool = False,
 ) -> tuple[list[Example], int]:
     """Read labelled examples, at most the first `limit`, and how many rows were skipped.
 
     Raises:
         InputError: as in `ExampleReader`; also if a first row looks like an overlooked header.
     """
-    reader = ExampleReader(path, columns, empty_labels=empty_labels)
+    reader = ExampleReader(path, columns, empty_labels=empty_labels, pairs=pairs)
     examples: list[Example] = []
     for example in reader:
         examples.append(example)
@@ -346,6 +354,27 @@ def typed_examples(texts: Sequence[str]) -> list[Example]:
         if not text.strip():
             raise InputError(f"text {number} is empty. Give each text in quotes.")
     return [Example(text, row=number) for number, text in enumerate(texts, start=1)]
+
+
+def typed_pairs(texts: Sequence[str]) -> list[Example]:
+    """Texts as they were typed, two and two; `row` counts the pairs.
+
+    Raises:
+        InputError: one of them is empty, or the last has no partner.
+    """
+    alone = typed_examples(texts)
+    if len(alone) % 2:
+        raise InputError(
+            f"found {len(alone)} texts, but the model reads pairs: it was trained on them. Give "
+            "two texts for each pair, each in quotes."
+        )
+    pairs = zip(alone[::2], alone[1::2], strict=True)
+    return [Example(a.text, b.text, row=number) for number, (a, b) in enumerate(pairs, start=1)]
+
+
+def are_pairs(examples: Iterable[Example]) -> bool:
+    """Whether examples are pairs of texts."""
+    return any(example.pair is not None for example in examples)
 
 
 def random_sample(examples: Sequence[Item], size: int | None, seed: int) -> list[Item]:

@@ -18,6 +18,7 @@ from bertsmith.data.encoded_texts import Text, as_pairs
 from bertsmith.data.examples import (
     Columns,
     Example,
+    are_pairs,
     read_examples,
     stratified_sample,
 )
@@ -172,10 +173,11 @@ predict` and Hugging Face's transformers open."""
             train = stratified_sample(train, settings.sample, settings.seed)
         names = class_names(train, settings.train)
         counts = np.bincount(class_numbers(train, names, settings.train), minlength=len(names))
-        held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit)
+        pairs = are_pairs(train)
+        held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit, pairs=pairs)
         class_numbers(held_out, names, settings.eval)
         return Lesson(
-            cls(names, settings.windowing, settings.loss(names, counts)),
+            cls(names, settings.windowing, settings.loss(names, counts), pairs=pairs),
             train,
             held_out,
             num_skipped,
@@ -185,7 +187,8 @@ predict` and Hugging Face's transformers open."""
     def of_model(cls, model: BertModel) -> Self:
         """The classes that the folder names."""
         names = tuple(name for _, name in sorted(model.id2label.items()))
-        return cls(names, Windowing.of_settings(model.task_settings))
+        settings = model.task_settings
+        return cls(names, Windowing.of_settings(settings), pairs=settings.get("pairs", False))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> Any:

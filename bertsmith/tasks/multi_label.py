@@ -5,7 +5,7 @@ probability reaches the threshold.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, overload
 
@@ -19,6 +19,7 @@ from bertsmith.data.examples import (
     Columns,
     Example,
     ExampleReader,
+    are_pairs,
     read_examples,
     stratified_sample,
 )
@@ -122,38 +123,39 @@ class MultiLabel(TextTask[LabelsPrediction]):
         if settings.sample is not None:
             train = stratified_sample(train, settings.sample, settings.seed)
         names = label_names(train, separator, settings.train)
+        pairs = are_pairs(train)
         held_out, _ = read_examples(
-            settings.eval, columns, limit=settings.eval_limit, empty_labels=True
+            settings.eval, columns, limit=settings.eval_limit, empty_labels=True, pairs=pairs
         )
         label_flags(held_out, names, separator, settings.eval)
         counts = label_flags(train, names, separator, settings.train).sum(0)
         loss = settings.binary_loss(names, counts, len(train))
-        task = cls(names, settings.windowing, separator, settings.threshold, loss)
+        task = cls(names, settings.windowing, separator, settings.threshold, loss, pairs=pairs)
         return Lesson(task, train, held_out, num_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """The labels that the folder names, and what it says of threshold and separator."""
+        """The labels that the folder names, and what it says of threshold, separator and pairs."""
         names = tuple(name for _, name in sorted(model.id2label.items()))
-        known = {name: model.task_settings[name] for name in ("label_separator", "threshold")
-                 if name in model.task_settings}  # fmt: skip
-        return cls(names, Windowing.of_settings(model.task_settings), **known)
+        settings = model.task_settings
+        fields = ("label_separator", "threshold", "pairs")
+        known = {name: settings[name] for name in fields if name in settings}
+        return cls(names, Windowing.of_settings(settings), **known)
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "MultiLabelClassifier":
         """A `MultiLabelClassifier`."""
         return MultiLabelClassifier(loaded)
 
-    @classmethod
-    def reader(cls, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
+    def reader(self, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
         """The rows of a table, where a text may have no label."""
-        return ExampleReader(path, columns, labelled=labelled, empty_labels=True)
+        return ExampleReader(path, columns, labelled=labelled, empty_labels=True, pairs=self.pairs)
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """How long texts are read, how labels are written and from where on they count."""
+        """Also how labels are written, and from where on they count."""
         return {
-            **asdict(self.windowing),
+            **super().task_settings,
             "label_separator": self.label_separator,
             "threshold": self.threshold,
         }

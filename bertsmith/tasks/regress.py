@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import Text, as_pairs
-from bertsmith.data.examples import Columns, Example, random_sample, read_examples
+from bertsmith.data.examples import Columns, Example, are_pairs, random_sample, read_examples
 from bertsmith.data.labels import numbers
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
@@ -168,14 +168,17 @@ transformers open."""
                 f"{settings.train}: the number is {train[0].label} in every row. Give examples "
                 "with different ones."
             )
-        held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit)
+        pairs = are_pairs(train)
+        held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit, pairs=pairs)
         numbers(held_out, settings.eval)
-        return Lesson(cls(windowing=settings.windowing), train, held_out, num_skipped)
+        task = cls(windowing=settings.windowing, pairs=pairs)
+        return Lesson(task, train, held_out, num_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """Only how long texts are read has to be known."""
-        return cls(windowing=Windowing.of_settings(model.task_settings))
+        """Only how long texts are read has to be known, and whether they are pairs."""
+        settings = model.task_settings
+        return cls(windowing=Windowing.of_settings(settings), pairs=settings.get("pairs", False))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "Regressor":

@@ -6,7 +6,7 @@ loss is that of what is predicted.
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Columns, Example, ExampleReader, typed_examples
+from bertsmith.data.examples import Columns, Example, ExampleReader, typed_examples, typed_pairs
 from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.finetuning import mean_over_rows
@@ -32,24 +32,24 @@ class TextTask(Task[Example, PredictionT]):
 
     labels: tuple[str, ...] = ()
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+    pairs: bool = field(default=False, kw_only=True)
+    """Whether the training examples were pairs of texts."""
 
     columns: ClassVar[type[Any]] = Columns
     rows_are_windows: ClassVar[bool] = True
 
-    @classmethod
-    def reader(cls, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
-        """The rows of a table."""
-        return ExampleReader(path, columns, labelled=labelled)
+    def reader(self, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
+        """The rows of a table, which must have pairs where the model was trained on them."""
+        return ExampleReader(path, columns, labelled=labelled, pairs=self.pairs)
 
-    @classmethod
-    def from_words(cls, texts: Sequence[str]) -> list[Example]:
-        """Each text alone."""
-        return typed_examples(texts)
+    def from_words(self, texts: Sequence[str]) -> list[Example]:
+        """Each text alone, or two and two where the model was trained on pairs."""
+        return typed_pairs(texts) if self.pairs else typed_examples(texts)
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """How long texts are read."""
-        return asdict(self.windowing)
+        """How long texts are read, and whether they are pairs."""
+        return {**asdict(self.windowing), "pairs": self.pairs}
 
     @abstractmethod
     def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:

@@ -55,6 +55,16 @@ def test_pairs_are_found_by_their_names(tmp_path):
     assert rows(table) == [("a b", "c", "yes")]
 
 
+def test_a_table_without_the_pairs_that_are_wanted(tmp_path):
+    table = write(tmp_path, "a.tsv", "text\tmore\tlabel\na\tb\t1\n")
+    with pytest.raises(InputError, match=r"no column looks like the second text.* --pair-column"):
+        list(ExampleReader(table, pairs=True))
+    (example,) = ExampleReader(table, Columns(pair_column="more"), pairs=True)
+    assert (example.text, example.pair) == ("a", "b")
+    with pytest.raises(InputError, match="lines of text have no pairs"):
+        list(ExampleReader(write(tmp_path, "a.txt", "a\n"), labelled=False, pairs=True))
+
+
 def test_columns_by_name_and_by_number(tmp_path):
     table = write(tmp_path, "a.csv", "id,said,verdict\n7,good,pos\n8,bad,neg\n")
     expected = [("good", None, "pos"), ("bad", None, "neg")]

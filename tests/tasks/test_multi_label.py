@@ -39,7 +39,7 @@ def test_labels_are_read_in_every_spelling(settings, tmp_path):
     path = tmp_path / "a.jsonl"
     rows = [["x", "y,z"], "x| y |x", "", [], None, ["y,z"]]
     path.write_text("".join(json.dumps({"text": "t", "label": row}) + "\n" for row in rows))
-    examples = list(MultiLabel.reader(path, None, labelled=True))
+    examples = list(MultiLabel().reader(path, None, labelled=True))
     found = [label_set(example, "|") for example in examples]
     assert found == [("x", "y,z"), ("x", "y"), (), (), (), ("y,z",)]
 
@@ -61,6 +61,21 @@ def test_the_loss_is_torchs_and_its_mean_over_labels(settings):
         set(p.labels) == set(label_set(e, "|")) for p, e in zip(found, lesson.train, strict=True)
     ]
     assert term.correct == sum(right)
+
+
+@pytest.mark.parametrize("multi_label", [True, False])
+def test_a_run_on_pairs_reads_typed_texts_two_and_two(settings, tmp_path, multi_label):
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("sentence1,sentence2,label\n" + "good,a film,x\nbad,the film,y\n" * 3)
+    result = finetune(
+        Classify,
+        replace(settings, train=pairs, eval=pairs, steps=1, sample=None, multi_label=multi_label),
+    )
+    task = load(result.out).task
+    assert task.pairs
+    assert task.from_words(["a", "b"]) == [Example("a", "b", row=1)]
+    with pytest.raises(InputError, match="found 1 texts, but the model reads pairs"):
+        task.from_words(["a"])
 
 
 def test_a_run_keeps_separator_and_threshold(settings):

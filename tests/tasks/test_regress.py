@@ -14,7 +14,8 @@ from tiny_models import save_tiny, tiny_tokenizer
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.evaluate import evaluate
-from bertsmith.finetune import load_for_task
+from bertsmith.finetune import finetune, load_for_task
+from bertsmith.predict import load
 from bertsmith.tasks.classify import Classifier
 from bertsmith.tasks.finetuning import collate
 from bertsmith.tasks.regress import Regress, Regressor, RegressSettings
@@ -54,6 +55,23 @@ def test_a_new_head_begins_at_the_mean(settings):
     stored = save_tiny(settings.out, "regress")
     kept, _ = load_for_task(replace(settings, model=stored), lesson)
     assert kept.heads["regress"].dense.bias.item() == 0.0
+
+
+def test_a_model_of_pairs_reads_typed_texts_two_and_two(settings):
+    finetune(Regress, replace(settings, steps=1))
+    task = load(settings.out).task
+    assert task.from_words(["a", "b", "c", "d"]) == [
+        Example("a", "b", row=1),
+        Example("c", "d", row=2),
+    ]
+    with pytest.raises(InputError, match="found 3 texts, but the model reads pairs"):
+        task.from_words(["a", "b", "c"])
+    lone = settings.eval.with_name("lone.csv")
+    lone.write_text("text,label\na,1\nb,2\n")
+    with pytest.raises(InputError, match=r"lone\.csv: no column looks like the second text"):
+        list(task.reader(lone, None, labelled=True))
+    with pytest.raises(InputError, match=r"lone\.csv: no column looks like the second text"):
+        Regress.read(replace(settings, eval=lone))
 
 
 def test_figures_are_scipys(settings):
@@ -106,7 +124,7 @@ def test_what_is_no_number_is_refused(settings, tmp_path, content, parts):
 
 
 def test_scores_of_ten_columns(data_dir):
-    reader = Regress.reader(data_dir / "glue/STS-B/dev.tsv", None, labelled=True)
+    reader = Regress().reader(data_dir / "glue/STS-B/dev.tsv", None, labelled=True)
     first = next(iter(reader))
     assert first == Example(
         "A man with a hard hat is dancing.", "A man wearing a hard hat is dancing.", "5.000", 2
