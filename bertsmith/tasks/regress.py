@@ -36,7 +36,7 @@ from bertsmith.tasks.texts import TextTask
 Metric = Literal["pearson", "spearman"]
 
 CLOSE = 0.5
-"""A number within half a standard deviation of the right one counts as right."""
+"""A number within half a standard deviation (of the training data) of the right one is right."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,10 @@ class NumberTally:
 class Regress(TextTask[NumberPrediction]):
     """Giving texts a number."""
 
+    spread: float = 1.0
+    """Standard deviation of the training examples' numbers, by which training tells what is
+    close."""
+
     name: ClassVar[str] = "regress"
     description: ClassVar[str] = """Teach a BERT to give texts, or pairs of texts, a number.
 
@@ -163,7 +167,8 @@ transformers open."""
         columns = settings.columns
         train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
-        if np.ptp(numbers(train, settings.train)) == 0:
+        targets = numbers(train, settings.train)
+        if np.ptp(targets) == 0:
             raise InputError(
                 f"{settings.train}: the number is {train[0].label} in every row. Give examples "
                 "with different ones."
@@ -171,7 +176,7 @@ transformers open."""
         pairs = are_pairs(train)
         held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit, pairs=pairs)
         numbers(held_out, settings.eval)
-        task = cls(windowing=settings.windowing, pairs=pairs)
+        task = cls(windowing=settings.windowing, pairs=pairs, spread=float(targets.std()))
         return Lesson(task, train, held_out, num_skipped)
 
     @classmethod
@@ -203,7 +208,7 @@ transformers open."""
         close."""
         found = self.batch_logits(model, batch)[:, 0]
         targets = batch.targets["numbers"]
-        is_close = (found - targets).abs() <= CLOSE * targets.std(correction=0)
+        is_close = (found - targets).abs() <= CLOSE * self.spread
         return {
             self.name: LossTerm(
                 sum=F.mse_loss(found, targets, reduction="sum"),

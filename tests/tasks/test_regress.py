@@ -18,7 +18,7 @@ from bertsmith.finetune import finetune, load_for_task
 from bertsmith.predict import load
 from bertsmith.tasks.classify import Classifier
 from bertsmith.tasks.finetuning import collate
-from bertsmith.tasks.regress import Regress, Regressor, RegressSettings
+from bertsmith.tasks.regress import CLOSE, Regress, Regressor, RegressSettings
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
 
@@ -45,6 +45,21 @@ def test_the_loss_is_the_squared_error(settings):
     errors = [p.value - float(e.label) for p, e in zip(found, lesson.train[:13], strict=True)]
     assert term.sum.item() == pytest.approx(np.square(errors).sum(), rel=1e-5)
     assert term.count == 13
+
+
+def test_what_is_close_does_not_depend_on_the_batch(settings):
+    lesson = Regress.read(settings)
+    model, tokenizer = load_for_task(settings, lesson)
+    encoded = lesson.task.encode(tokenizer, lesson.train, 37, labelled=True)
+    batches = [collate(encoded, range(31)), *(collate(encoded, [i]) for i in range(31))]
+    whole, *alone = [
+        int(lesson.task.losses(model.eval(), batch)["regress"].correct) for batch in batches
+    ]
+    assert 0 < whole < 31
+    assert sum(alone) == whole
+    true = [float(example.label) for example in lesson.train]
+    found = [p.value for p in lesson.task.predict(model, encoded, lesson.train)]
+    assert whole == sum(np.abs(np.subtract(true, found)) <= CLOSE * np.std(true))
 
 
 def test_a_new_head_begins_at_the_mean(settings):
