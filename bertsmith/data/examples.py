@@ -229,9 +229,13 @@ class ExampleReader:
     def _read_objects(
         self, rows: Iterator[tuple[int, dict[str, Any]]]
     ) -> Iterator[tuple[int, Record | None]]:
+        known: dict[str, None] = {}  # every key met so far, in order
         for row, value in rows:
             if not self.names:
                 self._resolve(list(value), numbers_only=False)
+            elif "pair" not in self.names and not value.keys() <= known.keys():
+                self._check_no_pair(row, list(known | dict.fromkeys(value)))
+            known |= dict.fromkeys(value)
             names = self.names.items()
             missing = next((name for _, name in names if name not in value), None)
             if missing is None:
@@ -244,6 +248,15 @@ class ExampleReader:
                     "line needs the keys of the first. Or pass --skip-incomplete (skipped rows "
                     "are counted)."
                 )
+
+    def _check_no_pair(self, row: int, found: list[str]) -> None:
+        """Refuse a second text that the lines before this one lack."""
+        wanted = self._wanted([name.strip().lower() for name in found])
+        if wanted.get("pair") is not None:
+            raise InputError(
+                f"{self.place}:{row}: has a second text ('{wanted['pair']}'), which the lines "
+                "before lack. Give every line one, or name the only text with --text-column."
+            )
 
     def _as_text(self, row: int, role: Role, value: Any) -> str:
         """A JSON value as a cell: null is empty, and only a label may be a number."""

@@ -115,6 +115,19 @@ def test_less_exact_ways_say_how_many_labels_they_change(bertsmith, place, preci
     assert "labels_beside_fp32" not in exact
 
 
+def test_texts_with_half_an_emoji_are_written(bertsmith, place, tmp_path):
+    path, out, misses = (tmp_path / name for name in ("a.jsonl", "out.jsonl", "misses.jsonl"))
+    labels = ("pos", "neg")  # one of them is wrong
+    lines = [rf'{{"text": "good \ud83d film", "label": "{label}"}}' for label in labels]
+    path.write_text("\n".join(lines))
+    bertsmith("predict", place / "classifier", "--file", path, "--out", out, *FP32)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["text"] for row in rows] == ["good \ufffd film"] * 2
+    bertsmith("evaluate", place / "classifier", "--data", path, "--errors", misses, *FP32)
+    (miss,) = map(json.loads, misses.read_text().splitlines())
+    assert miss["text"] == "good \ufffd film"
+
+
 def test_predict_standard_input(bertsmith, place, tmp_path, monkeypatch):
     (tmp_path / "input").write_bytes("good film\r\n«dull»\n".encode())
     with (tmp_path / "input").open() as file:

@@ -225,6 +225,16 @@ def test_objects_without_a_key_are_skipped_on_request_and_counted(tmp_path):
     assert ([example.row for example in examples], num_skipped) == ([1, 4], 2)
 
 
+def test_a_second_text_that_the_first_line_lacks_is_refused(tmp_path):
+    path = write(
+        tmp_path,
+        "a.jsonl",
+        '{"text": "a", "label": 1}\n{"text": "b", "text_pair": "c", "label": 0}',
+    )
+    assert ":2: has a second text ('text_pair')" in refusal(path)
+    assert len(rows(path, text_column="text")) == 2
+
+
 def test_blank_lines_at_the_end_of_a_text_file_are_no_texts(tmp_path):
     path = write(tmp_path, "a.txt", "good\nbad\n\n \r\n\n")
     reader = ExampleReader(path, labelled=False)
