@@ -147,9 +147,9 @@ class NumberTally:
 class Regress(TextTask[NumberPrediction]):
     """Giving texts a number."""
 
-    spread: float = 1.0
+    spread: float = field(default=1.0, compare=False)
     """Standard deviation of the training examples' numbers, by which training tells what is
-    close."""
+    close; no folder keeps it."""
 
     name: ClassVar[str] = "regress"
     description: ClassVar[str] = """Teach a BERT to give texts, or pairs of texts, a number.
