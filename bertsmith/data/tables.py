@@ -138,15 +138,16 @@ def read_tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_txt(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line's number and text; blank lines are empty texts, those at the end no rows."""
-    num_blank = 0
+    """Each line's number and text; empty lines at the end are no rows."""
+    num_empty = 0
     for row, line in enumerate(iter_lines(path), start=1):
-        if not line.strip():
-            num_blank += 1
+        text = line.rstrip("\r\n")
+        if not text:
+            num_empty += 1
             continue
-        yield from ((blank, "") for blank in range(row - num_blank, row))
-        num_blank = 0
-        yield row, line.rstrip("\r\n")
+        yield from ((empty, "") for empty in range(row - num_empty, row))
+        num_empty = 0
+        yield row, text
 
 
 def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -235,8 +235,8 @@ def test_a_second_text_that_the_first_line_lacks_is_refused(tmp_path):
     assert len(rows(path, text_column="text")) == 2
 
 
-def test_blank_lines_at_the_end_of_a_text_file_are_no_texts(tmp_path):
-    path = write(tmp_path, "a.txt", "good\nbad\n\n \r\n\n")
+def test_empty_lines_at_the_end_of_a_text_file_are_no_texts(tmp_path):
+    path = write(tmp_path, "a.txt", "good\nbad\n\n\r\n\n")
     reader = ExampleReader(path, labelled=False)
     assert [(example.row, example.text) for example in reader] == [(1, "good"), (2, "bad")]
     assert reader.num_skipped == 0
