@@ -3,7 +3,8 @@
 What needs torch is imported where it is needed: answers and labels are scored without waiting.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,10 +55,22 @@ def score_answer_files(
     Raises:
         InputError: a file cannot be read, or a prediction has no probability.
     """
-    right = {
-        question.id: [answer.text for answer in question.answers]
-        for question in QuestionReader(gold)
-    }
+    reader = QuestionReader(gold)
+    right = {question.id: [answer.text for answer in question.answers] for question in reader}
+    report = score_answers(right, predictions, no_answer_probs, threshold, language)
+    return replace(
+        report, num_moved=reader.num_moved, num_lost=reader.num_lost, num_empty=reader.num_empty
+    )
+
+
+def score_answers(
+    right: Mapping[str, Sequence[str]],
+    predictions: Path,
+    no_answer_probs: Path | None,
+    threshold: float,
+    language: ScoredLanguage,
+) -> AnswerReport:
+    """The same for right answers by their questions' ids."""
     given = read_answers(predictions)
     questions = QuestionScores(find_language(right.values()) if language == "auto" else language)
     for id_, answers in right.items():

@@ -60,6 +60,9 @@ def test_answers_by_the_rules_that_the_data_ask_for(gold, tmp_path):
         "num_truncated": 0,
         "num_windowed": 0,
         "num_skipped": 0,
+        "num_moved": 1,
+        "num_lost": 0,
+        "num_empty": 0,
         "protocol": "2.0",
         "language": "en",
     }
@@ -94,6 +97,24 @@ def test_predictions_in_lines(gold, tmp_path):
     report = score_answer_files(gold, path, no_answer_probs=path)
     assert report.overall.exact_match == report.best_f1.score == 100
     assert report.best_f1.threshold == -2
+
+
+def test_right_answers_that_stand_elsewhere_or_nowhere_are_told(tmp_path):
+    gold = squad(tmp_path / "gold.json", {"a": ["x", "z", "q"], "b": ["y"]})
+    given = as_json(tmp_path / "p.json", {"a": "x", "b": "y"})
+    report = score_answer_files(gold, given)
+    assert (report.num_moved, report.num_lost, report.num_empty) == (2, 1, 0)
+    assert "2 right answers stand elsewhere than their offset says" in str(report)
+    assert "1 right answers do not stand in their passage" in str(report)
+    empty = score_answer_files(squad(tmp_path / "e.json", {"a": []}, context=" "), given)
+    assert empty.to_json()["num_empty"] == 1
+    assert "1 questions have an empty passage" in str(empty)
+
+
+def test_the_counts_of_a_published_set(data_dir, tmp_path):
+    given = as_json(tmp_path / "p.json", {"none": ""})
+    report = score_answer_files(data_dir / "cmrc2018" / "dev.json.xz", given)
+    assert (report.num_moved, report.num_lost, report.num_empty) == (7, 193, 0)
 
 
 def test_chinese_is_seen_and_can_be_chosen(tmp_path):

@@ -25,7 +25,8 @@ class AnswerReport:
     given; `threshold` is the one by which answers were taken back. `num_missing` questions have no
     prediction and score 0; `num_unknown` predictions are for questions that are not among the
     scored. Of `num_windowed` the passage was read in several windows, of `num_truncated` something
-    was not read at all.
+    was not read at all. Of the right answers `num_moved` stand elsewhere in the context than the
+    file says, and `num_lost` nowhere in it; `num_empty` contexts are blank.
     """
 
     overall: AnswerScores
@@ -41,6 +42,9 @@ class AnswerReport:
     num_truncated: int = 0
     num_windowed: int = 0
     num_skipped: int = 0
+    num_moved: int = 0
+    num_lost: int = 0
+    num_empty: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values, by the names of the official scorers."""
@@ -66,6 +70,9 @@ class AnswerReport:
             "num_truncated": self.num_truncated,
             "num_windowed": self.num_windowed,
             "num_skipped": self.num_skipped,
+            "num_moved": self.num_moved,
+            "num_lost": self.num_lost,
+            "num_empty": self.num_empty,
             "protocol": self.protocol,
             "language": self.language,
         }
@@ -89,7 +96,15 @@ class AnswerReport:
         if self.num_unknown:
             lines.append(f"{self.num_unknown:,} predictions are for questions that are not asked "
                          "and have no part in this")  # fmt: skip
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._remarks()])
+
+    def _remarks(self) -> list[str]:
+        counts = {
+            "right answers stand elsewhere than their offset says": self.num_moved,
+            "right answers do not stand in their passage": self.num_lost,
+            "questions have an empty passage": self.num_empty,
+        }
+        return [f"{count:,} {what}" for what, count in counts.items() if count]
 
 
 def summarize_answers(

@@ -99,6 +99,7 @@ class AnswerTally:
         self.loss = 0.0
         self.num_truncated = 0
         self.num_windowed = 0
+        self.num_moved = self.num_lost = self.num_empty = 0
 
     def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
         """Score a portion."""
@@ -108,6 +109,12 @@ class AnswerTally:
             self.loss += prediction.loss or 0.0
             self.num_truncated += prediction.is_truncated
             self.num_windowed += prediction.num_windows > 1
+            self._note(example)
+
+    def _note(self, example: Question) -> None:
+        self.num_moved += sum(answer.is_moved for answer in example.answers)
+        self.num_lost += sum(answer.start is None for answer in example.answers)
+        self.num_empty += not example.context.strip()
 
     def figures(self) -> dict[str, float]:
         """Mean cross entropy, exact match (which is the share of right answers) and F1."""
@@ -133,6 +140,9 @@ class AnswerTally:
             num_truncated=self.num_truncated,
             num_windowed=self.num_windowed,
             num_skipped=num_skipped,
+            num_moved=self.num_moved,
+            num_lost=self.num_lost,
+            num_empty=self.num_empty,
         )
 
 

@@ -249,6 +249,18 @@ def test_what_was_moved_lost_or_cut_is_told():
     assert set(encoded.row_targets["start_positions"][rows.start : rows.stop]) == {NO_ANSWER}
 
 
+def test_an_evaluation_tells_what_was_moved_or_lost():
+    asked = [
+        Question("a", "?", "a good film", (RightAnswer("good", 2, is_moved=True),)),
+        Question("b", "?", "a film", (RightAnswer("dull", None), RightAnswer("a", 0))),
+        Question("c", "?", " "),
+    ]
+    tally = Answer().tally("a.json")
+    tally.add(asked, predict(Finder(), asked))
+    report = tally.result()
+    assert (report.num_moved, report.num_lost, report.num_empty) == (1, 1, 1)
+
+
 def with_unanswerable(path, count, seed):
     """Questions of which every third has no answer: the passage lacks the word."""
     data = json.loads(write_questions(path, count, seed).read_text())
