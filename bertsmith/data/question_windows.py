@@ -148,9 +148,9 @@ def is_answerable(question: Question) -> bool:
 def answer_span(question: Question, offsets: NDArray[np.int32]) -> Span | None:
     """The first and the last token of the answer to learn; None if it is not in the context."""
     for answer in question.answers:
-        if answer.start is not None and answer.text.strip():
-            stop = answer.start + len(answer.text)
-            tokens = np.flatnonzero((offsets[:, 1] > answer.start) & (offsets[:, 0] < stop))
+        start, stop = answer.start, answer.stop
+        if start is not None and stop is not None and answer.text.strip():
+            tokens = np.flatnonzero((offsets[:, 1] > start) & (offsets[:, 0] < stop))
             if len(tokens):
                 return int(tokens[0]), int(tokens[-1])
     return None

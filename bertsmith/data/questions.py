@@ -6,10 +6,11 @@ paragraph holds a context and its questions. A question without answers is unans
 without a text is none. A `.jsonl` file holds one question in a line instead, as the `datasets`
 library gives them.
 
-An answer whose offset does not lead to its text is looked for again, and what is found, or not
-found, is counted.
+An answer whose offset does not lead to its text is looked for again, at last with any white space
+between its words, and what is found, or not found, is counted.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,13 +31,21 @@ QuestionFormat = Literal["json", "jsonl"]
 class Answer:
     """One text that answers a question, and its first character in the context.
 
-    `start` is None where the text does not stand in the context; `is_moved` says that the file
-    has it elsewhere than it stands.
+    `text` is as the file has it, for scores. `start` is None where the text does not stand in the
+    context; `is_moved` says that it stands elsewhere than the file says, or with other white space:
+    in the latter case `size` characters of the context are the answer.
     """
 
     text: str
     start: int | None
     is_moved: bool = False
+    size: int | None = None
+
+    @property
+    def stop(self) -> int | None:
+        """One past its last character in the context."""
+        size = len(self.text) if self.size is None else self.size
+        return None if self.start is None else self.start + size
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +161,12 @@ class QuestionReader:
             start = self._get(answer, "answer_start", int, answer_place)
             if not text.strip():  # how some sets say that there is none
                 continue
-            found = find_again(context, text, start)
-            is_moved = found not in (None, start)
-            self.num_lost += found is None
-            self.num_moved += is_moved
-            yield Answer(text, found, is_moved)
+            yield self._counted(located(context, text, start))
+
+    def _counted(self, answer: Answer) -> Answer:
+        self.num_lost += answer.start is None
+        self.num_moved += answer.is_moved
+        return answer
 
     def _answer_records(self, record: Mapping[str, Any], place: str) -> Iterable[Any]:
         """The answers as a list of objects, which the `datasets` library gives as two lists."""
@@ -185,6 +195,33 @@ class QuestionReader:
                 f"{self.path}: {place}: '{key}' is {json_type(value)}; {KINDS[kind]} is expected."
             )
         return value
+
+
+def located(context: str, text: str, start: int) -> Answer:
+    """Where `text` answers in `context`, nearest to `start`, its first character by the file."""
+    found = find_again(context, text, start)
+    if found is not None:
+        return Answer(text, found, is_moved=found != start)
+    span = find_words(context, text, start)
+    return Answer(text, None) if span is None else Answer(text, span[0], True, span[1] - span[0])
+
+
+def find_words(context: str, text: str, start: int) -> tuple[int, int] | None:
+    """From where to where the words of `text` stand, nearest to `start`, with any white space.
+
+    White space at the ends of `text` is not looked for; without it, `text` as it is wins.
+
+    >>> find_words("in New  York.", " New York ", 2)
+    (3, 12)
+    """
+    bare = text.strip()
+    start += len(text) - len(text.lstrip())
+    found = find_again(context, bare, start)
+    if found is not None:
+        return found, found + len(bare)
+    words = re.compile(r"\s+".join(map(re.escape, bare.split())))
+    spans = [match.span() for match in words.finditer(context)]
+    return min(spans, key=lambda span: abs(span[0] - start), default=None)
 
 
 def find_again(context: str, text: str, start: int) -> int | None:

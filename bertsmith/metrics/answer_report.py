@@ -100,7 +100,7 @@ class AnswerReport:
 
     def _remarks(self) -> list[str]:
         counts = {
-            "right answers stand elsewhere than their offset says": self.num_moved,
+            "right answers stand elsewhere, or with other white space, than said": self.num_moved,
             "right answers do not stand in their passage": self.num_lost,
             "questions have an empty passage": self.num_empty,
         }

@@ -258,7 +258,7 @@ Face's transformers open."""
         labels = label_windows(examples, encoded)
         answers = [answer for example in examples for answer in example.answers]
         counts = {
-            "answers stood elsewhere than their offset says, and were found": sum(
+            "answers stood elsewhere, or with other white space, than said, and were found": sum(
                 answer.is_moved for answer in answers
             ),
             "answers do not stand in their passage": sum(a.start is None for a in answers),

@@ -1,5 +1,7 @@
 """Rows of tokens from questions and passages, and where answers stand in them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tiny_models import OTHER, tiny_tokenizer
@@ -46,6 +48,14 @@ def test_rows_are_question_and_part_of_the_context():
     assert [encoded.owners().tolist().count(i) for i in range(3)] == np.diff(
         encoded.starts
     ).tolist()
+
+
+def test_white_space_of_an_answer_brings_no_further_token():
+    context = "a good, bad film"
+    offsets = locate_tokens(tiny_tokenizer(), context)[1]
+    one = Question("q", "?", context, (Answer("good  ", 2, True, 4),))
+    assert answer_span(one, offsets) == (1, 1)
+    assert answer_span(replace(one, answers=(Answer("good  ", 2),)), offsets) != (1, 1)
 
 
 def test_long_questions_leave_half_of_the_room_and_are_counted():

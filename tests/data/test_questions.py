@@ -59,6 +59,25 @@ def test_answers_that_stand_elsewhere_are_found_again(tmp_path):
     assert (reader.num_moved, reader.num_lost) == (3, 1)
 
 
+def test_white_space_around_and_within_an_answer_is_not_looked_for(tmp_path):
+    context = "Paris,\nNew  York or New\tYork. Paris"
+    qas = [
+        question("after", ("Paris ", 0)),
+        question("before", ("  Paris", 28)),
+        question("exact", (" York", 11)),
+        question("within", ("New York", 7), ("New York\n", 18)),
+        question("lost", ("NewYork ", 7)),
+    ]
+    reader = QuestionReader(write(tmp_path / "a.json", *qas, context=context))
+    after, before, exact, within, lost = (one.answers for one in reader)
+    assert after == (Answer("Paris ", 0, True, 5),)
+    assert before == (Answer("  Paris", 30, True, 5),)
+    assert exact == (Answer(" York", 11),)
+    assert [context[a.start : a.stop] for a in within] == ["New  York", "New\tYork"]
+    assert (lost[0].start, lost[0].stop) == (None, None)
+    assert (reader.num_moved, reader.num_lost) == (4, 1)
+
+
 def test_the_nearest_of_several():
     assert [find_again("xx  xx  xx", "xx", start) for start in (-5, 1, 2, 3, 9, 99)] == [
         0, 0, 0, 4, 8, 8,
@@ -151,5 +170,7 @@ def test_published_sets(data_dir, name, counts):
     reader = QuestionReader(data_dir / name)
     for one in reader:
         for answer in one.answers:
-            assert answer.start is None or one.context.startswith(answer.text, answer.start)
+            assert answer.start is None or "".join(
+                one.context[answer.start : answer.stop].split()
+            ) == "".join(answer.text.split())
     assert (reader.num_questions, reader.num_moved, reader.num_lost) == counts
