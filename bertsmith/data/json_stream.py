@@ -145,5 +145,7 @@ class _Reader:
     def error(self, found: str, position: int) -> InputError:
         """What is wrong with the JSON, and where."""
         line, column = self.place(position)
-        end = " The file ends too early: copy it again." if position >= len(self.text) else ""
+        is_cut = position >= len(self.text) or found.startswith("Unterminated string")
+        end = " The file ends too early: copy it again." if is_cut else ""
+        found = found.removesuffix(" at")  # of Python's "Unterminated string starting at"
         return InputError(f"{self.path}:{line}: not JSON ({found} at column {column:,}).{end}")
