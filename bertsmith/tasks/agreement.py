@@ -16,6 +16,10 @@ Item = TypeVar("Item")
 SAMPLE_TEXTS = 32
 SAMPLED_FROM = 1024
 """The sample is taken from so many of the first texts, so that files of any size can stream."""
+SAMPLE_TOKENS = SAMPLE_TEXTS * 512
+"""A sample has at most so many tokens, which `SAMPLE_TEXTS` of BERT's longest inputs have."""
+SAMPLE_CHARS = 16 * SAMPLE_TOKENS
+"""Longer texts are not even cut into tokens to see whether they may be in a sample."""
 
 
 class CosineAgreement(NamedTuple):
@@ -103,6 +107,25 @@ class NumberAgreement(NamedTuple):
         )
 
 
+class NotCompared(NamedTuple):
+    """No text was short enough to be computed once more in fp32."""
+
+    num_texts: int = 0
+    max_tokens: int = SAMPLE_TOKENS
+
+    @property
+    def name(self) -> str:
+        """The key of a JSON report, before `_beside_fp32`."""
+        return "nothing"
+
+    def sentence(self, precision: str) -> str:
+        """The same for people."""
+        return (
+            f"{precision} was not compared with fp32: each of the texts looked at has more than "
+            f"{self.max_tokens:,} tokens, which would take long. --precision fp32 computes in it."
+        )
+
+
 def sample(texts: Sequence[Item]) -> list[Item]:
     """At most `SAMPLE_TEXTS` of the texts or examples, evenly spread."""
     places = np.linspace(0, len(texts) - 1, min(len(texts), SAMPLE_TEXTS)).round().astype(int)
@@ -123,9 +146,27 @@ def cosine_agreement(encoder: TextEncoder, texts: Sequence[Text]) -> CosineAgree
 
 
 def agreement_with_fp32(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> Agreement:
-    """Compare a predictor's answers with those of the same one in fp32."""
-    chosen = sample(examples)
+    """Compare a predictor's answers with those of the same one in fp32.
+
+    However long the examples are, this computes no more than `SAMPLE_TOKENS` tokens twice.
+    """
+    chosen = affordable(predictor, sample(examples))
+    if not chosen:
+        return NotCompared()
     agreement: Agreement = predictor.task.agreement(
         predictor.predict(chosen), predictor.exact().predict(chosen)
     )
     return agreement
+
+
+def affordable(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> list[Any]:
+    """The examples, without those that do not fit in what is left of `SAMPLE_TOKENS`."""
+    short = [example for example in examples if example.num_chars <= SAMPLE_CHARS]
+    if not short:
+        return []
+    chosen, left = [], SAMPLE_TOKENS
+    for example, num_tokens in zip(short, predictor.encode_examples(short).lengths, strict=True):
+        if num_tokens <= left:
+            chosen.append(example)
+            left -= num_tokens
+    return chosen
