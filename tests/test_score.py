@@ -55,6 +55,7 @@ def test_answers_by_the_rules_that_the_data_ask_for(gold, tmp_path):
         "NoAns_f1": 0.0,
         "NoAns_total": 1,
         "threshold": None,
+        "num_unanswered": None,
         "num_missing": 1,
         "num_unknown": 1,
         "num_truncated": 0,
@@ -79,11 +80,15 @@ def test_no_answer_probabilities_take_answers_back_and_give_the_best_thresholds(
     probs = as_json(tmp_path / "n.json", {"a": 0.1, "b": 0.5, "c": 2})
     report = score_answer_files(gold, given, no_answer_probs=probs).to_json()
     assert report["NoAns_exact"] == 100.0  # 2 is above 1
+    assert report["num_unanswered"] == 1
     assert (report["best_exact"], report["best_exact_thresh"]) == (pytest.approx(200 / 3), 0.1)
     assert (report["best_f1"], report["best_f1_thresh"]) == (pytest.approx(800 / 9), 0.5)
     patient = score_answer_files(gold, given, no_answer_probs=probs, threshold=2.0)
     assert patient.no_answer.exact_match == 0
     assert "best F1 88.8889" in str(patient)
+    assert "0 of 3 questions were given no answer (threshold 2)" in str(patient)
+    given = as_json(tmp_path / "p.json", {"a": "", "b": "y"})  # and none for c
+    assert score_answer_files(gold, given, no_answer_probs=probs, threshold=0.2).num_unanswered == 2
 
 
 def test_predictions_in_lines(gold, tmp_path):

@@ -22,7 +22,8 @@ class AnswerReport:
 
     `has_answer` and `no_answer` are those of the questions with and without an answer, where
     there are both kinds. The best thresholds are for the no-answer probabilities, where they were
-    given; `threshold` is the one by which answers were taken back. `num_missing` questions have no
+    given; `threshold` is the one by which answers were taken back, and `num_unanswered` questions
+    were then given none (None where there is no threshold). `num_missing` questions have no
     prediction and score 0; `num_unknown` predictions are for questions that are not among the
     scored. Of `num_windowed` the passage was read in several windows, of `num_truncated` something
     was not read at all. Of the right answers `num_moved` stand elsewhere in the context than the
@@ -37,6 +38,7 @@ class AnswerReport:
     best_exact: BestThreshold | None = None
     best_f1: BestThreshold | None = None
     threshold: float | None = None
+    num_unanswered: int | None = None
     num_missing: int = 0
     num_unknown: int = 0
     num_truncated: int = 0
@@ -65,6 +67,7 @@ class AnswerReport:
                 report |= {name: best.score, f"{name}_thresh": best.threshold}
         return report | {
             "threshold": self.threshold,
+            "num_unanswered": self.num_unanswered,
             "num_missing": self.num_missing,
             "num_unknown": self.num_unknown,
             "num_truncated": self.num_truncated,
@@ -89,6 +92,9 @@ class AnswerReport:
             if best is not None:
                 lines.append(f"best {name} {best.score:.4f}, where answers with a no-answer score "
                              f"up to {best.threshold:.6g} are given")  # fmt: skip
+        if self.threshold is not None and self.num_unanswered is not None:
+            lines.append(f"{self.num_unanswered:,} of {self.overall.total:,} questions were given "
+                         f"no answer (threshold {self.threshold:.6g})")  # fmt: skip
         lines.append("compared by " + RULES[self.language].format(protocol=self.protocol))
         lines += reading_notes(self.num_truncated, self.num_windowed, self.num_skipped)
         if self.num_missing:
@@ -134,8 +140,10 @@ def summarize_answers(
             best[name] = questions.find_best_threshold(scores, no_answer_probs, places)
     if threshold == "best":
         threshold = best["f1"].threshold if best else 0.0
+    num_unanswered = None
     if no_answer_probs is not None and threshold is not None:
         pairs = questions.with_threshold(pairs, no_answer_probs, threshold)
+        num_unanswered = questions.count_unanswered(no_answer_probs, threshold)
     overall = questions.mean(pairs, protocol)
     assert overall is not None  # a file of questions has one
     return AnswerReport(
@@ -145,6 +153,7 @@ def summarize_answers(
         has_answer=questions.mean(pairs, protocol, answered=True) if protocol == "2.0" else None,
         no_answer=questions.mean(pairs, protocol, answered=False),
         threshold=threshold,
+        num_unanswered=num_unanswered,
         best_exact=best.get("exact"),
         best_f1=best.get("f1"),
         num_missing=questions.num_missing,

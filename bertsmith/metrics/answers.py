@@ -117,6 +117,13 @@ class QuestionScores:
             )
         ]
 
+    def count_unanswered(self, no_answer_probs: Sequence[float], threshold: float) -> int:
+        """How many predictions are empty, or taken back as in `with_threshold`."""
+        return sum(
+            is_given == ord("e") or (is_given == ord("t") and prob > threshold)
+            for prob, is_given in zip(no_answer_probs, self.given, strict=True)
+        )
+
     def mean(
         self, pairs: Sequence[Pair], protocol: Protocol, *, answered: bool | None = None
     ) -> AnswerScores | None:

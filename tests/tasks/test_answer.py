@@ -249,7 +249,21 @@ def test_what_was_moved_lost_or_cut_is_told():
     assert set(encoded.row_targets["start_positions"][rows.start : rows.stop]) == {NO_ANSWER}
 
 
-def test_an_evaluation_tells_what_was_moved_or_lost():
+def test_an_evaluation_tells_how_often_no_answer_was_given():
+    asked = [question("a good film", "good"), question("a lovely film", "lovely")]
+    reports = []
+    for may_abstain in (True, False):
+        task = Finder(may_abstain=may_abstain, threshold=0.0 if may_abstain else None, null=3.5)
+        tally = task.tally("a.json")
+        tally.add(asked, predict(task, asked))
+        reports.append(tally.result())
+    assert reports[0].overall.exact_match == 50
+    assert (reports[0].protocol, reports[0].num_unanswered) == ("1.1", 1)
+    assert "1 of 2 questions were given no answer (threshold 0)" in str(reports[0])
+    assert "given no answer" not in str(reports[1])
+
+
+def test_an_evaluation_tells_what_what_was_moved_or_lost():
     asked = [
         Question("a", "?", "a good film", (RightAnswer("good", 2, is_moved=True),)),
         Question("b", "?", "a film", (RightAnswer("dull", None), RightAnswer("a", 0))),
