@@ -21,7 +21,12 @@ from bertsmith.data.sources import compression_of
 from bertsmith.data.tables import STANDARD_INPUT, json_type, read_jsonl
 from bertsmith.errors import InputError
 
-KINDS: Mapping[type, str] = {str: "a string", list: "a list", dict: "an object", int: "a number"}
+KINDS: Mapping[type, str] = {
+    str: "a string",
+    list: "a list",
+    dict: "an object",
+    int: "a whole number",
+}
 SHOWN_CHARACTERS = 40
 
 QuestionFormat = Literal["json", "jsonl"]
@@ -147,7 +152,7 @@ class QuestionReader:
 
     def _question(self, record: Any, context: str, place: str) -> Question:
         return Question(
-            self._get(record, "id", str, place),
+            self._get_id(record, place),
             self._get(record, "question", str, place),
             context,
             tuple(self._answers(record, context, place)) if self.labelled else (),
@@ -158,7 +163,7 @@ class QuestionReader:
         for at, answer in enumerate(self._answer_records(record, place)):
             answer_place = f"{place}.answers[{at}]"
             text = self._get(answer, "text", str, answer_place)
-            start = self._get(answer, "answer_start", int, answer_place)
+            start = self._get_start(answer, answer_place)
             if not text.strip():  # how some sets say that there is none
                 continue
             yield self._counted(located(context, text, start))
@@ -181,6 +186,25 @@ class QuestionReader:
             )
         records: list[Any] = self._get(record, "answers", list, place)
         return records
+
+    def _get_id(self, record: Any, place: str) -> str:
+        """The id; a whole number is taken for its digits, as in files of predictions."""
+        if isinstance(record, dict) and type(record.get("id")) is int:
+            return str(record["id"])
+        found: str = self._get(record, "id", str, place)
+        return found
+
+    def _get_start(self, answer: Any, place: str) -> int:
+        """The offset; pandas writes whole numbers as 7.0 where a value of the column is missing."""
+        given = answer.get("answer_start")
+        if isinstance(given, float) and given.is_integer():
+            return int(given)
+        if isinstance(given, float):
+            raise InputError(
+                f"{self.path}: {place}: 'answer_start' is {given}; a whole number is expected."
+            )
+        found: int = self._get(answer, "answer_start", int, place)
+        return found
 
     def _get(self, record: Any, key: str, kind: type, place: str) -> Any:
         """The value of a key that must be there, of the kind that it must have."""

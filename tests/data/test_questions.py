@@ -110,13 +110,17 @@ def test_answers_are_not_looked_for_where_none_are_wanted(tmp_path):
 @pytest.mark.parametrize(
     "qa, message",
     [
-        (question(7), r"qas\[0\]: 'id' is a number; a string is expected"),
+        (question(7.5), r"qas\[0\]: 'id' is a number; a string is expected"),
+        (question(True), "'id' is true or false; a string"),
+        (question("q", ("Ada", 0.5)), r"answers\[0\]: 'answer_start' is 0.5; a whole number is"),
+        (question("q", ("Ada", float("nan"))), "'answer_start' is nan; a whole number"),
+        (question("q", ("Ada", None)), "'answer_start' is null; a whole number"),
         (question(question=None), r"'question' is null; a string"),
         (question(answers={"text": []}), "no key 'answer_start'"),
         (question(answers={"text": ["a"], "answer_start": []}), "1 texts and 0 answer_starts"),
         (question(answers="Ada"), "'answers' is a string; a list"),
         (question(answers=["Ada"]), r"qas\[0\]\.answers\[0\] is a string; an object"),
-        (question("q", ("Ada", "0")), r"answers\[0\]: 'answer_start' is a string; a number"),
+        (question("q", ("Ada", "0")), r"answers\[0\]: 'answer_start' is a string; a whole number"),
         (question("q", ("Ada", True)), "'answer_start' is true or false"),
         (question("q", (["Ada"], 0)), "'text' is a list; a string"),
         ("Who?", r"data\[0\]\.paragraphs\[0\]\.qas\[0\] is a string; an object"),
@@ -125,6 +129,15 @@ def test_answers_are_not_looked_for_where_none_are_wanted(tmp_path):
 def test_wrong_types_and_missing_keys(tmp_path, qa, message):
     with pytest.raises(InputError, match=message):
         list(QuestionReader(write(tmp_path / "a.json", qa)))
+
+
+def test_numbers_as_other_programs_write_them(tmp_path):
+    path = write(tmp_path / "a.json", question(7, ("Ada", 0.0)), question("8", ("flew", 8.0)))
+    first, second = QuestionReader(path)
+    assert (first.id, first.answers) == ("7", (Answer("Ada", 0),))
+    assert (second.id, second.answers) == ("8", (Answer("flew", 8),))
+    with pytest.raises(InputError, match=r"qas\[1\]: the id '7' belongs to an earlier"):
+        list(QuestionReader(write(tmp_path / "b.json", question(7), question("7"))))
 
 
 def test_an_id_that_stands_twice(tmp_path):
