@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from bertsmith.data.json_stream import iter_elements
 from bertsmith.data.sources import compression_of
-from bertsmith.data.tables import STANDARD_INPUT, json_type, read_jsonl
+from bertsmith.data.tables import STANDARD_INPUT, json_type, place_name, read_jsonl
 from bertsmith.errors import InputError
 
 KINDS: Mapping[type, str] = {
@@ -27,7 +27,10 @@ KINDS: Mapping[type, str] = {
     dict: "an object",
     int: "a whole number",
 }
-SHOWN_CHARACTERS = 40
+WANTED_LINE = (
+    "For questions that is an object with a question and its passage, such as "
+    '{"question": "Who ...?", "context": "The passage ..."}.'
+)
 
 QuestionFormat = Literal["json", "jsonl"]
 
@@ -99,6 +102,7 @@ class QuestionReader:
 
     def __init__(self, path: Path, *, labelled: bool = True) -> None:
         self.path = Path(path)
+        self.name = place_name(self.path)
         self.labelled = labelled
         self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
         self._ids: set[str] = set()
@@ -117,12 +121,12 @@ class QuestionReader:
             self._note(question)
             yield replace(question, row=self.num_questions)
         if not self.num_questions:
-            raise InputError(f"{self.path}: no questions. Give a file with at least one.")
+            raise InputError(f"{self.name}: no questions. Give a file with at least one.")
 
     def _note(self, question: Question) -> None:
         if question.id in self._ids:
             raise InputError(
-                f"{self.path}: {question.place}: the id '{question.id}' belongs to an earlier "
+                f"{self.name}: {question.place}: the id '{question.id}' belongs to an earlier "
                 "question too. Give each question an id of its own."
             )
         self._ids.add(question.id)
@@ -143,12 +147,21 @@ class QuestionReader:
 
     def _read_lines(self) -> Iterator[Question]:
         context = ""
-        for row, record in read_jsonl(self.path):
+        for row, record in self._read_records():
             place = f"line {row}"
             given = self._get(record, "context", str, place)
             if given != context:  # neighbours share one string, and with it its tokens
                 context = given
             yield self._question({"id": place, **record}, context, place)
+
+    def _read_records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        try:
+            yield from read_jsonl(self.path)
+        except InputError as error:
+            if self.path != STANDARD_INPUT:
+                raise
+            fault = str(error).removeprefix(f"{self.name}:").removeprefix(f"{self.path}:")
+            raise InputError(f"{self.name}:{fault} {WANTED_LINE}") from None
 
     def _question(self, record: Any, context: str, place: str) -> Question:
         return Question(
@@ -181,7 +194,7 @@ class QuestionReader:
             if len(columns[0]) == len(columns[1]):
                 return ({"text": t, "answer_start": s} for t, s in zip(*columns, strict=True))
             raise InputError(
-                f"{self.path}: {place}: 'answers' has {len(columns[0])} texts and "
+                f"{self.name}: {place}: 'answers' has {len(columns[0])} texts and "
                 f"{len(columns[1])} answer_starts. Fix the question."
             )
         records: list[Any] = self._get(record, "answers", list, place)
@@ -201,7 +214,7 @@ class QuestionReader:
             return int(given)
         if isinstance(given, float):
             raise InputError(
-                f"{self.path}: {place}: 'answer_start' is {given}; a whole number is expected."
+                f"{self.name}: {place}: 'answer_start' is {given}; a whole number is expected."
             )
         found: int = self._get(answer, "answer_start", int, place)
         return found
@@ -209,14 +222,14 @@ class QuestionReader:
     def _get(self, record: Any, key: str, kind: type, place: str) -> Any:
         """The value of a key that must be there, of the kind that it must have."""
         if not isinstance(record, dict):
-            raise InputError(f"{self.path}: {place} is {json_type(record)}; an object is expected.")
+            raise InputError(f"{self.name}: {place} is {json_type(record)}; an object is expected.")
         if key not in record:
             keys = ", ".join(f"'{name}'" for name in list(record)[:10]) or "none"
-            raise InputError(f"{self.path}: {place}: no key '{key}'. Keys found: {keys}.")
+            raise InputError(f"{self.name}: {place}: no key '{key}'. Keys found: {keys}.")
         value = record[key]
         if not isinstance(value, kind) or isinstance(value, bool):
             raise InputError(
-                f"{self.path}: {place}: '{key}' is {json_type(value)}; {KINDS[kind]} is expected."
+                f"{self.name}: {place}: '{key}' is {json_type(value)}; {KINDS[kind]} is expected."
             )
         return value
 

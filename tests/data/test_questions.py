@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -161,6 +163,27 @@ def test_files_that_are_none_of_questions(tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=message):
         list(QuestionReader(tmp_path / name))
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("Who flew?\n", r'^standard input:1: not JSON .* "context": "The passage ..."}\.$'),
+        ("", r'^standard input: nothing in it.* "context": "The passage'),
+        ('{"question": "Who?"}', r"^standard input: line 1: no key 'context'\. Keys found"),
+        ('{"question": "Who?", "context": "Ada flew."}', None),
+    ],
+)
+def test_lines_of_standard_input(monkeypatch, tmp_path, text, message):
+    (tmp_path / "in").write_text(text)
+    reader = QuestionReader(Path("-"), labelled=False)
+    with (tmp_path / "in").open() as stream, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", stream)
+        if message is None:
+            assert [(one.question, one.context) for one in reader] == [("Who?", "Ada flew.")]
+            return
+        with pytest.raises(InputError, match=message):
+            list(reader)
 
 
 def test_no_such_file(tmp_path):
