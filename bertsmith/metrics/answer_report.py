@@ -132,11 +132,11 @@ def summarize_answers(
     if protocol is None:
         uses_null = questions.has_unanswerable or no_answer_probs is not None
         protocol = "2.0" if uses_null else "1.1"
-    pairs = questions.pairs[protocol]
+    pairs = questions.pairs(protocol)
     best: dict[str, BestThreshold] = {}
     if no_answer_probs is not None and protocol == "2.0":
         places = None if order is None else list(order)
-        for name, scores in zip(("exact", "f1"), zip(*pairs, strict=True), strict=True):
+        for name, scores in (("exact", pairs.column(0)), ("f1", pairs.column(1))):
             best[name] = questions.find_best_threshold(scores, no_answer_probs, places)
     if threshold == "best":
         threshold = best["f1"].threshold if best else 0.0

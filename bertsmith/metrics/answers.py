@@ -9,11 +9,13 @@ figures equal those scripts' to the last digit: everything is added up in the or
 import operator
 import re
 import string
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial, reduce
-from typing import Literal
+from itertools import compress
+from typing import Literal, overload
 
 Language = Literal["en", "zh"]
 """Whose rules compare two texts: SQuAD's for `en` (any language with spaces), CMRC's for `zh`."""
@@ -62,19 +64,68 @@ class BestThreshold:
 Pair = tuple[float, float]
 """Exact match and F1 of one question, each from 0 to 1."""
 NOTHING: Pair = (0, 0)
+CHOSEN = {
+    answered: bytes(answered in (None, bool(has)) for has in range(256))
+    for answered in (None, False, True)
+}
+"""For `is_answered`: 1 for each question that is asked for, else 0."""
+
+
+class Pairs(Sequence[Pair]):
+    """Pairs of scores, 9 bytes each.
+
+    What was put in as a whole number comes out as one: Python's `sum` rounds after adding a float
+    otherwise than after adding an int, and so do the official scorers, which have both.
+    """
+
+    def __init__(self, pairs: Iterable[Pair] = ()) -> None:
+        self._flags = array("B")  # 1: an exact match; 2: the F1 is a whole number
+        self._f1 = array("d")
+        for pair in pairs:
+            self.append(pair)
+
+    def append(self, pair: Pair) -> None:
+        """Put one more at the end."""
+        exact, f1 = pair
+        self._flags.append(bool(exact) | 2 * isinstance(f1, int))
+        self._f1.append(f1)
+
+    def column(self, place: Literal[0, 1]) -> Sequence[float]:
+        """All exact matches, or all F1."""
+        return array("d", (pair[place] for pair in self))
+
+    def __len__(self) -> int:
+        return len(self._f1)
+
+    def __iter__(self) -> Iterator[Pair]:
+        for flags, f1 in zip(self._flags, self._f1, strict=True):
+            yield flags & 1, int(f1) if flags & 2 else f1
+
+    @overload
+    def __getitem__(self, place: int) -> Pair: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Pair]: ...
+    def __getitem__(self, place: int | slice) -> Pair | Sequence[Pair]:
+        """One pair, or several."""
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        flags, f1 = self._flags[place], self._f1[place]
+        return flags & 1, int(f1) if flags & 2 else f1
 
 
 @dataclass
 class QuestionScores:
-    """The scores of questions in their order, as they are added.
+    """The scores of questions in their order, as they are added: 11 bytes for each.
 
-    `pairs` has a list for each protocol; `is_answered` says of each question whether there is an
-    answer to find; `given` holds a letter for each: `m` where there is no prediction at all, `e`
-    for an empty one, `t` for a text.
+    `is_answered` says of each question whether there is an answer to find; `given` holds a letter
+    for each: `m` where there is no prediction at all, `e` for an empty one, `t` for a text.
+    `scores` are those of SQuAD 2.0's protocol, `other_scores` those of 1.1 by the places of the
+    few questions with an answer for which it gives others (all words of a text are articles).
     """
 
     language: Language = "en"
-    pairs: dict[Protocol, list[Pair]] = field(default_factory=lambda: {"1.1": [], "2.0": []})
+    scores: Pairs = field(default_factory=Pairs)
+    other_scores: dict[int, Pair] = field(default_factory=dict)
     is_answered: bytearray = field(default_factory=bytearray)
     given: bytearray = field(default_factory=bytearray)
 
@@ -99,23 +150,34 @@ class QuestionScores:
         """
         self.is_answered.append(bool(answers))
         self.given += b"m" if prediction is None else b"t" if prediction else b"e"
-        for protocol, pair in both_scores(prediction, answers, self.language).items():
-            self.pairs[protocol].append(pair)
+        both = both_scores(prediction, answers, self.language)
+        if answers and both["1.1"] != both["2.0"]:
+            self.other_scores[len(self.scores)] = both["1.1"]
+        self.scores.append(both["2.0"])
+
+    def pairs(self, protocol: Protocol) -> Pairs:
+        """The scores by a protocol; that of SQuAD 1.1 gives questions without an answer 0."""
+        if protocol == "2.0" or not (self.other_scores or self.has_unanswerable):
+            return self.scores
+        return Pairs(
+            self.other_scores.get(place, pair) if has else NOTHING
+            for place, (pair, has) in enumerate(zip(self.scores, self.is_answered, strict=True))
+        )
 
     def with_threshold(
-        self, pairs: Sequence[Pair], no_answer_probs: Sequence[float], threshold: float
-    ) -> list[Pair]:
+        self, pairs: Iterable[Pair], no_answer_probs: Sequence[float], threshold: float
+    ) -> Pairs:
         """The scores if no answer is given to questions whose probability is above `threshold`.
 
         All have one entry per question.
         """
         taken_back = [(float(not has),) * 2 for has in (False, True)]
-        return [
+        return Pairs(
             taken_back[has] if is_given != ord("m") and prob > threshold else pair
             for pair, prob, has, is_given in zip(
                 pairs, no_answer_probs, self.is_answered, self.given, strict=True
             )
-        ]
+        )
 
     def count_unanswered(self, no_answer_probs: Sequence[float], threshold: float) -> int:
         """How many predictions are empty, or taken back as in `with_threshold`."""
@@ -128,20 +190,17 @@ class QuestionScores:
         self, pairs: Sequence[Pair], protocol: Protocol, *, answered: bool | None = None
     ) -> AnswerScores | None:
         """Means over all questions, or over those with or without an answer; None if none are."""
-        chosen = [
-            pair
-            for pair, has in zip(pairs, self.is_answered, strict=True)
-            if answered in (None, bool(has))
-        ]
-        if not chosen:
+        chosen = self.is_answered.translate(CHOSEN[answered])
+        total = sum(chosen)
+        if not total:
             return None
         # The script of 1.1 adds one by one; that of 2.0 calls `sum`, which from Python 3.12 on
         # rounds less.
         add = sum if protocol == "2.0" else partial(reduce, operator.add)
         exact, f1 = (
-            100.0 * add(list(scores)) / len(chosen) for scores in zip(*chosen, strict=True)
+            100.0 * add(pair[place] for pair in compress(pairs, chosen)) / total for place in (0, 1)
         )
-        return AnswerScores(exact, f1, len(chosen))
+        return AnswerScores(exact, f1, total)
 
     def find_best_threshold(
         self,

@@ -1,6 +1,9 @@
 """Scores of extracted answers: the official scorers' published figures, and their rules."""
 
 import json
+import operator
+import tracemalloc
+from functools import reduce
 
 import pytest
 from hypothesis import given
@@ -35,7 +38,7 @@ def test_published_systems_get_the_official_figures(data_dir, gold, system, figu
     for question in QuestionReader(squad / f"{gold}.json"):
         questions.add(predictions.get(question.id), [a.text for a in question.answers])
     protocol = gold[-3:]
-    pairs = questions.pairs[protocol]
+    pairs = questions.pairs(protocol)
     everything = questions.mean(pairs, protocol)
     found = [everything.exact_match, everything.f1]
     if len(figures) > 2:
@@ -104,6 +107,58 @@ def test_an_answer_that_is_given_scores_full_in_every_language(text, others):
         assert 0 <= f1 <= 1
 
 
+def is_same(one, other):
+    return list(one) == list(other) and [list(map(type, p)) for p in one] == [
+        list(map(type, p)) for p in other
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.none() | st.text("ab theA.", max_size=7),
+            st.lists(st.text("ab theA.", max_size=7), max_size=3),
+        ),
+        min_size=1,
+    )
+)
+def test_scores_are_kept_as_they_are(examples):
+    """Also their types: `sum` adds ints and floats differently."""
+    questions = QuestionScores()
+    for prediction, answers in examples:
+        questions.add(prediction, answers)
+    for protocol in ("1.1", "2.0"):
+        expected = [both_scores(*example, "en")[protocol] for example in examples]
+        pairs = questions.pairs(protocol)
+        assert is_same(pairs, expected)
+        assert is_same([pairs[i] for i in range(len(pairs))], expected)
+        assert is_same(pairs[::2], expected[::2])
+        assert list(pairs.column(1)) == [f1 for _, f1 in expected]
+        for answered in (None, False, True):
+            f1 = [
+                pair[1]
+                for pair, (_, answers) in zip(expected, examples, strict=True)
+                if answered in (None, bool(answers))
+            ]
+            mean = questions.mean(pairs, protocol, answered=answered)
+            total = sum(f1) if protocol == "2.0" else reduce(operator.add, f1, 0)
+            assert (mean and mean.f1) == (100.0 * total / len(f1) if f1 else None)
+
+
+def test_scores_take_eleven_bytes_a_question():
+    tracemalloc.start()
+    try:
+        questions, before = QuestionScores(), 0
+        for number in range(30_000):
+            if number == 10_000:
+                before = tracemalloc.get_traced_memory()[0]
+            questions.add("a red rose", ["red rose here"] * (number % 2))
+        after = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert after - before < 20_000 * 11 * 1.25  # arrays grow by an eighth in advance
+
+
 def scored(gold, predictions):
     questions = QuestionScores()
     for id_, answers in gold.items():
@@ -116,9 +171,9 @@ def test_a_missing_prediction_scores_nothing():
     assert questions.num_missing == 2
     assert questions.has_unanswerable
     for protocol in ("1.1", "2.0"):
-        assert questions.pairs[protocol] == [(1, 1.0), (0, 0), (0, 0)]
-    pairs = questions.pairs["2.0"]
-    assert questions.with_threshold(pairs, [9, 9, 9], 1) == [(0, 0), (0, 0), (0, 0)]
+        assert list(questions.pairs(protocol)) == [(1, 1.0), (0, 0), (0, 0)]
+    pairs = questions.pairs("2.0")
+    assert list(questions.with_threshold(pairs, [9, 9, 9], 1)) == [(0, 0), (0, 0), (0, 0)]
     assert questions.mean(pairs, "2.0", answered=True).exact_match == 50
     assert scored({"a": ["x"]}, {"a": "x"}).mean(pairs[:1], "1.1", answered=False) is None
 
@@ -129,17 +184,17 @@ PREDICTIONS = {"a": "x", "b": "y", "c": "w", "d": ""}
 
 def test_a_threshold_takes_answers_back():
     questions = scored(GOLD, PREDICTIONS)
-    pairs = questions.pairs["2.0"]
+    pairs = questions.pairs("2.0")
     assert [exact for exact, _ in pairs] == [1, 0, 0, 1]
     probs = [0.9, 0.2, 0.8, 0.1]
     assert [exact for exact, _ in questions.with_threshold(pairs, probs, 0.5)] == [0, 0, 1, 1]
-    assert questions.with_threshold(pairs, probs, DEFAULT_THRESHOLD) == pairs
+    assert list(questions.with_threshold(pairs, probs, DEFAULT_THRESHOLD)) == list(pairs)
 
 
 @given(st.lists(st.integers(0, 5), min_size=4, max_size=4), st.sampled_from([0, 1]))
 def test_the_best_threshold_is_the_best_of_all(levels, column):
     questions = scored(GOLD, PREDICTIONS)
-    pairs, probs = questions.pairs["2.0"], [level / 5 for level in levels]
+    pairs, probs = questions.pairs("2.0"), [level / 5 for level in levels]
     best = questions.find_best_threshold([pair[column] for pair in pairs], probs)
 
     def score_at(threshold):
@@ -152,7 +207,7 @@ def test_the_best_threshold_is_the_best_of_all(levels, column):
 
 def test_the_best_threshold_by_hand():
     questions = scored(GOLD, PREDICTIONS)
-    f1 = [f1 for _, f1 in questions.pairs["2.0"]]
+    f1 = [f1 for _, f1 in questions.pairs("2.0")]
     best = questions.find_best_threshold(f1, [0.3, 0.2, 0.8, 0.9])
     # a and b are answered (1 and 2/3), c and d are not (1 and 1).
     assert best.score == pytest.approx(100 * (1 + 2 / 3 + 2) / 4)
