@@ -3,11 +3,12 @@
 import gzip
 import json
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from bertsmith.data.questions import Answer, QuestionReader, find_again
+from bertsmith.data.questions import Answer, QuestionReader, SeenIds, find_again
 from bertsmith.errors import InputError
 
 CONTEXT = "Ada 👩‍🚀 flew to Mars, then to Mars again. شكرا"
@@ -146,6 +147,21 @@ def test_an_id_that_stands_twice(tmp_path):
     path = write(tmp_path / "a.json", question("x"), question("y"), question("x"))
     with pytest.raises(InputError, match=r"qas\[2\]: the id 'x' belongs to an earlier question"):
         list(QuestionReader(path))
+
+
+def test_ids_are_told_apart_in_little_memory():
+    ids = [f"{number:024x}" for number in range(20_000)]
+    tracemalloc.start()
+    try:
+        seen = SeenIds()
+        assert all(seen.add(id_) for id_ in ids)
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert kept < 24 * len(ids)
+    assert not any(seen.add(id_) for id_ in ids)
+    assert seen.add("")
+    assert not seen.add("")
 
 
 @pytest.mark.parametrize(
