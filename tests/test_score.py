@@ -72,7 +72,7 @@ def test_answers_by_the_rules_that_the_data_ask_for(gold, tmp_path):
     assert (report.protocol, report.has_answer, report.num_missing) == ("1.1", None, 0)
     text = str(report)
     assert "50.0000   83.3333          2" in text
-    assert "1 predictions are for questions that are not asked" in text
+    assert "1 prediction is for a question that is not asked" in text
 
 
 def test_no_answer_probabilities_take_answers_back_and_give_the_best_thresholds(gold, tmp_path):
@@ -110,10 +110,10 @@ def test_right_answers_that_stand_elsewhere_or_nowhere_are_told(tmp_path):
     report = score_answer_files(gold, given)
     assert (report.num_moved, report.num_lost, report.num_empty) == (2, 1, 0)
     assert "2 right answers stand elsewhere, or with other white space" in str(report)
-    assert "1 right answers do not stand in their passage" in str(report)
+    assert "1 right answer does not stand in its passage" in str(report)
     empty = score_answer_files(squad(tmp_path / "e.json", {"a": []}, context=" "), given)
     assert empty.to_json()["num_empty"] == 1
-    assert "1 questions have an empty passage" in str(empty)
+    assert "1 question has an empty passage" in str(empty)
 
 
 def test_the_counts_of_a_published_set(data_dir, tmp_path):

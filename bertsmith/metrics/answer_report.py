@@ -4,7 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from bertsmith.data.windows import LongTexts
 from bertsmith.metrics.answers import (
+    ENDLESS,
     AnswerScores,
     BestThreshold,
     Language,
@@ -13,6 +15,18 @@ from bertsmith.metrics.answers import (
 )
 from bertsmith.metrics.reading import reading_notes
 
+CUT: dict[LongTexts, tuple[str, str]] = {
+    "window": (
+        "question was itself too long for the model; its end had no part in this, its passage had",
+        "questions were themselves too long for the model; their ends had no part in this, their "
+        "passages had",
+    ),
+    "cut": (
+        "question or its passage was longer than the model reads; its end had no part in this",
+        "questions or their passages were longer than the model reads; their ends had no part in "
+        "this",
+    ),
+}
 RULES = {"en": "words, as SQuAD {protocol} compares them", "zh": "characters, as CMRC 2018 does"}
 
 
@@ -26,8 +40,9 @@ class AnswerReport:
     were then given none (None where there is no threshold). `num_missing` questions have no
     prediction and score 0; `num_unknown` predictions are for questions that are not among the
     scored. Of `num_windowed` the passage was read in several windows, of `num_truncated` something
-    was not read at all. Of the right answers `num_moved` stand elsewhere in the context than the
-    file says, and `num_lost` nowhere in it; `num_empty` contexts are blank.
+    was not read at all: of the question, or with `long_texts` "cut" of the passage. Of the right
+    answers `num_moved` stand elsewhere in the context than the file says, or with other white
+    space, and `num_lost` nowhere in it; `num_empty` contexts are blank.
     """
 
     overall: AnswerScores
@@ -47,6 +62,7 @@ class AnswerReport:
     num_moved: int = 0
     num_lost: int = 0
     num_empty: int = 0
+    long_texts: LongTexts = "window"
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values, by the names of the official scorers."""
@@ -90,27 +106,62 @@ class AnswerReport:
         ]
         for name, best in (("exact match", self.best_exact), ("F1", self.best_f1)):
             if best is not None:
-                lines.append(f"best {name} {best.score:.4f}, where answers with a no-answer score "
-                             f"up to {best.threshold:.6g} are given")  # fmt: skip
+                lines.append(f"best {name} {best.score:.4f}, where {which_answers(best)} are given")
         if self.threshold is not None and self.num_unanswered is not None:
-            lines.append(f"{self.num_unanswered:,} of {self.overall.total:,} questions were given "
-                         f"no answer (threshold {self.threshold:.6g})")  # fmt: skip
+            what = f"of {self.overall.total:,} questions {{}} given no answer (threshold {{}})"
+            were = "was" if self.num_unanswered == 1 else "were"
+            limit = "none" if self.threshold >= ENDLESS else f"{self.threshold:.6g}"
+            lines.append(f"{self.num_unanswered:,} {what.format(were, limit)}")
         lines.append("compared by " + RULES[self.language].format(protocol=self.protocol))
-        lines += reading_notes(self.num_truncated, self.num_windowed, self.num_skipped)
-        if self.num_missing:
-            lines.append(f"{self.num_missing:,} questions have no prediction and score 0")
-        if self.num_unknown:
-            lines.append(f"{self.num_unknown:,} predictions are for questions that are not asked "
-                         "and have no part in this")  # fmt: skip
-        return "\n".join([*lines, *self._remarks()])
+        return "\n".join([*lines, *self._notes()])
 
-    def _remarks(self) -> list[str]:
-        counts = {
-            "right answers stand elsewhere, or with other white space, than said": self.num_moved,
-            "right answers do not stand in their passage": self.num_lost,
-            "questions have an empty passage": self.num_empty,
-        }
-        return [f"{count:,} {what}" for what, count in counts.items() if count]
+    def _notes(self) -> list[str]:
+        passages = ("passage was", "passages were")
+        read = "longer than the model reads and read in windows"
+        return [
+            *counted(self.num_windowed, *(f"{passage} {read}" for passage in passages)),
+            *counted(self.num_truncated, *CUT[self.long_texts]),
+            *reading_notes(0, 0, self.num_skipped),
+            *counted(
+                self.num_missing,
+                "question has no prediction and scores 0",
+                "questions have no prediction and score 0",
+            ),
+            *counted(
+                self.num_unknown,
+                "prediction is for a question that is not asked and has no part in this",
+                "predictions are for questions that are not asked and have no part in this",
+            ),
+            *counted(
+                self.num_moved,
+                "right answer stands elsewhere, or with other white space, than said",
+                "right answers stand elsewhere, or with other white space, than said",
+            ),
+            *counted(
+                self.num_lost,
+                "right answer does not stand in its passage",
+                "right answers do not stand in their passage",
+            ),
+            *counted(
+                self.num_empty, "question has an empty passage", "questions have an empty passage"
+            ),
+        ]
+
+
+def counted(count: int, one: str, several: str) -> list[str]:
+    """A count with what it is of; nothing where it is 0.
+
+    >>> counted(1, "is", "are"), counted(2000, "is", "are"), counted(0, "is", "are")
+    (['1 is'], ['2,000 are'], [])
+    """
+    return [f"{count:,} {one if count == 1 else several}"] if count else []
+
+
+def which_answers(best: BestThreshold) -> str:
+    """The answers that a threshold lets pass."""
+    if best.threshold >= ENDLESS:
+        return "all answers"
+    return f"answers with a no-answer score up to {best.threshold:.6g}"
 
 
 def summarize_answers(

@@ -26,6 +26,9 @@ Protocol = Literal["1.1", "2.0"]
 DEFAULT_THRESHOLD = 1.0
 """As in the official scorer: a probability is never above it, so no answer is taken back."""
 
+ENDLESS = 2.0**128 - 2.0**104
+"""The no-answer score of a passage without a word: the largest fp32, as JSON has no infinity."""
+
 RECENT_TEXTS = 512
 """A question's texts are looked at several times, but those of long ago hardly ever."""
 

@@ -22,9 +22,9 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.question_windows import encode_questions, label_windows
 from bertsmith.data.questions import Question, QuestionReader
-from bertsmith.data.windows import Windowing
+from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import InputError
-from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
+from bertsmith.metrics.answer_report import AnswerReport, counted, summarize_answers
 from bertsmith.metrics.answers import (
     Language,
     QuestionScores,
@@ -89,12 +89,20 @@ class AnswerTally:
         may_abstain: whether the model may give no answer.
         threshold: as in `AnswerPrediction`; if None and the model may abstain, the one that is
             best for these questions.
+        long_texts: what became of passages that were too long.
     """
 
-    def __init__(self, language: Language, may_abstain: bool, threshold: float | None) -> None:
+    def __init__(
+        self,
+        language: Language,
+        may_abstain: bool,
+        threshold: float | None,
+        long_texts: LongTexts = "window",
+    ) -> None:
         self.questions = QuestionScores(language)
         self.may_abstain = may_abstain
         self.threshold = threshold
+        self.long_texts = long_texts
         self.no_answer_scores = array("d")
         self.loss = 0.0
         self.num_truncated = 0
@@ -143,6 +151,7 @@ class AnswerTally:
             num_moved=self.num_moved,
             num_lost=self.num_lost,
             num_empty=self.num_empty,
+            long_texts=self.long_texts,
         )
 
 
@@ -217,8 +226,9 @@ Face's transformers open."""
     def from_words(cls, texts: Sequence[str]) -> list[Question]:
         """Each question with the passage after it."""
         if len(texts) % 2 or not all(text.strip() for text in texts):
+            found = "1 text" if len(texts) == 1 else f"{len(texts)} texts"
             raise InputError(
-                f"found {len(texts)} texts; each question has its passage after it, and neither "
+                f"found {found}; each question has its passage after it, and neither "
                 'is empty. Write: bertsmith predict DIR "Who ...?" "The passage ..."'
             )
         pairs = zip(texts[::2], texts[1::2], strict=True)
@@ -257,16 +267,32 @@ Face's transformers open."""
         """What was moved, lost or cut of the answers to learn."""
         labels = label_windows(examples, encoded)
         answers = [answer for example in examples for answer in example.answers]
-        counts = {
-            "answers stood elsewhere, or with other white space, than said, and were found": sum(
-                answer.is_moved for answer in answers
+        num_moved = sum(answer.is_moved for answer in answers)
+        num_empty = sum(not example.context.strip() for example in examples)
+        moved = "stood elsewhere, or with other white space, than said, and {} found"
+        return [
+            *counted(
+                num_moved,
+                f"answer {moved.format('was')}",
+                f"answers {moved.format('were')}",
             ),
-            "answers do not stand in their passage": sum(a.start is None for a in answers),
-            "windows hold part of an answer and learn that there is none": labels.num_cut,
-            "questions have an answer that is whole in no window": labels.num_unreachable,
-            "questions have an empty passage": sum(not e.context.strip() for e in examples),
-        }
-        return [f"{count:,} {what}" for what, count in counts.items() if count]
+            *counted(
+                sum(answer.start is None for answer in answers),
+                "answer does not stand in its passage",
+                "answers do not stand in their passage",
+            ),
+            *counted(
+                labels.num_cut,
+                "window holds part of an answer and learns that there is none",
+                "windows hold part of an answer and learn that there is none",
+            ),
+            *counted(
+                labels.num_unreachable,
+                "question has an answer that is whole in no window",
+                "questions have an answer that is whole in no window",
+            ),
+            *counted(num_empty, "question has an empty passage", "questions have an empty passage"),
+        ]
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """The mean cross entropy of start and end, summed over windows; both must be right."""
@@ -307,7 +333,9 @@ Face's transformers open."""
 
     def tally(self, place: Path) -> AnswerTally:
         """No scores yet."""
-        return AnswerTally(self.language, self.may_abstain, self.threshold)
+        return AnswerTally(
+            self.language, self.may_abstain, self.threshold, self.windowing.long_texts
+        )
 
     def stratum(self, example: Question) -> bool:
         """Whether there is an answer."""

@@ -8,14 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bertsmith.metrics.answers import ENDLESS
 from bertsmith.tasks.answer_spans import SpanCandidates
 
 NUM_SHOWN = 5
 """Candidates in a line of a file of predictions."""
 SHOWN_CHARACTERS = 120
 """Characters of the passage shown on each side of an answer."""
-ENDLESS = float(np.finfo(np.float32).max)
-"""The no-answer score of a passage without a word, as a number that JSON has."""
 
 
 class Candidate(NamedTuple):

@@ -18,6 +18,7 @@ from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.evaluate import evaluate
 from bertsmith.finetune import finetune
+from bertsmith.metrics.answers import ENDLESS, BestThreshold
 from bertsmith.model.huggingface import load_model, read_config, save_model
 from bertsmith.predict import load
 from bertsmith.score import score_answer_files
@@ -223,8 +224,14 @@ def test_words_on_the_command_line_are_pairs():
     first, second = Answer.from_words(["who ?", "the film", "what ?", "a story"])
     assert (second.question, second.context, second.id) == ("what ?", "a story", "2")
     assert first.row == 1
-    for words in (["who ?"], ["who ?", " "], ["a", "b", "c"]):
-        with pytest.raises(InputError, match="each question has its passage after it"):
+    for words, found in (
+        (["who ?"], "1 text;"),
+        (["who ?", " "], "2 texts;"),
+        (["a", "b", "c"], "3 texts;"),
+    ):
+        with pytest.raises(
+            InputError, match=f"^found {found} each question has its passage after it"
+        ):
             Answer.from_words(words)
 
 
@@ -239,10 +246,10 @@ def test_what_was_moved_lost_or_cut_is_told():
     task = Answer(windowing=Windowing(stride=4))
     encoded = task.encode(tiny_tokenizer(), questions, 17, labelled=True)
     notes = " ".join(task.notes(questions, encoded))
-    assert "1 answers stood elsewhere" in notes
-    assert "1 answers do not stand in their passage" in notes
+    assert "1 answer stood elsewhere" in notes
+    assert "1 answer does not stand in its passage" in notes
     assert "2 questions have an answer that is whole in no window" in notes
-    assert "1 questions have an empty passage" in notes
+    assert "1 question has an empty passage" in notes
     assert "windows hold part of an answer" in notes
     assert not task.notes(questions[3:3], task.encode(tiny_tokenizer(), [], 17, labelled=True))
     rows = encoded.rows_of(1)
@@ -259,8 +266,32 @@ def test_an_evaluation_tells_how_often_no_answer_was_given():
         reports.append(tally.result())
     assert reports[0].overall.exact_match == 50
     assert (reports[0].protocol, reports[0].num_unanswered) == ("1.1", 1)
-    assert "1 of 2 questions were given no answer (threshold 0)" in str(reports[0])
+    assert "1 of 2 questions was given no answer (threshold 0)" in str(reports[0])
     assert "given no answer" not in str(reports[1])
+
+
+def test_an_evaluation_tells_which_texts_were_cut():
+    asked = [question("a good film", asked="film " * 50), question(LONG)]
+    for windowing, note in (
+        (Windowing(stride=4), "1 question was itself too long for the model"),
+        (Windowing("cut"), "2 questions or their passages were longer"),
+    ):
+        task = Finder(windowing=windowing)
+        tally = task.tally("a.json")
+        tally.add(asked, predict(task, asked))
+        assert note in str(tally.result())
+
+
+def test_every_answer_is_given_up_to_an_endless_threshold():
+    asked = [question("a good film", "good"), question(" ")]
+    task = Finder(may_abstain=True)
+    tally = task.tally("a.json")
+    tally.add(asked, predict(task, asked))
+    report = replace(tally.result(), best_f1=BestThreshold(50, ENDLESS), threshold=ENDLESS)
+    assert "best F1 50.0000, where all answers are given" in str(report)
+    assert "no answer (threshold none)" in str(report)
+    assert np.float32(ENDLESS) == np.finfo(np.float32).max
+    assert predict(task, asked)[1].no_answer_score == ENDLESS
 
 
 def test_an_evaluation_tells_what_what_was_moved_or_lost():
