@@ -81,8 +81,8 @@ def score_answers(
     probs = read_no_answer_probs(no_answer_probs)
     if lacking := [id_ for id_ in right if id_ in given and id_ not in probs]:
         raise InputError(
-            f"{no_answer_probs}: no number for the question '{lacking[0]}' and "
-            f"{len(lacking) - 1:,} others. Give one for each prediction."
+            f"{no_answer_probs}: no number for {len(lacking):,} of the {len(given):,} predictions, "
+            f"such as that for the question '{lacking[0]}'. Give one for each."
         )
     places = {id_: place for place, id_ in enumerate(right)}
     return summarize_answers(

@@ -155,7 +155,7 @@ def test_predictions_that_are_none(gold, tmp_path, text, message):
 @pytest.mark.parametrize(
     "probs, message",
     [
-        ({"a": 0.5}, "no number for the question 'b' and 1 others"),
+        ({"a": 0.5}, "no number for 2 of the 3 predictions, such as that for the question 'b'"),
         ({"a": "x", "b": 1, "c": 1}, "'a' is a string; a finite number is expected"),
         ({"a": float("nan"), "b": 1, "c": 1}, "'a' is nan; a finite number"),
         ({"a": True, "b": 1, "c": 1}, "'a' is true or false; a finite number"),
