@@ -8,7 +8,7 @@ Every run has a folder of its own, and a stopped series goes on where it stopped
 import json
 import shutil
 import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from bertsmith.config import to_jsonable
-from bertsmith.errors import ConfigError
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
 from bertsmith.finetune import check_out, finetune, notes_on_data
 from bertsmith.tasks.settings import FinetuneSettings
@@ -27,6 +27,7 @@ from bertsmith.training.run_folder import RunFolder
 Kind = Literal["seed", "fold"]
 Say = Callable[[str], object]
 
+RUNS = "runs"
 WEIGHTS = "model.safetensors"
 CHANGING = ("resume", "overwrite", "json")
 """Settings that may differ when a series is continued."""
@@ -115,17 +116,15 @@ def runs_of(
     """The runs of a series."""
     held_out = settings.train if kind == "fold" else settings.eval
     alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False, overwrite=False)
+    names = names_of(vars(settings), kind)
+    runs = [replace(alone, out=settings.out / RUNS / name) for name in names]
     if kind == "seed":
-        assert settings.seeds is not None
-        for seed in range(settings.seed, settings.seed + settings.seeds):
-            name = f"seed-{seed}"
-            yield Run(name, replace(alone, out=settings.out / "runs" / name, seed=seed))
+        for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):
+            yield Run(name, replace(run, seed=seed))
         return
-    assert settings.folds is not None
     lesson = task_type.read(replace(alone, eval_limit=settings.limit))
-    for number, part in enumerate(split(lesson, settings.folds, settings.seed), start=1):
-        name = f"fold-{number}"
-        yield Run(name, replace(alone, out=settings.out / "runs" / name), part)
+    parts = split(lesson, len(names), settings.seed)
+    yield from map(Run, names, runs, parts)
 
 
 def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
@@ -166,9 +165,34 @@ def begin(folder: RunFolder, settings: FinetuneSettings, kind: Kind) -> None:
                 "same settings, or begin a new series in another --out."
             )
         return
+    earlier = earlier_runs(folder)
+    for name in names_of(vars(settings), kind):
+        if (path := folder.path / RUNS / name).exists() and path not in earlier:
+            raise ConfigError(
+                f"{path}: stands where a run of this series would be, and {folder.run_path} knows "
+                "nothing of it. Choose another --out, or remove it."
+            )
     folder.begin()
-    shutil.rmtree(folder.path / "runs", ignore_errors=True)
+    for path in earlier:
+        shutil.rmtree(path, ignore_errors=True)
     folder.write_run({"series": plan, "kind": kind})
+
+
+def earlier_runs(folder: RunFolder) -> list[Path]:
+    """The folders of the series that stands here, by its `run.json`; none where no series does."""
+    try:
+        run = folder.read_run() if folder.run_path.exists() else {}
+    except CheckpointError:  # damaged: it accounts for nothing
+        run = {}
+    if "series" not in run:
+        return []
+    return [folder.path / RUNS / name for name in names_of(run["series"], run["kind"])]
+
+
+def names_of(series: Mapping[str, Any], kind: Kind) -> list[str]:
+    """What the runs of a series are called, by its settings."""
+    first = series["seed"] if kind == "seed" else 1
+    return [f"{kind}-{number}" for number in range(first, first + series[f"{kind}s"])]
 
 
 def is_done(run: Run) -> bool:

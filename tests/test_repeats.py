@@ -150,3 +150,20 @@ def test_what_excludes_each_other(settings):
             replace(settings, **changes)
     with pytest.raises(ConfigError, match="--eval: not given"):
         ClassifySettings(model=settings.model, train=settings.train, out=settings.out)
+
+
+def test_only_the_runs_of_the_earlier_series_are_removed(settings):
+    series = replace(settings, seeds=2, steps=1, overwrite=True)
+    runs = settings.out / "runs"
+    mine = save_tiny(runs / "mine") / "model.safetensors"
+    foreign = runs / "seed-7"
+    foreign.mkdir()
+    (foreign / "notes.txt").write_text("mine")
+    finetune_repeatedly(Classify, series)
+    assert {path.name for path in runs.iterdir()} == {"mine", "seed-0", "seed-1", "seed-7"}
+    with pytest.raises(ConfigError, match=r"seed-7: stands where a run of this series would be"):
+        finetune_repeatedly(Classify, replace(series, seed=6))
+    assert (runs / "seed-0").exists()
+    finetune_repeatedly(Classify, replace(series, seed=2))
+    assert {path.name for path in runs.iterdir()} == {"mine", "seed-2", "seed-3", "seed-7"}
+    assert mine.exists() and (foreign / "notes.txt").read_text() == "mine"
