@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from bertsmith.predict import in_chunks, rows_of
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.task import Evaluation, Outcome, Reader
+from bertsmith.tasks.task import Evaluation, Outcome, Tally
 
 
 class OutcomeWatcher(Protocol):
@@ -36,18 +36,19 @@ def evaluate(
     """
     predictor = predictor.asked(columns)
     reader = predictor.task.reader(data, columns, labelled=True)
-    return evaluate_examples(predictor, rows_of(reader, limit), data, reader, watchers)
+    tally = tally_examples(predictor, rows_of(reader, limit), data, watchers)
+    evaluation: Evaluation = tally.result(reader.num_skipped)
+    return evaluation
 
 
-def evaluate_examples(
+def tally_examples(
     predictor: Predictor[Any, Any, Any],
     examples: Iterable[Any],
     place: Path,
-    reader: Reader | None = None,
     watchers: Sequence[OutcomeWatcher] = (),
-) -> Evaluation:
-    """Score a model on examples of the file `place`, which `reader` reads if anyone does."""
-    tally = predictor.task.tally(place)
+) -> Tally:
+    """What a model makes of examples of the file `place`, for `Tally.result`."""
+    tally: Tally = predictor.task.tally(place)
     for chunk in in_chunks(examples):
         predictions = predictor.predict(chunk)
         tally.add(chunk, predictions)
@@ -55,5 +56,4 @@ def evaluate_examples(
             outcomes = list(map(predictor.task.outcome, chunk, predictions))
         for watcher in watchers:
             watcher.see(chunk, outcomes)
-    evaluation: Evaluation = tally.result(0 if reader is None else reader.num_skipped)
-    return evaluation
+    return tally

@@ -15,7 +15,7 @@ import torch
 from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.errors import ConfigError
-from bertsmith.evaluate import evaluate, evaluate_examples
+from bertsmith.evaluate import tally_examples
 from bertsmith.hardware import (
     compute_settings,
     count_trainers,
@@ -126,7 +126,6 @@ def finetune(
         Interrupted: the user asked to stop; a checkpoint was written to go on from.
     """
     check_out(settings)
-    is_read = lesson is None
     lesson = lesson or task_type.read(settings)
     model, tokenizer = load_for_task(settings, lesson)
     limit = max_text_length(tokenizer, model.config.max_position_embeddings, settings.max_length)
@@ -147,7 +146,7 @@ def finetune(
         settings, model, objective, tokenizer, checkpoint, watchers, resume_command
     )
     lesson.task.write_files(settings.out)
-    evaluation = evaluate_saved(task_type, settings, None if is_read else lesson)
+    evaluation = evaluate_saved(task_type, settings, lesson)
     write_task_settings(settings.out, lesson.task.settled(evaluation).saved_settings)
     result = FineTuned(
         out=settings.out,
@@ -300,18 +299,15 @@ def optim(settings: FinetuneSettings, config: BertConfig) -> LayerwiseOptim:
 
 
 def evaluate_saved(
-    task_type: type[Task[Any, Any]], settings: FinetuneSettings, lesson: Lesson[Any] | None
+    task_type: type[Task[Any, Any]], settings: FinetuneSettings, lesson: Lesson[Any]
 ) -> Evaluation:
-    """The scores of the folder as it now stands, by the same road as `bertsmith evaluate`.
-
-    The examples are those of the settings' file, or the held-out ones of `lesson`.
-    """
+    """The scores of the folder as it now stands, by the same road as `bertsmith evaluate`, on the
+    very examples by which its weights were chosen."""
     device = select_device(settings.device)
     loaded = load_for_inference(
         settings.out, heads=task_type.heads, device=settings.device, precision=settings.precision
     )
     with compute_settings(device, settings.threads):
         predictor = task_type.predictor(loaded).asked(settings.columns)
-        if lesson is not None:
-            return evaluate_examples(predictor, lesson.held_out, settings.eval)
-        return evaluate(predictor, settings.eval, settings.columns, limit=settings.eval_limit)
+        tally = tally_examples(predictor, lesson.held_out, settings.eval)
+        return tally.result(lesson.num_held_out_skipped)

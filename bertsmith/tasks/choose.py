@@ -164,8 +164,10 @@ letter of the right one: one file to learn from, one to score by. The result is 
         columns = settings.columns
         train, num_skipped = read_choices(settings.train, columns, limit=settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
-        held_out, _ = read_choices(settings.eval, columns, limit=settings.eval_limit)
-        return Lesson(cls(settings.windowing), train, held_out, num_skipped)
+        held_out, num_held_out_skipped = read_choices(
+            settings.eval, columns, limit=settings.eval_limit
+        )
+        return Lesson(cls(settings.windowing), train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:

@@ -174,13 +174,16 @@ predict` and Hugging Face's transformers open."""
         names = class_names(train, settings.train)
         counts = np.bincount(class_numbers(train, names, settings.train), minlength=len(names))
         pairs = are_pairs(train)
-        held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit, pairs=pairs)
+        held_out, num_held_out_skipped = read_examples(
+            settings.eval, columns, limit=settings.eval_limit, pairs=pairs
+        )
         class_numbers(held_out, names, settings.eval)
         return Lesson(
             cls(names, settings.windowing, settings.loss(names, counts), pairs=pairs),
             train,
             held_out,
             num_skipped,
+            num_held_out_skipped,
         )
 
     @classmethod

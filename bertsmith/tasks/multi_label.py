@@ -124,14 +124,14 @@ class MultiLabel(TextTask[LabelsPrediction]):
             train = stratified_sample(train, settings.sample, settings.seed)
         names = label_names(train, separator, settings.train)
         pairs = are_pairs(train)
-        held_out, _ = read_examples(
+        held_out, num_held_out_skipped = read_examples(
             settings.eval, columns, limit=settings.eval_limit, empty_labels=True, pairs=pairs
         )
         label_flags(held_out, names, separator, settings.eval)
         counts = label_flags(train, names, separator, settings.train).sum(0)
         loss = settings.binary_loss(names, counts, len(train))
         task = cls(names, settings.windowing, separator, settings.threshold, loss, pairs=pairs)
-        return Lesson(task, train, held_out, num_skipped)
+        return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:

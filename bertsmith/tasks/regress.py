@@ -174,10 +174,12 @@ transformers open."""
                 "with different ones."
             )
         pairs = are_pairs(train)
-        held_out, _ = read_examples(settings.eval, columns, limit=settings.eval_limit, pairs=pairs)
+        held_out, num_held_out_skipped = read_examples(
+            settings.eval, columns, limit=settings.eval_limit, pairs=pairs
+        )
         numbers(held_out, settings.eval)
         task = cls(windowing=settings.windowing, pairs=pairs, spread=float(targets.std()))
-        return Lesson(task, train, held_out, num_skipped)
+        return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:

@@ -351,7 +351,7 @@ open."""
         kind = None if settings.loss == "auto" else KINDS[settings.loss]
         train, num_skipped = read_related(settings.train, columns, kind, limit=settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
-        held_out, _ = read_related(
+        held_out, num_held_out_skipped = read_related(
             settings.eval, columns, settings.held_out_kind, limit=settings.eval_limit
         )
         is_scored = kind_of(train) == "scored"
@@ -368,7 +368,7 @@ open."""
             score_range=score_range([row.score or 0.0 for row in train]) if is_scored else (0, 1),
             group_size=None if is_scored else min(settings.group_size, settings.batch_size),
         )
-        return Lesson(task, train, held_out, num_skipped)
+        return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:

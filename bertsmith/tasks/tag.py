@@ -237,10 +237,13 @@ transformers open."""
                 num_comments=sum(s.remarks.count("comments") for s in found),
             ),
         )
-        held_out = limited(TaggedReader(settings.eval, columns), settings.eval_limit)
+        held_out_reader = TaggedReader(settings.eval, columns)
+        held_out = limited(held_out_reader, settings.eval_limit)
         for sentence in held_out:  # refused now rather than after an epoch
             with_scheme(sentence, scheme, settings.eval)
-        return Lesson(task.asked(columns), train, held_out, reader.num_skipped)
+        return Lesson(
+            task.asked(columns), train, held_out, reader.num_skipped, held_out_reader.num_skipped
+        )
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:

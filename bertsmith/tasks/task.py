@@ -133,6 +133,8 @@ class Lesson(Generic[ExampleT]):
     train: Sequence[ExampleT]
     held_out: Sequence[ExampleT]
     num_skipped: int = 0
+    """Training rows left out because something in them was missing."""
+    num_held_out_skipped: int = 0
 
     @property
     def num_leaked(self) -> int:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_model, tiny_tokenizer
 
-from bertsmith.data.related import RelatedTexts
+from bertsmith.data.related import RelatedColumns, RelatedTexts
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluate import evaluate
 from bertsmith.finetune import finetune
@@ -283,3 +283,22 @@ def test_a_sample_is_drawn_by_the_seed(place):
     assert rows() == rows() != rows(seed=1)
     with pytest.raises(ConfigError, match="--sample: found 0"):
         settings_for(place, place / "none", "pairs", sample=0)
+
+
+def test_the_scores_are_of_the_kind_that_weights_were_chosen_by(place, tmp_path):
+    rows = (place / "pairs-eval.csv").read_text().splitlines()
+    labelled = tmp_path / "labelled.csv"
+    lines = [f"{row},{'label' if not n else 'entailment'}" for n, row in enumerate(rows)]
+    labelled.write_text("\n".join([*lines, "only one,,entailment"]) + "\n")
+    settings = settings_for(
+        place, tmp_path / "out", "pairs", train=labelled, eval=labelled, loss="contrastive",
+        steps=2, columns=RelatedColumns(skip_incomplete=True),
+    )  # fmt: skip
+    result = finetune(Embed, settings)
+    assert result.evaluation.mrr == pytest.approx(result.best_score)
+    assert (result.evaluation.num_queries, result.evaluation.num_skipped) == (23, 1)
+    settings = settings_for(
+        place, tmp_path / "scored", "scored", loss="contrastive", metric="mrr", steps=2
+    )
+    result = finetune(Embed, settings)
+    assert result.evaluation.mrr == pytest.approx(result.best_score)
