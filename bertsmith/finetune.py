@@ -220,9 +220,6 @@ def build_objective(
 ) -> FineTuning:
     """Both sets of examples as token ids, divided for the processes of this machine."""
     task, limit = lesson.task, tokenizer.model_max_length
-    device = select_device(settings.device)
-    with compute_settings(device, settings.threads):
-        num_parts = max(1, min(count_trainers(device), settings.batch_size // MIN_EXAMPLES))
     train = task.encode(tokenizer, lesson.train, limit, labelled=True)
     held_out = task.encode(tokenizer, lesson.held_out, limit, labelled=True)
     return FineTuning(
@@ -230,8 +227,33 @@ def build_objective(
         training_examples(task, train, settings.train, lesson.train),
         HeldOutExamples(held_out, settings.eval, lesson.held_out),
         batch_size=settings.batch_size,
-        num_parts=num_parts,
+        num_parts=count_parts(settings),
         seed=settings.seed,
+    )
+
+
+def count_parts(settings: FinetuneSettings) -> int:
+    """How many parts of a step are computed at the same time on this machine, at most."""
+    device = select_device(settings.device)
+    with compute_settings(device, settings.threads):
+        return max(1, min(count_trainers(device), settings.batch_size // MIN_EXAMPLES))
+
+
+def check_parts(folder: RunFolder, num_parts: int) -> None:
+    """Refuse to continue a run whose steps were divided otherwise: that is not the same run.
+
+    Raises:
+        ConfigError: names the `--threads` to give.
+    """
+    run = folder.read_run()
+    before = run.get("identity", {}).get("num_parts")
+    if before is None or before == num_parts:
+        return
+    threads = run["machine"]["threads"]
+    raise ConfigError(
+        f"{folder.path}: cannot be resumed with other --threads: each step was divided into "
+        f"{before} parts, and would now be divided into {num_parts}, which is another run. Give "
+        f"--threads {threads}, as it began, or begin a new run in another --out."
     )
 
 
@@ -276,6 +298,7 @@ def train(
             as_saved=used.widened,
         )
         if settings.resume:
+            check_parts(folder, objective.num_parts)
             trainer.resume(checkpoint)
         else:
             trainer.begin({"settings": to_jsonable(settings), **machine_facts(device)})

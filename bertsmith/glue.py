@@ -30,6 +30,7 @@ from bertsmith.data.glue import (
 from bertsmith.errors import ConfigError
 from bertsmith.evaluate import evaluate
 from bertsmith.files import write_json
+from bertsmith.finetune import check_parts, count_parts
 from bertsmith.hardware import compute_settings, select_device
 from bertsmith.predict import iter_predictions, load_predictor
 from bertsmith.repeats import WEIGHTS, Run, finish
@@ -249,10 +250,11 @@ def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
     if not folder.run_path.exists():
         return None
     run = folder.read_run()
-    # Neither changes what is computed.
+    # None of them changes what is computed; of threads, what changes it is compared.
     passing = {"resume", "overwrite", "threads"}
     wanted = {k: v for k, v in to_jsonable(settings).items() if k not in passing}
     found = {k: v for k, v in run.get("settings", {}).items() if k not in passing}
+    check_parts(folder, count_parts(settings))
     if different := sorted(k for k in wanted if k in found and found[k] != wanted[k]):
         name = different[0]
         raise ConfigError(

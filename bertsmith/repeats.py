@@ -18,7 +18,7 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
-from bertsmith.finetune import check_out, finetune, notes_on_data
+from bertsmith.finetune import check_out, count_parts, finetune, notes_on_data
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task
 from bertsmith.training.recorder import Watcher
@@ -29,7 +29,7 @@ Say = Callable[[str], object]
 
 RUNS = "runs"
 WEIGHTS = "model.safetensors"
-CHANGING = ("resume", "overwrite", "json")
+CHANGING = ("resume", "overwrite", "json", "threads")
 """Settings that may differ when a series is continued."""
 
 
@@ -156,9 +156,18 @@ def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
 def begin(folder: RunFolder, settings: FinetuneSettings, kind: Kind) -> None:
     """Clear the folder for a new series, or see whether the one in it is the one asked for."""
     plan = {name: value for name, value in to_jsonable(settings).items() if name not in CHANGING}
+    # Instead of threads: what they change is how a step is divided.
+    plan["num_parts"] = count_parts(settings)
     if settings.resume:
         before = folder.read_run().get("series", {})
         differing = [name for name in plan if before.get(name) != plan[name]]
+        if differing == ["num_parts"]:
+            raise ConfigError(
+                f"{folder.path}: cannot be resumed with other --threads: each step was divided "
+                f"into {before.get('num_parts')} parts, and would now be divided into "
+                f"{plan['num_parts']}. Give the same --threads, or begin a new series in another "
+                "--out."
+            )
         if differing:
             raise ConfigError(
                 f"{folder.path}: cannot be resumed with another {', '.join(differing)}. Give the "

@@ -125,6 +125,16 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, tmp_path, s
     assert "complete" in refusal(replace(stopped, resume=True), ConfigError)
 
 
+def test_a_step_that_would_be_divided_otherwise_is_another_run(settings):
+    settings = replace(settings, threads=1)
+    with pytest.raises(Interrupted):
+        finetune(Classify, settings, [StopAt(3)])
+    message = refusal(replace(settings, resume=True, threads=2), ConfigError)
+    assert "into 1 parts, and would now be divided into 2" in message
+    assert "Give --threads 1, as it began" in message
+    finetune(Classify, replace(settings, resume=True))
+
+
 def test_patience_ends_a_run_early(settings):
     settings = replace(settings, learning_rate=1e-30, patience=2)  # no weight moves
     result = finetune(Classify, settings)

@@ -149,10 +149,12 @@ def test_a_run_cut_off_before_its_scores_were_noted(settings):
 
 
 def test_other_settings_are_refused(settings):
+    settings = replace(settings, threads=1)
     run_glue(replace(settings, tasks=("RTE",), seeds=1))
     with pytest.raises(ConfigError, match=r"run\.json: a run with batch_size 16, where 8 is asked"):
         run_glue(replace(settings, tasks=("RTE",), seeds=1, batch_size=8))
-    run_glue(replace(settings, tasks=("RTE",), seeds=1, threads=1))
+    with pytest.raises(ConfigError, match=r"into 1 parts, and would now be .* into 2.*--threads 1"):
+        run_glue(replace(settings, tasks=("RTE",), seeds=1, threads=2))
 
 
 def test_mnli_is_scored_twice_and_submissions_hold_every_row(settings):

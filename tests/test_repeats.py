@@ -27,6 +27,7 @@ def settings(tmp_path):
         train=write_reviews(tmp_path / "train.csv", 40),
         eval=write_reviews(tmp_path / "eval.csv", 30, seed=1),
         out=tmp_path / "out",
+        threads=1,
         steps=6,
         learning_rate=5e-3,
         device="cpu",
@@ -81,6 +82,8 @@ def test_a_stopped_series_repeats_nothing(settings, tmp_path):
         finetune_repeatedly(Classify, series)
     with pytest.raises(ConfigError, match="cannot be resumed with another learning_rate"):
         finetune_repeatedly(Classify, replace(series, resume=True, learning_rate=0.1))
+    with pytest.raises(ConfigError, match=r"with other --threads: .* 1 parts, .* into 2\. Give"):
+        finetune_repeatedly(Classify, replace(series, resume=True, threads=2))
     journal = settings.out / "runs" / "seed-0" / "journal.jsonl"
     before = journal.stat().st_mtime_ns
 

@@ -170,6 +170,8 @@ class FineTuning:
             "train_sha256": self.train.encoded.digest(),
             "held_out_sha256": self.held_out.encoded.digest(),
             "batch_size": self.batch_size,
+            # Decides which examples meet in a micro-batch, and with it the dropout of each.
+            "num_parts": self.num_parts,
             "seed": self.seed,
         }
 
