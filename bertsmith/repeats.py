@@ -8,6 +8,7 @@ Every run has a folder of its own, and a stopped series goes on where it stopped
 import json
 import shutil
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
-from bertsmith.finetune import check_out, count_parts, finetune, notes_on_data
+from bertsmith.finetune import NOTES, check_out, count_parts, finetune, notes_on_data
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task
 from bertsmith.training.recorder import Watcher
@@ -71,8 +72,17 @@ class Repeats:
         ]
         return "\n".join(
             [f"{len(self.names)} {self.kind}s, mean ± standard deviation; model of the best in "
-             f"{self.out}", *notes_on_data(self.results[0]), "", *lines]
+             f"{self.out}", *notes_on_runs(self.results), "", *lines]
         )  # fmt: skip
+
+
+def notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
+    """What a reader of the scores should know of the examples of all runs together."""
+    totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
+    totals["notes"] = list(dict.fromkeys(note for result in results for note in result["notes"]))
+    *notes, chosen = notes_on_data(totals)
+    counted = [f"counted over all {len(results)} runs:"] if any(map(totals.get, NOTES)) else []
+    return [*counted, *notes, chosen]
 
 
 @dataclass(frozen=True)
@@ -130,19 +140,20 @@ def runs_of(
 def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
     """Lessons that each hold out another part of the examples, with equal shares of each stratum.
 
+    Examples of one unit (`Task.unit`), such as those with the same text, are held out together.
+
     Raises:
-        ConfigError: fewer examples than folds.
+        ConfigError: fewer units than folds.
     """
     examples = lesson.train
-    if len(examples) < num_folds:
+    units = units_of(lesson, seed)
+    if len(units) < num_folds:
         raise ConfigError(
-            f"--folds: found {num_folds}; with {len(examples)} examples allowed is 2 to "
-            f"{len(examples)}."
+            f"--folds: found {num_folds}; with {len(units)} different examples allowed is 2 to "
+            f"{len(units)}."
         )
-    order = np.random.default_rng(seed).permutation(len(examples)).tolist()
-    # Sorted by stratum and dealt out in turn, each fold gets its share of each.
-    order.sort(key=lambda place: str(lesson.task.stratum(examples[place])))
-    fold_of = {place: i % num_folds for i, place in enumerate(order)}
+    strata = [str(lesson.task.stratum(example)) for example in examples]
+    fold_of = deal(units, strata, num_folds)
     return [
         replace(
             lesson,
@@ -151,6 +162,32 @@ def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
         )
         for fold in range(num_folds)
     ]
+
+
+def units_of(lesson: Lesson[Any], seed: int) -> list[list[int]]:
+    """The places of the training examples that stay together, in an order drawn by the seed."""
+    units: dict[Any, list[int]] = {}
+    for place in np.random.default_rng(seed).permutation(len(lesson.train)).tolist():
+        units.setdefault(lesson.task.unit(lesson.train[place]), []).append(place)
+    return list(units.values())
+
+
+def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> dict[int, int]:
+    """The fold of each place: a unit comes to the fold that has least of its stratum so far.
+
+    The largest come first, so that the small ones even out what those have made unequal.
+    """
+    fold_of: dict[int, int] = {}
+    of_stratum = [Counter[str]() for _ in range(num_folds)]
+    for unit in sorted(units, key=lambda unit: (strata[unit[0]], -len(unit))):
+        stratum = strata[unit[0]]
+        fold = min(
+            range(num_folds),
+            key=lambda fold: (of_stratum[fold][stratum], of_stratum[fold].total()),
+        )
+        of_stratum[fold].update(strata[place] for place in unit)
+        fold_of.update(dict.fromkeys(unit, fold))
+    return fold_of
 
 
 def begin(folder: RunFolder, settings: FinetuneSettings, kind: Kind) -> None:

@@ -10,12 +10,14 @@ from test_finetune import StopAt
 from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main
+from bertsmith.data.questions import Question
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.evaluate import evaluate
 from bertsmith.finetune import finetune
 from bertsmith.model.huggingface import load_model
 from bertsmith.predict import load
 from bertsmith.repeats import finetune_repeatedly, split
+from bertsmith.tasks.answer import Answer
 from bertsmith.tasks.classify import Classify, ClassifySettings
 from bertsmith.tasks.task import Lesson
 
@@ -122,8 +124,33 @@ def test_folds_hold_out_everything_once_with_equal_shares():
         assert len(lesson.train) + len(lesson.held_out) == 53
         counts = Counter(example.label for example in lesson.held_out)
         assert all(abs(counts[label] - totals[label] / 5) < 1 for label in totals)
-    with pytest.raises(ConfigError, match="--folds: found 54; with 53 examples"):
+    with pytest.raises(ConfigError, match="--folds: found 54; with 53 different examples"):
         split(Lesson(Classify(("neg", "pos")), examples, []), 54, seed=1)
+
+
+def test_equal_texts_are_held_out_together():
+    once = reviews(31)
+    examples = [replace(e, row=n) for n, e in enumerate([*once, *once[:17], *once[:5]])]
+    lessons = split(Lesson(Classify(("neg", "pos")), examples, []), 4, seed=3)
+    assert [lesson.num_leaked for lesson in lessons] == [0] * 4
+    sizes = [len(lesson.held_out) for lesson in lessons]
+    assert sum(sizes) == 53 and max(sizes) - min(sizes) <= 3
+    with pytest.raises(ConfigError, match="with 31 different examples allowed is 2 to 31"):
+        split(Lesson(Classify(("neg", "pos")), examples, []), 32, seed=3)
+
+
+def test_questions_of_a_passage_are_held_out_together():
+    questions = [Question(str(n), f"who {n} ?", f"passage {n % 7}", row=n) for n in range(23)]
+    for lesson in split(Lesson(Answer(), questions, []), 3, seed=0):
+        assert not {q.context for q in lesson.train} & {q.context for q in lesson.held_out}
+        assert len(lesson.held_out) in (6, 7, 8, 9, 10)
+
+
+def test_notes_count_over_all_runs(settings):
+    repeats = finetune_repeatedly(
+        Classify, replace(settings, seeds=2, steps=1, eval=settings.train)
+    )
+    assert "counted over all 2 runs:\n80 of the held-out texts" in str(repeats)
 
 
 def replace_label(example, label):

@@ -341,6 +341,10 @@ Face's transformers open."""
         """Whether there is an answer."""
         return bool(example.answers)
 
+    def unit(self, example: Question) -> str:
+        """The passage: its other questions tell much of it."""
+        return example.context
+
     def learnt(self) -> str:
         """What the model gives."""
         return "to answer questions" + (", or not to," if self.may_abstain else "")

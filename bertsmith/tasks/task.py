@@ -334,6 +334,11 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         """What cross-validation gives each fold an equal share of, such as the label."""
         return None
 
+    def unit(self, example: ExampleT) -> Any:
+        """What cross-validation never divides between learning and scoring, hashable: examples
+        whose contents are equal, unless a task says more."""
+        return example.content
+
     def learnt(self) -> str:
         """What a finished run tells first: "learnt …"."""
         return f"{len(self.labels)} labels"
