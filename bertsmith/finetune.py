@@ -175,11 +175,31 @@ def check_out(settings: FinetuneSettings) -> None:
     out = settings.out
     if settings.model.resolve().is_relative_to(out.resolve()):
         raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
+    check_kind(settings)
     RunFolder(out).check(resume=settings.resume, overwrite=settings.overwrite)
     may_be_in_use = settings.resume or settings.overwrite
     if not may_be_in_use and out.is_dir() and any(out.iterdir()):
         raise ConfigError(
             f"{out}: the folder is not empty. Choose another --out, or pass --overwrite to use it."
+        )
+
+
+def check_kind(settings: FinetuneSettings) -> None:
+    """Refuse to resume a series of runs as a single one, or a single one as a series."""
+    folder = RunFolder(settings.out)
+    if not settings.resume or not folder.run_path.exists():
+        return
+    series = folder.read_run().get("series")
+    if series is None and settings.is_series:
+        raise ConfigError(
+            f"{settings.out}: holds a single run, not a series. Leave out --seeds and --folds to "
+            "resume it, or begin a series in another --out."
+        )
+    if series is not None and not settings.is_series:
+        name = "seeds" if series.get("seeds") else "folds"
+        raise ConfigError(
+            f"{settings.out}: holds a series of runs. Add --{name} {series.get(name)} to resume "
+            "it, or begin a new run in another --out."
         )
 
 

@@ -86,6 +86,12 @@ def test_a_stopped_series_repeats_nothing(settings, tmp_path):
         finetune_repeatedly(Classify, replace(series, resume=True, learning_rate=0.1))
     with pytest.raises(ConfigError, match=r"with other --threads: .* 1 parts, .* into 2\. Give"):
         finetune_repeatedly(Classify, replace(series, resume=True, threads=2))
+    with pytest.raises(ConfigError, match=r"holds a series of runs\. Add --seeds 3 to resume"):
+        finetune(Classify, replace(settings, resume=True))
+    with pytest.raises(ConfigError, match=r"holds a single run, not a series\. Leave out --seeds"):
+        finetune_repeatedly(
+            Classify, replace(series, out=settings.out / "runs" / "seed-1", resume=True)
+        )
     journal = settings.out / "runs" / "seed-0" / "journal.jsonl"
     before = journal.stat().st_mtime_ns
 

@@ -55,7 +55,7 @@ def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
 
 def main(request: FinetuneRequest) -> None:
     """Train, then print the scores."""
-    if request.settings.seeds or request.settings.folds:
+    if request.settings.is_series:
         repeat(request)
         return
     if request.settings.resume:

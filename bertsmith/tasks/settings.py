@@ -133,6 +133,11 @@ class FinetuneSettings:
                 raise ConfigError(f"{flag}: found {value}; allowed is a number above 0.")
 
     @property
+    def is_series(self) -> bool:
+        """Whether several runs are asked for."""
+        return self.seeds is not None or self.folds is not None
+
+    @property
     def figure(self) -> str:
         """Which of the evaluation's figures `metric` stands for."""
         return self.metric
