@@ -176,7 +176,9 @@ def check_out(settings: FinetuneSettings) -> None:
     if settings.model.resolve().is_relative_to(out.resolve()):
         raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
     check_kind(settings)
-    RunFolder(out).check(resume=settings.resume, overwrite=settings.overwrite)
+    # A single run is complete when it is scored.
+    last = "summary" if settings.is_series else "result"
+    RunFolder(out).check(resume=settings.resume, overwrite=settings.overwrite, last=last)
     may_be_in_use = settings.resume or settings.overwrite
     if not may_be_in_use and out.is_dir() and any(out.iterdir()):
         raise ConfigError(
@@ -286,7 +288,10 @@ def train(
     watchers: Sequence[Watcher],
     resume_command: str,
 ) -> tuple[Summary, BestWeights]:
-    """Run the training loop, which saves the best weights; also tells where they are from."""
+    """Run the training loop, which saves the best weights; also tells where they are from.
+
+    A run that was stopped after it, before its scores were there, is not trained again.
+    """
     device = select_device(settings.device)
     used = objective.use_words(model)
     steps = settings.num_steps(objective.steps_per_epoch)
@@ -319,10 +324,14 @@ def train(
         )
         if settings.resume:
             check_parts(folder, objective.num_parts)
-            trainer.resume(checkpoint)
+        if settings.resume and "summary" in folder.read_run():
+            summary = trainer.recall()
         else:
-            trainer.begin({"settings": to_jsonable(settings), **machine_facts(device)})
-        summary = trainer.run()
+            if settings.resume:
+                trainer.resume(checkpoint)
+            else:
+                trainer.begin({"settings": to_jsonable(settings), **machine_facts(device)})
+            summary = trainer.run()
     assert trainer.best is not None
     shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
     return summary, trainer.best

@@ -256,10 +256,7 @@ def finish(
     if is_done(run):
         return dict(folder.read_run()["result"])
     if folder.run_path.exists():
-        known = folder.read_run()
-        # Stopped after training and before scoring, a run is done again.
-        is_trained = "summary" in known
-        settings = replace(settings, resume=not is_trained, overwrite=is_trained)
+        settings = replace(settings, resume=True)
     result = finetune(task_type, settings, watchers, resume_command, lesson=run.lesson)
     return dict(json.loads(json.dumps(result.to_json())))
 

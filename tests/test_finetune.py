@@ -135,6 +135,21 @@ def test_a_step_that_would_be_divided_otherwise_is_another_run(settings):
     finetune(Classify, replace(settings, resume=True))
 
 
+def test_a_run_stopped_before_its_scores_is_scored_and_not_trained_again(settings):
+    expected = finetune(Classify, settings)
+    path, weights = settings.out / "run.json", settings.out / "model.safetensors"
+    run = json.loads(path.read_text())
+    written, entries = weights.stat().st_mtime_ns, journal(settings)
+    path.write_text(json.dumps({k: v for k, v in run.items() if k != "result"}))
+    other = replace(settings, resume=True, learning_rate=0.1)
+    assert "learning_rate was 0.005, is now 0.1" in refusal(other, ConfigError)
+    again = finetune(Classify, replace(settings, resume=True))
+    assert again.to_json() == expected.to_json()
+    assert json.loads(path.read_text()) == run
+    assert (weights.stat().st_mtime_ns, journal(settings)) == (written, entries)
+    assert "complete" in refusal(replace(settings, resume=True), ConfigError)
+
+
 def test_patience_ends_a_run_early(settings):
     settings = replace(settings, learning_rate=1e-30, patience=2)  # no weight moves
     result = finetune(Classify, settings)

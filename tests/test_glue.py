@@ -144,8 +144,7 @@ def test_a_run_cut_off_before_its_scores_were_noted(settings):
     for lost in (["glue"], ["glue", "result"]):
         path.write_text(json.dumps({k: v for k, v in run.items() if k not in lost}))
         assert run_glue(one).runs["RTE"][0].scores == expected.runs["RTE"][0].scores
-        again = path.with_name("model.safetensors").stat().st_mtime_ns
-        assert (again == weights) == (lost == ["glue"])
+        assert path.with_name("model.safetensors").stat().st_mtime_ns == weights
 
 
 def test_other_settings_are_refused(settings):

@@ -57,8 +57,10 @@ class RunFolder:
         known = [self.run_path, self.journal_path, self.checkpoints_dir]
         return any(path.exists() for path in [*known, self.path / "model.safetensors"])
 
-    def check(self, *, resume: bool, overwrite: bool) -> None:
+    def check(self, *, resume: bool, overwrite: bool, last: str = "summary") -> None:
         """Refuse what the folder does not allow; nothing is written.
+
+        `last` is what `run.json` holds of a run only when it is complete.
 
         Raises:
             ConfigError: an earlier run stands here and was not named to go on or to go; there is
@@ -70,7 +72,7 @@ class RunFolder:
             raise ConfigError("--resume and --overwrite exclude each other. Give one of them.")
         if resume and not self.run_path.exists():
             raise ConfigError(f"{self.path}: no run to resume. Leave out --resume to begin one.")
-        if resume and "summary" in self.read_run():
+        if resume and last in self.read_run():
             raise ConfigError(
                 f"{self.path}: this run is complete, there is nothing to resume. Choose another "
                 "--out for a new run, or pass --overwrite to replace it."

@@ -35,7 +35,7 @@ from bertsmith.training.checkpoint import (
     clear_leftovers,
     save_checkpoint,
 )
-from bertsmith.training.journal import cut_journal, is_held_out
+from bertsmith.training.journal import cut_journal, is_held_out, read_journal
 from bertsmith.training.member import Figures, Plan, total_counts
 from bertsmith.training.optim import OptimSettings, schedule
 from bertsmith.training.prefetch import Prefetcher
@@ -234,6 +234,19 @@ class Trainer:
         # A run at step 0 measures again before its first step.
         for entry in cut_journal(self.folder.journal_path, self.state.step or -1):
             self._remember(entry)
+
+    def recall(self) -> Summary:
+        """The summary of a run that is trained, and in `best` where its weights are from.
+
+        Raises:
+            ConfigError: settings differ from those of the run.
+        """
+        run = self.folder.read_run()
+        check_identity(self.folder.path, run["identity"], self.state.identity)
+        for entry in read_journal(self.folder.journal_path):
+            self._remember(entry)
+        self.folder.finish()
+        return Summary(**run["summary"])
 
     def run(self) -> Summary:
         """Train to the end of the budget and write the final model.
