@@ -92,6 +92,7 @@ def test_the_page_shows_what_the_figures_say(place, capsys):
     page = place / "report.html"
     report = evaluate(capsys, place / "classifier", "--data", place / "data.csv", "--report", page)
     text = page.read_text()
+    assert report == evaluate(capsys, place / "classifier", "--data", place / "data.csv")
     classifier = load(place / "classifier", device="cpu", precision="fp32")
     found = classifier([example.text for example in reviews(61)])
     calibration = Calibration()

@@ -90,7 +90,7 @@ def main(settings: Settings) -> None:
 def score(predictor: AnyPredictor, settings: Settings) -> tuple[dict[str, Any], str]:
     """The scores as JSON and as text, and the files that were asked for."""
     survey = Survey()
-    watchers: list[OutcomeWatcher] = [survey] if settings.report else []
+    watchers: list[OutcomeWatcher] = [survey]
     with ExitStack() as stack:
         if settings.errors is not None:
             watchers.append(stack.enter_context(write_misses(settings.errors)))
@@ -103,6 +103,6 @@ def score(predictor: AnyPredictor, settings: Settings) -> tuple[dict[str, Any], 
             settings.report, predictor.task, survey, result,
             model=settings.model, data=settings.data,
         )  # fmt: skip
-        if survey.calibration.num_predictions:
-            report["expected_calibration_error"] = survey.calibration.error
+    if survey.calibration.num_predictions:
+        report["expected_calibration_error"] = survey.calibration.error
     return report, text

@@ -172,8 +172,9 @@ class RetrievalReport:
     num_skipped: int
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
-        return asdict(self)
+        """Everything as plain values, each score by the name that `--metric` has for it."""
+        recall = {f"recall_at_{rank}": value for rank, value in self.recall.items()}
+        return {**recall, **{name: value for name, value in vars(self).items() if name != "recall"}}
 
     def __str__(self) -> str:
         """Recall and rank, and what was cut or left out."""
@@ -273,8 +274,8 @@ class RetrievalTally:
     def figures(self) -> dict[str, float]:
         """The scores of retrieval; `loss` falls as they rise."""
         report = self.result()
-        recall = {f"recall_at_{rank}": value for rank, value in report.recall.items()}
-        return {"loss": 1 - report.mrr, "score": report.mrr, "mrr": report.mrr, **recall}
+        scores = {name: report.to_json()[name] for name in FIGURES["pairs"]}
+        return {"loss": 1 - report.mrr, "score": report.mrr, **scores}
 
     def result(self, num_skipped: int = 0) -> RetrievalReport:
         """All scores."""

@@ -48,6 +48,7 @@ def test_choose(bertsmith, place, tmp_path):
     )  # fmt: skip
     labelled = (*COLUMNS, "--label-column", 5)
     evaluated = json.loads(bertsmith("evaluate", out, "--data", data, *labelled, "--json", *FP32))
+    assert 0 <= evaluated.pop("expected_calibration_error") <= 1
     assert evaluated == trained["evaluation"]
     assert (evaluated["num_prompts"], evaluated["chance"]) == (6, pytest.approx(1 / 3))
     text = bertsmith("evaluate", out, "--data", data, *labelled, *FP32)

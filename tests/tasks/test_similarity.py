@@ -13,9 +13,11 @@ from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_model, tiny_tokenizer
 from bertsmith.data.related import RelatedColumns, RelatedTexts
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluate import evaluate
+from bertsmith.evaluation_page import scores_of
 from bertsmith.finetune import finetune
 from bertsmith.misses import write_misses
 from bertsmith.predict import load
+from bertsmith.repeats import finetune_repeatedly
 from bertsmith.tasks.contrast import contrastive_loss
 from bertsmith.tasks.embed import TextEncoder
 from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, collate, training_examples
@@ -23,6 +25,7 @@ from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.similarity import (
     Embed,
     EmbedSettings,
+    RetrievalReport,
     RetrievalTally,
     SentenceEncoder,
     Vectors,
@@ -327,3 +330,13 @@ def test_errors_are_measured_in_the_range_of_the_file_where_training_had_no_scor
         for row in rows:
             distance = abs(float(row["gold"]) - float(row["predicted"]))
             assert row["score"] == pytest.approx(1 - distance, abs=2e-4)
+
+
+def test_luck_is_measured_for_every_score_of_retrieval(place, tmp_path):
+    settings = settings_for(place, tmp_path / "out", "pairs", steps=1, seeds=2)
+    repeats = finetune_repeatedly(Embed, settings)
+    assert set(repeats.figures) == {"mrr", "recall_at_1", "recall_at_5", "recall_at_10"}
+    found = [result["evaluation"]["recall_at_5"] for result in repeats.results]
+    assert repeats.figures["recall_at_5"].mean == pytest.approx(sum(found) / 2)
+    report = RetrievalReport({"1": 0.25, "10": 0.5}, 0.375, 4, 5, 0, 0)
+    assert scores_of(report) == [("recall at 1", 0.25), ("recall at 10", 0.5), ("mrr", 0.375)]
