@@ -36,7 +36,9 @@ class Settings:
     """Labelled examples: .csv, .tsv or .jsonl, also as .gz, .xz or .zst; or what the task was
     trained with."""
     limit: int | None = None
-    """Take only the first so many rows."""
+    """Take only the first so many rows. For pairs of texts without scores, which are scored by
+    search: it holds a vector of each text and compares every one with all, so that ten times as
+    many rows take ten times the memory and a hundred times the comparisons."""
     max_length: int | None = None
     """Read texts in this many tokens at most; as in training where not given."""
     long_texts: LongTexts | None = None

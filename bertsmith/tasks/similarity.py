@@ -247,6 +247,7 @@ class RetrievalTally:
     """Keeps the vector of every different text, since each is compared with all; see `Tally`.
 
     A text's own are all those that stand beside it in some row; negatives are further documents.
+    Memory grows by a vector for each text, time with the square of their number.
     """
 
     def __init__(self) -> None:
@@ -304,7 +305,8 @@ class RetrievalTally:
         """Where a text stands among the different ones so far; a new one is added."""
         place = known.setdefault(text, len(known))
         if place == len(vectors):
-            vectors.append(vector)
+            # A view would keep the vectors of all its portion alive.
+            vectors.append(vector.copy())
         return place
 
 
@@ -355,7 +357,11 @@ class Embed(Task[RelatedTexts, Vectors]):
 Takes a pre-trained model and two files, one to learn from and one to score by: pairs of texts that
 belong together (a question and its answer), triples (and one that does not), or pairs with a score.
 The result is a folder that `bertsmith embed`, `bertsmith evaluate` and sentence-transformers
-open."""
+open.
+
+Pairs without scores are scored by search: each text looks for its own among all those of the file.
+That holds a vector of every text, and takes time that grows with the square of their number;
+--eval-limit takes fewer of them."""
     settings: ClassVar = EmbedSettings
     columns: ClassVar = RelatedColumns
     heads: ClassVar[tuple[str, ...]] = ()

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -340,3 +341,15 @@ def test_luck_is_measured_for_every_score_of_retrieval(place, tmp_path):
     assert repeats.figures["recall_at_5"].mean == pytest.approx(sum(found) / 2)
     report = RetrievalReport({"1": 0.25, "10": 0.5}, 0.375, 4, 5, 0, 0)
     assert scores_of(report) == [("recall at 1", 0.25), ("recall at 10", 0.5), ("mrr", 0.375)]
+
+
+def test_retrieval_holds_no_more_than_the_vectors_of_different_texts():
+    tally = RetrievalTally()
+    portion = np.ones((1009, 2, 31), dtype=np.float32)
+    is_alive = weakref.ref(portion)
+    examples = [RelatedTexts("q", "x", row=row) for row in range(1009)]
+    tally.add(examples, [Vectors(vectors, False) for vectors in portion])
+    del portion
+    assert is_alive() is None
+    assert (len(tally.query_vectors), len(tally.document_vectors)) == (1, 1)
+    assert tally.result().mrr == 1
