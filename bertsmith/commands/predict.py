@@ -74,6 +74,8 @@ def main(settings: Settings) -> None:
         long_texts=settings.long_texts,
         stride=settings.stride,
     ).asked(settings.columns)
+    if settings.out is not None:
+        check_ending(settings.out, predictor.task.endings)
     source = examples_to_predict(predictor, settings)
     first: list[Any] = []
     totals = Totals()
@@ -91,6 +93,15 @@ def main(settings: Settings) -> None:
     for name, note in NOTES.items():
         if number := getattr(totals, name):
             print(note.format(number=number), file=sys.stderr)
+
+
+def check_ending(path: Path, endings: Sequence[str]) -> None:
+    """Refuse a name that promises another format than any that is written."""
+    if path.suffix.lower() not in endings:
+        raise ConfigError(
+            f"--out: found '{path}'; allowed for this model are names that end in "
+            f"{' or '.join(endings)}."
+        )
 
 
 @dataclass
@@ -174,16 +185,11 @@ def write_records(path: Path, records: Iterable[str]) -> None:
 
 
 def write_entries(path: Path, entries: Iterable[tuple[str, Any] | None]) -> None:
-    """Write one JSON object of all entries, as it grows; otherwise as `write_records`.
-
-    Raises:
-        ConfigError: the task has no entries.
-    """
+    """Write one JSON object of all entries, as it grows; otherwise as `write_records`."""
     with atomic_write(path, "w") as file:
         separator = "{"
         for entry in entries:
-            if entry is None:
-                raise ConfigError(f"--out {path}: this task writes .jsonl files. Name one.")
+            assert entry is not None  # the task has such files
             name, value = (json_module.dumps(part, ensure_ascii=False) for part in entry)
             file.write(f"{separator}\n{name}: {value}")
             separator = ","

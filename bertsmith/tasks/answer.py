@@ -178,6 +178,7 @@ Face's transformers open."""
     settings: ClassVar = AnswerSettings
     columns: ClassVar = QuestionColumns
     heads: ClassVar[tuple[str, ...]] = ("answer",)
+    endings: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     rows_stay_together: ClassVar[bool] = False
 
     @classmethod

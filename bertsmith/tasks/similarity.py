@@ -31,6 +31,7 @@ from bertsmith.data.related import (
     read_related,
     score_range,
 )
+from bertsmith.data.tables import place_name, table_format
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.reading import reading_notes
 from bertsmith.metrics.regression import pearson, spearman
@@ -412,7 +413,17 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     @classmethod
     def reader(cls, path: Path, columns: RelatedColumns | None, *, labelled: bool) -> RelatedReader:
-        """The rows of a table; scores are read if they are wanted and there."""
+        """The rows of a table; scores are read if they are wanted and there.
+
+        Raises:
+            InputError: lines of text, which are no pairs.
+        """
+        if not labelled and table_format(path) == "txt":
+            raise InputError(
+                f"{place_name(path)}: found a text on each line, where this model compares pairs "
+                "of texts. Give a .csv, .tsv or .jsonl file with both, or use 'bertsmith embed' "
+                "for the vectors of texts."
+            )
         return RelatedReader(path, columns, None if labelled else "pairs")
 
     @classmethod

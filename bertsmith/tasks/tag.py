@@ -205,6 +205,7 @@ transformers open."""
     settings: ClassVar = TagSettings
     columns: ClassVar = TagColumns
     heads: ClassVar[tuple[str, ...]] = ("tag",)
+    endings: ClassVar[tuple[str, ...]] = (".jsonl", ".conll")
     rows_stay_together: ClassVar[bool] = False
 
     @classmethod

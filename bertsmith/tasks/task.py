@@ -178,6 +178,8 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     """Whether an example can be learnt by some of its rows where all are too many for memory."""
     outcome_scale: ClassVar[Literal["share", "distance"]] = "share"
     """What an outcome's score is: the share that is right, or 1 less the distance from it."""
+    endings: ClassVar[tuple[str, ...]] = (".jsonl",)
+    """What the names of files of predictions end in."""
 
     group_size: int | None = None
     """How many examples meet in the loss, as a micro-batch of their own; None where each is learnt

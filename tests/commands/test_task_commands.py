@@ -100,6 +100,13 @@ def test_predict_a_file(bertsmith, place, tmp_path):
     assert set(rows[0]["probabilities"]) == {"neg", "pos"}
 
 
+def test_a_name_that_promises_another_format_is_refused(refused, place, tmp_path):
+    for name in ("out.csv", "out.json", "out.conll", "out"):
+        message = refused("predict", place / "classifier", "good", "--out", tmp_path / name, *FP32)
+        assert f"{name}'; allowed for this model are names that end in .jsonl." in message
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_less_exact_ways_say_how_many_labels_they_change(bertsmith, place, precision):
     less = ("--device", "cpu", "--precision", precision, "--json")

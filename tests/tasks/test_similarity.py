@@ -12,6 +12,7 @@ import torch
 from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_model, tiny_tokenizer
 
 from bertsmith.data.related import RelatedColumns, RelatedTexts
+from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluate import evaluate
 from bertsmith.evaluation_page import scores_of
@@ -353,3 +354,11 @@ def test_retrieval_holds_no_more_than_the_vectors_of_different_texts():
     assert is_alive() is None
     assert (len(tally.query_vectors), len(tally.document_vectors)) == (1, 1)
     assert tally.result().mrr == 1
+
+
+def test_lines_of_text_are_for_another_command(place, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("a good film\n")
+    for path, name in ((texts, r"texts\.txt"), (STANDARD_INPUT, "standard input")):
+        with pytest.raises(InputError, match=rf"{name}: .* use 'bertsmith embed'"):
+            Embed.reader(path, None, labelled=False)
