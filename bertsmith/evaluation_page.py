@@ -65,6 +65,11 @@ class Survey:
             self._counts[group] = self._counts.get(group, 0) + 1
             self._scores[group] = self._scores.get(group, 0.0) + outcome.score
 
+    @property
+    def distance(self) -> float:
+        """How far the answers are from what is right, on average."""
+        return 1 - sum(self._scores.values()) / max(1, self.num_examples)
+
     def lengths(self) -> list[LengthGroup]:
         """Groups of examples by rising length."""
         return [

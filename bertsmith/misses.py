@@ -1,5 +1,8 @@
 """Predictions that were wrong, in a file, the most confident first: where to look for the reason.
 
+Where answers are numbers, hardly any is exact, and a list of all would say nothing: of them, the
+`FARTHEST` rows that are farthest off are written, the farthest first.
+
 They are written as they come, and put into order at the end by their places in that file, so that
 only 16 bytes for each are held.
 """
@@ -19,6 +22,9 @@ import numpy as np
 from bertsmith.errors import ConfigError
 from bertsmith.files import atomic_write
 from bertsmith.tasks.task import Outcome
+
+FARTHEST = 100
+"""So many rows are written where hardly any is exactly right."""
 
 FIELDS = ("row", "text", "gold", "predicted", "confidence", "score")
 
@@ -44,16 +50,19 @@ class Misses:
                 self._urgency.append(_urgency(outcome))
                 self._starts.append(self._starts[-1] + len(line))
 
-    def in_order(self) -> Iterator[bytes]:
+    def in_order(self, at_most: int | None = None) -> Iterator[bytes]:
         """The lines, most urgent first; equals as they came."""
-        for place in np.argsort(-np.asarray(self._urgency), kind="stable").tolist():
+        order = np.argsort(-np.asarray(self._urgency), kind="stable")
+        for place in order[:at_most].tolist():
             self._spool.seek(self._starts[place])
             yield self._spool.read(self._starts[place + 1] - self._starts[place])
 
 
 @contextmanager
-def write_misses(path: Path) -> Iterator[Misses]:
+def write_misses(path: Path, at_most: int | None = None) -> Iterator[Misses]:
     """Collect misses in the block; `path` appears when it ends without an error.
+
+    It holds all of them, or the `at_most` most urgent.
 
     Raises:
         ConfigError: the name ends neither in .jsonl nor in .csv.
@@ -68,7 +77,7 @@ def write_misses(path: Path) -> Iterator[Misses]:
         with atomic_write(path) as file:
             if path.suffix == ".csv":
                 file.write(_as_csv(dict.fromkeys(FIELDS), header=True))
-            for line in misses.in_order():
+            for line in misses.in_order(at_most):
                 file.write(line)
 
 

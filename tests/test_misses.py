@@ -106,6 +106,7 @@ def test_the_page_shows_what_the_figures_say(place, capsys):
     cells = re.findall(r'<td class="cell[^"]*">([^<]*)</td>', text)
     assert cells == [str(c) if c else "·" for row in report["confusion"] for c in row]
     assert "Can its confidence be believed?" in text
+    assert "of its answers are not exactly right" in text
     assert "0 to 32" in text
 
 
@@ -116,6 +117,22 @@ def test_the_page_of_a_task_without_confidence(place, capsys):
     assert "Can its confidence be believed?" not in text
     assert "What is taken for what" not in text
     assert "distance from the right number" in text
+    assert "not exactly right" not in text
+    regressor = load(place / "regressor", device="cpu", precision="fp32")
+    golds = {"a film": 3, "good": -2.5, "bad <b>x</b>": 7}
+    found = zip(golds.values(), regressor(list(golds)), strict=True)
+    distance = np.mean([abs(gold - number) for gold, number in found])
+    assert f"on average its answers are {distance:.4f} from what is right" in text
+
+
+def test_of_numbers_only_the_farthest_are_listed(place, capsys):
+    rows = [f"good,{number}" for number in range(137)]
+    (place / "many.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    out = place / "errors.jsonl"
+    evaluate(capsys, place / "regressor", "--data", place / "many.csv", "--errors", out)
+    golds = [float(json.loads(line)["gold"]) for line in out.read_text().splitlines()]
+    assert len(golds) == 100
+    assert golds == sorted(golds, reverse=True) and golds[0] == 136
 
 
 def test_lengths_are_grouped_by_doubling():

@@ -15,7 +15,7 @@ from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.windows import LongTexts
 from bertsmith.evaluate import OutcomeWatcher, evaluate
 from bertsmith.evaluation_page import Survey, write_page
-from bertsmith.misses import write_misses
+from bertsmith.misses import FARTHEST, write_misses
 from bertsmith.predict import AnyPredictor, load_predictor
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
 
@@ -53,7 +53,8 @@ class Settings:
     exact), or auto for the faster of fp32 and bf16."""
     errors: Path | None = None
     """Write every wrong answer to this .jsonl or .csv file: text, right answer, the model's, and
-    how sure it was; the most confident first."""
+    how sure it was; the most confident first. Where answers are numbers (regress, embed), the 100
+    rows that are farthest off, the farthest first."""
     report: Path | None = None
     """Write an HTML page: confusion matrix, calibration, score by length."""
     json: bool = False
@@ -95,7 +96,9 @@ def score(predictor: AnyPredictor, settings: Settings) -> tuple[dict[str, Any], 
     watchers: list[OutcomeWatcher] = [survey]
     with ExitStack() as stack:
         if settings.errors is not None:
-            watchers.append(stack.enter_context(write_misses(settings.errors)))
+            is_distance = predictor.task.outcome_scale == "distance"
+            misses = write_misses(settings.errors, FARTHEST if is_distance else None)
+            watchers.append(stack.enter_context(misses))
         result = evaluate(
             predictor, settings.data, settings.columns, limit=settings.limit, watchers=watchers
         )
