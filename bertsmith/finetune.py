@@ -261,15 +261,18 @@ def count_parts(settings: FinetuneSettings) -> int:
         return max(1, min(count_trainers(device), settings.batch_size // MIN_EXAMPLES))
 
 
-def check_parts(folder: RunFolder, num_parts: int) -> None:
+def check_parts(folder: RunFolder, batch_size: int, num_parts: int) -> None:
     """Refuse to continue a run whose steps were divided otherwise: that is not the same run.
+
+    Of another `batch_size` other checks tell.
 
     Raises:
         ConfigError: names the `--threads` to give.
     """
     run = folder.read_run()
-    before = run.get("identity", {}).get("num_parts")
-    if before is None or before == num_parts:
+    identity = run.get("identity", {})
+    before = identity.get("num_parts", num_parts)
+    if before == num_parts or identity["batch_size"] != batch_size:
         return
     threads = run["machine"]["threads"]
     raise ConfigError(
@@ -323,7 +326,7 @@ def train(
             as_saved=used.widened,
         )
         if settings.resume:
-            check_parts(folder, objective.num_parts)
+            check_parts(folder, settings.batch_size, objective.num_parts)
         if settings.resume and "summary" in folder.read_run():
             summary = trainer.recall()
         else:

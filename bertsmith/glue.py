@@ -254,7 +254,7 @@ def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
     passing = {"resume", "overwrite", "threads"}
     wanted = {k: v for k, v in to_jsonable(settings).items() if k not in passing}
     found = {k: v for k, v in run.get("settings", {}).items() if k not in passing}
-    check_parts(folder, count_parts(settings))
+    check_parts(folder, settings.batch_size, count_parts(settings))
     if different := sorted(k for k in wanted if k in found and found[k] != wanted[k]):
         name = different[0]
         raise ConfigError(

@@ -151,7 +151,7 @@ def test_other_settings_are_refused(settings):
     settings = replace(settings, threads=1)
     run_glue(replace(settings, tasks=("RTE",), seeds=1))
     with pytest.raises(ConfigError, match=r"run\.json: a run with batch_size 16, where 8 is asked"):
-        run_glue(replace(settings, tasks=("RTE",), seeds=1, batch_size=8))
+        run_glue(replace(settings, tasks=("RTE",), seeds=1, batch_size=8, threads=2))
     with pytest.raises(ConfigError, match=r"into 1 parts, and would now be .* into 2.*--threads 1"):
         run_glue(replace(settings, tasks=("RTE",), seeds=1, threads=2))
 
