@@ -41,8 +41,8 @@ LEARNING_RATES = {
     "base": 2e-4,
     "large": 1e-4,
 }
-"""Where no learning rate is given: the larger the model, the smaller the steps it bears. With tiny's,
-mini learnt nothing in 240 steps; with its own it had left the plateau after 800."""
+"""Where no learning rate is given: the larger the model, the smaller the steps it bears. With the
+rate of tiny, mini learnt nothing in 240 steps; with its own it had left the plateau after 800."""
 
 
 MAX_LOOKS = 32 * 128**2

@@ -160,7 +160,7 @@ def parity(folder: str) -> dict[str, float]:
 
     from bertsmith.data.batches import pack
     from bertsmith.model.huggingface import load_model
-    from bertsmith.tasks.classify import class_logits
+    from bertsmith.tasks.logits import sequence_logits
 
     ours = load_model(Path(folder) / "start").eval()
     theirs = BertForSequenceClassification.from_pretrained(Path(folder) / "start").eval()
@@ -170,6 +170,6 @@ def parity(folder: str) -> dict[str, float]:
     return difference(
         ours,
         theirs,
-        lambda: F.cross_entropy(class_logits(ours, batch), labels),
+        lambda: F.cross_entropy(sequence_logits(ours, batch, "classify"), labels),
         lambda: theirs(**Collator(BATCH_SIZE, MAX_LENGTH)(rows)).loss,
     )
