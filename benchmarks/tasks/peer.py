@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.speed.finetuning import published_model
 from benchmarks.tasks.cases import (
     BATCH_SIZE,
     DOCUMENT_STRIDE,
     MAX_ANSWER_LENGTH,
     WEIGHT_DECAY,
     Case,
-    checkpoint,
     our_settings,
     task_type,
 )
@@ -41,12 +41,12 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
     torch.set_float32_matmul_precision("medium")
     prepare_task = PEERS[case.task]
     lesson_type = task_type(case)
-    settings = our_settings(case, data, checkpoint(), folder / "unused", seed)
+    settings = our_settings(case, data, published_model(), folder / "unused", seed)
 
     def run() -> tuple[float, int]:
         lesson = lesson_type.read(settings)
         set_seed(seed)
-        tokenizer = AutoTokenizer.from_pretrained(checkpoint())
+        tokenizer = AutoTokenizer.from_pretrained(published_model())
         tokenizer.model_max_length = case.max_length
         model, train, held_out, collate, score = prepare_task(case, lesson, tokenizer)
         trainer = Trainer(
@@ -108,7 +108,7 @@ def sequences(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
         return float(measure(gold, logits.argmax(-1)))
 
     model = AutoModelForSequenceClassification.from_pretrained(
-        checkpoint(),
+        published_model(),
         num_labels=len(names) or 1,
         problem_type="single_label_classification" if names else "regression",
     )
@@ -169,7 +169,9 @@ def tags(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
             return float(accuracy_score([*chain(*held_out)], [*chain(*filled)]))
         return float(f1_score(held_out, filled))
 
-    model = AutoModelForTokenClassification.from_pretrained(checkpoint(), num_labels=len(names))
+    model = AutoModelForTokenClassification.from_pretrained(
+        published_model(), num_labels=len(names)
+    )
     collate = DataCollatorForTokenClassification(tokenizer)
     return model, rows(lesson.train, train), held_out_rows, collate, score
 
@@ -232,7 +234,7 @@ def answers(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
         ]
         return float(np.mean(f1))
 
-    model = AutoModelForQuestionAnswering.from_pretrained(checkpoint())
+    model = AutoModelForQuestionAnswering.from_pretrained(published_model())
     return model, train, rows(measured), DataCollatorWithPadding(tokenizer), score
 
 
@@ -283,7 +285,7 @@ def choices(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
     def score(logits: NDArray[np.float32]) -> float:
         return float(accuracy_score(gold, logits.argmax(-1)))
 
-    model = AutoModelForMultipleChoice.from_pretrained(checkpoint())
+    model = AutoModelForMultipleChoice.from_pretrained(published_model())
     collate = DataCollatorForMultipleChoice(tokenizer)
     train, held_out = (
         [row(example) for example in part] for part in (lesson.train, lesson.held_out)

@@ -30,7 +30,8 @@ class Settings:
     model: tyro.conf.Positional[Path]
     """Folder of a fine-tuned model."""
     text: tyro.conf.Positional[tuple[str, ...]] = ()
-    """Texts, each in quotes; or - to read one text per line from standard input."""
+    """Texts, each in quotes; or - to read one text per line from standard input (questions as one
+    JSON object per line)."""
     file: Path | None = None
     """Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst; or what
     the task was trained with."""
