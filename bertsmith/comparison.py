@@ -46,13 +46,13 @@ class Trial:
     columns: Any = None
     """How `data` is read, of the task's `columns`."""
     limit: int | None = None
-    objective: Objective | None = None
-    """Without data, what pre-trained models are scored by: its held-out figures."""
     texts: Sequence[Text] = ()
     device: str = "auto"
     precision: str = "auto"
     seconds: float | None = None
     """How long both are timed, together; `TIMED_SECONDS` where not given."""
+    objective: Objective | None = None
+    """Without data, what pre-trained models are scored by: its held-out figures."""
 
 
 @dataclass(frozen=True)

@@ -83,10 +83,9 @@ def recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
     def record(module: Any, inputs: tuple[Tensor, ...]) -> None:
         contexts.append(inputs[0])
 
-    hooks = [
-        layer.attention.output.register_forward_pre_hook(record)  # type: ignore[union-attr]
-        for layer in model.layers
-    ]
+    # Layers may share their attention, which then records once for each of them.
+    outputs = {layer.attention.output for layer in model.layers}  # type: ignore[union-attr]
+    hooks = [output.register_forward_pre_hook(record) for output in outputs]  # type: ignore[operator,union-attr]
     try:
         yield contexts
     finally:
