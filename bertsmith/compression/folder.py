@@ -13,7 +13,7 @@ from typing import Any, Literal
 import tyro
 
 from bertsmith import __version__
-from bertsmith.comparison import Comparison, Trial, compare
+from bertsmith.before_after import Comparison, Trial, compare
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError, ConfigError

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.comparison import RANDOM_TEXTS, RANDOM_TOKENS, first_of
+from bertsmith.before_after import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.compression.folder import (
     Compressed,
     CompressSettings,

@@ -23,7 +23,7 @@ SHAPE = {"num_hidden_layers": 3}
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch):
     """A few rounds are enough to see that they are made."""
-    monkeypatch.setattr("bertsmith.comparison.TIMED_SECONDS", 0.0)
+    monkeypatch.setattr("bertsmith.before_after.TIMED_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import json
 import pytest
 from tiny_models import reviews, save_tiny, write_reviews
 
-from bertsmith.comparison import (
+from bertsmith.before_after import (
     Comparison,
     Figures,
     Trial,
