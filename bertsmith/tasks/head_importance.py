@@ -85,7 +85,7 @@ def recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
 
     # Layers may share their attention, which then records once for each of them.
     outputs = {layer.attention.output for layer in model.layers}  # type: ignore[union-attr]
-    hooks = [output.register_forward_pre_hook(record) for output in outputs]  # type: ignore[operator,union-attr]
+    hooks = [output.register_forward_pre_hook(record) for output in outputs]  # type: ignore[union-attr]
     try:
         yield contexts
     finally:
