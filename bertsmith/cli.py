@@ -69,6 +69,9 @@ COMMANDS = {
     "score choose": Command("score_choose", "Task", "score any system's choices"),
     "score regress": Command("score_regress", "Task", "score any system's numbers"),
     "glue": Command("glue", "All", "fine-tune to every task of the GLUE benchmark, and score it"),
+    "compare": Command(
+        "compare", "All", "recipes under the same budget and seeds, and what differs beyond noise"
+    ),
     "demo": Command("demo", "All", "the whole road, on the documentation on this computer"),
     "hardware": Command("hardware", "All", "show what this computer does best, as measured"),
 }

@@ -24,6 +24,7 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
 from bertsmith.sizing import Choice, Computing, choose_preset
+from bertsmith.tasks.measured import Measure, Measured
 from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.curves import draw_curves
@@ -100,8 +101,11 @@ def pretrain(
     overwrite: bool = False,
     watchers: Sequence[Watcher] = (),
     resume_command: str = "the same call with resume",
+    measure: Measure | None = None,
 ) -> dict[str, Any]:
     """Run a job and give its summary with the facts about its data.
+
+    What `measure` finds joins the held-out figures as `held_out_yardstick_…`.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
@@ -123,10 +127,10 @@ def pretrain(
             choice = _choose_preset(job, objective, computing)
             job = job.with_preset(choice.preset)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
-        model = _build_model(job, objective, checkpoint).to(device)
+        model = build_model(job, objective, checkpoint).to(device)
         trainer = Trainer(
             model,
-            objective,
+            objective if measure is None else Measured(objective, measure, "yardstick"),
             folder,
             job.training,
             job.resolved_optim,
@@ -189,8 +193,8 @@ def _choose_preset(job: PretrainJob, objective: Pretraining, computing: Computin
     return choose_preset(objective, config, job.training.minutes, computing)
 
 
-def _build_model(
-    job: PretrainJob, objective: Pretraining, checkpoint: Checkpoint | None
+def build_model(
+    job: PretrainJob, objective: Pretraining, checkpoint: Checkpoint | None = None
 ) -> BertModel:
     """A new model from the seed, or the checkpoint's."""
     if checkpoint is not None:

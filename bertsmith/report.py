@@ -24,21 +24,34 @@ MIN_SPAN = 1e-9
 WIDTH, HEIGHT = 440, 270
 LEFT, RIGHT, TOP, BOTTOM = 50, 14, 14, 44
 
-Style = Literal["line", "dots", "reference"]
+Style = Literal["line", "dots", "reference", "mean"]
+Color = Literal[0, 1, 2, 3, 4, 5, 6, 7]
+COLORS: tuple[Color, ...] = (0, 1, 3, 4, 5, 6, 7)
+"""Those for equals, apart also for the colour-blind; in the style `mean` each has dashes of its
+own. 2 is a soft one for references."""
 Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Band:
+    """What a curve lies in: x with the lower and the upper bound there."""
+
+    bounds: Sequence[tuple[float, float, float]]
 
 
 @dataclass(frozen=True)
 class Series:
     """One curve: its name in the legend, its points, how and in which of the colors it is drawn.
 
-    A `reference` is a dashed level at the height of its first point, across the whole chart.
+    A `reference` is a dashed level at the height of its first point, across the whole chart. A
+    `mean` may lie in a band.
     """
 
     name: str
     points: Sequence[Point]
     style: Style = "line"
-    color: Literal[0, 1, 2] = 0
+    color: Color = 0
+    band: Band | None = None
 
 
 @dataclass(frozen=True)
@@ -51,11 +64,13 @@ class Tick:
 
 @dataclass(frozen=True)
 class Curve:
-    """A series as it is drawn: `path` is the outline of the line, `dots` the places of points."""
+    """A series as it is drawn: `path` is the outline of the line, `dots` the places of points,
+    `area` the outline of the band."""
 
     series: Series
     path: str
     dots: Sequence[Point]
+    area: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +100,9 @@ class Chart:
     @property
     def y_max(self) -> float:
         """The upper end of the vertical axis: a round value above all points."""
-        highest = max(y for series in self.series for _, y in series.points)
+        points = [y for series in self.series for _, y in series.points]
+        bands = [series.band.bounds for series in self.series if series.band is not None]
+        highest = max([*points, *(high for bounds in bands for _, _, high in bounds)])
         step = round_step(highest - self.low)
         return max(self.low + step, self.low + step * math.ceil((highest - self.low) / step))
 
@@ -122,8 +139,15 @@ class Chart:
             y = self._y(series.points[0][1])
             return Curve(series, f"M{self.left} {y:.1f}H{self.right}", ())
         points = [(self._x(x), self._y(y)) for x, y in thin(series.points)]
-        path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-        return Curve(series, path, points if series.style == "dots" else ())
+        dots = points if series.style == "dots" else ()
+        return Curve(series, _outline(points), dots, self._area(series.band))
+
+    def _area(self, band: Band | None) -> str:
+        if band is None:
+            return ""
+        there = [(self._x(x), self._y(low)) for x, low, _ in band.bounds]
+        back = [(self._x(x), self._y(high)) for x, _, high in reversed(band.bounds)]
+        return _outline([*there, *back]) + "Z"
 
     def _x(self, value: float) -> float:
         return self.left + (self.right - self.left) * value / self.x_max
@@ -131,6 +155,11 @@ class Chart:
     def _y(self, value: float) -> float:
         share = (value - self.low) / (self.y_max - self.low)
         return self.bottom - (self.bottom - self.top) * min(1.0, max(0.0, share))
+
+
+def _outline(points: Sequence[Point]) -> str:
+    """A path through places in the drawing."""
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
 def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:

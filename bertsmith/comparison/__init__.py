@@ -1,0 +1,1 @@
+"""Recipes under equal terms: each pre-trained and fine-tuned with several seeds, on one page."""

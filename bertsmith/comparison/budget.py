@@ -1,0 +1,114 @@
+"""A budget that all recipes get → how long each of them trains.
+
+Minutes are those of the clock. Tokens and operations become steps, for which some of a run's
+batches are looked at: they are known before it begins.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from bertsmith.data.batches import Batch
+from bertsmith.errors import ConfigError
+from bertsmith.model.bert import BertModel
+from bertsmith.pretrain import PretrainJob, build_model, build_objective
+
+Unit = Literal["minutes", "tokens", "flops", "steps"]
+UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")
+
+SAMPLED_STEPS = 64
+BACKWARD_COST = 2
+"""Gradients of inputs and of weights: a product each for every product of the forward pass."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An amount of training: minutes, real tokens, floating-point operations or steps."""
+
+    amount: float
+    unit: Unit
+
+    def __str__(self) -> str:
+        """Such as "3 minutes", "5,000,000 tokens", "1e+13 FLOPs"."""
+        match self.unit:
+            case "flops":
+                return f"{self.amount:.3g} FLOPs"
+            case "minutes":
+                return f"{self.amount:g} minutes"
+            case _:
+                return f"{self.amount:,.0f} {self.unit}"
+
+    def of(self, job: PretrainJob) -> dict[str, Any]:
+        """The length of a job's training, as `steps` and `minutes` of its settings.
+
+        Raises:
+            BertsmithError: the job cannot be run.
+        """
+        objective = build_objective(job)
+        match self.unit:
+            case "minutes":
+                return {"minutes": self.amount, "steps": None}
+            case "steps":
+                return {"minutes": None, "steps": round(self.amount)}
+            case "tokens":
+                cost = count_tokens
+            case "flops":
+                with torch.device("meta"):
+                    model = build_model(job, objective)
+
+                def cost(batches: list[Batch]) -> float:
+                    return sum(training_flops(model, batch) for batch in batches)
+
+        steps = steps_for(self.amount, lambda step: cost(objective.micro_batches(step)))
+        return {"minutes": None, "steps": steps}
+
+
+def budget_of(given: dict[Unit, float | None], place: str) -> Budget:
+    """The one budget among amounts by unit.
+
+    Raises:
+        ConfigError: there is none, or there are several; or it is not above 0.
+    """
+    found = {unit: amount for unit, amount in given.items() if amount is not None}
+    if len(found) != 1:
+        names = " and ".join(f"{unit} = {amount:g}" for unit, amount in found.items())
+        raise ConfigError(
+            f"{place}: found {names or 'no budget'}; all recipes get one and the same. Give one of "
+            f"--{', --'.join(UNITS)}."
+        )
+    ((unit, amount),) = found.items()
+    if not 0 < amount < np.inf:
+        raise ConfigError(f"{place}: found {unit} = {amount:g}; allowed is a number above 0.")
+    return Budget(amount, unit)
+
+
+def steps_for(amount: float, cost: Callable[[int], float]) -> int:
+    """How many steps cost about `amount`, by the mean of some steps spread over them.
+
+    >>> steps_for(1000, lambda step: 9 if step <= 50 else 11)
+    100
+    """
+    guess = max(1, round(amount / cost(1)))
+    places = np.unique(np.linspace(1, guess, min(guess, SAMPLED_STEPS)).round().astype(int))
+    return max(1, round(amount / float(np.mean([cost(step) for step in places.tolist()]))))
+
+
+def count_tokens(batches: list[Batch]) -> float:
+    """Real tokens of a step."""
+    return sum(batch.num_tokens for batch in batches)
+
+
+def training_flops(model: BertModel, batch: Batch) -> float:
+    """Operations of the matrix products, forward and backward, a multiply-add being two."""
+    config = model.config
+    width, tokens = config.hidden_size, batch.num_tokens
+    looks = sum(length**2 for length in batch.lengths)
+    layer = 4 * width**2 + 2 * width * config.intermediate_size
+    products = config.num_hidden_layers * (tokens * layer + 2 * looks * width)
+    products += len(batch.targets["masked_positions"]) * (width**2 + config.vocab_size * width)
+    if "next_sentence" in model.heads:
+        products += batch.num_sequences * width**2
+    return (1 + BACKWARD_COST) * 2 * products

@@ -1,0 +1,142 @@
+"""Runs → figures by recipe: mean and spread over the seeds, and what differs by more than noise."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bertsmith.comparison.runs import RunResult
+from bertsmith.comparison.settings import Comparison
+from bertsmith.glue import spread
+from bertsmith.metrics.differences import Difference, differences
+from bertsmith.tasks.objective import TERM_NAMES
+
+LOSS = "loss"
+COMMON = {
+    "one_segment_loss": "masked words, one segment: loss",
+    "one_segment_accuracy": "masked words, one segment: right",
+    "two_segments_loss": "masked words, two segments: loss",
+    "two_segments_accuracy": "masked words, two segments: right",
+}
+
+METHOD = (
+    "Each recipe is held against the first, paired over the seeds: a two-way analysis of variance "
+    "(recipe and seed), its noise estimated from all recipes together and taken to be the same for "
+    "all. Intervals hold at 95 % for all recipes of a figure at once (Student's t, Bonferroni). A "
+    "difference is larger than noise where its interval does not hold 0."
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of all recipes: `values[recipe][seed]`, None where a run has none."""
+
+    name: str
+    title: str
+    values: Mapping[str, Sequence[float | None]]
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether less is better; of all others, which are shares, more is."""
+        return self.name.endswith(LOSS)
+
+    def found(self, recipe: str) -> list[float]:
+        """A recipe's values, without those that are missing."""
+        return [value for value in self.values[recipe] if value is not None]
+
+    def shown(self, value: float, *, signed: bool = False) -> str:
+        """A value as it is read: losses as they are, shares times 100."""
+        sign = "+" if signed else ""
+        return f"{value:{sign}.3f}" if self.is_loss else f"{100 * value:{sign}.1f}"
+
+    def cell(self, recipe: str) -> str:
+        """Mean ± standard deviation; – where a recipe has no such figure."""
+        values = self.found(recipe)
+        if not values:
+            return "–"
+        figures = spread(values)
+        deviation = "" if figures["sd"] is None else f" ± {self.shown(figures['sd'])}"
+        return self.shown(figures["mean"]) + deviation
+
+    def best(self) -> str | None:
+        """The recipe with the best mean; None where only one has the figure."""
+        means = {name: float(np.mean(self.found(name))) for name in self.values if self.found(name)}
+        if len(means) < 2:
+            return None
+        return (min if self.is_loss else max)(means, key=means.__getitem__)
+
+    def differences(self) -> dict[str, Difference]:
+        """How far each recipe is from the first, over the seeds that all of them have; empty where
+        the first has no such figure."""
+        with_any = [name for name in self.values if self.found(name)]
+        if len(with_any) < 2 or with_any[0] != next(iter(self.values)):
+            return {}
+        columns = zip(*(self.values[name] for name in with_any), strict=True)
+        whole = [column for column in columns if None not in column]
+        if not whole:
+            return {}
+        found = differences(np.array(whole, dtype=np.float64).T)
+        return dict(zip(with_any[1:], found, strict=True))
+
+    def in_words(self, difference: Difference) -> str:
+        """Such as "+0.031 (+0.012 to +0.050, p = 0.004)"."""
+        mean = self.shown(difference.mean, signed=True)
+        if difference.low is None or difference.high is None or difference.p is None:
+            return f"{mean} (one seed: nothing is known about noise)"
+        low, high = (self.shown(x, signed=True) for x in (difference.low, difference.high))
+        p = "p < 0.001" if difference.p < 0.001 else f"p = {difference.p:.3f}"
+        return f"{mean} ({low} to {high}, {p})"
+
+    def is_better(self, difference: Difference) -> bool:
+        """Whether the recipe is ahead of the first."""
+        return (difference.mean < 0) == self.is_loss
+
+
+def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Figure]:
+    """All figures: of the common rows, of second objectives, of the tasks."""
+    tasks = {task.name: f"{task.name}: {task.settings.figure}" for task in comparison.tasks}
+    names = dict.fromkeys(name for result in results for name in result.figures)
+    own = {name: title_of(name) for name in names if name not in COMMON and name not in tasks}
+    titles = {**COMMON, **own, **{name: title.replace("_", " ") for name, title in tasks.items()}}
+    return [
+        Figure(name, title, values_of(name, comparison, results))
+        for name, title in titles.items()
+        if name in names
+    ]
+
+
+def values_of(
+    name: str, comparison: Comparison, results: Sequence[RunResult]
+) -> dict[str, list[float | None]]:
+    """A figure by recipe and seed."""
+    return {
+        recipe.name: [each.figures.get(name) for each in results if each.recipe == recipe.name]
+        for recipe in comparison.recipes
+    }
+
+
+def title_of(name: str) -> str:
+    """What an accuracy of a run's own rows is called."""
+    term = name.removesuffix("_accuracy")
+    return f"{TERM_NAMES.get(term, term)}: right"
+
+
+def to_json(figure: Figure) -> dict[str, Any]:
+    """Means, spreads and differences as plain values."""
+    found = figure.differences()
+    return {
+        "title": figure.title,
+        "larger_is_better": not figure.is_loss,
+        "recipes": {
+            name: {
+                **(spread(figure.found(name)) if figure.found(name) else {}),
+                "values": list(values),
+            }
+            for name, values in figure.values.items()
+        },
+        "differences": {
+            name: {**vars(each), "is_larger_than_noise": each.is_clear}
+            for name, each in found.items()
+        },
+    }

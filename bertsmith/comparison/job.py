@@ -1,0 +1,34 @@
+"""Settings in; all runs, a page, and the same figures as Markdown and JSON out."""
+
+from collections.abc import Sequence
+
+from bertsmith.comparison.page import write_page
+from bertsmith.comparison.report import ComparisonReport
+from bertsmith.comparison.runs import Tell, Work, run_all
+from bertsmith.comparison.settings import ComparisonSettings, read_comparison
+from bertsmith.files import atomic_write, write_json
+from bertsmith.training.recorder import Watcher
+
+NAME = "comparison"
+
+
+def compare(
+    settings: ComparisonSettings,
+    watchers: Sequence[Watcher] = (),
+    command: str = "the same command",
+    tell: Tell = lambda line: None,
+) -> ComparisonReport:
+    """Run what is not complete yet, and write `comparison.html`, `.md` and `.json`.
+
+    Raises:
+        BertsmithError: something cannot be run as asked; nothing has begun.
+        Interrupted: the user asked to stop; the same call goes on from there.
+    """
+    comparison = read_comparison(settings)
+    results = run_all(Work(comparison, watchers, command, tell))
+    report = ComparisonReport(comparison, tuple(results))
+    write_json(settings.out / f"{NAME}.json", report.to_json())
+    with atomic_write(settings.out / f"{NAME}.md", "w") as file:
+        file.write(report.to_markdown())
+    write_page(settings.out / f"{NAME}.html", report)
+    return report

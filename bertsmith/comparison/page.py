@@ -1,0 +1,86 @@
+"""A comparison → one HTML page: curves, means and spreads, and what is larger than noise."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from bertsmith.comparison.figures import METHOD
+from bertsmith.comparison.report import ComparisonReport, verdict
+from bertsmith.comparison.runs import Moment, RunResult
+from bertsmith.report import COLORS, Band, Chart, Series, write_report
+
+GRID = 60
+"""Places along a curve at which the runs of a recipe are averaged."""
+
+
+def write_page(path: Path, report: ComparisonReport) -> None:
+    """Write the page of a comparison."""
+    write_report(
+        path,
+        "comparison/page.html",
+        report=report,
+        verdict=verdict,
+        method=METHOD,
+        charts=charts(report),
+        has_spread=report.comparison.num_seeds > 1,
+    )
+
+
+def charts(report: ComparisonReport) -> list[Chart]:
+    """Loss on the common rows over tokens and over minutes; none where nothing was measured."""
+    axes: list[tuple[str, Callable[[Moment], float]]] = [
+        ("million tokens", lambda moment: moment.tokens / 1e6),
+        ("minutes", lambda moment: moment.minutes),
+    ]
+    found = [chart(report, label, x_of) for label, x_of in axes]
+    return [each for each in found if each is not None]
+
+
+def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float]) -> Chart | None:
+    """A curve for each recipe: the mean over its seeds, in a band of a standard deviation."""
+    series = [
+        curve
+        for place, name in enumerate(report.names)
+        if (curve := mean_curve(name, place, of_recipe(report.results, name), x_of)) is not None
+    ]
+    if not series:
+        return None
+    lowest = min(y for each in series for _, y in each.points)
+    return Chart(
+        title=f"Hidden words in the common rows: loss over {label}",
+        x_label=label,
+        y_label="loss",
+        series=series,
+        low=np.floor(5 * lowest - 0.5) / 5,
+    )
+
+
+def of_recipe(results: Sequence[RunResult], name: str) -> list[list[Moment]]:
+    """The measurements of each of a recipe's runs."""
+    return [each.moments for each in results if each.recipe == name and each.moments]
+
+
+def mean_curve(
+    name: str, place: int, runs: Sequence[Sequence[Moment]], x_of: Callable[[Moment], float]
+) -> Series | None:
+    """The runs averaged where all of them were measured; None of none.
+
+    Between two measurements a run is taken to go straight from one to the other: in minutes, no two
+    runs are measured at the same time.
+    """
+    if not runs:
+        return None
+    curves = [([x_of(each) for each in run], [each.loss for each in run]) for run in runs]
+    first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
+    x = np.linspace(first, last, GRID)
+    losses = np.stack([np.interp(x, *curve) for curve in curves])
+    mean = losses.mean(axis=0)
+    spread = losses.std(axis=0, ddof=1) if len(runs) > 1 else np.zeros(GRID)
+    band = Band(
+        list(zip(x.tolist(), (mean - spread).tolist(), (mean + spread).tolist(), strict=True))
+    )
+    points = list(zip(x.tolist(), mean.tolist(), strict=True))
+    return Series(
+        name, points, "mean", COLORS[place % len(COLORS)], band if len(runs) > 1 else None
+    )

@@ -1,0 +1,199 @@
+"""Figures of a comparison → what a terminal, a Markdown file and a JSON file say of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bertsmith.comparison.figures import METHOD, Figure, figures_of, to_json
+from bertsmith.comparison.runs import RunResult, as_json
+from bertsmith.comparison.settings import Comparison
+from bertsmith.config import to_jsonable
+from bertsmith.data.shards import Corpus
+from bertsmith.glue import spread
+
+Row = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    """All that came of a comparison."""
+
+    comparison: Comparison
+    results: tuple[RunResult, ...]
+
+    @property
+    def figures(self) -> list[Figure]:
+        """What was measured, with values by recipe and seed."""
+        return figures_of(self.comparison, self.results)
+
+    @property
+    def names(self) -> list[str]:
+        """The recipes; the first is what the others are held against."""
+        return [recipe.name for recipe in self.comparison.recipes]
+
+    @property
+    def errors(self) -> list[str]:
+        """What failed."""
+        return [error for result in self.results for error in result.errors]
+
+    def cost(self, recipe: str) -> dict[str, float]:
+        """The mean over the seeds of what a recipe took; empty where all of its runs failed."""
+        found = [each.cost for each in self.results if each.recipe == recipe and each.cost]
+        if not found:
+            return {}
+        return {name: spread([cost[name] for cost in found])["mean"] for name in found[0]}
+
+    def equal(self) -> dict[str, str]:
+        """What was the same for all, in words."""
+        comparison, settings = self.comparison, self.comparison.settings
+        train = Corpus.open(settings.corpus)
+        seeds = f"{comparison.num_seeds} (0 to {comparison.num_seeds - 1})"
+        return {
+            "budget of each run": str(comparison.budget),
+            "seeds": seeds if comparison.num_seeds > 1 else "1",
+            "corpus": f"{settings.corpus}: {train.num_documents:,} documents, "
+            f"{train.num_tokens:,} tokens, a vocabulary of {train.vocab_size:,} pieces",
+            "common held-out rows": f"{settings.final_rows:,} of at most {comparison.max_length} "
+            f"tokens ({settings.eval_rows:,} while training); the same 15 % hidden for all: 80 % "
+            "behind [MASK], 10 % replaced, 10 % left",
+            **{
+                f"task {task.name}": f"{task.task.name}, {task.settings.train.name} and "
+                f"{task.settings.eval.name}; {task.settings.figure.replace('_', ' ')} of the best "
+                "weights by these, so a little too good for all"
+                for task in comparison.tasks
+            },
+        }
+
+    def differing(self) -> list[Row]:
+        """A table of the settings in which the recipes differ, with its heading."""
+        return [
+            ("setting", *self.names),
+            *(
+                (key, *(str_of(values[name]) for name in self.names))
+                for key, values in self.comparison.differing().items()
+            ),
+        ]
+
+    def score_rows(self) -> list[Row]:
+        """A table of means ± standard deviations, with its heading."""
+        figures = self.figures
+        return [
+            ("recipe", *(figure.title for figure in figures)),
+            *((name, *(figure.cell(name) for figure in figures)) for name in self.names),
+        ]
+
+    def cost_rows(self) -> list[Row]:
+        """A table of what the recipes took, with its heading."""
+        heading = ("recipe", "parameters", "steps", "M tokens", "minutes")
+        return [heading, *(self._cost_row(name) for name in self.names)]
+
+    def _cost_row(self, name: str) -> Row:
+        cost = self.cost(name)
+        if not cost:
+            return (name, "–", "–", "–", "–")
+        return (name, f"{cost['parameters']:,.0f}", f"{cost['steps']:,.0f}",
+                f"{cost['tokens'] / 1e6:.2f}", f"{cost['minutes']:.2f}")  # fmt: skip
+
+    def difference_rows(self) -> list[Row]:
+        """A line for each recipe and figure: how far it is from the first, beyond noise or not."""
+        return [
+            ("figure", "recipe", f"difference from {self.names[0]}", "verdict"),
+            *(
+                (figure.title, name, figure.in_words(each), verdict(figure, name))
+                for figure in self.figures
+                for name, each in figure.differences().items()
+            ),
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "recipes": {
+                recipe.name: {"settings": to_jsonable(recipe.job), "cost": self.cost(recipe.name)}
+                for recipe in self.comparison.recipes
+            },
+            "equal": self.equal(),
+            "differing": self.comparison.differing(),
+            "method": METHOD,
+            "figures": {figure.name: to_json(figure) for figure in self.figures},
+            "runs": [as_json(result) for result in self.results],
+            "errors": self.errors,
+        }
+
+    def __str__(self) -> str:
+        """A column for each recipe with its figures, then what is larger than noise."""
+        rows = [*transposed(self.score_rows()), *transposed(self.cost_rows())[1:]]
+        return "\n".join([aligned(rows), "", *self.verdicts(), *self.failures()])
+
+    def verdicts(self) -> list[str]:
+        """The differences that are larger than noise, and how many there were to look at."""
+        clear = [row for row in self.difference_rows()[1:] if row[-1] not in (WITHIN, UNKNOWN)]
+        count = len(self.difference_rows()) - 1
+        head = f"larger than noise: {len(clear)} of {count} differences from {self.names[0]}"
+        lines = [f"  {title}: {name} {words}, {found}" for title, name, words, found in clear]
+        return [head, *lines]
+
+    def failures(self) -> list[str]:
+        """What failed, if anything did."""
+        return ["", "failed:", *(f"  {error}" for error in self.errors)] if self.errors else []
+
+    def to_markdown(self) -> str:
+        """The same tables as Markdown."""
+        parts = [
+            f"# {', '.join(self.names)}",
+            "Mean ± standard deviation over the seeds; shares times 100.",
+            markdown(transposed(self.score_rows())),
+            "## Larger than noise?",
+            METHOD,
+            markdown(self.difference_rows()),
+            "## What was equal",
+            "\n".join(f"- {name}: {value}" for name, value in self.equal().items()),
+            "## What differed",
+            markdown(self.differing()),
+            "## What it took",
+            markdown(transposed(self.cost_rows())),
+        ]
+        if self.errors:
+            parts += ["## What failed", "\n".join(f"- {error}" for error in self.errors)]
+        return "\n\n".join(parts) + "\n"
+
+
+WITHIN = "within noise"
+UNKNOWN = "unknown"
+
+
+def verdict(figure: Figure, recipe: str) -> str:
+    """Whether a recipe is better or worse than the first, beyond noise."""
+    difference = figure.differences()[recipe]
+    if difference.low is None:
+        return UNKNOWN
+    if not difference.is_clear:
+        return WITHIN
+    return "better" if figure.is_better(difference) else "worse"
+
+
+def str_of(value: Any) -> str:
+    """A setting as a recipe spells it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def transposed(rows: Sequence[Row]) -> list[Row]:
+    """Rows as columns."""
+    return list(zip(*rows, strict=True))
+
+
+def aligned(rows: Sequence[Row]) -> str:
+    """A table for the terminal."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """A table for Markdown; its first row is the heading."""
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])

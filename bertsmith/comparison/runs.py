@@ -1,0 +1,265 @@
+"""A comparison → all its runs: pre-trained, measured, fine-tuned; never one twice.
+
+    OUT/RECIPE/seed-0/           a run folder of `bertsmith pretrain`
+    └── TASK/                    one of `bertsmith finetune`, without its weights once it is scored
+
+What is complete is not repeated, what was stopped goes on from its checkpoint. A run that fails is
+noted with its error and the others go on; the next call tries it again.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import torch
+
+from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe, flatten
+from bertsmith.comparison.yardstick import Yardstick
+from bertsmith.config import to_jsonable
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import BertsmithError, ConfigError, Interrupted
+from bertsmith.finetune import check_parts, count_parts
+from bertsmith.hardware import compute_settings, select_device
+from bertsmith.model.huggingface import load_model
+from bertsmith.pretrain import PretrainJob, pretrain
+from bertsmith.repeats import WEIGHTS, Run, finish
+from bertsmith.training.journal import is_held_out, read_journal
+from bertsmith.training.recorder import Watcher
+from bertsmith.training.run_folder import RunFolder
+
+NOTED = "comparison"
+"""What `run.json` calls the figures of a run that is measured."""
+
+FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
+"""What ends one run and leaves the others as they are."""
+
+PASSING = {"resume", "overwrite", "threads", "training.threads", "training.keep",
+           "training.checkpoint_every"}  # fmt: skip
+"""Settings that change nothing that is computed; of threads, what changes it is compared."""
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A held-out measurement on the way: what was spent, and the loss on the common rows."""
+
+    tokens: int
+    minutes: float
+    loss: float
+
+
+@dataclass
+class RunResult:
+    """What came of a recipe with one seed.
+
+    `figures` by name: of the common rows, of the run's own second objective, and of the tasks.
+    `cost` has parameters, steps, tokens and minutes. `errors` tell what failed.
+    """
+
+    recipe: str
+    seed: int
+    figures: dict[str, float] = field(default_factory=dict)
+    cost: dict[str, float] = field(default_factory=dict)
+    moments: list[Moment] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all runs of a comparison need."""
+
+    comparison: Comparison
+    watchers: Sequence[Watcher]
+    command: str
+    tell: Tell
+
+    def yardstick(self, num_rows: int, *, paired: bool = False) -> Yardstick:
+        """The common rows."""
+        held_out = Corpus.open(self.comparison.settings.corpus, "held_out")
+        return Yardstick(held_out, self.comparison.max_length, num_rows, paired)
+
+
+def run_all(work: Work) -> list[RunResult]:
+    """Every recipe with every seed. Seed by seed, so that a comparison that is stopped early has
+    some of each.
+
+    Raises:
+        ConfigError: a folder holds a run with other settings.
+        Interrupted: the user asked to stop; the same call goes on from there.
+    """
+    comparison = work.comparison
+    for recipe, seed in each_run(comparison):
+        check_earlier(comparison, recipe, seed)
+    runs = list(each_run(comparison))
+    results = [
+        run_one(work, recipe, seed, f"{number} of {len(runs)}")
+        for number, (recipe, seed) in enumerate(runs, start=1)
+    ]
+    order = [recipe.name for recipe in comparison.recipes]
+    return sorted(results, key=lambda result: (order.index(result.recipe), result.seed))
+
+
+def each_run(comparison: Comparison) -> Iterator[tuple[Recipe, int]]:
+    """Recipes and seeds in the order in which they run."""
+    for seed in range(comparison.num_seeds):
+        for recipe in comparison.recipes:
+            yield recipe, seed
+
+
+def run_one(work: Work, recipe: Recipe, seed: int, of: str) -> RunResult:
+    """Pre-train, measure, fine-tune to every task; or what was noted of it."""
+    result = RunResult(recipe.name, seed)
+    name = f"{recipe.name}, seed {seed} ({of})"
+    with noting_failures(work, result, f"{name}: pre-training"):
+        pretrain_one(work, recipe, seed, name, result)
+    if result.errors:
+        return result
+    for task in work.comparison.tasks:
+        with noting_failures(work, result, f"{name}: {task.name}"):
+            result.figures[task.name] = finetune_one(work, recipe, seed, task, name)
+    return result
+
+
+class noting_failures:  # noqa: N801 - used like a function
+    """A block whose failure is noted and does not end the work."""
+
+    def __init__(self, work: Work, result: RunResult, place: str) -> None:
+        self._work = work
+        self._result = result
+        self._place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if not isinstance(error, FAILURES) or isinstance(error, Interrupted):
+            return False
+        message = f"{self._place} failed: {error or type(error).__name__}"
+        self._result.errors.append(message)
+        self._work.tell(message)
+        return True
+
+
+def pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunResult) -> None:
+    """Bring a run to its end, if it is not there, and measure it."""
+    comparison = work.comparison
+    folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
+    noted = folder.read_run().get(NOTED) if folder.run_path.exists() else None
+    if noted is not None:
+        work.tell(f"{name}: pre-trained already")
+    else:
+        work.tell(f"{name}: pre-training")
+        noted = measured(work, job, folder)
+        folder.write_run({**folder.read_run(), NOTED: noted})
+        shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
+        work.tell(f"{name}: {shown(noted['figures'])}")
+    result.figures.update(noted["figures"])
+    result.cost.update(noted["cost"])
+    result.moments.extend(moments_of(folder))
+
+
+def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
+    """Figures and cost of a run, which is trained first as far as it is not."""
+    is_begun = folder.run_path.exists()
+    if not is_begun or "summary" not in folder.read_run():
+        pretrain(
+            job,
+            folder.path,
+            resume=is_begun,
+            watchers=work.watchers,
+            resume_command=work.command,
+            measure=work.yardstick(job.training.eval_rows),
+        )
+    summary = folder.read_run()["summary"]
+    figures, num_parameters = measure_saved(work, job, folder)
+    cost = {
+        "parameters": num_parameters,
+        "steps": summary["steps"],
+        "tokens": summary["real_tokens"],
+        "minutes": summary["elapsed_seconds"] / 60,
+    }
+    return {"figures": {**figures, **own_accuracies(summary["held_out"])}, "cost": cost}
+
+
+def measure_saved(work: Work, job: PretrainJob, folder: RunFolder) -> tuple[dict[str, float], int]:
+    """The saved model's figures on the common rows of both kinds, in fp32, and its parameters."""
+    device = select_device(job.training.device)
+    num_rows = work.comparison.settings.final_rows
+    with compute_settings(device, job.training.threads), torch.inference_mode():
+        model = load_model(folder.path).to(device).eval()
+        single = work.yardstick(num_rows)(model)
+        paired = work.yardstick(num_rows, paired=True)(model)
+    figures = {f"one_segment_{name}": value for name, value in single.items()}
+    figures |= {f"two_segments_{name}": value for name, value in paired.items()}
+    return figures, sum(parameter.numel() for parameter in model.parameters())
+
+
+def own_accuracies(held_out: Mapping[str, Any]) -> dict[str, float]:
+    """Accuracies of what a run learnt beside masked words, on held-out rows of its own."""
+    ending = "_accuracy"
+    names = [name.removeprefix("held_out_") for name in held_out if name.endswith(ending)]
+    others = [name for name in names if name.removesuffix(ending) not in ("mlm", "yardstick")]
+    return {name: held_out[f"held_out_{name}"] for name in others}
+
+
+def moments_of(folder: RunFolder) -> list[Moment]:
+    """The measurements on the way, by the journal, after the first step."""
+    tokens, found = 0, []
+    for entry in read_journal(folder.journal_path):
+        tokens += entry.get("real_tokens", 0)
+        if is_held_out(entry) and tokens and "held_out_yardstick_loss" in entry:
+            loss = entry["held_out_yardstick_loss"]
+            found.append(Moment(tokens, entry["elapsed_seconds"] / 60, loss))
+    return found
+
+
+def finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name: str) -> float:
+    """The task's score: as it was written if it is there, else after learning the rest of it."""
+    settings = task.of_run(work.comparison.folder(recipe, seed), seed)
+    folder = RunFolder(settings.out)
+    is_done = folder.run_path.exists() and "result" in folder.read_run()
+    work.tell(f"{name}: {task.name}{', scored already' if is_done else ''}")
+    run = Run(f"{name}: {task.name}", settings)
+    score = float(finish(task.task, run, work.watchers, work.command)["best_score"])
+    (folder.path / WEIGHTS).unlink(missing_ok=True)
+    return score
+
+
+def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
+    """Refuse to take earlier runs with other settings for those that are asked for.
+
+    Raises:
+        ConfigError: names the file and the first setting that differs.
+    """
+    folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
+    check_settings(folder, to_jsonable(replace(job, optim=job.resolved_optim)))
+    for task in comparison.tasks:
+        settings = task.of_run(folder.path, seed)
+        check_settings(RunFolder(settings.out), to_jsonable(settings))
+        if RunFolder(settings.out).run_path.exists():
+            check_parts(RunFolder(settings.out), settings.batch_size, count_parts(settings))
+
+
+def check_settings(folder: RunFolder, wanted: Mapping[str, Any]) -> None:
+    """Refuse a run with other settings; those that an earlier version did not know pass."""
+    if not folder.run_path.exists():
+        return
+    found = dict(flatten(folder.read_run().get("settings", {})))
+    for name, value in flatten(wanted):
+        if name in found and name not in PASSING and found[name] != value:
+            raise ConfigError(
+                f"{folder.run_path}: a run with {name} {found[name]}, where {value} is asked for. "
+                "Choose another --out, or remove that run."
+            )
+
+
+def shown(figures: Mapping[str, float]) -> str:
+    """Figures in one line."""
+    return ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in figures.items())
+
+
+def as_json(result: RunResult) -> dict[str, Any]:
+    """Everything of a run as plain values."""
+    return asdict(result)

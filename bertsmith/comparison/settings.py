@@ -1,0 +1,375 @@
+"""Files and flags → what is compared: recipes, their budget and seeds, and the tasks after them.
+
+A comparison file says in one place what all recipes share and where each differs:
+
+    minutes = 4                            # or tokens, flops, steps
+    seeds = 3
+    [shared.model]                         # as in a recipe of `bertsmith pretrain`
+    preset = "tiny"
+    [recipes."next sentence"]              # the first is what the others are held against
+    pretraining.next_sentence = true
+    [recipes.none]
+    pretraining.next_sentence = false
+    [recipes.mine]
+    file = "../pretrain/mine.toml"         # a recipe of its own, beside this file
+    [tasks.SST-2]                          # as in a recipe of `bertsmith finetune classify`
+    task = "classify"
+    train = "SST-2/train.tsv"              # within --data
+    eval = "SST-2/dev.tsv"
+
+Recipes of `bertsmith pretrain` can be named beside it or in its place. What a recipe says about its
+length and its seed gives way to what all get.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.comparison.budget import UNITS, Budget, Unit, budget_of
+from bertsmith.config import from_mapping, read_recipe, to_jsonable
+from bertsmith.errors import BertsmithError, ConfigError, InputError
+from bertsmith.pretrain import PretrainJob
+from bertsmith.tasks.catalog import task_named
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.task import Task
+
+Precision = Literal["auto", "fp32", "bf16"]
+
+OF_THE_COMMAND = ("out", "json", "resume", "overwrite")
+"""Keys of a recipe for one run that say nothing about what is learnt."""
+OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
+               "precision", "threads", "from_scratch")  # fmt: skip
+"""What a task's table cannot say, since the comparison says it."""
+GIVES_WAY = {
+    "corpus": None,
+    "training": ("steps", "minutes", "seed", "eval_every", "eval_rows", "device", "precision",
+                 "threads", "keep", "checkpoint_every"),
+}  # fmt: skip
+"""Settings of a job that are the same for all, or that change nothing that is learnt."""
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """Which recipes, on what, for how long, how often, and where to."""
+
+    files: tuple[Path, ...]
+    """Recipes of `bertsmith pretrain`, and at most one comparison file (with the tables [recipes]
+    or [tasks]). The first recipe is what the others are held against."""
+    corpus: Path
+    """The folder that `bertsmith corpus build` wrote: the same for all."""
+    out: Path
+    """Folder for the runs and the page. The same command goes on where it was stopped: what is
+    complete is not repeated."""
+    data: Path = Path()
+    """Folder within which the tasks' files are named; the current one where not given."""
+    minutes: float | None = None
+    """Train each recipe for so many minutes, evaluations included. Give one of the four."""
+    tokens: float | None = None
+    """Train each on so many tokens, special ones included."""
+    flops: float | None = None
+    """Train each for so many floating-point operations of its matrix products."""
+    steps: float | None = None
+    """Train each for so many updates of the weights."""
+    seeds: int | None = None
+    """How often each recipe is run, each time with another seed, the same for all."""
+    eval_rows: int = 512
+    """Held-out rows measured ten times in each run."""
+    final_rows: int = 4096
+    """Held-out rows by which the finished models are measured."""
+    device: str | None = None
+    """auto, cpu, cuda, cuda:1, mps; as the recipes say where not given."""
+    precision: Precision | None = None
+    """Number format of the computation; as the recipes say where not given."""
+    threads: int | None = None
+    """Processor threads; as the recipes say where not given."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured."""
+        for name in ("eval_rows", "final_rows"):
+            if getattr(self, name) < 1:
+                flag = name.replace("_", "-")
+                raise ConfigError(f"--{flag}: found {getattr(self, name)}; allowed is 1 or more.")
+
+
+@dataclass(frozen=True)
+class ComparisonFile:
+    """What a comparison file may hold."""
+
+    minutes: float | None = None
+    tokens: float | None = None
+    flops: float | None = None
+    steps: float | None = None
+    seeds: int | None = None
+    shared: dict[str, Any] = field(default_factory=dict)
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A name and what `bertsmith pretrain` would run, but for its length and seed."""
+
+    name: str
+    job: PretrainJob
+
+    def with_seed(self, seed: int) -> PretrainJob:
+        """The job of one run."""
+        return replace(self.job, training=replace(self.job.training, seed=seed))
+
+
+@dataclass(frozen=True)
+class ComparedTask:
+    """A name, the task, and how it is learnt; the settings' model and folder are yet to come."""
+
+    name: str
+    task: type[Task[Any, Any]]
+    settings: FinetuneSettings
+
+    def of_run(self, pretrained: Path, seed: int) -> FinetuneSettings:
+        """The settings of one fine-tuning of the model in `pretrained`."""
+        out = pretrained / folder_name(self.name)
+        return replace(self.settings, model=pretrained, out=out, seed=seed)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Everything that is to be run; the jobs have their length already."""
+
+    settings: ComparisonSettings
+    budget: Budget
+    num_seeds: int
+    recipes: tuple[Recipe, ...]
+    tasks: tuple[ComparedTask, ...]
+
+    @property
+    def max_length(self) -> int:
+        """Tokens in a row that all models have learnt to read."""
+        return min(recipe.job.pretraining.max_length for recipe in self.recipes)
+
+    def folder(self, recipe: Recipe, seed: int) -> Path:
+        """Where a run lives."""
+        return self.settings.out / folder_name(recipe.name) / f"seed-{seed}"
+
+    def differing(self) -> dict[str, dict[str, Any]]:
+        """The settings in which the recipes differ, each with its value by recipe."""
+        flat = {recipe.name: dict(flatten(settings_of(recipe.job))) for recipe in self.recipes}
+        keys = dict.fromkeys(key for settings in flat.values() for key in settings)
+        columns = {key: {name: flat[name].get(key) for name in flat} for key in keys}
+        return {
+            key: values
+            for key, values in columns.items()
+            if any(value != next(iter(values.values())) for value in values.values())
+        }
+
+
+def read_comparison(settings: ComparisonSettings) -> Comparison:
+    """Read and check everything before anything runs.
+
+    Raises:
+        ConfigError: a file, a recipe or a task is not as it has to be, there is no budget or more
+            than one, or there are fewer than two recipes.
+        InputError: a task's file is not there.
+    """
+    tables = {path: read_recipe(path) for path in settings.files}
+    path, file = comparison_file(tables)
+    recipes = [
+        *recipes_of(path, file, settings),
+        *(recipe_of(each.stem, table, str(each), settings)
+          for each, table in tables.items() if each != path),
+    ]  # fmt: skip
+    check_names([recipe.name for recipe in recipes], "recipes", settings.files)
+    if len(recipes) < 2:
+        raise ConfigError(
+            f"{listed(settings.files)}: found {len(recipes)} recipe{'s' * (len(recipes) != 1)}; "
+            "comparing takes two or more. Name further recipe files, or a comparison file with a "
+            "table [recipes]."
+        )
+    budget = asked_budget(path, file, settings)
+    tasks = [task_of(name, table, path, settings) for name, table in file.tasks.items()]
+    check_names([task.name for task in tasks], "tasks", settings.files)
+    return Comparison(
+        settings,
+        budget,
+        asked_seeds(path, file, settings),
+        tuple(with_budget(recipe, budget) for recipe in recipes),
+        tuple(tasks),
+    )
+
+
+def comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, ComparisonFile]:
+    """The one file with recipes or tasks, and what it holds; an empty one where there is none."""
+    found = [path for path, table in tables.items() if {"recipes", "tasks"} & set(table)]
+    if len(found) > 1:
+        raise ConfigError(
+            f"{found[0]} and {found[1]}: two comparison files, with tables [recipes] or [tasks]; "
+            "allowed is one. Name one of them, and further recipes of `bertsmith pretrain`."
+        )
+    if not found:
+        return Path(), ComparisonFile()
+    return found[0], from_mapping(ComparisonFile, tables[found[0]], str(found[0]))
+
+
+def recipes_of(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> Iterator[Recipe]:
+    """The recipes of a comparison file."""
+    for name, table in file.recipes.items():
+        place = f"{path}: recipes.{name}"
+        changes = dict(table)
+        base = changes.pop("file", None)
+        own = {} if base is None else read_recipe(path.parent / base)
+        yield recipe_of(name, merge(merge(file.shared, own), changes), place, settings)
+
+
+def recipe_of(
+    name: str, table: Mapping[str, Any], place: str, settings: ComparisonSettings
+) -> Recipe:
+    """A recipe by its tables."""
+    values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
+    corpus = Path(values.pop("corpus", settings.corpus))
+    if corpus.resolve() != settings.corpus.resolve():
+        raise ConfigError(
+            f"{place}: corpus is {corpus}, and the comparison's is {settings.corpus}. Figures can "
+            "be compared over one corpus and its vocabulary only. Leave 'corpus' out of the recipe."
+        )
+    job = from_mapping(PretrainJob, values, place, PretrainJob(settings.corpus))
+    if job.model.preset == "auto":
+        raise ConfigError(f"{place}: model.preset is 'auto', another size each time. Name a size.")
+    asked = {name: getattr(settings, name) for name in ("device", "precision", "threads")}
+    given = {name: value for name, value in asked.items() if value is not None}
+    training = replace(job.training, eval_every=None, eval_rows=settings.eval_rows, **given)
+    return Recipe(name, replace(job, training=training))
+
+
+def with_budget(recipe: Recipe, budget: Budget) -> Recipe:
+    """The recipe with its length.
+
+    Raises:
+        ConfigError: it cannot be run.
+    """
+    try:
+        training = replace(recipe.with_seed(0).training, **budget.of(recipe.with_seed(0)))
+    except BertsmithError as error:
+        raise ConfigError(f"recipe '{recipe.name}': {error}") from None
+    return replace(recipe, job=replace(recipe.job, training=training))
+
+
+def task_of(
+    name: str, table: Mapping[str, Any], path: Path, settings: ComparisonSettings
+) -> ComparedTask:
+    """A task by its table."""
+    place = f"{path}: tasks.{name}"
+    values = dict(table)
+    kind = values.pop("task", None)
+    if kind is None:
+        raise ConfigError(f"{place}: 'task' is missing. Add it, such as task = \"classify\".")
+    try:
+        task = task_named(str(kind))
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    for key in OF_ALL_RUNS:
+        if key in values:
+            raise ConfigError(f"{place}: '{key}' is the same for all recipes. Leave it out.")
+    for key in ("train", "eval"):
+        if key in values:
+            values[key] = str(find_data(settings.data / str(values[key]), f"{place}: {key}"))
+    training = {name: getattr(settings, name) for name in ("device", "precision", "threads")}
+    given = {name: value for name, value in training.items() if value is not None}
+    asked = from_mapping(task.settings, {**values, "model": "", "out": "", **given}, place)
+    return ComparedTask(name, task, asked)
+
+
+def find_data(path: Path, place: str) -> Path:
+    """The path, if a file stands there."""
+    if not path.is_file():
+        raise InputError(f"{place}: no file {path}. Name the folder of the tasks' files by --data.")
+    return path
+
+
+def asked_budget(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> Budget:
+    """The budget of the command line, else of the file."""
+    on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in UNITS}
+    if any(amount is not None for amount in on_line.values()):
+        return budget_of(on_line, "command line")
+    return budget_of({unit: getattr(file, unit) for unit in UNITS}, place_of(path))
+
+
+def asked_seeds(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> int:
+    """How many seeds, by the command line, else by the file."""
+    seeds = file.seeds if settings.seeds is None else settings.seeds
+    if seeds is None:
+        raise ConfigError(
+            f"{place_of(path)}: found no seeds. Give --seeds 3; without several, nothing can be "
+            "said about noise."
+        )
+    if seeds < 1:
+        raise ConfigError(f"seeds: found {seeds}; allowed is 1 or more, and 3 tell something.")
+    return seeds
+
+
+def place_of(path: Path) -> str:
+    """How messages call the comparison file."""
+    return str(path) if path.name else "command line"
+
+
+def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables laid over one another, key by key.
+
+    >>> merge({"model": {"preset": "tiny", "pooling": "mean"}}, {"model": {"preset": "mini"}})
+    {'model': {'preset': 'mini', 'pooling': 'mean'}}
+    """
+    merged = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def settings_of(job: PretrainJob) -> dict[str, Any]:
+    """All of a job's settings that change what is learnt, but its length and seed."""
+    tables: dict[str, Any] = to_jsonable(replace(job, optim=job.resolved_optim))
+    for table, names in GIVES_WAY.items():
+        if names is None:
+            tables.pop(table)
+        else:
+            tables[table] = {k: v for k, v in tables[table].items() if k not in names}
+    return tables
+
+
+def flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Nested tables as dotted keys.
+
+    >>> dict(flatten({"model": {"preset": "tiny"}, "seed": 1}))
+    {'model.preset': 'tiny', 'seed': 1}
+    """
+    for key, value in tables.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def folder_name(name: str) -> str:
+    """A name with only what any file system takes.
+
+    >>> folder_name("80/10/10")
+    '80-10-10'
+    """
+    return re.sub(r"[^\w.+]+", "-", name).strip("-.") or "-"
+
+
+def check_names(names: Sequence[str], what: str, files: Sequence[Path]) -> None:
+    """Refuse names whose folders would be the same."""
+    folders: dict[str, str] = {}
+    for name in names:
+        if (folder := folder_name(name)) in folders:
+            raise ConfigError(
+                f"{listed(files)}: {what} '{folders[folder]}' and '{name}' would share the folder "
+                f"'{folder}'. Rename one of them."
+            )
+        folders[folder] = name
+
+
+def listed(files: Sequence[Path]) -> str:
+    """The files by name, for messages."""
+    return ", ".join(map(str, files)) or "command line"

@@ -1,0 +1,188 @@
+"""Recipes under equal terms: the same rows for all, nothing twice, and what fails stays alone."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from lab_files import write_lab
+from test_finetune import StopAt
+
+from bertsmith.cli import main
+from bertsmith.comparison.job import compare
+from bertsmith.comparison.settings import ComparisonSettings
+from bertsmith.comparison.yardstick import Yardstick
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError, Interrupted
+from bertsmith.model.huggingface import load_model
+from bertsmith.training.journal import read_journal
+
+NAMES = ["next sentence", "no pairs", "100/0/0"]
+
+
+def small(folder: Path, corpus_dir: Path) -> ComparisonSettings:
+    return ComparisonSettings(
+        (folder / "lab.toml",), corpus_dir, folder / "out", data=folder, eval_rows=6,
+        final_rows=13, device="cpu", precision="fp32", threads=1,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def settings(lab: Path, corpus_dir: Path) -> ComparisonSettings:
+    return small(lab, corpus_dir)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, corpus_dir: Path) -> Path:
+    """The folder of a comparison that was never stopped."""
+    folder = write_lab(tmp_path_factory.mktemp("lab"))
+    compare(small(folder, corpus_dir))
+    return folder
+
+
+def figures(folder: Path) -> dict:
+    return json.loads((folder / "out" / "comparison.json").read_text())
+
+
+def test_figures_are_those_of_the_saved_models(finished: Path, corpus_dir: Path) -> None:
+    found = figures(finished)
+    held_out = Corpus.open(corpus_dir, "held_out")
+    for name in NAMES:
+        folder = finished / "out" / name.replace(" ", "-").replace("/", "-") / "seed-1"
+        with torch.inference_mode():
+            for paired, kind in ((False, "one_segment"), (True, "two_segments")):
+                expected = Yardstick(held_out, 16, 13, paired)(load_model(folder).eval())
+                for figure, value in expected.items():
+                    values = found["figures"][f"{kind}_{figure}"]["recipes"][name]["values"]
+                    assert values[1] == pytest.approx(value, rel=1e-5)
+        entries = read_journal(folder / "journal.jsonl")
+        assert sum("held_out_yardstick_loss" in entry for entry in entries) == 5
+        run = json.loads((folder / "words" / "run.json").read_text())
+        values = found["figures"]["words"]["recipes"][name]["values"]
+        assert values[1] == run["result"]["evaluation"]["accuracy"]
+        assert (folder / "model.safetensors").exists()
+        assert not (folder / "words" / "model.safetensors").exists()
+        assert not (folder / "checkpoints").exists()
+
+
+def test_means_spreads_and_differences(finished: Path) -> None:
+    loss = figures(finished)["figures"]["one_segment_loss"]
+    values = {name: each["values"] for name, each in loss["recipes"].items()}
+    assert list(values) == NAMES
+    for name, each in loss["recipes"].items():
+        assert each["mean"] == pytest.approx(np.mean(values[name]))
+        assert each["sd"] == pytest.approx(np.std(values[name], ddof=1))
+    assert list(loss["differences"]) == NAMES[1:]
+    for name, each in loss["differences"].items():
+        gap = np.mean(values[name]) - np.mean(values[NAMES[0]])
+        assert each["mean"] == pytest.approx(gap)
+        assert each["low"] <= gap <= each["high"]
+        assert each["is_larger_than_noise"] == (not each["low"] <= 0 <= each["high"])
+    nsp = figures(finished)["figures"]["nsp_accuracy"]
+    assert nsp["recipes"]["no pairs"]["values"] == [None, None]
+    assert list(nsp["differences"]) == ["100/0/0"]
+
+
+def test_the_page_needs_nothing_and_tells_all(finished: Path) -> None:
+    page = (finished / "out" / "comparison.html").read_text()
+    assert "<script" not in page
+    assert "http" not in page.replace("http-equiv", "")
+    for text in (*NAMES, "loss over million tokens", "loss over minutes", "Larger than noise?",
+                 "pretraining.next_sentence", "within noise", "4 steps", "Bonferroni"):  # fmt: skip
+        assert text in page
+    assert page.count('class="area') == 2 * len(NAMES)
+    assert "pretraining.max_length" not in page
+    markdown = (finished / "out" / "comparison.md").read_text()
+    for text in (*NAMES, "| pretraining.next_sentence | true | false | true |", "Bonferroni"):
+        assert text in markdown
+
+
+class Stop(StopAt):
+    """Asks run number `run` to stop after its second step, as Ctrl-C does."""
+
+    def __init__(self, run: int) -> None:
+        super().__init__(2)
+        self.run = run
+
+    def begin(self, computing: str) -> None:
+        self.run -= 1
+
+    def write(self, entry: dict, status: object) -> None:
+        # The step's held-out figures follow it: a second Ctrl-C would be one too many.
+        if self.run == 0 and "learning_rate" in entry:
+            super().write(entry, status)
+
+
+def test_a_stopped_comparison_goes_on(
+    lab: Path, settings: ComparisonSettings, finished: Path
+) -> None:
+    with pytest.raises(Interrupted, match="Continue with: typed again"):
+        compare(settings, [Stop(5)], "typed again")
+    assert not (settings.out / "comparison.json").exists()
+    done = sorted(settings.out.glob("*/*/journal.jsonl"))
+    before = {path: path.stat().st_mtime_ns for path in done}
+    assert len(done) == 3
+    told: list[str] = []
+    compare(settings, tell=told.append)
+    assert sum("already" in line for line in told) == 2 + 2
+    assert sum(before[path] == path.stat().st_mtime_ns for path in done) == 2
+    mine, whole = figures(lab), figures(finished)
+    assert mine["figures"] == whole["figures"]
+    times = (settings.out / "no-pairs" / "seed-0" / "journal.jsonl").stat().st_mtime_ns
+    told.clear()
+    compare(replace(settings, seeds=3), tell=told.append)  # a seed more
+    assert sum("pre-trained already" in line for line in told) == 6
+    assert (settings.out / "no-pairs" / "seed-0" / "journal.jsonl").stat().st_mtime_ns == times
+
+
+def test_earlier_runs_with_other_settings_are_refused(
+    finished: Path, corpus_dir: Path, tmp_path: Path
+) -> None:
+    settings = small(finished, corpus_dir)
+    before = (finished / "out" / "comparison.json").read_bytes()
+    with pytest.raises(ConfigError, match=r"run\.json: a run with training.steps 4, where 5 is"):
+        compare(replace(settings, steps=5))
+    assert (finished / "out" / "comparison.json").read_bytes() == before
+
+
+def test_what_fails_is_noted_and_the_others_go_on(
+    lab: Path, settings: ComparisonSettings, corpus_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (lab / "lab.toml").read_text()
+    # Beyond what fp32 can hold: the second step finds no finite loss.
+    broken = "[recipes.broken]\noptim = { learning_rate = 1e30, max_grad_norm = 0.0 }\n\n[tasks"
+    (lab / "lab.toml").write_text(text.replace("[tasks", broken, 1))
+    words = [lab / "lab.toml", "--corpus", corpus_dir, "--out", settings.out, "--data", lab,
+             "--seeds", 1, "--device", "cpu", "--precision", "fp32", "--threads", 1,
+             "--eval-rows", 6, "--final-rows", 13]  # fmt: skip
+    with pytest.raises(SystemExit) as stop:
+        main(["compare", *map(str, words)])
+    assert stop.value.code == 2
+    captured = capsys.readouterr()
+    assert "1 of the runs failed" in captured.err
+    assert "failed:\n  broken, seed 0 (4 of 4): pre-training failed: step" in captured.out
+    found = figures(lab)
+    assert len(found["errors"]) == 1
+    loss = found["figures"]["one_segment_loss"]
+    assert loss["recipes"]["broken"] == {"values": [None]}
+    assert list(loss["differences"]) == NAMES[1:]
+    assert all(each["p"] is None for each in loss["differences"].values())
+    assert "What failed" in (settings.out / "comparison.html").read_text()
+    assert "one seed: nothing is known about noise" in (settings.out / "comparison.md").read_text()
+
+
+def test_as_it_is_typed(finished: Path, corpus_dir: Path, capsys: pytest.CaptureFixture) -> None:
+    words = [finished / "lab.toml", "--corpus", corpus_dir, "--out", finished / "out",
+             "--data", finished, "--device", "cpu", "--precision", "fp32", "--threads", 1,
+             "--eval-rows", 6, "--final-rows", 13]  # fmt: skip
+    main(["compare", *map(str, words)])
+    captured = capsys.readouterr()
+    assert captured.err.count("pre-trained already") == 6
+    head, *rows = captured.out.splitlines()
+    assert head.split("  ")[-1].strip() == "100/0/0"
+    assert any(row.startswith("words: accuracy") for row in rows)
+    assert any(row.startswith("larger than noise: ") for row in rows)
+    main(["compare", *map(str, words), "--json"])
+    assert json.loads(capsys.readouterr().out) == figures(finished)

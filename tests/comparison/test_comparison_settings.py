@@ -1,0 +1,187 @@
+"""What is compared is read strictly, and checked before anything runs."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bertsmith.comparison.settings import (
+    ComparisonSettings,
+    find_data,
+    folder_name,
+    read_comparison,
+)
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import BertsmithError, ConfigError
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPARISONS = sorted((ROOT / "recipes" / "compare").glob("*.toml"))
+
+
+@pytest.fixture
+def settings(lab: Path, corpus_dir: Path) -> ComparisonSettings:
+    return ComparisonSettings((lab / "lab.toml",), corpus_dir, lab / "out", data=lab)
+
+
+def test_recipes_are_what_they_share_and_what_they_change(settings: ComparisonSettings) -> None:
+    comparison = read_comparison(settings)
+    assert [recipe.name for recipe in comparison.recipes] == [
+        "next sentence", "no pairs", "100/0/0",
+    ]  # fmt: skip
+    for recipe in comparison.recipes:
+        assert recipe.job.model.preset == "tiny"
+        assert recipe.job.optim.learning_rate == 1e-3
+        assert (recipe.job.training.steps, recipe.job.training.minutes) == (4, None)
+    assert [recipe.job.pretraining.next_sentence for recipe in comparison.recipes] == [
+        True, False, True,
+    ]  # fmt: skip
+    assert comparison.num_seeds == 2
+    assert comparison.max_length == 16
+    assert comparison.recipes[0].with_seed(3).training.seed == 3
+
+
+def test_only_what_differs_is_told(settings: ComparisonSettings) -> None:
+    differing = read_comparison(settings).differing()
+    shares = ("mask_share", "random_share", "keep_share")
+    assert set(differing) == {f"pretraining.{name}" for name in ("next_sentence", *shares)}
+    assert differing["pretraining.mask_share"] == {
+        "next sentence": 0.8, "no pairs": 0.8, "100/0/0": 1.0,
+    }  # fmt: skip
+
+
+def test_a_task_has_its_settings_and_the_run_the_rest(settings: ComparisonSettings) -> None:
+    (task,) = read_comparison(replace(settings, device="cpu")).tasks
+    run = task.of_run(Path("runs/x"), 7)
+    assert (run.model, run.out, run.seed) == (Path("runs/x"), Path("runs/x/words"), 7)
+    assert (run.steps, run.batch_size, run.device) == (2, 5, "cpu")
+    assert run.train == settings.data / "train.csv"
+
+
+def test_further_recipes_are_files_beside_it(lab: Path, settings: ComparisonSettings) -> None:
+    (lab / "mine.toml").write_text(
+        f'corpus = "{settings.corpus}"\nout = "elsewhere"\n[model]\npreset = "mini"\n'
+        "max_position_embeddings = 32\n[pretraining]\nmax_length = 8\n[training]\nminutes = 3\n"
+    )
+    files = (lab / "lab.toml", lab / "mine.toml")
+    comparison = read_comparison(replace(settings, files=files))
+    assert comparison.recipes[-1].name == "mine"
+    assert comparison.recipes[-1].job.training.steps == 4
+    assert comparison.max_length == 8
+    assert comparison.differing()["model.preset"]["mine"] == "mini"
+    assert comparison.differing()["optim.learning_rate"]["mine"] == 1.5e-3
+    text = (lab / "lab.toml").read_text()
+    (lab / "lab.toml").write_text(
+        text.replace('[recipes."no pairs"]', '[recipes."no pairs"]\nfile = "mine.toml"')
+    )
+    job = read_comparison(settings).recipes[1].job
+    assert (job.model.preset, job.pretraining.max_length) == ("mini", 8)
+    assert job.pretraining.next_sentence is False
+    assert job.training.batch_size == 4
+
+
+def test_tokens_and_operations_become_steps(settings: ComparisonSettings) -> None:
+    comparison = read_comparison(replace(settings, tokens=1000))
+    from bertsmith.pretrain import build_objective
+
+    for recipe in comparison.recipes:
+        objective = build_objective(recipe.with_seed(0))
+        steps = recipe.job.training.steps
+        assert steps is not None
+        tokens = [
+            sum(batch.num_tokens for batch in objective.micro_batches(step))
+            for step in range(1, steps + 1)
+        ]
+        assert abs(sum(tokens) - 1000) <= max(tokens)
+    half, whole = (
+        [recipe.job.training.steps for recipe in read_comparison(
+            replace(settings, flops=flops)).recipes]
+        for flops in (1e10, 2e10)
+    )  # fmt: skip
+    for a, b in zip(half, whole, strict=True):
+        assert b == pytest.approx(2 * a, rel=0.1)
+
+
+def change(lab: Path, before: str, after: str) -> None:
+    text = (lab / "lab.toml").read_text()
+    assert before in text
+    (lab / "lab.toml").write_text(text.replace(before, after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("next_sentence = false", "next_sentense = false",
+         r"lab\.toml: recipes\.no pairs: pretraining: unknown key 'next_sentense'\. Did you mean "
+         "'next_sentence'"),
+        ("[tasks.words]", "[tusks]\n[tasks.words]", "unknown key 'tusks'. Did you mean 'tasks'"),
+        ("seeds = 2", "", "found no seeds. Give --seeds 3"),
+        ("seeds = 2", "seeds = 0", "seeds: found 0; allowed is 1 or more"),
+        ("steps = 4\n", "", r"found no budget; .*--minutes, --tokens, --flops, --steps"),
+        ("steps = 4\n", "steps = 4\nminutes = 3\n", "found minutes = 3 and steps = 4"),
+        ("steps = 4\n", "steps = -4\n", "found steps = -4; allowed is a number above 0"),
+        ("steps = 4\n", "tokens = nan\n", "found tokens = nan; allowed"),
+        ('preset = "tiny"', 'preset = "auto"', "model.preset is 'auto'"),
+        ("max_length = 16", "max_length = 40", r"recipe 'next sentence': .*found 40; allowed is"),
+        ('[recipes."100/0/0"]', '[recipes."next-sentence"]',
+         "'next sentence' and 'next-sentence' would share the folder 'next-sentence'"),
+        ('task = "classify"', 'task = "clasify"', "tasks.words: task: found 'clasify'; allowed"),
+        ('task = "classify"\n', "", "'task' is missing"),
+        ('train = "train.csv"', "", "tasks.words: 'train' is missing"),
+        ('train = "train.csv"', 'train = "trein.csv"', r"no file .*trein\.csv.*--data"),
+        ("batch_size = 5", "seed = 5", "tasks.words: 'seed' is the same for all"),
+        ("batch_size = 5", "batch_syze = 5", "unknown key 'batch_syze'. Did you mean 'batch_size'"),
+        ('[recipes."no pairs"]', '[recipes."no pairs"]\ncorpus = "other"',
+         r"recipes\.no pairs: corpus is other, and the comparison's is .*one corpus and its"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_compared(
+    lab: Path, settings: ComparisonSettings, before: str, after: str, message: str
+) -> None:
+    change(lab, before, after)
+    with pytest.raises(BertsmithError, match=message):
+        read_comparison(settings)
+    assert not settings.out.exists()
+
+
+def test_the_line_counts_more_than_the_file(settings: ComparisonSettings) -> None:
+    comparison = read_comparison(replace(settings, minutes=2.5, seeds=5))
+    assert str(comparison.budget) == "2.5 minutes"
+    assert comparison.num_seeds == 5
+    with pytest.raises(ConfigError, match="command line: found minutes = 1 and tokens = 10"):
+        read_comparison(replace(settings, minutes=1, tokens=10))
+
+
+def test_one_recipe_is_no_comparison(lab: Path, settings: ComparisonSettings) -> None:
+    (lab / "mine.toml").write_text('[model]\npreset = "tiny"\n')
+    alone = replace(settings, files=(lab / "mine.toml",), steps=3, seeds=1)
+    with pytest.raises(ConfigError, match="found 1 recipe; comparing takes two or more"):
+        read_comparison(alone)
+    with pytest.raises(ConfigError, match="two comparison files"):
+        (lab / "again.toml").write_text((lab / "lab.toml").read_text())
+        read_comparison(replace(settings, files=(lab / "lab.toml", lab / "again.toml")))
+    with pytest.raises(ConfigError, match="--eval-rows: found 0"):
+        replace(settings, eval_rows=0)
+
+
+def test_a_folder_for_any_name() -> None:
+    assert folder_name("80/10/10") == "80-10-10"
+    assert folder_name("../..") == "-"
+    assert folder_name("词 1") == "词-1"
+
+
+@pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)
+def test_every_comparison_file_is_right(
+    path: Path, tmp_path: Path, corpus_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its data may be absent here, and its corpus is another."""
+    monkeypatch.setattr("bertsmith.comparison.settings.find_data", lambda path, place: path)
+    settings = ComparisonSettings((path,), corpus_dir, tmp_path / "out")
+    comparison = read_comparison(settings)
+    assert comparison.budget.unit == "minutes"
+    assert comparison.num_seeds >= 2
+    assert len(comparison.recipes) >= 3
+    assert comparison.tasks
+    runs = comparison.num_seeds * len(comparison.recipes)
+    assert runs * comparison.budget.amount <= 50, "with the tasks it should take an hour"
+    assert find_data(path, "here") == path
+    assert Corpus.open(corpus_dir).num_documents > 1
