@@ -11,7 +11,7 @@ from bertsmith.commands.pretrain import parse
 from bertsmith.config import to_jsonable
 
 ROOT = Path(__file__).resolve().parent.parent
-RECIPES = sorted((ROOT / "recipes").rglob("*.toml"))
+RECIPES = sorted((ROOT / "recipes" / "pretrain").glob("*.toml"))
 
 
 def commands_in(path: Path) -> list[list[str]]:

@@ -112,12 +112,12 @@ def run_one(work: Work, recipe: Recipe, seed: int, of: str) -> RunResult:
     """Pre-train, measure, fine-tune to every task; or what was noted of it."""
     result = RunResult(recipe.name, seed)
     name = f"{recipe.name}, seed {seed} ({of})"
-    with noting_failures(work, result, f"{name}: pre-training"):
+    with noting_failures(work, result, "pre-training"):
         pretrain_one(work, recipe, seed, name, result)
     if result.errors:
         return result
     for task in work.comparison.tasks:
-        with noting_failures(work, result, f"{name}: {task.name}"):
+        with noting_failures(work, result, task.name):
             result.figures[task.name] = finetune_one(work, recipe, seed, task, name)
     return result
 
@@ -125,10 +125,10 @@ def run_one(work: Work, recipe: Recipe, seed: int, of: str) -> RunResult:
 class noting_failures:  # noqa: N801 - used like a function
     """A block whose failure is noted and does not end the work."""
 
-    def __init__(self, work: Work, result: RunResult, place: str) -> None:
+    def __init__(self, work: Work, result: RunResult, what: str) -> None:
         self._work = work
         self._result = result
-        self._place = place
+        self._place = f"{result.recipe}, seed {result.seed}: {what}"
 
     def __enter__(self) -> None:
         pass

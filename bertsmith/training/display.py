@@ -53,7 +53,8 @@ class Display:
             self._live.stop()
 
     def begin(self, computing: str) -> None:
-        """Say how the run computes."""
+        """Say how the run computes, and forget the run before it."""
+        self._means, self._shown, self._held_out = Means(), {}, {}
         self._console.print(f"computing {computing}", soft_wrap=True, highlight=False)
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:

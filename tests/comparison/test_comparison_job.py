@@ -162,7 +162,7 @@ def test_what_fails_is_noted_and_the_others_go_on(
     assert stop.value.code == 2
     captured = capsys.readouterr()
     assert "1 of the runs failed" in captured.err
-    assert "failed:\n  broken, seed 0 (4 of 4): pre-training failed: step" in captured.out
+    assert "failed:\n  broken, seed 0: pre-training failed: after step" in captured.out
     found = figures(lab)
     assert len(found["errors"]) == 1
     loss = found["figures"]["one_segment_loss"]

@@ -1,0 +1,55 @@
+"""A budget becomes a length: tokens are counted, operations are those that torch counts."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from bertsmith.comparison.budget import Budget, steps_for, training_flops
+from bertsmith.errors import ConfigError
+from bertsmith.pretrain import ModelSettings, PretrainJob, build_model, build_objective
+from bertsmith.tasks.pretraining import PretrainingSettings
+from bertsmith.training.trainer import TrainingSettings
+
+
+@pytest.fixture
+def job(corpus_dir: Path) -> PretrainJob:
+    return PretrainJob(
+        corpus_dir,
+        ModelSettings("tiny", max_position_embeddings=32, attention_probs_dropout_prob=0.0),
+        PretrainingSettings(max_length=29),
+        TrainingSettings(batch_size=7, device="cpu"),
+    )
+
+
+def test_operations_are_those_that_torch_counts(job: PretrainJob) -> None:
+    objective = build_objective(job)
+    model = build_model(job, objective)
+    (batch,) = objective.micro_batches(1)
+    with FlopCounterMode(display=False) as counter:
+        terms = objective.losses(model, batch)
+        torch.stack([term.sum for term in terms.values()]).sum().backward()
+    # Blocks of similar lengths and packed rows of few sizes are padded, so torch counts some more.
+    counted = counter.get_total_flops()
+    assert 0.85 * counted < training_flops(model, batch) <= 1.01 * counted
+
+
+def test_steps_cost_the_amount(job: PretrainJob) -> None:
+    assert steps_for(1000, lambda step: 10) == 100
+    assert steps_for(3, lambda step: 10) == 1
+    assert steps_for(1e6, lambda step: 50 if step < 1000 else 100) == pytest.approx(10500, rel=0.1)
+    assert Budget(7, "steps").of(job) == {"minutes": None, "steps": 7}
+    assert Budget(1.5, "minutes").of(job) == {"minutes": 1.5, "steps": None}
+
+
+def test_a_budget_in_words() -> None:
+    shown = [str(Budget(*each)) for each in ((2.5, "minutes"), (5e6, "tokens"), (1e13, "flops"))]
+    assert shown == ["2.5 minutes", "5,000,000 tokens", "1e+13 FLOPs"]
+
+
+def test_what_cannot_be_run_is_said_before_it_begins(job: PretrainJob) -> None:
+    with pytest.raises(ConfigError, match="max_length: found 29"):
+        small = PretrainJob(job.corpus, ModelSettings("tiny", max_position_embeddings=16),
+                            job.pretraining, job.training)  # fmt: skip
+        Budget(3, "minutes").of(small)
