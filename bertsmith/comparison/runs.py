@@ -7,6 +7,7 @@ What is complete is not repeated, what was stopped goes on from its checkpoint. 
 noted with its error and the others go on; the next call tries it again.
 """
 
+import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -17,8 +18,10 @@ import torch
 from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe, flatten
 from bertsmith.comparison.yardstick import Yardstick
 from bertsmith.config import to_jsonable
+from bertsmith.data.manifest import MANIFEST_NAME
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
+from bertsmith.files import sha256_file
 from bertsmith.finetune import check_parts, count_parts
 from bertsmith.hardware import compute_settings, select_device
 from bertsmith.model.huggingface import load_model
@@ -122,24 +125,17 @@ def run_one(work: Work, recipe: Recipe, seed: int, of: str) -> RunResult:
     return result
 
 
-class noting_failures:  # noqa: N801 - used like a function
+@contextlib.contextmanager
+def noting_failures(work: Work, result: RunResult, what: str) -> Iterator[None]:
     """A block whose failure is noted and does not end the work."""
-
-    def __init__(self, work: Work, result: RunResult, what: str) -> None:
-        self._work = work
-        self._result = result
-        self._place = f"{result.recipe}, seed {result.seed}: {what}"
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        if not isinstance(error, FAILURES) or isinstance(error, Interrupted):
-            return False
-        message = f"{self._place} failed: {error or type(error).__name__}"
-        self._result.errors.append(message)
-        self._work.tell(message)
-        return True
+    try:
+        yield
+    except Interrupted:
+        raise
+    except FAILURES as error:
+        reason = str(error) or type(error).__name__
+        result.errors.append(f"{result.recipe}, seed {result.seed}: {what} failed: {reason}")
+        work.tell(result.errors[-1])
 
 
 def pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunResult) -> None:
@@ -180,7 +176,16 @@ def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
         "tokens": summary["real_tokens"],
         "minutes": summary["elapsed_seconds"] / 60,
     }
-    return {"figures": {**figures, **own_accuracies(summary["held_out"])}, "cost": cost}
+    return {
+        "rows": rows_of(work.comparison),
+        "figures": {**figures, **own_accuracies(summary["held_out"])},
+        "cost": cost,
+    }
+
+
+def rows_of(comparison: Comparison) -> dict[str, int]:
+    """What the common rows depend on, beside the corpus."""
+    return {"final_rows": comparison.settings.final_rows, "max_length": comparison.max_length}
 
 
 def measure_saved(work: Work, job: PretrainJob, folder: RunFolder) -> tuple[dict[str, float], int]:
@@ -235,6 +240,7 @@ def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
     """
     folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
     check_settings(folder, to_jsonable(replace(job, optim=job.resolved_optim)))
+    check_rows(folder, comparison)
     for task in comparison.tasks:
         settings = task.of_run(folder.path, seed)
         check_settings(RunFolder(settings.out), to_jsonable(settings))
@@ -253,6 +259,24 @@ def check_settings(folder: RunFolder, wanted: Mapping[str, Any]) -> None:
                 f"{folder.run_path}: a run with {name} {found[name]}, where {value} is asked for. "
                 "Choose another --out, or remove that run."
             )
+
+
+def check_rows(folder: RunFolder, comparison: Comparison) -> None:
+    """Refuse a run on another corpus in the same place, or measured on other rows."""
+    run = folder.read_run() if folder.run_path.exists() else {}
+    manifest = comparison.settings.corpus / MANIFEST_NAME
+    if run and run["identity"]["corpus_sha256"] != sha256_file(manifest):
+        raise ConfigError(
+            f"{folder.run_path}: a run on another corpus than {comparison.settings.corpus} now "
+            "holds. Choose another --out, or remove that run."
+        )
+    wanted = rows_of(comparison)
+    if (rows := run.get(NOTED, {}).get("rows", wanted)) != wanted:
+        raise ConfigError(
+            f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
+            f"tokens, where {wanted['final_rows']} of {wanted['max_length']} are asked for (the "
+            "shortest max_length of all recipes counts). Choose another --out."
+        )
 
 
 def shown(figures: Mapping[str, float]) -> str:

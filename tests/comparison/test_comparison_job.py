@@ -1,6 +1,7 @@
 """Recipes under equal terms: the same rows for all, nothing twice, and what fails stays alone."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +145,16 @@ def test_earlier_runs_with_other_settings_are_refused(
     before = (finished / "out" / "comparison.json").read_bytes()
     with pytest.raises(ConfigError, match=r"run\.json: a run with training.steps 4, where 5 is"):
         compare(replace(settings, steps=5))
+    with pytest.raises(ConfigError, match="measured on 13 rows of 16 tokens, where 17 of 16 are"):
+        compare(replace(settings, final_rows=17))
+    other = shutil.copytree(corpus_dir, tmp_path / "corpus")
+    rebuilt = json.loads((other / "manifest.json").read_text())
+    (other / "manifest.json").write_text(json.dumps(rebuilt))  # other bytes, another corpus
+    folder = shutil.copytree(finished / "out", tmp_path / "out")
+    for path in folder.rglob("run.json"):
+        path.write_text(path.read_text().replace(str(corpus_dir), str(other)))
+    with pytest.raises(ConfigError, match=r"a run on another corpus than .* now holds"):
+        compare(replace(settings, corpus=other, out=folder))
     assert (finished / "out" / "comparison.json").read_bytes() == before
 
 
