@@ -60,11 +60,11 @@ class Figure:
         return self.shown(figures["mean"]) + deviation
 
     def best(self) -> str | None:
-        """The recipe with the best mean; None where only one has the figure."""
+        """The recipe with the best mean; None where no other has the figure, or several are best."""
         means = {name: float(np.mean(self.found(name))) for name in self.values if self.found(name)}
-        if len(means) < 2:
-            return None
-        return (min if self.is_loss else max)(means, key=means.__getitem__)
+        best = (min if self.is_loss else max)(means.values(), default=None)
+        ahead = [name for name, mean in means.items() if mean == best]
+        return ahead[0] if len(means) > 1 and len(ahead) == 1 else None
 
     def differences(self) -> dict[str, Difference]:
         """How far each recipe is from the first, over the seeds that all of them have; empty where

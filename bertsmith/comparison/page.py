@@ -1,5 +1,6 @@
 """A comparison → one HTML page: curves, means and spreads, and what is larger than noise."""
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import numpy as np
 from bertsmith.comparison.figures import METHOD
 from bertsmith.comparison.report import ComparisonReport, verdict
 from bertsmith.comparison.runs import Moment, RunResult
-from bertsmith.report import COLORS, Band, Chart, Series, write_report
+from bertsmith.report import COLORS, Band, Chart, Series, round_step, write_report
 
 GRID = 60
 """Places along a curve at which the runs of a recipe are averaged."""
@@ -46,13 +47,14 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float])
     ]
     if not series:
         return None
-    lowest = min(y for each in series for _, y in each.points)
+    losses = [y for each in series for _, y in each.points]
+    step = round_step(max(losses) - min(losses))
     return Chart(
         title=f"Hidden words in the common rows: loss over {label}",
         x_label=label,
         y_label="loss",
         series=series,
-        low=np.floor(5 * lowest - 0.5) / 5,
+        low=step * math.floor(min(losses) / step),
     )
 
 

@@ -16,6 +16,8 @@ def test_losses_are_as_they_are_and_shares_times_100() -> None:
     assert share.cell("a") == "76.0 ± 1.4"
     assert share.best() == "a"
     assert Figure("x", "x", {"a": [0.5], "b": [None]}).best() is None
+    assert Figure("x", "x", {"a": [0.5], "b": [0.5]}).best() is None
+    assert Figure("x", "x", {"a": [None], "b": [None]}).best() is None
 
 
 def test_differences_are_over_seeds_that_all_have() -> None:
