@@ -60,7 +60,7 @@ class Figure:
         return self.shown(figures["mean"]) + deviation
 
     def best(self) -> str | None:
-        """The recipe with the best mean; None where no other has the figure, or several are best."""
+        """The recipe with the best mean; None where no other has the figure, or two are best."""
         means = {name: float(np.mean(self.found(name))) for name in self.values if self.found(name)}
         best = (min if self.is_loss else max)(means.values(), default=None)
         ahead = [name for name, mean in means.items() if mean == best]
