@@ -13,7 +13,13 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.model.bert import BertModel
 
-TERM_NAMES = {"mlm": "masked words", "nsp": "next sentence", "classify": "classes", "tag": "labels"}
+TERM_NAMES = {
+    "mlm": "masked words",
+    "nsp": "next sentence",
+    "sop": "sentence order",
+    "classify": "classes",
+    "tag": "labels",
+}
 """What loss terms are called where people read them; others keep their own name."""
 
 

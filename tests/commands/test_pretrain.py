@@ -12,7 +12,7 @@ import pytest
 
 from bertsmith import cli
 from bertsmith.pretrain import PretrainJob, build_objective
-from bertsmith.tasks.pretraining import PretrainingSettings
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
 from bertsmith.training.trainer import TrainingSettings

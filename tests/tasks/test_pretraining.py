@@ -14,7 +14,8 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings, unigram_entropy
+from bertsmith.tasks.pretraining import Pretraining, unigram_entropy
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 
 SHORT = PretrainingSettings(max_length=37)
 
