@@ -164,4 +164,5 @@ class RowReader:
 def _places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """All places of ranges, one range after another."""
     skipped = np.cumsum(lengths) - lengths
-    return np.arange(lengths.sum()) + np.repeat(starts - skipped, lengths)
+    places: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - skipped, lengths)
+    return places

@@ -59,7 +59,7 @@ class WordBounds:
         places = np.flatnonzero(is_chinese)
         text = "".join(self._pieces[ids[places]].tolist())
         starts = np.searchsorted(places, firsts)
-        ends = np.append(starts[1:], len(places))
+        ends = np.append(starts, len(places))[1:]
         begins[places] = False
         for first, start, end in zip(firsts.tolist(), starts.tolist(), ends.tolist(), strict=True):
             begins[first + self._places[text[start:end]]] = True

@@ -289,7 +289,7 @@ class Tokenizer:
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Whether each id continues the word before it, bool `[vocab_size]`; never a special one."""
+        """Whether each id continues the word before it, bool `[vocab_size]`; none special."""
         continues = [
             len(piece) > len(CONTINUING_PREFIX) and piece.startswith(CONTINUING_PREFIX)
             for piece in self.vocab[: self.num_pieces]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -70,6 +71,12 @@ def test_text_says_what_it_came_to(
         (("--steps", "0"), "training.steps: found 0"),
         (("--steps", "2", "--max-length", "40"), "pretraining.max_length: found 40"),
         (("--steps", "2", "--resume"), "no run to resume"),
+        (
+            ("--steps", "2", "--masking", "word", "--segmenter", "jiba:lcut"),
+            "No module named 'jiba'",
+        ),
+        (("--steps", "2", "--masking", "word", "--word-list", "absent.txt"), "No such file"),
+        (("--steps", "2", "--masking", "word", "--segmenter", "builtins:list"), "no piece that is"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_code_2(
@@ -119,6 +126,31 @@ def test_a_recipe_is_replaced_by_the_line(
     assert settings["training"]["seed"] == 9
     assert settings["pretraining"]["next_sentence"] is False
     assert settings["optim"]["learning_rate"] == 1e-4
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--masking", "span", "--pairs", "none", "--rows", "across", "--duplicates", "3"),
+        ("--masking", "word", "--pairs", "sentence_order"),
+        ("--masking-schedule-steps", "5", "--final-masking-rate", "0.4"),
+    ],
+    ids=" ".join,
+)
+def test_every_kind_resumes_as_if_never_stopped(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...]
+) -> None:
+    length = ("--steps", "8", "--checkpoint-every", "3", *more)
+    cli.main(command(corpus_dir, tmp_path / "whole", *length))
+    out = capsys.readouterr().out
+    assert ("sentence order: loss" in out) == ("sentence_order" in more)
+    shutil.copytree(tmp_path / "whole", tmp_path / "stopped")
+    for path in list_checkpoints(tmp_path / "stopped" / "checkpoints")[1:]:
+        shutil.rmtree(path)
+    for name in ("model.safetensors", "config.json"):
+        (tmp_path / "stopped" / name).unlink()
+    cli.main(command(corpus_dir, tmp_path / "stopped", *length, "--resume"))
+    assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
 
 
 def start(arguments: list[str]) -> subprocess.Popen[str]:
