@@ -122,8 +122,9 @@ def _spend(
 def _shortest(sizes: np.ndarray, sequences: np.ndarray, has_some: np.ndarray) -> np.ndarray:
     """The first of the shortest words of each sequence that has none taken."""
     words = np.flatnonzero(~has_some[sequences])
-    words = words[np.lexsort((sizes[words], sequences[words]))]
-    return words[_changes(sequences[words])]
+    by_size: np.ndarray = words[np.lexsort((sizes[words], sequences[words]))]
+    firsts: np.ndarray = by_size[_changes(sequences[by_size])]
+    return firsts
 
 
 def _running_sums(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
