@@ -19,9 +19,14 @@ can be computed at any time from its number alone. Segments are filled as the re
 
 Pairs for sentence order (Lan et al. 2020, section 3.1) are those with a true continuation, in half
 of which the two segments change places; what is too long is cut after that, as in ALBERT's
-released code. That code calls the end of a document that has one sentence left, with a random
-segment after it, "swapped"; here such a chunk reaches for a neighbour, and a document of a single
-sentence gives a row of one segment without a label.
+released code. Two differences:
+
+- Chunks are gathered forwards or backwards by a fair coin. Without it the longer segment is the
+  later one in 57 % of rows of 32 tokens in English and 61 % in Chinese Wikipedia; with it, the two
+  lengths tell a classifier the order of 50 % and 52 %.
+- The released code calls the last sentence of a document, where it is a chunk by itself, with a
+  random segment after it "swapped". Here such a chunk reaches for a neighbour, and a document of a
+  single sentence gives a row of one segment without a label.
 """
 
 from collections.abc import Iterator
@@ -201,8 +206,9 @@ def draw_ordered_pairs(
     gives that alone, and `IGNORE_INDEX` for a label.
     """
     starts = bounds.sentence_starts
-    chunks = _gather_sentences(bounds, anchors, targets)
-    chunks = _reach_for_neighbour(chunks, np.ones(len(anchors), dtype=bool))
+    is_mirrored = rng.random(len(anchors)) < 0.5
+    chunks = _gather_either_way(bounds, anchors, targets, is_mirrored)
+    chunks = _reach_for_neighbour(chunks, np.ones(len(anchors), dtype=bool), is_mirrored)
     num_sentences = chunks.end - chunks.first
     middle = chunks.first + rng.integers(1, np.maximum(num_sentences, 2))
     is_alone = num_sentences == 1
@@ -322,12 +328,41 @@ def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarr
     return _Chunks(document_first, document_end, first, np.minimum(end, document_end))
 
 
-def _reach_for_neighbour(chunks: _Chunks, wanted: np.ndarray) -> _Chunks:
-    """Give chunks of one sentence the sentence before, or at a document's start the one after."""
+def _gather_either_way(
+    bounds: TextBounds, middles: np.ndarray, targets: np.ndarray, is_mirrored: np.ndarray
+) -> _Chunks:
+    """Whole sentences around each middle, in mirrored rows gathered from their end backwards.
+
+    The sentence that reaches the target is a long one more often than not. In half of the rows it
+    is the first, so that lengths do not tell which segment was last.
+    """
+    starts = bounds.sentence_starts
+    forward = _gather_sentences(bounds, middles, targets)
+    document_start = starts[forward.document_first]
+    begin = _slide_inside(middles, targets, document_start, starts[forward.document_end])
+    last = np.minimum(begin + targets, starts[forward.document_end]) - 1
+    end = np.searchsorted(starts, last, side="right")
+    first = np.searchsorted(starts, starts[end] - targets, side="right") - 1
+    return _Chunks(
+        forward.document_first,
+        forward.document_end,
+        np.where(is_mirrored, np.maximum(first, forward.document_first), forward.first),
+        np.where(is_mirrored, end, forward.end),
+    )
+
+
+def _reach_for_neighbour(
+    chunks: _Chunks, wanted: np.ndarray, prefers_next: np.ndarray | bool = False
+) -> _Chunks:
+    """Give chunks of one sentence the sentence before, or at a document's start the one after.
+
+    Where `prefers_next`, the one after, or at a document's end the one before.
+    """
     lacks = wanted & (chunks.end - chunks.first == 1)
     can_go_back = chunks.first > chunks.document_first
-    first = chunks.first - (lacks & can_go_back)
-    end = np.minimum(chunks.end + (lacks & ~can_go_back), chunks.document_end)
+    goes_back = lacks & can_go_back & ~(prefers_next & (chunks.end < chunks.document_end))
+    first = chunks.first - goes_back
+    end = np.minimum(chunks.end + (lacks & ~goes_back), chunks.document_end)
     return _Chunks(chunks.document_first, chunks.document_end, first, end)
 
 

@@ -98,7 +98,8 @@ def load_segmenter(name: str) -> Segmenter:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise ConfigError(
-            f"--segmenter {name}: {error}. Install the package that has it, or correct the name."
+            f"--segmenter {name}: {error}. Install the package that has it, or correct the name; "
+            "a module in this folder is found with PYTHONPATH=."
         ) from error
     function = getattr(module, function_name, None)
     if not callable(function):

@@ -241,14 +241,14 @@ def test_one_document_is_enough_for_an_order() -> None:
     assert set(pairs.labels.tolist()) == {IN_ORDER, IS_SWAPPED}
 
 
-def test_lengths_hardly_tell_the_order() -> None:
+def test_lengths_do_not_tell_the_order() -> None:
     rng = np.random.default_rng(0)
     bounds = text([rng.gamma(3, 8, 40).astype(int) + 2 for _ in range(97)])
     pairs = ordered(bounds, seed=9, num_rows=40_009)
     difference = (pairs.a_ends - pairs.a_starts) - (pairs.b_ends - pairs.b_starts)
     guess = np.where(difference > 0, IS_SWAPPED, IN_ORDER)
     is_told = difference != 0
-    assert (guess == pairs.labels)[is_told].mean() == pytest.approx(0.5, abs=0.06)
+    assert (guess == pairs.labels)[is_told].mean() == pytest.approx(0.5, abs=0.015)
 
 
 def test_segments_are_the_ranges_that_are_there() -> None:
