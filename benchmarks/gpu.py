@@ -139,7 +139,7 @@ class Rows:
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
         """Those of pre-training."""
-        return pretraining_losses(model, batch, next_sentence=True)
+        return pretraining_losses(model, batch, "next_sentence")
 
 
 def main() -> None:

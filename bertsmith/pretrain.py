@@ -25,7 +25,8 @@ from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
 from bertsmith.sizing import Choice, Computing, choose_preset
 from bertsmith.tasks.measured import Measure, Measured
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
@@ -158,7 +159,7 @@ def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
 
     Raises:
         ConfigError: rows are to be longer than the model can read.
-        CorpusError: the corpus is damaged, or has a single document and pairs are asked for.
+        CorpusError: the corpus is damaged, or has not the pairs that are asked for.
     """
     if job.pretraining.max_length > job.model.max_position_embeddings:
         raise ConfigError(
@@ -203,9 +204,8 @@ def build_model(
     config = BertConfig.from_preset(
         changes.pop("preset"), objective.train.corpus.vocab_size, **changes
     )
-    heads = ["masked_lm", "next_sentence"] if job.pretraining.next_sentence else ["masked_lm"]
     torch.manual_seed(job.training.seed)
-    return BertModel(config, build_heads(config, heads))
+    return BertModel(config, build_heads(config, job.pretraining.heads))
 
 
 def _facts(

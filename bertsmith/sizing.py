@@ -112,7 +112,7 @@ def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Com
 
     A step's arithmetic grows with its rows, the update of the weights does not.
     """
-    heads = ["masked_lm", "next_sentence"] if objective.settings.next_sentence else ["masked_lm"]
+    heads = objective.settings.heads
     # No more at once than the run itself takes: long rows need much memory.
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size)
     trial = Pretraining(

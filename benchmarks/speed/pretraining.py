@@ -174,7 +174,7 @@ def job(
 ) -> "PretrainJob":
     """A run without end, of which nothing is measured on held-out text or saved."""
     from bertsmith.pretrain import ModelSettings, PretrainJob
-    from bertsmith.tasks.pretraining import PretrainingSettings
+    from bertsmith.tasks.pretraining_settings import PretrainingSettings
     from bertsmith.training.optim import OptimSettings
     from bertsmith.training.trainer import TrainingSettings
 

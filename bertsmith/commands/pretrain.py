@@ -12,7 +12,9 @@ import tyro
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
 from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
-from bertsmith.tasks.pretraining import PretrainingSettings
+from bertsmith.tasks.objective import TERM_NAMES
+from bertsmith.tasks.pretraining import PAIR_TERMS
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.display import Display
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.trainer import TrainingSettings
@@ -21,8 +23,9 @@ DESCRIPTION = """Teach a new BERT your texts.
 
 The model reads rows of your text in which some words are hidden, and learns to guess them
 (masked language modelling). Each row has two segments; it also learns to tell whether the second
-follows the first in the text (next sentence prediction). No labels are needed. The result is a
-Hugging Face folder, ready for `bertsmith fill` and `bertsmith finetune`.
+follows the first in the text (next sentence prediction), or which of the two comes first, or rows
+are one text (--pairs). No labels are needed. The result is a Hugging Face folder, ready for
+`bertsmith fill` and `bertsmith finetune`.
 
 A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
 
@@ -94,7 +97,7 @@ def describe(result: dict[str, float | str]) -> str:
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
         lines.append(
             f"note       {result['single_sentence_share']:.1%} of the text lies in documents of "
-            "one sentence, which have no next sentence"
+            f"one sentence, which {lacking(result)}"
         )
     if "held_out_mlm_loss" in result:
         lines.append(
@@ -102,14 +105,20 @@ def describe(result: dict[str, float | str]) -> str:
             f"{result['held_out_mlm_accuracy']:.1%} right "
             f"(word frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
-    if "held_out_nsp_loss" in result:
-        lines.append(
-            f"           next sentence: loss {result['held_out_nsp_loss']:.3f}, "
-            f"{result['held_out_nsp_accuracy']:.1%} right (a guess: 50.0%)"
-        )
+    lines += [
+        f"           {TERM_NAMES[term]}: loss {result[f'held_out_{term}_loss']:.3f}, "
+        f"{result[f'held_out_{term}_accuracy']:.1%} right (a guess: 50.0%)"
+        for term in PAIR_TERMS.values()
+        if f"held_out_{term}_loss" in result
+    ]
     lines.append(f"model      {result['out']}  (curves.png and journal.jsonl beside it)")
     lines.append(f'try        bertsmith fill {result["out"]} "… [MASK] …"')
     return "\n".join(lines)
+
+
+def lacking(result: dict[str, float | str]) -> str:
+    """What documents of one sentence cannot teach."""
+    return "teach no order" if "sop_loss" in result else "have no next sentence"
 
 
 def _one_length(args: Sequence[str]) -> list[str]:

@@ -19,10 +19,10 @@ from bertsmith.model.bert import BertModel
 from bertsmith.tasks.pretraining import (
     EVALUATION_TOKENS,
     HELD_OUT_STREAM,
-    PretrainingSettings,
     RowSource,
     pretraining_losses,
 )
+from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
 
 SEED = 0
 
@@ -49,7 +49,7 @@ class Yardstick:
         device = model.embeddings.word.weight.device
         loss, correct, count = 0.0, 0.0, 0
         for batch in self._batches:
-            term = pretraining_losses(model, batch.to(device), next_sentence=False)["mlm"]
+            term = pretraining_losses(model, batch.to(device), "none")["mlm"]
             loss += term.sum.item()
             correct += term.correct.item()
             count += term.count
@@ -64,8 +64,10 @@ class Yardstick:
         return list(self._draw())
 
     def _draw(self) -> Iterator[Batch]:
-        settings = PretrainingSettings(max_length=self.max_length, next_sentence=self.paired)
+        pairs: PairTask = "next_sentence" if self.paired else "none"
+        settings = PretrainingSettings(max_length=self.max_length, pairs=pairs)
         rows = RowSource(self.held_out, settings, SEED)
         rng = np.random.default_rng([SEED, HELD_OUT_STREAM])
         rows_each = max(1, EVALUATION_TOKENS // self.max_length)
-        yield from rows.batches(rows.draw(0, self.num_rows, rng), rng, rows_each)
+        segments = rows.draw(0, self.num_rows, rng)
+        yield from rows.batches(segments, settings.masking_rule(), rng, rows_each)

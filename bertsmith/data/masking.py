@@ -4,6 +4,11 @@ The whole packed row is masked at once, without a loop over sequences. As in the
 (Devlin et al. 2019, section 3.1), a share of each sequence's tokens is chosen, and a chosen token
 is hidden behind `[MASK]`, replaced by a random one, or left as it is. Special tokens, `[UNK]`
 among them, are never chosen and never inserted at random.
+
+Tokens are chosen one by one, or with the words or runs of words that they belong to
+(`word_choice`). What is chosen together has one fate, as SpanBERT has it for spans. BERT's and
+ALBERT's released code draw a fate for every piece of a word or n-gram, which leaves or replaces
+at least one piece of 36 % of the words of two pieces: those are not hidden whole.
 """
 
 from collections.abc import Collection
@@ -11,14 +16,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bertsmith.data.word_choice import RUN_LENGTHS, Masking, choose_words
+
 
 @dataclass(frozen=True)
 class MaskingRule:
-    """How much is chosen and what becomes of it; the share that is left as it is is the rest."""
+    """How much is chosen, in what units, and what becomes of it; the rest is left as it is."""
 
     rate: float
     mask_share: float
     random_share: float
+    masking: Masking = "piece"
 
 
 class MaskingVocabulary:
@@ -49,17 +57,25 @@ def mask_tokens(
     rule: MaskingRule,
     vocabulary: MaskingVocabulary,
     rng: np.random.Generator,
+    words: np.ndarray | None = None,
 ) -> MaskedTokens:
     """Choose and alter `max(1, round(length * rate))` tokens of every sequence of a packed row.
 
     `ids` is `[tokens]`, the sequences one after another; `lengths` is `[sequences]` and counts
     special tokens too, as the released builder does. A sequence with fewer ordinary tokens than
-    its count gives all of them.
+    its count gives all of them. Where words or runs of them are hidden, `words` numbers them as
+    `choose_words` wants it, and the count is the most that is chosen, as it says.
     """
-    positions = _choose(vocabulary.is_special[ids], lengths, rule.rate, rng)
+    if words is None:
+        positions = _choose(vocabulary.is_special[ids], lengths, rule.rate, rng)
+        fates = rng.random(len(positions))
+    else:
+        budgets = np.maximum(1, np.rint(lengths * rule.rate)).astype(np.int64)
+        positions, runs = choose_words(words, lengths, budgets, RUN_LENGTHS[rule.masking], rng)
+        fates = rng.random(len(ids))[runs]
     labels = ids[positions].astype(np.int64)
     input_ids = ids.astype(np.int64)
-    input_ids[positions] = _replace(labels, rule, vocabulary, rng)
+    input_ids[positions] = _replace(labels, fates, rule, vocabulary, rng)
     return MaskedTokens(input_ids, positions, labels)
 
 
@@ -78,10 +94,16 @@ def _choose(
 
 
 def _replace(
-    labels: np.ndarray, rule: MaskingRule, vocabulary: MaskingVocabulary, rng: np.random.Generator
+    labels: np.ndarray,
+    fates: np.ndarray,
+    rule: MaskingRule,
+    vocabulary: MaskingVocabulary,
+    rng: np.random.Generator,
 ) -> np.ndarray:
-    """What stands in the chosen places: the mask, a random ordinary token, or the token itself."""
-    fate = rng.random(len(labels))
+    """What stands in the chosen places: the mask, a random ordinary token, or the token itself.
+
+    `fates` has a draw from 0 to 1 for each of them.
+    """
     strangers = vocabulary.ordinary_ids[rng.integers(0, len(vocabulary.ordinary_ids), len(labels))]
-    replaced = np.where(fate < rule.mask_share + rule.random_share, strangers, labels)
-    return np.where(fate < rule.mask_share, vocabulary.mask_id, replaced)
+    replaced = np.where(fates < rule.mask_share + rule.random_share, strangers, labels)
+    return np.where(fates < rule.mask_share, vocabulary.mask_id, replaced)

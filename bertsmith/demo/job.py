@@ -44,7 +44,7 @@ from bertsmith.model.huggingface import load_model
 from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
 from bertsmith.tasks.classify import Classifier, Classify, ClassifySettings
 from bertsmith.tasks.fill import MaskFiller
-from bertsmith.tasks.pretraining import PretrainingSettings
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.text.wordpiece import Tokenizer
 from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, train_tokenizer
 from bertsmith.training.optim import OptimSettings

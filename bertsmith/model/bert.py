@@ -167,7 +167,7 @@ class ModelOutput:
     layer) [batch, length, hidden]; each of `attentions` [batch, heads, length, length];
     `pooler_output` [batch, hidden]; `logits` [batch, length, vocabulary] from a masked-LM
     head, [batch, labels] from a head that reads the pooler, [batch, length, outputs] from one
-    that reads every token; `next_sentence_logits` [batch, 2].
+    that reads every token; `next_sentence_logits` and `sentence_order_logits` [batch, 2].
     """
 
     last_hidden_state: Tensor
@@ -176,6 +176,7 @@ class ModelOutput:
     attentions: tuple[Tensor, ...] | None = None
     logits: Tensor | None = None
     next_sentence_logits: Tensor | None = None
+    sentence_order_logits: Tensor | None = None
 
 
 @dataclass
@@ -431,8 +432,9 @@ class BertModel(nn.Module):
             pooler_output=None if pooled is None else border.reorder(pooled),
             hidden_states=mapped(border.unpack, trace.hidden_states),
             attentions=mapped(border.unpack_attention, trace.attentions),
-            logits=next((logits[name] for name in logits if name != "next_sentence"), None),
-            next_sentence_logits=logits.get("next_sentence"),
+            next_sentence_logits=logits.pop("next_sentence", None),
+            sentence_order_logits=logits.pop("sentence_order", None),
+            logits=next(iter(logits.values()), None),
         )
 
     def predict(self, name: str, hidden: Tensor, pooled: Tensor | None, border: Border) -> Tensor:

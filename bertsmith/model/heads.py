@@ -56,7 +56,10 @@ class MaskedLMHead(nn.Module):
 
 
 class NextSentenceHead(nn.Module):
-    """Does B follow A? Logits [sequences, 2]: class 0 it does, 1 it is a random sentence."""
+    """Does B follow A? Logits [sequences, 2]: class 0 it does, 1 it is a random sentence.
+
+    As the head "sentence_order" (ALBERT, section 3.1): class 0 A comes first, 1 B does.
+    """
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
@@ -97,7 +100,9 @@ class SpanHead(nn.Module):
         return self.dense(hidden)  # type: ignore[no-any-return]
 
 
-PRETRAINING_HEADS = ("masked_lm", "next_sentence")
+PAIR_HEADS = ("next_sentence", "sentence_order")
+"""Heads that say something of the two segments of a row."""
+PRETRAINING_HEADS = ("masked_lm", *PAIR_HEADS)
 LABEL_HEADS = ("classify", "multi_label", "tag")
 """Heads with an output for each of so many labels."""
 NUMBER_HEADS = ("regress", "choose")
@@ -117,7 +122,7 @@ def _build_head(config: BertConfig, name: str, num_labels: int | None) -> nn.Mod
     check_choice("head", name, HEADS)
     if name == "masked_lm":
         return MaskedLMHead(config)
-    if name == "next_sentence":
+    if name in PAIR_HEADS:
         return NextSentenceHead(config)
     if name == "answer":
         return SpanHead(config)

@@ -25,6 +25,7 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import (
     LABEL_HEADS,
     NUMBER_HEADS,
+    PAIR_HEADS,
     TASK_HEADS,
     ClassificationHead,
     build_heads,
@@ -55,7 +56,7 @@ NAMES = {
     "heads.masked_lm.dense": ("cls.predictions.transform.dense",),
     "heads.masked_lm.norm": ("cls.predictions.transform.LayerNorm",),
     "heads.masked_lm": ("cls.predictions",),
-    "heads.next_sentence.dense": ("cls.seq_relationship",),
+    **{f"heads.{name}.dense": ("cls.seq_relationship",) for name in PAIR_HEADS},
     **{f"heads.{name}.dense": ("classifier",) for name in (*LABEL_HEADS, *NUMBER_HEADS)},
     "heads.answer.dense": ("qa_outputs",),
 }
@@ -73,8 +74,8 @@ BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
 ARCHITECTURES = {
     frozenset[str](): "BertModel",
     frozenset({"masked_lm"}): "BertForMaskedLM",
-    frozenset({"next_sentence"}): "BertForNextSentencePrediction",
-    frozenset({"masked_lm", "next_sentence"}): "BertForPreTraining",
+    **{frozenset({name}): "BertForNextSentencePrediction" for name in PAIR_HEADS},
+    **{frozenset({"masked_lm", name}): "BertForPreTraining" for name in PAIR_HEADS},
     frozenset({"classify"}): "BertForSequenceClassification",
     frozenset({"multi_label"}): "BertForSequenceClassification",
     frozenset({"regress"}): "BertForSequenceClassification",
@@ -156,7 +157,7 @@ def load_model(
     heads = checkpoint.heads if heads is None else heads
     stored = checkpoint.task_head
     is_kept = stored in heads and num_labels in (None, checkpoint.num_outputs)
-    tensors = checkpoint.usable_tensors(keep_task_head=is_kept)
+    tensors = checkpoint.usable_tensors(heads, keep_task_head=is_kept)
     num_labels = num_labels or (checkpoint.num_outputs if stored in heads else None)
     new_heads = build_heads(checkpoint.config, heads, num_labels)
     pooler = "bert.pooler.dense.weight" in tensors if not new_heads else None
@@ -211,10 +212,17 @@ class Checkpoint:
         """The heads that the folder holds, of those that we know."""
         found = {
             "masked_lm": "cls.predictions.transform.dense.weight" in self.tensors,
-            "next_sentence": "cls.seq_relationship.weight" in self.tensors,
+            self.pair_head: "cls.seq_relationship.weight" in self.tensors,
         }
         head = self.task_head
         return (*(name for name, is_there in found.items() if is_there), *([head] if head else []))
+
+    @property
+    def pair_head(self) -> str:
+        """What the folder's head for pairs says, if it has one: transformers has one name."""
+        written = self.settings.get(TASK_SETTINGS)
+        task = written.get(PAIR_TASK) if isinstance(written, Mapping) else None
+        return task if task in PAIR_HEADS else "next_sentence"
 
     @property
     def labels(self) -> dict[int, str]:
@@ -226,9 +234,12 @@ class Checkpoint:
         numbers = range(self.num_outputs or 0)
         return {number: labels.get(number, f"LABEL_{number}") for number in numbers}
 
-    def usable_tensors(self, *, keep_task_head: bool) -> dict[str, Tensor]:
-        """The tensors that a model may take; a fine-tuned head of another kind is left out."""
-        prefixes = () if keep_task_head else tuple(f"{name}." for name in THEIR_HEAD.values())
+    def usable_tensors(self, heads: Sequence[str], *, keep_task_head: bool) -> dict[str, Tensor]:
+        """The tensors that a model may take; a head of another kind than its own is left out."""
+        left_out = [] if keep_task_head else list(THEIR_HEAD.values())
+        if self.pair_head not in heads:
+            left_out.append("cls.seq_relationship")
+        prefixes = tuple(f"{name}." for name in left_out)
         return {
             name: tensor for name, tensor in self.tensors.items() if not name.startswith(prefixes)
         }
@@ -236,6 +247,9 @@ class Checkpoint:
 
 TASK_SETTINGS = "bertsmith"
 """Our key in config.json; transformers keeps it."""
+
+PAIR_TASK = "pairs"
+"""Below it, what the head for pairs says where that is not next sentence."""
 
 THEIR_HEAD = {name: NAMES[f"heads.{name}.dense"][0] for name in TASK_HEADS}
 """Several of these have the same name, so config.json decides which one is meant."""
@@ -605,10 +619,13 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
     for name, head in model.heads.items():
         if name in TASK_HEADS:
             settings |= head_config(name, head, id2label)
-    if model.task_settings:
-        settings[TASK_SETTINGS] = model.task_settings
     if not model.config.pruned_heads:
         del settings["pruned_heads"]
+    own = dict(model.task_settings)
+    if "sentence_order" in model.heads:
+        own[PAIR_TASK] = "sentence_order"
+    if own:
+        settings[TASK_SETTINGS] = own
     return settings
 
 

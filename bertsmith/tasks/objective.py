@@ -17,6 +17,7 @@ TERM_NAMES = {
     "mlm": "masked words",
     "nsp": "next sentence",
     "yardstick": "masked words in common rows",
+    "sop": "sentence order",
     "classify": "classes",
     "tag": "labels",
 }

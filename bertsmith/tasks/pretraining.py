@@ -1,43 +1,59 @@
 """Learning a language from plain text: a corpus goes in, batches and loss terms come out.
 
 The two objectives of the paper (Devlin et al. 2019, section 3.1), their losses added: masked LM,
-and next sentence prediction, which can be left out. A batch is a function of (corpus, seed,
-step): every step draws its pairs and masks with a generator of its own, so no shuffled copy of
-the corpus exists and a run can be continued anywhere.
+and next sentence prediction, in whose place sentence order (Lan et al. 2020, section 3.1) or
+nothing can be learnt. A batch is a function of (corpus, seed, step): every step draws its pairs
+and masks with a generator of its own, so no shuffled copy of the corpus exists and a run can be
+continued anywhere. Static masks (Liu et al. 2019, section 4.1) are those of the first rounds
+through the text, whose steps come again.
 """
 
-import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bertsmith.data.batches import Batch, pack
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.data.pairs import (
     Anchors,
-    Pairs,
+    Segments,
+    draw_ordered_pairs,
     draw_pairs,
+    draw_passages,
     draw_targets,
     draw_windows,
     single_sentence_share,
 )
+from bertsmith.data.rows import RowFrame, RowReader
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError, CorpusError
+from bertsmith.data.word_bounds import WordBounds
+from bertsmith.errors import CorpusError
 from bertsmith.files import sha256_file
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
 
 TRAIN_STREAM = 0
 HELD_OUT_STREAM = 1
-HELD_OUT_MASKING_RATE = 0.15
-"""BERT's own: figures of runs that hide other shares of their texts can be compared."""
+STATIC_STREAM = 2
+HELD_OUT_MASKING: dict[str, Any] = {
+    "masking": "piece",
+    "word_list": None,
+    "segmenter": None,
+    "masking_rate": 0.15,
+    "mask_share": 0.8,
+    "random_share": 0.1,
+    "keep_share": 0.1,
+}
+"""BERT's own: figures of runs that hide their texts otherwise can be compared."""
 EVALUATION_TOKENS = 8192
 UNIGRAM_TOKENS = 20_000_000
 COUNTED_DOCUMENTS = 1000
@@ -45,60 +61,19 @@ COUNTED_DOCUMENTS = 1000
 IdArray = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class PretrainingSettings:
-    """What is to be predicted, and in rows of what length."""
-
-    max_length: int = 128
-    """Tokens in a row at most, special ones included. Shorter rows train faster."""
-    start_steps: int = 0
-    """How many steps to begin with rows of --start-length, more of them in a step. A model that
-    sees only near neighbours leaves the plateau of mere word frequencies sooner."""
-    start_length: int = 32
-    """Tokens in a row during those first steps."""
-    masking_rate: float = 0.15
-    """The share of each row's tokens that the model must predict. Held-out rows always have 15 %
-    hidden, so that runs can be compared."""
-    mask_share: float = 0.8
-    """Of these, the share hidden behind [MASK]."""
-    random_share: float = 0.1
-    """Of these, the share replaced by a random token."""
-    keep_share: float = 0.1
-    """Of these, the share left as they are. The three shares add up to 1."""
-    next_sentence: bool = True
-    """Learn, beside hidden words, whether the second segment of a row follows the first in the
-    text; --no-next-sentence leaves that out."""
-    short_seq_prob: float = 0.1
-    """The share of rows that aim for a random shorter length, so that short texts are known."""
-
-    def __post_init__(self) -> None:
-        """Refuse values that leave nothing to predict or nothing to predict from."""
-        _check("max_length", self.max_length, self.max_length >= 8, "8 or more")
-        _check("start_steps", self.start_steps, self.start_steps >= 0, "0 or more")
-        if self.start_steps:
-            fits = 8 <= self.start_length <= self.max_length
-            _check("start_length", self.start_length, fits, "8 to max_length")
-        _check("masking_rate", self.masking_rate, 0 < self.masking_rate < 1, "between 0 and 1")
-        for name in ("mask_share", "random_share", "keep_share", "short_seq_prob"):
-            value = getattr(self, name)
-            _check(name, value, 0 <= value <= 1, "0 to 1")
-        total = self.mask_share + self.random_share + self.keep_share
-        _check("mask_share + random_share + keep_share", total, math.isclose(total, 1), "1")
-
-
-def _check(name: str, value: float, holds: bool, allowed: str) -> None:
-    if not holds:
-        raise ConfigError(f"pretraining.{name}: found {value}; allowed is {allowed}.")
+PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop"}
+"""The loss term of each pair task."""
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows as they were drawn; `masked_labels` is IGNORE_INDEX where nothing is predicted."""
+    """Rows as they were drawn; a label is IGNORE_INDEX where nothing is predicted."""
 
     ids: Sequence[IdArray]
     type_ids: Sequence[IdArray]
     masked_labels: Sequence[IdArray]
-    next_sentence_labels: IdArray
+    pair_labels: IdArray
+    pair_task: PairTask
 
     def collate(self, chosen: slice) -> Batch:
         """Some of the rows, packed, with what is to be predicted of them."""
@@ -106,13 +81,22 @@ class _Rows:
         given = self.masked_labels[chosen]
         labels = np.concatenate([given[i] for i in batch.order])
         positions = np.flatnonzero(labels != IGNORE_INDEX)
-        next_labels = self.next_sentence_labels[chosen][list(batch.order)]
         targets = {
             "masked_positions": torch.from_numpy(positions),
             "masked_labels": torch.from_numpy(labels[positions]),
-            "next_sentence_labels": torch.from_numpy(next_labels),
+            **self._pair_targets(self.pair_labels[chosen][list(batch.order)]),
         }
         return replace(batch, targets=targets)
+
+    def _pair_targets(self, labels: IdArray) -> dict[str, Tensor]:
+        """Labels of the packed sequences; of an order, only those of the rows that have one."""
+        if self.pair_task != "sentence_order":
+            return {"next_sentence_labels": torch.from_numpy(labels)}
+        rows = np.flatnonzero(labels != IGNORE_INDEX)
+        return {
+            "sentence_order_rows": torch.from_numpy(rows),
+            "sentence_order_labels": torch.from_numpy(labels[rows]),
+        }
 
 
 class RowSource:
@@ -120,59 +104,63 @@ class RowSource:
 
     Args:
         corpus: the split to read.
-        settings: lengths and rates; `next_sentence` false gives rows of a single segment.
+        settings: lengths, pairs and masking.
         seed: decides the order of the anchors.
+
+    Raises:
+        ConfigError: the word list or segmenter that is named cannot be used.
     """
 
     def __init__(self, corpus: Corpus, settings: PretrainingSettings, seed: int) -> None:
         tokenizer = corpus.tokenizer()
         self.corpus = corpus
         self.settings = settings
-        self.anchors = Anchors(corpus.num_tokens, settings.max_length, seed)
-        self._rule = MaskingRule(settings.masking_rate, settings.mask_share, settings.random_share)
+        self.anchors = Anchors(
+            corpus.num_tokens, settings.max_length, seed, moving=settings.duplicates == 0
+        )
         self._vocabulary = MaskingVocabulary(
             corpus.vocab_size, tokenizer.mask_id, tokenizer.special_ids
         )
-        self._cls = np.array([tokenizer.cls_id])
-        self._sep = np.array([tokenizer.sep_id])
+        bounds = None
+        if settings.masking != "piece":
+            bounds = WordBounds(tokenizer, settings.load_segmenter())
+        self._frame = RowFrame.of(tokenizer)
+        self._reader = RowReader(corpus, self._frame, self._vocabulary.is_special, bounds)
 
-    def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Pairs:
+    def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
         """Where rows `first_row` to `first_row + num_rows` take their tokens from."""
         anchors = self.anchors.positions(first_row, num_rows)
-        if not self.settings.next_sentence:
-            return draw_windows(self.corpus, anchors, self.settings.max_length - 2)
-        longest = self.settings.max_length - 3
-        targets = draw_targets(num_rows, longest, self.settings.short_seq_prob, rng)
-        return draw_pairs(self.corpus, anchors, targets, rng)
+        settings = self.settings
+        if settings.pair_task == "none":
+            room = self._frame.room(settings.max_length, num_segments=1)
+            if settings.rows == "across":
+                return draw_passages(self.corpus, anchors, room)
+            return draw_windows(self.corpus, anchors, room).segments()
+        longest = self._frame.room(settings.max_length, num_segments=2)
+        targets = draw_targets(num_rows, longest, settings.short_seq_prob, rng)
+        draw = draw_pairs if settings.pair_task == "next_sentence" else draw_ordered_pairs
+        return draw(self.corpus, anchors, targets, rng).segments()
 
-    def batches(self, pairs: Pairs, rng: np.random.Generator, rows_each: int) -> list[Batch]:
+    def batches(
+        self, segments: Segments, rule: MaskingRule, rng: np.random.Generator, rows_each: int
+    ) -> list[Batch]:
         """The rows in batches of `rows_each`; how they are divided changes no mask."""
-        ids, type_ids = self._read(pairs)
-        lengths = np.array([len(row) for row in ids])
-        masked = mask_tokens(np.concatenate(ids), lengths, self._rule, self._vocabulary, rng)
+        text = self._reader.read(segments)
+        masked = mask_tokens(text.ids, text.lengths, rule, self._vocabulary, rng, text.words)
         labels = np.full(len(masked.input_ids), IGNORE_INDEX)
         labels[masked.positions] = masked.labels
-        ends = np.cumsum(lengths)[:-1]
+        ends = np.cumsum(text.lengths)[:-1]
         rows = _Rows(
-            np.split(masked.input_ids, ends), type_ids, np.split(labels, ends), pairs.labels
+            np.split(masked.input_ids, ends),
+            np.split(text.type_ids, ends),
+            np.split(labels, ends),
+            segments.labels,
+            self.settings.pair_task,
         )
+        num_rows = len(text.lengths)
         return [
-            rows.collate(slice(first, first + rows_each)) for first in range(0, len(ids), rows_each)
+            rows.collate(slice(first, first + rows_each)) for first in range(0, num_rows, rows_each)
         ]
-
-    def _read(self, pairs: Pairs) -> tuple[list[IdArray], list[IdArray]]:
-        """Token ids and type ids of every row: [CLS] A [SEP] B [SEP], or [CLS] A [SEP]."""
-        ids, type_ids = [], []
-        for a_start, a_end, b_start, b_end in pairs.spans():
-            parts = [self._cls, self.corpus.token_ids(a_start, a_end), self._sep]
-            if b_end > b_start:
-                parts += [self.corpus.token_ids(b_start, b_end), self._sep]
-            row = np.concatenate(parts)
-            types = np.zeros(len(row), dtype=np.int64)
-            types[a_end - a_start + 2 :] = 1
-            ids.append(row)
-            type_ids.append(types)
-        return ids, type_ids
 
 
 @dataclass(frozen=True)
@@ -185,12 +173,13 @@ class _Phase:
 
 
 class Pretraining:
-    """Masked LM and next sentence prediction over a corpus, as the training loop wants it.
+    """Masked LM and what is learnt of pairs, over a corpus, as the training loop wants it.
 
     Args:
         train: the split to learn from.
         held_out: the split to measure on. Where it has a single document, next sentences cannot
-            be measured and are left out of the figures; where it has none, nothing is measured.
+            be measured and are left out of the figures, and so is the order of sentences where
+            each document has one; where it has no document, nothing is measured.
         settings: what is predicted.
         batch_size: rows per step.
         micro_batch_size: rows per forward pass; all of a step's where not given.
@@ -198,7 +187,9 @@ class Pretraining:
         eval_rows: held-out rows measured each time, always the same with the same masks.
 
     Raises:
-        CorpusError: next sentences are asked for and the corpus has a single document.
+        CorpusError: next sentences are asked for and the corpus has a single document, or the
+            order of sentences and every document has a single sentence.
+        ConfigError: the word list or segmenter that is named cannot be used.
     """
 
     def __init__(
@@ -212,13 +203,7 @@ class Pretraining:
         seed: int = 0,
         eval_rows: int = 512,
     ) -> None:
-        if settings.next_sentence and train.num_documents < 2:
-            raise CorpusError(
-                f"{train.directory}: has {train.num_documents} document to learn from, and next "
-                "sentence prediction needs two or more to take random sentences from. Build the "
-                "corpus from more documents (an empty line separates them), or pass "
-                "--no-next-sentence."
-            )
+        _check_pairs(train, settings.pair_task)
         self.settings = settings
         self.batch_size = batch_size
         self.micro_batch_size = micro_batch_size or batch_size
@@ -234,19 +219,21 @@ class Pretraining:
     def micro_batches(self, step: int) -> list[Batch]:
         """The batches of a step, counted from 1."""
         phase = self._phase(step)
-        pairs, rng = self._draw(step)
-        return phase.rows.batches(pairs, rng, self.micro_batch_size * phase.rows_for_one)
+        segments, rng = self._draw(step)
+        rows_each = self.micro_batch_size * phase.rows_for_one
+        return phase.rows.batches(segments, self.settings.masking_rule(step), rng, rows_each)
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Masked tokens, and rows where next sentences are predicted."""
+        """Masked tokens, and rows of whose pairs something is predicted."""
         counts = {"mlm": len(batch.targets["masked_labels"])}
-        if self.settings.next_sentence:
-            counts["nsp"] = batch.num_sequences
+        task = self.settings.pair_task
+        if task != "none":
+            counts[PAIR_TERMS[task]] = len(batch.targets[f"{task}_labels"])
         return counts
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """`mlm` and, where next sentences are predicted, `nsp`."""
-        return pretraining_losses(model, batch, next_sentence=self.settings.next_sentence)
+        """`mlm` and, where next sentences are predicted, `nsp`, or `sop` for their order."""
+        return pretraining_losses(model, batch, self.settings.pair_task)
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
         """Losses and accuracies on the held-out rows; `held_out_loss` is the sum of the losses."""
@@ -255,10 +242,10 @@ class Pretraining:
         if self._evaluation is None:
             self._evaluation = self._evaluation_batches(self.held_out)
         device = model.embeddings.word.weight.device
-        next_sentence = self.held_out.settings.next_sentence
+        task = self.held_out.settings.pair_task
         totals: dict[str, list[float]] = {}
         for batch in self._evaluation:
-            terms = pretraining_losses(model, batch.to(device), next_sentence=next_sentence)
+            terms = pretraining_losses(model, batch.to(device), task)
             for name, term in terms.items():
                 figures = [term.sum.item(), term.correct.item(), term.count]
                 before = totals.get(name, [0.0, 0.0, 0])
@@ -267,12 +254,11 @@ class Pretraining:
 
     def describe(self, step: int) -> str:
         """Documents and sentences of every row of a step, as counted in the corpus from 0."""
-        pairs, _ = self._draw(step)
+        segments, _ = self._draw(step)
         corpus = self.train.corpus
         rows = [
-            " + ".join(_place(corpus, start, end) for start, end in segments if end > start)
-            for a_start, a_end, b_start, b_end in pairs.spans()
-            for segments in [((a_start, a_end), (b_start, b_end))]
+            " + ".join(_place(corpus, start, end) for start, end in ranges)
+            for ranges in segments.of_rows()
         ]
         return f"{corpus.directory}: " + "; ".join(rows)
 
@@ -286,7 +272,7 @@ class Pretraining:
             "batch_size": self.batch_size,
             "seed": self.seed,
             "eval_rows": self.eval_rows,
-            "pretraining": asdict(self.settings),
+            "pretraining": self.settings.identity(),
         }
 
     def facts(self) -> dict[str, float]:
@@ -294,14 +280,15 @@ class Pretraining:
 
         `held_out_unigram_entropy` (nats) is the masked-LM loss of always predicting each word
         with its frequency in the training split. `single_sentence_share` of the tokens lie in
-        documents without a next sentence, so their rows always continue with a random one.
+        documents without a next sentence, so their rows always continue with a random one, and
+        say nothing about an order.
         """
         facts: dict[str, float] = {
             "train_documents": self.train.corpus.num_documents,
             "train_tokens": self.train.corpus.num_tokens,
             "rows_per_epoch": self.train.anchors.num_anchors,
         }
-        if self.settings.next_sentence:
+        if self.settings.pair_task != "none":
             facts["single_sentence_share"] = single_sentence_share(self.train.corpus)
         if self.held_out is not None:
             facts["held_out_tokens"] = self.held_out.corpus.num_tokens
@@ -310,11 +297,21 @@ class Pretraining:
             )
         return facts
 
-    def _draw(self, step: int) -> tuple[Pairs, np.random.Generator]:
-        rng = np.random.default_rng([self.seed, TRAIN_STREAM, step])
+    def _draw(self, step: int) -> tuple[Segments, np.random.Generator]:
         phase = self._phase(step)
         num_rows = self.batch_size * phase.rows_for_one
-        return phase.rows.draw((step - phase.first_step) * num_rows, num_rows, rng), rng
+        first_row = (step - phase.first_step) * num_rows
+        key = [TRAIN_STREAM, step]
+        if self.settings.duplicates:
+            # The rounds are divided into steps, the last of which may have fewer rows; then the
+            # first step comes again.
+            all_rows = self.settings.duplicates * phase.rows.anchors.num_anchors
+            place = (step - phase.first_step) % -(-all_rows // num_rows)
+            first_row = place * num_rows
+            num_rows = min(num_rows, all_rows - first_row)
+            key = [STATIC_STREAM, phase.first_step, place]
+        rng = np.random.default_rng([self.seed, *key])
+        return phase.rows.draw(first_row, num_rows, rng), rng
 
     def _phase(self, step: int) -> _Phase:
         settings = self.settings
@@ -325,7 +322,8 @@ class Pretraining:
     def _evaluation_batches(self, rows: RowSource) -> list[Batch]:
         rng = np.random.default_rng([self.seed, HELD_OUT_STREAM])
         rows_each = max(1, EVALUATION_TOKENS // self.settings.max_length)
-        return rows.batches(rows.draw(0, self.eval_rows, rng), rng, rows_each)
+        segments = rows.draw(0, self.eval_rows, rng)
+        return rows.batches(segments, rows.settings.masking_rule(), rng, rows_each)
 
 
 def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
@@ -354,17 +352,42 @@ def _token_counts(corpus: Corpus) -> IdArray:
     return counts
 
 
+def _check_pairs(train: Corpus, task: PairTask) -> None:
+    """Refuse a corpus that has no pairs to learn from."""
+    if task == "next_sentence" and train.num_documents < 2:
+        raise CorpusError(
+            f"{train.directory}: has {train.num_documents} document to learn from, and next "
+            "sentence prediction needs two or more to take random sentences from. Build the "
+            "corpus from more documents (an empty line separates them), or pass "
+            "--no-next-sentence."
+        )
+    if task == "sentence_order" and not _has_order(train):
+        raise CorpusError(
+            f"{train.directory}: each of its {train.num_documents:,} documents to learn from is "
+            "one sentence, and sentence order prediction needs two or more in a document. Build "
+            "the corpus from longer documents (an empty line separates them), or pass --pairs none."
+        )
+
+
+def _has_order(corpus: Corpus) -> bool:
+    return corpus.num_sentences > corpus.num_documents
+
+
 def _held_out_rows(corpus: Corpus, settings: PretrainingSettings, seed: int) -> RowSource | None:
     if corpus.num_documents == 0:
         return None
-    paired = settings.next_sentence and corpus.num_documents > 1
-    measured = replace(settings, next_sentence=paired, masking_rate=HELD_OUT_MASKING_RATE)
+    task = settings.pair_task
+    can_be_paired = _has_order(corpus) if task == "sentence_order" else corpus.num_documents > 1
+    measured = replace(
+        settings.at_end(),
+        **HELD_OUT_MASKING,
+        duplicates=0,
+        pairs=task if can_be_paired else "none",
+    )
     return RowSource(corpus, measured, seed)
 
 
-def pretraining_losses(
-    model: BertModel, batch: Batch, *, next_sentence: bool
-) -> dict[str, LossTerm]:
+def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> dict[str, LossTerm]:
     """Vocabulary logits are computed at the masked positions only."""
     hidden = model.encode(batch)
     labels = batch.targets["masked_labels"]
@@ -372,16 +395,22 @@ def pretraining_losses(
     head = cast(MaskedLMHead, model.heads["masked_lm"])
     loss, correct = head.loss(masked, model.embeddings.word.weight, labels)
     terms = {"mlm": LossTerm(loss, correct, len(labels))}
-    if next_sentence:
-        labels = batch.targets["next_sentence_labels"]
-        logits = model.heads["next_sentence"](model.pool(hidden, batch)).float()
-        loss = F.cross_entropy(logits, labels, reduction="sum")
-        correct = (logits.argmax(-1) == labels).sum()
-        terms["nsp"] = LossTerm(loss, correct, batch.num_sequences)
+    if pair_task != "none":
+        pooled = model.pool(hidden, batch)
+        if pair_task == "sentence_order":
+            pooled = pooled.index_select(0, batch.targets["sentence_order_rows"])
+        labels = batch.targets[f"{pair_task}_labels"]
+        terms[PAIR_TERMS[pair_task]] = _pair_loss(model.heads[pair_task](pooled).float(), labels)
     return terms
 
 
+def _pair_loss(logits: Tensor, labels: Tensor) -> LossTerm:
+    loss = F.cross_entropy(logits, labels, reduction="sum")
+    return LossTerm(loss, (logits.argmax(-1) == labels).sum(), len(labels))
+
+
 def _figures(totals: dict[str, list[float]]) -> dict[str, float]:
+    totals = {name: values for name, values in totals.items() if values[-1] > 0}
     figures = {"held_out_loss": sum(loss / count for loss, _, count in totals.values())}
     for name, (loss, correct, count) in totals.items():
         figures[f"held_out_{name}_loss"] = loss / count

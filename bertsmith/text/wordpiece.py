@@ -287,6 +287,18 @@ class Tokenizer:
         written = json.dumps([self.vocab, self.num_pieces, settings], sort_keys=True)
         return hashlib.sha256(written.encode("ascii")).hexdigest()
 
+    @cached_property
+    def continues_word(self) -> NDArray[np.bool_]:
+        """Whether each id continues the word before it, bool `[vocab_size]`; none special."""
+        continues = [
+            len(piece) > len(CONTINUING_PREFIX) and piece.startswith(CONTINUING_PREFIX)
+            for piece in self.vocab[: self.num_pieces]
+        ]
+        flags = np.zeros(self.vocab_size, dtype=np.bool_)
+        flags[: self.num_pieces] = continues
+        flags[list(self.special_ids)] = False
+        return flags
+
     def token_to_id(self, token: str) -> int | None:
         """The id of a vocabulary entry, None where there is none."""
         return self._ids.get(token)

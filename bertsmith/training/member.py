@@ -98,12 +98,12 @@ def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
 
 
 def total_counts(objective: Objective, batches: Sequence[Batch]) -> dict[str, int]:
-    """Predictions of each loss term in a whole step."""
+    """Predictions of each loss term in a whole step; 1 of a term that has none, whose sum is 0."""
     counts: dict[str, int] = {}
     for batch in batches:
         for name, count in objective.counts(batch).items():
             counts[name] = counts.get(name, 0) + count
-    return counts
+    return {name: max(1, count) for name, count in counts.items()}
 
 
 def step_seed(seed: int, step: int, part: int = 0) -> int:

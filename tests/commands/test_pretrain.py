@@ -6,15 +6,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bertsmith import cli
-from bertsmith.pretrain import PretrainJob, build_objective
-from bertsmith.tasks.pretraining import PretrainingSettings
+from bertsmith.commands.pretrain import describe
+from bertsmith.errors import BertsmithError
+from bertsmith.model.huggingface import load_model
+from bertsmith.pretrain import ModelSettings, PretrainJob, build_objective, pretrain
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
+from bertsmith.training.recorder import Status
 from bertsmith.training.trainer import TrainingSettings
 
 SIZE = [
@@ -28,7 +34,7 @@ def command(corpus_dir: Path, out: Path, *more: str) -> list[str]:
 
 
 def losses(out: Path) -> list[str]:
-    names = ("step", "mlm_loss", "nsp_loss", "held_out_loss")
+    names = ("step", "mlm_loss", "nsp_loss", "sop_loss", "held_out_loss")
     entries = read_journal(out / "journal.jsonl")
     return [json.dumps([entry.get(name) for name in names]) for entry in entries]
 
@@ -70,6 +76,12 @@ def test_text_says_what_it_came_to(
         (("--steps", "0"), "training.steps: found 0"),
         (("--steps", "2", "--max-length", "40"), "pretraining.max_length: found 40"),
         (("--steps", "2", "--resume"), "no run to resume"),
+        (
+            ("--steps", "2", "--masking", "word", "--segmenter", "jiba:lcut"),
+            "No module named 'jiba'",
+        ),
+        (("--steps", "2", "--masking", "word", "--word-list", "absent.txt"), "No such file"),
+        (("--steps", "2", "--masking", "word", "--segmenter", "builtins:list"), "no piece that is"),
     ],
 )
 def test_what_cannot_be_is_one_line_and_code_2(
@@ -119,6 +131,50 @@ def test_a_recipe_is_replaced_by_the_line(
     assert settings["training"]["seed"] == 9
     assert settings["pretraining"]["next_sentence"] is False
     assert settings["optim"]["learning_rate"] == 1e-4
+
+
+class StopAtStep:
+    """A watcher that ends a run in the middle of its steps."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def begin(self, computing: str) -> None:
+        pass
+
+    def write(self, entry: Mapping[str, Any], status: Status) -> None:
+        if entry["step"] == self.step:
+            raise BertsmithError("stopped")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        PretrainingSettings(16, masking="span", pairs="none", rows="across", duplicates=3),
+        PretrainingSettings(16, masking="word", pairs="sentence_order"),
+        PretrainingSettings(16, masking_schedule_steps=5, final_masking_rate=0.4),
+    ],
+    ids=["span", "sentence order", "schedule"],
+)
+def test_every_kind_resumes_as_if_never_stopped(
+    corpus_dir: Path, tmp_path: Path, settings: PretrainingSettings
+) -> None:
+    job = PretrainJob(
+        corpus_dir,
+        ModelSettings("tiny", max_position_embeddings=32),
+        settings,
+        TrainingSettings(
+            steps=8, batch_size=4, eval_rows=4, threads=1, precision="fp32", checkpoint_every=3
+        ),
+    )
+    whole = pretrain(job, tmp_path / "whole")
+    with pytest.raises(BertsmithError, match="stopped"):
+        pretrain(job, tmp_path / "stopped", watchers=[StopAtStep(5)])
+    pretrain(job, tmp_path / "stopped", resume=True)
+    assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
+    assert ("held_out_sop_loss" in whole) == (settings.pair_task == "sentence_order")
+    assert ("sentence order: loss" in describe(whole)) == ("held_out_sop_loss" in whole)
+    assert set(load_model(tmp_path / "stopped").heads) == set(settings.heads)
 
 
 def start(arguments: list[str]) -> subprocess.Popen[str]:

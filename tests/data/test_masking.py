@@ -1,11 +1,14 @@
 """Masking: exact counts, shares within bounds, special tokens untouched, the rest unchanged."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.data.masking import MaskingRule, MaskingVocabulary, mask_tokens
+from bertsmith.data.word_choice import Masking
 
 SPECIAL_IDS = {0, 1, 2, 3, 4}
 MASK_ID = 4
@@ -84,3 +87,51 @@ def test_masks_depend_on_the_generator_alone(seed: int) -> None:
     )
     assert first.input_ids.tolist() == again.input_ids.tolist()
     assert first.positions.tolist() != other.positions.tolist()
+
+
+def words_of(ids: np.ndarray, size: int) -> np.ndarray:
+    """Numbers of words of `size` tokens between the special ones of rows of one length."""
+    words = np.cumsum(np.arange(len(ids)) % size == 0)
+    return np.where(np.isin(ids, list(SPECIAL_IDS)), -1, words)
+
+
+@pytest.mark.parametrize("masking", ["word", "span", "ngram"])
+def test_what_is_chosen_together_has_one_fate(masking: Masking) -> None:
+    rng = np.random.default_rng(7)
+    lengths = np.full(1009, 101)
+    ids = packed_rows(lengths.tolist(), rng)
+    words = words_of(ids, 3)
+    rule = replace(PAPER, masking=masking)
+    masked = mask_tokens(ids, lengths, rule, VOCABULARY, rng, words)
+    now = masked.input_ids[masked.positions]
+    numbers = words[masked.positions]
+    hidden = (now == MASK_ID).astype(int)
+    kept = (now == masked.labels).astype(int)
+    sizes = np.bincount(numbers)
+    for flags in (hidden, kept):
+        of_word = np.bincount(numbers, flags)
+        # A random token is sometimes the true one, so few words are counted as kept in part.
+        is_mixed = (of_word > 0) & (of_word < sizes)
+        assert is_mixed.sum() <= (0 if flags is hidden else 0.005 * (sizes > 0).sum())
+    # 5,000 words, or 1,300 spans of them: five standard deviations of the shares of spans.
+    assert hidden.mean() == pytest.approx(0.8, abs=0.08)
+    assert kept.mean() == pytest.approx(0.1, abs=0.06)
+    assert not np.isin(masked.labels, list(SPECIAL_IDS)).any()
+    assert not np.isin(now[hidden == 0], list(SPECIAL_IDS)).any()
+    assert masked.labels.tolist() == ids[masked.positions].tolist()
+
+
+@given(st.lists(st.integers(3, 97), min_size=1, max_size=13), st.integers(0, 2**32))
+def test_words_stay_within_the_rate(lengths: list[int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ids = packed_rows(lengths, rng)
+    words = words_of(ids, 2)
+    rule = replace(PAPER, masking="word")
+    masked = mask_tokens(ids, np.array(lengths), rule, VOCABULARY, rng, words)
+    sequence = np.repeat(np.arange(len(lengths)), lengths)
+    counts = np.bincount(sequence[masked.positions], minlength=len(lengths))
+    for count, length in zip(counts.tolist(), lengths, strict=True):
+        assert 1 <= count <= max(2, round(length * 0.15))
+    untouched = np.ones(len(ids), dtype=bool)
+    untouched[masked.positions] = False
+    assert (masked.input_ids[untouched] == ids[untouched]).all()

@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.pairs import (
+    IN_ORDER,
     IS_NEXT,
     IS_RANDOM,
+    IS_SWAPPED,
     Anchors,
     Pairs,
+    draw_ordered_pairs,
     draw_pairs,
     draw_targets,
     draw_windows,
@@ -189,3 +193,78 @@ def test_rows_do_not_depend_on_the_batch_before() -> None:
     one, again = drawn(bounds, 10), drawn(bounds, 10)
     assert list(one.spans()) == list(again.spans())
     assert list(one.spans()) != list(drawn(bounds, 11).spans())
+
+
+def ordered(bounds: Bounds, seed: int, num_rows: int = 997, short: float = 0.1) -> Pairs:
+    rng = np.random.default_rng(seed)
+    anchors = rng.integers(0, bounds.sentence_starts[-1], num_rows)
+    return draw_ordered_pairs(bounds, anchors, draw_targets(num_rows, TARGET, short, rng), rng)
+
+
+@given(st.integers(0, 2**32))
+def test_order_labels_say_the_truth(seed: int) -> None:
+    bounds = random_text(seed, num_documents=7)
+    pairs = ordered(bounds, seed + 1, num_rows=101)
+    document = document_of(bounds, pairs.a_starts)
+    num_sentences = np.diff(bounds.document_starts)[document]
+    is_alone = pairs.labels == IGNORE_INDEX
+    assert (is_alone == (num_sentences == 1)).all()
+    assert (pairs.b_ends[is_alone] == pairs.b_starts[is_alone]).all()
+    two = ~is_alone
+    assert (document_of(bounds, pairs.b_starts[two]) == document[two]).all()
+    straight, swapped = pairs.labels == IN_ORDER, pairs.labels == IS_SWAPPED
+    assert (straight | swapped | is_alone).all()
+    assert (pairs.a_ends[straight] <= pairs.b_starts[straight]).all()
+    assert (pairs.b_ends[swapped] <= pairs.a_starts[swapped]).all()
+    lengths = pairs.a_ends - pairs.a_starts + pairs.b_ends - pairs.b_starts
+    assert lengths.max() <= TARGET
+    assert ((pairs.a_ends > pairs.a_starts) & (is_alone | (pairs.b_ends > pairs.b_starts))).all()
+
+
+def test_segments_in_order_touch_unless_trimmed() -> None:
+    bounds = text([[5] * 24] * 5)
+    rng = np.random.default_rng(1)
+    pairs = draw_ordered_pairs(bounds, rng.integers(0, 600, 499), np.full(499, 60), rng)
+    swapped = pairs.labels == IS_SWAPPED
+    first_end = np.where(swapped, pairs.b_ends, pairs.a_ends)
+    assert (first_end == np.where(swapped, pairs.a_starts, pairs.b_starts)).all()
+    assert set(np.diff([pairs.a_starts % 5, pairs.b_starts % 5], axis=0).ravel()) == {0}
+
+
+def test_half_of_the_segments_are_swapped() -> None:
+    labels = ordered(text([[7] * 9] * 11), seed=5, num_rows=20_011).labels
+    assert labels.mean() == pytest.approx(0.5, abs=0.018)
+
+
+def test_one_document_is_enough_for_an_order() -> None:
+    pairs = ordered(text([[7] * 9]), seed=5)
+    assert set(pairs.labels.tolist()) == {IN_ORDER, IS_SWAPPED}
+
+
+def test_lengths_do_not_tell_the_order() -> None:
+    rng = np.random.default_rng(0)
+    bounds = text([rng.gamma(3, 8, 40).astype(int) + 2 for _ in range(97)])
+    pairs = ordered(bounds, seed=9, num_rows=40_009)
+    difference = (pairs.a_ends - pairs.a_starts) - (pairs.b_ends - pairs.b_starts)
+    guess = np.where(difference > 0, IS_SWAPPED, IN_ORDER)
+    is_told = difference != 0
+    assert (guess == pairs.labels)[is_told].mean() == pytest.approx(0.5, abs=0.015)
+
+
+def test_segments_are_the_ranges_that_are_there() -> None:
+    pairs = ordered(text([[9], [30], [11, 11, 11]]), seed=2, num_rows=53)
+    segments = pairs.segments()
+    assert segments.of_rows() == [
+        [(start, end) for start, end in ((a, b), (c, d)) if end > start]
+        for a, b, c, d in pairs.spans()
+    ]
+    assert segments.lengths.min() > 0
+    assert np.bincount(segments.rows).max() == 2
+
+
+def test_anchors_can_stand_still() -> None:
+    anchors = Anchors(10_007, 101, seed=1, moving=False)
+    count = anchors.num_anchors
+    first, second = (anchors.positions(epoch * count, count) for epoch in (0, 1))
+    assert np.sort(first).tolist() == np.sort(second).tolist()
+    assert first.tolist() != second.tolist()

@@ -128,7 +128,7 @@ class Rows:
     def losses(self, model: BertModel, batch: Batch):  # type: ignore[no-untyped-def]
         from bertsmith.tasks.pretraining import pretraining_losses
 
-        return pretraining_losses(model, batch, next_sentence=True)
+        return pretraining_losses(model, batch, "next_sentence")
 
 
 def new_team(dtype: torch.dtype, dropout: float, device: torch.device = CUDA):  # type: ignore[no-untyped-def]

@@ -50,7 +50,16 @@ def assert_same(found: BertModel, expected: BertModel) -> None:
 
 
 @pytest.mark.parametrize(
-    "heads", [(), ("masked_lm",), ("next_sentence",), ("masked_lm", "next_sentence"), ("classify",)]
+    "heads",
+    [
+        (),
+        ("masked_lm",),
+        ("next_sentence",),
+        ("sentence_order",),
+        ("masked_lm", "next_sentence"),
+        ("masked_lm", "sentence_order"),
+        ("classify",),
+    ],
 )
 def test_saved_and_loaded_again(small_model: Build, tmp_path: Path, heads: tuple[str, ...]) -> None:
     model = small_model(*heads, num_labels=5, pooling="mean", hidden_act="relu")
@@ -61,7 +70,31 @@ def test_saved_and_loaded_again(small_model: Build, tmp_path: Path, heads: tuple
     assert found.load_report is not None
     assert not found.load_report.missing
     assert not found.load_report.unused
+    assert set(found.heads) == set(heads)
     assert_same(found, model)
+
+
+def test_sentence_order_is_read_by_transformers_and_told_apart_here(
+    small_model: Build, tmp_path: Path
+) -> None:
+    model = small_model("masked_lm", "sentence_order").eval()
+    save_model(model, tmp_path)
+    theirs = transformers.BertForPreTraining.from_pretrained(tmp_path).eval()
+    ids = torch.tensor([[2, 7, 11, 3, 5, 3]])
+    with torch.inference_mode():
+        logits = model(ids).sentence_order_logits
+        assert logits is not None
+        assert torch.allclose(theirs(ids).seq_relationship_logits, logits, atol=1e-6)
+        assert model(ids).next_sentence_logits is None
+    # transformers keeps what our key says.
+    theirs.save_pretrained(tmp_path / "again")
+    assert set(load_model(tmp_path / "again").heads) == {"masked_lm", "sentence_order"}
+    # Weights that tell an order are no beginning for a head that tells what comes next.
+    other = load_model(tmp_path, heads=("masked_lm", "next_sentence"))
+    assert other.load_report is not None
+    assert "cls.seq_relationship.weight" in other.load_report.missing
+    fine_tuned = load_model(tmp_path, heads=("classify",), num_labels=3)
+    assert fine_tuned.task_settings == {}
 
 
 def test_bf16_models_are_saved_in_fp32(small_model: Build, tmp_path: Path) -> None:

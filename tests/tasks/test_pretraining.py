@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,8 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings, unigram_entropy
+from bertsmith.tasks.pretraining import Pretraining, unigram_entropy
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 
 SHORT = PretrainingSettings(max_length=37)
 
@@ -117,17 +119,13 @@ def test_rows_hold_the_text_they_are_said_to(corpus_dir: Path) -> None:
     task = objective(corpus_dir)
     corpus = task.train.corpus
     batch = task.micro_batches(2)[0]
-    pairs, _ = task._draw(2)
-    spans = list(pairs.spans())
+    segments, _ = task._draw(2)
+    ranges = segments.of_rows()
     for (ids, _), original in zip(rows(batch), batch.order, strict=True):
-        a_start, a_end, b_start, b_end = spans[original]
-        text = [
-            *corpus.token_ids(a_start, a_end).tolist(),
-            *corpus.token_ids(b_start, b_end).tolist(),
-        ]
+        text = [id_ for part in ranges[original] for id_ in corpus.token_ids(*part).tolist()]
         assert [i for i in ids.tolist() if i not in corpus.tokenizer().special_ids] == text
     labels = batch.targets["next_sentence_labels"].tolist()
-    assert labels == [int(pairs.labels[original]) for original in batch.order]
+    assert labels == [int(segments.labels[original]) for original in batch.order]
 
 
 def test_a_run_can_begin_with_more_and_shorter_rows(corpus_dir: Path) -> None:
@@ -255,17 +253,207 @@ def test_a_step_can_be_described(corpus_dir: Path) -> None:
         ({"masking_rate": 0.0}, r"masking_rate: found 0\.0"),
         ({"mask_share": 0.9}, r"mask_share \+ random_share \+ keep_share: found 1\.1"),
         ({"short_seq_prob": 1.5}, r"short_seq_prob: found 1\.5"),
+        ({"duplicates": -1}, r"duplicates: found -1"),
+        ({"rows": "across"}, r"rows: found 'across' with pairs 'next_sentence'.*--pairs none"),
+        ({"word_list": Path("w")}, r"word_list: found with masking 'piece'.*--masking word"),
+        ({"segmenter": "a:b"}, r"segmenter: found with masking 'piece'"),
+        (
+            {"segmenter": "a:b", "word_list": Path("w"), "masking": "word"},
+            r"segmenter: found together with word_list",
+        ),
+        ({"masking_schedule_steps": 5}, r"found 5 with no final rate or share"),
+        ({"final_masking_rate": 0.2}, r"found 0 with final_masking_rate"),
+        (
+            {"masking_schedule_steps": 5, "final_mask_share": 1.0},
+            r"at the end of the schedule: .*keep_share: found 1\.2",
+        ),
+        (
+            {"masking_schedule_steps": 5, "final_masking_rate": 0.2, "duplicates": 3},
+            r"duplicates: found 3 with a schedule of 5 steps",
+        ),
     ],
 )
-def test_impossible_settings_are_refused(change: dict[str, float], message: str) -> None:
+def test_impossible_settings_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         PretrainingSettings(**change)
 
 
-def test_held_out_figures_do_not_depend_on_the_masking_rate(corpus_dir: Path) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"masking_rate": 0.4},
+        {"masking": "span"},
+        {"mask_share": 0.5, "random_share": 0.5, "keep_share": 0.0},
+        {"duplicates": 2},
+        {"masking_schedule_steps": 3, "final_masking_rate": 0.3},
+    ],
+    ids=str,
+)
+def test_held_out_figures_do_not_depend_on_the_masking(
+    corpus_dir: Path, change: dict[str, Any]
+) -> None:
     figures = []
-    for rate in (0.15, 0.4):
-        task = objective(corpus_dir, replace(SHORT, masking_rate=rate))
+    for settings in (SHORT, replace(SHORT, **change)):
+        task = objective(corpus_dir, settings)
         with torch.inference_mode():
             figures.append(task.evaluate(small_model(task.train.corpus.vocab_size).eval()))
     assert figures[0] == figures[1]
+
+
+KINDS: list[dict[str, Any]] = [
+    {"masking": "word"},
+    {"masking": "span", "pairs": "none"},
+    {"masking": "ngram", "pairs": "sentence_order"},
+    {"pairs": "none", "rows": "across"},
+    {"masking": "span", "pairs": "none", "rows": "across", "duplicates": 3},
+    {"pairs": "sentence_order", "duplicates": 2, "start_steps": 4, "start_length": 12},
+    {"masking_schedule_steps": 9, "final_masking_rate": 0.4, "final_mask_share": 0.9,
+     "final_random_share": 0.0},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", KINDS, ids=str)
+def test_every_kind_is_a_function_of_the_step(corpus_dir: Path, change: dict[str, Any]) -> None:
+    settings = replace(SHORT, **change)
+    one, two = (objective(corpus_dir, settings) for _ in range(2))
+    forwards = [as_values(one.micro_batches(step)[0]) for step in range(1, 20)]
+    backwards = [as_values(two.micro_batches(step)[0]) for step in reversed(range(1, 20))]
+    assert forwards == backwards[::-1]
+    assert as_values(objective(corpus_dir, settings, seed=6).micro_batches(1)[0]) != forwards[0]
+
+
+@pytest.mark.parametrize("change", KINDS, ids=str)
+def test_every_kind_hides_words_of_its_rows_alone(corpus_dir: Path, change: dict[str, Any]) -> None:
+    task = objective(corpus_dir, replace(SHORT, **change))
+    special = task.train.corpus.tokenizer().special_ids
+    model = small_model(task.train.corpus.vocab_size, task.settings.heads)
+    for step in (1, 5, 9):
+        (batch,) = task.micro_batches(step)
+        assert not set(batch.targets["masked_labels"].tolist()) & set(special)
+        segments, _ = task._draw(step)
+        for (ids, _), original in zip(rows(batch), batch.order, strict=True):
+            text = [
+                id_
+                for part in segments.of_rows()[original]
+                for id_ in task.train.corpus.token_ids(*part).tolist()
+            ]
+            assert [id_ for id_ in ids.tolist() if id_ not in special] == text
+        terms = task.losses(model, batch)
+        assert {name: term.count for name, term in terms.items()} == task.counts(batch)
+
+
+def test_both_ways_to_leave_pairs_out_are_one(corpus_dir: Path) -> None:
+    old = objective(corpus_dir, replace(SHORT, next_sentence=False))
+    new = objective(corpus_dir, replace(SHORT, pairs="none"))
+    assert as_values(old.micro_batches(3)[0]) == as_values(new.micro_batches(3)[0])
+    assert old.identity() == new.identity()
+    assert replace(SHORT, next_sentence=False, pairs="sentence_order").heads == (
+        "masked_lm",
+        "sentence_order",
+    )
+
+
+def test_runs_of_the_first_version_go_on(corpus_dir: Path) -> None:
+    assert objective(corpus_dir).identity()["pretraining"] == {
+        "max_length": 37, "start_steps": 0, "start_length": 32, "masking_rate": 0.15,
+        "mask_share": 0.8, "random_share": 0.1, "keep_share": 0.1, "next_sentence": True,
+        "short_seq_prob": 0.1,
+    }  # fmt: skip
+
+
+def test_a_changed_word_list_is_another_run(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    settings = replace(SHORT, masking="word", word_list=path)
+    identities = []
+    for words in ("北京", "上海"):
+        path.write_text(words, encoding="utf-8")
+        identities.append(settings.identity()["word_list"])
+    assert identities[0] != identities[1]
+
+
+def test_a_schedule_is_a_straight_line() -> None:
+    settings = PretrainingSettings(
+        masking_rate=0.3, masking_schedule_steps=10, final_masking_rate=0.1, final_mask_share=1.0,
+        final_random_share=0.0, final_keep_share=0.0,
+    )  # fmt: skip
+    assert [settings.masking_rule(step).rate for step in (1, 6, 11, 99)] == pytest.approx(
+        [0.3, 0.2, 0.1, 0.1]
+    )
+    middle = settings.masking_rule(6)
+    assert (middle.mask_share, middle.random_share) == pytest.approx((0.9, 0.05))
+    assert PretrainingSettings().masking_rule(99) == PretrainingSettings().masking_rule(1)
+
+
+def test_the_scheduled_rate_is_the_rate_of_the_step(corpus_dir: Path) -> None:
+    settings = replace(SHORT, masking_schedule_steps=4, final_masking_rate=0.5)
+    task = objective(corpus_dir, settings)
+    for step, rate in ((1, 0.15), (3, 0.325), (5, 0.5), (9, 0.5)):
+        (batch,) = task.micro_batches(step)
+        wanted = sum(round(length * rate) for length in batch.lengths)
+        assert len(batch.targets["masked_labels"]) == pytest.approx(wanted, abs=1)
+
+
+def test_static_rows_have_exactly_n_masks(corpus_dir: Path) -> None:
+    settings = replace(SHORT, pairs="none", duplicates=3)
+    task = objective(corpus_dir, settings)
+    num_anchors = task.train.anchors.num_anchors
+    steps = -(-3 * num_anchors // 13)
+    seen: dict[tuple[tuple[int, int], ...], list[tuple[int, ...]]] = {}
+    for step in range(1, 4 * steps + 1):
+        (batch,) = task.micro_batches(step)
+        ranges = task._draw(step)[0].of_rows()
+        sequence = np.repeat(batch.order, batch.lengths)
+        starts = np.cumsum([0, *batch.lengths])
+        hidden = batch.targets["masked_positions"].numpy()
+        altered = batch.input_ids.numpy()
+        for place, original in enumerate(batch.order):
+            own = hidden[sequence[hidden] == original]
+            mask = (*(own - starts[place]).tolist(), *altered[own].tolist())
+            seen.setdefault(tuple(ranges[original]), []).append(mask)
+    # Anchors close together in a short document give the same window, which then is two rows.
+    assert sum(map(len, seen.values())) == 4 * 3 * num_anchors
+    for masks in seen.values():
+        num_rows = len(masks) // 12
+        assert len(masks) == 12 * num_rows
+        assert len(set(masks)) <= 3 * num_rows
+    alone = [len(set(masks)) for masks in seen.values() if len(masks) == 12]
+    assert len(alone) > 10
+    assert np.mean(alone) > 2.9  # two of three draws are the same only by chance
+    assert as_values(task.micro_batches(1)[0]) == as_values(task.micro_batches(steps + 1)[0])
+    assert as_values(task.micro_batches(1)[0]) != as_values(task.micro_batches(2)[0])
+
+
+def test_sentence_order_is_learnt_of_two_sentences_only(tmp_path: Path, corpus_dir: Path) -> None:
+    documents = ["Baba ceba.", "Diba foba. Guba haba. Keli moba.", "Nupa pare.", "Reba. Baba."]
+    built = build(tmp_path, corpus_dir, documents)
+    task = objective(built, replace(SHORT, pairs="sentence_order"))
+    assert 0 < task.facts()["single_sentence_share"] < 1
+    labels = []
+    for step in range(1, 60):
+        (batch,) = task.micro_batches(step)
+        chosen = batch.targets["sentence_order_rows"].tolist()
+        labels += batch.targets["sentence_order_labels"].tolist()
+        pairs = [i for i, (ids, _) in enumerate(rows(batch)) if (ids == 3).sum() == 2]
+        assert chosen == pairs
+    assert 100 < len(labels) < 59 * 13
+    assert np.mean(labels) == pytest.approx(0.5, abs=0.12)
+    model = small_model(150, ("masked_lm", "sentence_order"))
+    assert set(task.losses(model, batch)) == {"mlm", "sop"}
+
+
+def test_documents_of_one_sentence_have_no_order(tmp_path: Path, corpus_dir: Path) -> None:
+    built = build(tmp_path, corpus_dir, ["Baba ceba.", "Diba foba.", "Guba haba."])
+    with pytest.raises(CorpusError, match=r"each of its 3 documents.*--pairs none"):
+        objective(built, replace(SHORT, pairs="sentence_order"))
+
+
+def test_an_order_that_nothing_held_out_has_is_not_measured(
+    tmp_path: Path, corpus_dir: Path
+) -> None:
+    built = build(tmp_path, corpus_dir, ["Baba ceba. Diba.", "Guba haba. Keli.", "Moba."], 1e-9)
+    task = objective(built, replace(SHORT, pairs="sentence_order"))
+    held_out = task.held_out
+    assert held_out is not None
+    figures = task.evaluate(small_model(150, ("masked_lm", "sentence_order")))
+    has_order = held_out.corpus.num_sentences > 1
+    assert ("held_out_sop_loss" in figures) == has_order

@@ -496,3 +496,11 @@ def test_a_tokenizer_travels_to_other_processes() -> None:
     copy = pickle.loads(pickle.dumps(tokenizer))
     assert copy.settings() == tokenizer.settings()
     assert copy.encode("Tokenizing a [MASK]") == tokenizer.encode("Tokenizing a [MASK]")
+
+
+def test_pieces_that_continue_a_word_are_told() -> None:
+    added = [*map(AddedToken, SPECIAL_TOKENS), AddedToken("##new")]
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "a", "##a", "##", "#", "##b"], added_tokens=added)
+    told = [tokenizer.vocab[i] for i in tokenizer.continues_word.nonzero()[0]]
+    assert told == ["##a", "##b"]
+    assert tokenizer.continues_word.shape == (tokenizer.vocab_size,)

@@ -14,7 +14,8 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import TrainingError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.member import Plan
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.team import Team

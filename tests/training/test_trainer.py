@@ -22,7 +22,8 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
 from bertsmith.tasks.objective import LossTerm
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import read_journal
 from bertsmith.training.member import step_seed

@@ -1,0 +1,141 @@
+"""Chinese text into words, by what the user names: a list of words, or another package's function.
+
+Both become a function from a text of Chinese characters alone to its words, which add up to it.
+"""
+
+import importlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from bertsmith.errors import ConfigError
+from bertsmith.text.normalize import code_ranges
+
+Segmenter = Callable[[str], list[str]]
+
+SAMPLE = "我们在北京学习语言"
+
+
+def read_word_list(path: Path) -> Segmenter:
+    """Forward maximum matching with the words of a file, one on each line.
+
+    At each place the longest word that stands there is taken, a single character where there is
+    none. Empty lines are passed over.
+
+    Raises:
+        ConfigError: the file cannot be read, a line is not one word, or no word has two Chinese
+            characters or more, so that the list would change nothing.
+    """
+    chinese = code_ranges("CHINESE")
+    words = set(_read_lines(path))
+    useful = {word for word in words if len(word) > 1 and all(char in chinese for char in word)}
+    if not useful:
+        raise ConfigError(
+            f"{path}: none of its {len(words):,} words has two Chinese characters or more. Give a "
+            "list of Chinese words, or leave out --word-list."
+        )
+    return MaximumMatching(useful)
+
+
+def _read_lines(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except OSError as error:
+        raise ConfigError(
+            f"--word-list {path}: {error.strerror}. Name a file of words, one on each line."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"--word-list {path}: byte {error.start} is not UTF-8. Save the list as UTF-8."
+        ) from error
+    for number, line in enumerate(lines, start=1):
+        if len(line.split()) > 1:
+            raise ConfigError(
+                f"{path}:{number}: {line[:40]!r} is more than one word. Put one word on each line, "
+                "without frequencies or tags."
+            )
+    return [word for line in lines if (word := line.strip())]
+
+
+class MaximumMatching:
+    """The longest known word at each place, from left to right."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = frozenset(words)
+        self._longest: dict[str, int] = {}
+        """Characters of the longest word that begins with a character."""
+        for word in self._words:
+            self._longest[word[0]] = max(len(word), self._longest.get(word[0], 1))
+
+    def __call__(self, text: str) -> list[str]:
+        """The words of a text.
+
+        >>> MaximumMatching(["北京", "北京大学", "学生"])("北京大学生")
+        ['北京大学', '生']
+        """
+        found, start = [], 0
+        while start < len(text):
+            end = start + min(self._longest.get(text[start], 1), len(text) - start)
+            while end > start + 1 and text[start:end] not in self._words:
+                end -= 1
+            found.append(text[start:end])
+            start = end
+        return found
+
+
+def load_segmenter(name: str) -> Segmenter:
+    """The function that "module:function" names, such as jieba:lcut; its words are checked.
+
+    Raises:
+        ConfigError: there is no such module or function, or it does not cut text into words.
+    """
+    module_name, _, function_name = name.partition(":")
+    if not module_name or not function_name:
+        raise ConfigError(
+            f"--segmenter {name}: wanted is module:function, such as jieba:lcut. Name a function "
+            "that takes a text and gives its words."
+        )
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        raise ConfigError(
+            f"--segmenter {name}: {error}. Install the package that has it, or correct the name; "
+            "a module in this folder is found with PYTHONPATH=."
+        ) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        has = "is no function" if hasattr(module, function_name) else "is not there"
+        raise ConfigError(
+            f"--segmenter {name}: {function_name} {has} in {module_name}. Name a function that "
+            "takes a text and gives its words."
+        )
+    segmenter = CheckedSegmenter(name, function)
+    segmenter(SAMPLE)
+    return segmenter
+
+
+class CheckedSegmenter:
+    """A segmenter of another package, held to giving back the text."""
+
+    def __init__(self, name: str, function: Callable[[str], Iterable[str]]) -> None:
+        self._name = name
+        self._function = function
+
+    def __call__(self, text: str) -> list[str]:
+        """The words of a text.
+
+        Raises:
+            ConfigError: what came back are not words that add up to the text.
+        """
+        found = self._function(text)
+        words = list(found) if isinstance(found, Iterable) else [found]
+        if not all(isinstance(word, str) for word in words):
+            raise self._refused(text, found, "are not texts")
+        if "".join(words) != text:
+            raise self._refused(text, words, "do not add up to it")
+        return [word for word in words if word]
+
+    def _refused(self, text: str, found: object, reason: str) -> ConfigError:
+        return ConfigError(
+            f"--segmenter {self._name}: its words of {text[:40]!r} {reason}: {str(found)[:80]}. "
+            "Name a function that takes a text and gives its words, all characters kept."
+        )

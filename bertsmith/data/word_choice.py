@@ -1,0 +1,143 @@
+"""Which words of a packed row a masked LM must predict: numbered words in, whole words out.
+
+Words are chosen in runs of neighbours: runs of one (whole-word masking), of one to ten (SpanBERT)
+or of one to three (ALBERT). Each stretch of text is tiled with runs of random length, and runs
+are taken in random order until the sequence's budget is spent. Since tiles cannot overlap, no
+draw is ever thrown away, and a word's chance does not depend on where it stands. No run crosses a
+special token, so none reaches from one segment, document or sequence into another.
+
+A word is never cut. A run for which the budget is too small keeps the words at its beginning that
+fit; then later runs are tried. So a sequence never has more tokens chosen than its budget, and
+fewer only where no other run's first word fits into what is left. One exception: where no word at
+all fits, the shortest is chosen, so that every sequence with a whole word has something to predict.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+Masking = Literal["piece", "word", "span", "ngram"]
+
+
+def _distribution(weights: np.ndarray) -> np.ndarray:
+    shares: np.ndarray = weights / weights.sum()
+    return shares
+
+
+RUN_LENGTHS = {
+    "word": np.ones(1),
+    "span": _distribution(0.2 * 0.8 ** np.arange(10)),
+    "ngram": _distribution(1 / np.arange(1, 4)),
+}
+"""Probabilities of one word, two words, …: SpanBERT's geometric lengths (Joshi et al. 2020, section
+3.1: p = 0.2, at most 10, on average 3.8, so the lengths beyond 10 are left out and not counted as
+10) and ALBERT's n-grams (Lan et al. 2020, section 4.1: n at most 3, p(n) proportional to 1/n)."""
+
+
+def choose_words(
+    words: np.ndarray,
+    lengths: np.ndarray,
+    budgets: np.ndarray,
+    run_lengths: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens of whole words: at most `budgets` in each sequence, in runs of so many words.
+
+    Args:
+        words: the word that each token of a packed row belongs to, int64 `[tokens]`; -1 at
+            tokens that must not be chosen. A word's tokens stand together, and a word that is
+            not the neighbour of the one before it begins a new stretch.
+        lengths: tokens of each sequence, int64 `[sequences]`.
+        budgets: tokens to choose of each sequence at most, int64 `[sequences]`, 1 or more.
+        run_lengths: probabilities of runs of 1, 2, … words.
+
+    Returns:
+        The chosen places in rising order, and the run that each was chosen with, both int64
+        `[chosen]`; runs are numbered by their order in the row.
+    """
+    places = np.flatnonzero(words >= 0)
+    is_first = _changes(words[places])
+    first = places[is_first]
+    sizes = np.diff(np.append(np.flatnonzero(is_first), len(places)))
+    sequences = np.repeat(np.arange(len(lengths)), lengths)[first]
+    # A word is a neighbour where it begins at the token after the last of the word before.
+    runs = _tile(_changes(first - np.cumsum(sizes) + sizes), run_lengths, rng)
+    # Sorting by sequence + draw shuffles every sequence's runs in its own place, all in one sort.
+    draws = rng.random(len(first))[runs]
+    order = np.argsort(sequences + draws, kind="stable")
+    is_chosen = np.zeros(len(first), dtype=bool)
+    is_chosen[order] = _spend(budgets, sizes[order], runs[order], sequences[order])
+    of_token = np.repeat(is_chosen, sizes)
+    return places[of_token], np.repeat(runs, sizes)[of_token]
+
+
+def _tile(
+    begins_stretch: np.ndarray, run_lengths: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """The run of each word, counted from 0: every stretch is cut into runs from its beginning."""
+    num_words = len(begins_stretch)
+    if len(run_lengths) == 1:
+        return np.arange(num_words)
+    drawn = rng.choice(np.arange(1, len(run_lengths) + 1), num_words, p=run_lengths)
+    stretch = np.cumsum(begins_stretch) - 1
+    begin = np.flatnonzero(begins_stretch)
+    size = np.diff(np.append(begin, num_words))
+    before = np.cumsum(drawn) - drawn
+    # A stretch uses the draws at its own words, as many as it needs.
+    place = before - before[begin][stretch]
+    is_inside = place < size[stretch]
+    begins_run = np.zeros(num_words, dtype=bool)
+    begins_run[(begin[stretch] + place)[is_inside]] = True
+    runs: np.ndarray = np.cumsum(begins_run) - 1
+    return runs
+
+
+def _spend(
+    budgets: np.ndarray, sizes: np.ndarray, runs: np.ndarray, sequences: np.ndarray
+) -> np.ndarray:
+    """Which words are taken, in the given order, bool `[words]`; runs stand together in it.
+
+    As a loop that goes through the words of each sequence would do, in a few rounds over all:
+    each round takes what fits before the first word that does not, and leaves that word's run.
+    """
+    left = np.arange(len(sizes))
+    room = budgets.copy()
+    is_taken = np.zeros(len(sizes), dtype=bool)
+    number = np.cumsum(_changes(runs)) - 1
+    opening = sizes[_changes(runs)][number]
+    while len(left := left[opening[left] <= room[sequences[left]]]):
+        fits = _running_sums(sizes[left], sequences[left]) <= room[sequences[left]]
+        taken, rest = left[fits], left[~fits]
+        is_taken[taken] = True
+        spent = np.bincount(sequences[taken], sizes[taken], minlength=len(room))
+        room = room - spent.astype(np.int64)
+        is_cut = np.zeros(len(sizes), dtype=bool)
+        is_cut[number[rest[_changes(sequences[rest])]]] = True
+        left = rest[~is_cut[number[rest]]]
+    has_some = np.bincount(sequences[is_taken], minlength=len(room)) > 0
+    is_taken[_shortest(sizes, sequences, has_some)] = True
+    return is_taken
+
+
+def _shortest(sizes: np.ndarray, sequences: np.ndarray, has_some: np.ndarray) -> np.ndarray:
+    """The first of the shortest words of each sequence that has none taken."""
+    words = np.flatnonzero(~has_some[sequences])
+    by_size: np.ndarray = words[np.lexsort((sizes[words], sequences[words]))]
+    firsts: np.ndarray = by_size[_changes(sequences[by_size])]
+    return firsts
+
+
+def _running_sums(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Sums of `values` from the beginning of each group of neighbours on."""
+    begins = _changes(groups)
+    total = np.cumsum(values)
+    before = (total - values)[begins]
+    sums: np.ndarray = total - before[np.cumsum(begins) - 1]
+    return sums
+
+
+def _changes(values: np.ndarray) -> np.ndarray:
+    """Whether each value differs from the one before it; the first does. Bool, as long."""
+    differs = np.ones(len(values), dtype=bool)
+    differs[1:] = values[1:] != values[:-1]
+    return differs

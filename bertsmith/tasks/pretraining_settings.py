@@ -1,0 +1,214 @@
+"""What pre-training predicts, as the user says it: settings in, checked choices out."""
+
+import math
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.data.masking import MaskingRule
+from bertsmith.data.segmenters import Segmenter, load_segmenter, read_word_list
+from bertsmith.data.word_choice import Masking
+from bertsmith.errors import ConfigError
+from bertsmith.files import sha256_file
+
+PairTask = Literal["next_sentence", "sentence_order", "none"]
+Rows = Literal["document", "across"]
+
+LATER_FIELDS = (
+    "masking",
+    "word_list",
+    "segmenter",
+    "final_masking_rate",
+    "final_mask_share",
+    "final_random_share",
+    "final_keep_share",
+    "masking_schedule_steps",
+    "duplicates",
+    "rows",
+    "pairs",
+)
+"""What the runs of the first version did not write down: only told where it is not the default."""
+
+
+@dataclass(frozen=True)
+class PretrainingSettings:
+    """What is to be predicted, and in rows of what length."""
+
+    max_length: int = 128
+    """Tokens in a row at most, special ones included. Shorter rows train faster."""
+    start_steps: int = 0
+    """How many steps to begin with rows of --start-length, more of them in a step. A model that
+    sees only near neighbours leaves the plateau of mere word frequencies sooner."""
+    start_length: int = 32
+    """Tokens in a row during those first steps."""
+    masking: Masking = "piece"
+    """What is hidden together: a piece (BERT), all pieces of a word (whole-word masking), a span of
+    1 to 10 words, 3.8 on average (SpanBERT), or an ngram of 1 to 3 words (ALBERT)."""
+    word_list: Path | None = None
+    """Chinese words, one on each line, for masking by words: the longest that fits is one."""
+    segmenter: str | None = None
+    """The function that cuts Chinese text into words, instead of a list: module:function of an
+    installed package, such as jieba:lcut."""
+    masking_rate: float = 0.15
+    """The share of each row's tokens that the model must predict. Held-out rows always have 15 %
+    of their pieces chosen, 80/10/10, so that runs can be compared."""
+    mask_share: float = 0.8
+    """Of these, the share hidden behind [MASK]."""
+    random_share: float = 0.1
+    """Of these, the share replaced by a random token."""
+    keep_share: float = 0.1
+    """Of these, the share left as they are. The three shares add up to 1."""
+    masking_schedule_steps: int = 0
+    """How many steps to go, in a straight line, from the rate and shares above to the final ones
+    below; 0 keeps them."""
+    final_masking_rate: float | None = None
+    """The rate after those steps; the same where not given."""
+    final_mask_share: float | None = None
+    """The share hidden behind [MASK] after those steps."""
+    final_random_share: float | None = None
+    """The share replaced after those steps."""
+    final_keep_share: float | None = None
+    """The share left as it is after those steps."""
+    duplicates: int = 0
+    """0: masks are drawn anew whenever a text comes again (dynamic). N: each row has N masks, and
+    after N rounds through the text the same come again (static; BERT's builder wrote 10). No file
+    is needed."""
+    pairs: PairTask = "next_sentence"
+    """What is learnt of two segments in a row: whether the second follows the first in the text,
+    in which order they stand (ALBERT), or none: rows are one text."""
+    next_sentence: bool = True
+    """--no-next-sentence is another way to say --pairs none."""
+    rows: Rows = "document"
+    """Rows without pairs: a window of one document, or across document ends, full of whole
+    sentences, with a separator between documents (RoBERTa)."""
+    short_seq_prob: float = 0.1
+    """The share of rows that aim for a random shorter length, so that short texts are known."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that leave nothing to predict or nothing to predict from."""
+        _check("max_length", self.max_length, self.max_length >= 8, "8 or more")
+        _check("start_steps", self.start_steps, self.start_steps >= 0, "0 or more")
+        if self.start_steps:
+            fits = 8 <= self.start_length <= self.max_length
+            _check("start_length", self.start_length, fits, "8 to max_length")
+        _check("duplicates", self.duplicates, self.duplicates >= 0, "0 or more")
+        _check("short_seq_prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
+        self._check_shares()
+        self._check_schedule()
+        self._check_words()
+        if self.rows == "across" and self.pair_task != "none":
+            raise ConfigError(
+                f"pretraining.rows: found 'across' with pairs {self.pair_task!r}, whose segments "
+                "each lie in one document. Pass --pairs none as well, or leave out --rows."
+            )
+
+    def _check_shares(self) -> None:
+        rate = self.masking_rate
+        _check("masking_rate", rate, 0 < rate < 1, "between 0 and 1")
+        for name in ("mask_share", "random_share", "keep_share"):
+            _check(name, getattr(self, name), 0 <= getattr(self, name) <= 1, "0 to 1")
+        total = self.mask_share + self.random_share + self.keep_share
+        _check("mask_share + random_share + keep_share", total, math.isclose(total, 1), "1")
+
+    def _check_schedule(self) -> None:
+        steps = self.masking_schedule_steps
+        _check("masking_schedule_steps", steps, steps >= 0, "0 or more")
+        given = [name for name in FINAL_FIELDS if getattr(self, name) is not None]
+        if bool(steps) != bool(given):
+            found = f"{steps} with {', '.join(given) or 'no final rate or share'}"
+            raise ConfigError(
+                f"pretraining.masking_schedule_steps: found {found}. Give both, so many steps and "
+                f"what they lead to ({', '.join(FINAL_FIELDS)}), or neither."
+            )
+        if steps and self.duplicates:
+            raise ConfigError(
+                f"pretraining.duplicates: found {self.duplicates} with a schedule of "
+                f"{steps} steps. Masks that come again cannot change: leave out one of the two."
+            )
+        if steps:
+            self._check_end()
+
+    def _check_end(self) -> None:
+        try:
+            self.at_end()
+        except ConfigError as error:
+            raise ConfigError(f"at the end of the schedule: {error}") from None
+
+    def _check_words(self) -> None:
+        given = [name for name in ("word_list", "segmenter") if getattr(self, name) is not None]
+        if len(given) == 2:
+            raise ConfigError(
+                "pretraining.segmenter: found together with word_list. Both say what a Chinese "
+                "word is: leave out one of them."
+            )
+        if given and self.masking == "piece":
+            raise ConfigError(
+                f"pretraining.{given[0]}: found with masking 'piece', which knows no words. Pass "
+                "--masking word, span or ngram as well."
+            )
+
+    @property
+    def pair_task(self) -> PairTask:
+        """What is learnt of pairs, however it was said."""
+        return "none" if self.pairs == "next_sentence" and not self.next_sentence else self.pairs
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads that a model needs to learn this."""
+        return ("masked_lm",) if self.pair_task == "none" else ("masked_lm", self.pair_task)
+
+    def masking_rule(self, step: int = 1) -> MaskingRule:
+        """The rate and shares of a step, counted from 1: the final ones after so many steps."""
+        begin, end = self._rule(), self.at_end()._rule()
+        done = min(1.0, (step - 1) / max(1, self.masking_schedule_steps))
+        return MaskingRule(
+            begin.rate + done * (end.rate - begin.rate),
+            begin.mask_share + done * (end.mask_share - begin.mask_share),
+            begin.random_share + done * (end.random_share - begin.random_share),
+            self.masking,
+        )
+
+    def _rule(self) -> MaskingRule:
+        return MaskingRule(self.masking_rate, self.mask_share, self.random_share, self.masking)
+
+    def at_end(self) -> "PretrainingSettings":
+        """The settings at the end of the schedule, without one."""
+        final: dict[str, Any] = {
+            name.removeprefix("final_"): getattr(self, name)
+            for name in FINAL_FIELDS
+            if getattr(self, name) is not None
+        }
+        final |= dict.fromkeys(FINAL_FIELDS)
+        return replace(self, **final, masking_schedule_steps=0)
+
+    def load_segmenter(self) -> Segmenter | None:
+        """What cuts Chinese text into words, if anything was named.
+
+        Raises:
+            ConfigError: it is not there, or does not do that.
+        """
+        if self.word_list is not None:
+            return read_word_list(self.word_list)
+        return None if self.segmenter is None else load_segmenter(self.segmenter)
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the batches, as plain JSON; equal to an earlier version's where that could
+        say the same."""
+        found = asdict(self) | {"next_sentence": self.pair_task == "next_sentence"}
+        found["pairs"] = "sentence_order" if self.pair_task == "sentence_order" else "next_sentence"
+        if self.word_list is not None:
+            found["word_list"] = sha256_file(self.word_list)
+        defaults = {field.name: field.default for field in fields(self)}
+        return {
+            name: value
+            for name, value in found.items()
+            if name not in LATER_FIELDS or value != defaults[name]
+        }
+
+
+FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
+
+
+def _check(name: str, value: float, holds: bool, allowed: str) -> None:
+    if not holds:
+        raise ConfigError(f"pretraining.{name}: found {value}; allowed is {allowed}.")
