@@ -25,7 +25,8 @@ from bertsmith.tasks.head_importance import (
     least_important,
 )
 from bertsmith.tasks.objective import Objective
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
 from bertsmith.text.wordpiece import Tokenizer
 
 MAX_ROW_TOKENS = 128
@@ -151,12 +152,15 @@ def corpus_objective(
             "wrote."
         )
     corpus = open_corpus(path, tokenizer)
-    paired = "next_sentence" in model.heads and corpus.num_documents > 1
+    tasks: list[PairTask] = ["next_sentence", "sentence_order"]
+    pairs = next((task for task in tasks if task in model.heads), "none")
+    if corpus.num_documents < 2:
+        pairs = "none"
     length = min(MAX_ROW_TOKENS, model.config.max_position_embeddings)
     return Pretraining(
         corpus,
         Corpus.open(path, "held_out"),
-        PretrainingSettings(max_length=length, next_sentence=paired),
+        PretrainingSettings(max_length=length, pairs=pairs),
         batch_size=num_rows,
         micro_batch_size=WEIGHED_ROWS,
     )

@@ -12,7 +12,8 @@ from bertsmith.files import sha256_file
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.text.wordpiece import Tokenizer
 

@@ -14,7 +14,7 @@ from bertsmith.comparison.settings import (
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError
 from bertsmith.pretrain import ModelSettings, PretrainJob, build_objective
-from bertsmith.tasks.pretraining import PretrainingSettings
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDS = {"pairs": (PretrainingSettings, "pairs"), "families": (ModelSettings, "family")}

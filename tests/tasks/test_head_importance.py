@@ -15,7 +15,8 @@ from bertsmith.model.heads import build_heads
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_examples
 from bertsmith.tasks.head_importance import head_importance, least_important
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 
 
 def by_masks(model, objective):
