@@ -2,15 +2,16 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
+from bertsmith.continuation import describe_start
 from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
 from bertsmith.tasks.pretraining import PretrainingSettings
 from bertsmith.training.display import Display
@@ -23,6 +24,9 @@ The model reads rows of your text in which some words are hidden, and learns to 
 (masked language modelling). Each row has two segments; it also learns to tell whether the second
 follows the first in the text (next sentence prediction). No labels are needed. The result is a
 Hugging Face folder, ready for `bertsmith fill` and `bertsmith finetune`.
+
+With --from a model that has learnt from other texts goes on with yours, its vocabulary kept or, by
+`bertsmith tokenizer extend`, extended.
 
 A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
 
@@ -38,6 +42,9 @@ class Settings:
     """The folder that `bertsmith corpus build` wrote."""
     out: Path
     """The folder for the model, its checkpoints, journal and curves."""
+    from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """The model to go on from: a folder, or "org/name" on the Hugging Face hub. The corpus must be
+    built with its tokenizer or an extension of it."""
     model: Annotated[ModelSettings, tyro.conf.arg(name="")] = field(default_factory=ModelSettings)
     training: Annotated[TrainingSettings, tyro.conf.arg(name="")] = field(
         default_factory=TrainingSettings
@@ -69,6 +76,7 @@ def main(request: Request[Settings]) -> None:
         pretraining=settings.pretraining,
         training=settings.training,
         optim=settings.optim,
+        from_=settings.from_,
     )
     if settings.resume:
         tell_where_it_resumes(settings.out)
@@ -84,32 +92,43 @@ def main(request: Request[Settings]) -> None:
     print(json.dumps(result) if settings.json else describe(result), file=sys.stdout)
 
 
-def describe(result: dict[str, float | str]) -> str:
+def describe(result: dict[str, Any]) -> str:
     """The end of a run in a few lines."""
     lines = [
+        *describe_start(result.get("source")),
         f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
         f"{float(result['elapsed_seconds']) / 60:.1f} minutes "
-        f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['waited_share']:.1%})"
+        f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['waited_share']:.1%})",
     ]
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
         lines.append(
             f"note       {result['single_sentence_share']:.1%} of the text lies in documents of "
             "one sentence, which have no next sentence"
         )
+    before = result.get("before", {})
     if "held_out_mlm_loss" in result:
         lines.append(
-            f"held out   masked words: loss {result['held_out_mlm_loss']:.3f}, "
-            f"{result['held_out_mlm_accuracy']:.1%} right "
+            f"held out   masked words: {_figures('mlm', before, result)} "
             f"(word frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
     if "held_out_nsp_loss" in result:
         lines.append(
-            f"           next sentence: loss {result['held_out_nsp_loss']:.3f}, "
-            f"{result['held_out_nsp_accuracy']:.1%} right (a guess: 50.0%)"
+            f"           next sentence: {_figures('nsp', before, result)} (a guess: 50.0%)"
         )
     lines.append(f"model      {result['out']}  (curves.png and journal.jsonl beside it)")
     lines.append(f'try        bertsmith fill {result["out"]} "… [MASK] …"')
     return "\n".join(lines)
+
+
+def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """Held-out loss and accuracy; of a model that went on from another, at the beginning too."""
+    loss, accuracy = f"held_out_{term}_loss", f"held_out_{term}_accuracy"
+    if loss not in before:
+        return f"loss {after[loss]:.3f}, {after[accuracy]:.1%} right"
+    return (
+        f"loss {before[loss]:.3f} → {after[loss]:.3f}, "
+        f"{before[accuracy]:.1%} → {after[accuracy]:.1%} right"
+    )
 
 
 def _one_length(args: Sequence[str]) -> list[str]:
