@@ -5,8 +5,10 @@ most often become one piece, as in byte-pair encoding (Sennrich et al. 2016). As
 nothing, some more are learnt than asked for and those of least use dropped. The old pieces keep
 their ids, and a word without a new piece in it is cut as before.
 
-Pieces that are whole words, ranked by what they save (count × (pieces - 1)), are simpler to find,
-but serve no inflected form: see `benchmarks/results/continued.md` for what either is worth.
+Whole words, ranked by the pieces that they save (count × (pieces - 1)), serve no inflected form: on
+held-out documentation 1,000 of them bring 8,000 pieces of Wikipedia from 1.269 to 1.116 pieces per
+word, and 1,000 pieces learnt here to 1.112; of 4,000 it is 1.060 and 1.048. The gain in likelihood
+as the rule of learning gives 1.122 and 1.051.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
