@@ -76,9 +76,9 @@ def set_positions(model: BertModel, size: int) -> None:
 def start_masked_lm_head(head: MaskedLMHead, counts: Tensor) -> None:
     """Let a head without training guess by word frequency, and see the encoder's vectors.
 
-    For all-MiniLM-L6-v2 on documentation of software the held-out loss begins at 6.7, not 10.6 as with
-    random weights (word frequency alone: 6.4), and is 4.75, not 5.55, after 100 steps of 32 rows, of
-    which the bias alone brings it to 5.20.
+    For all-MiniLM-L6-v2 on documentation of software the held-out loss begins at 6.7, not at 10.6
+    as with random weights (word frequency alone: 6.4), and is 4.75, not 5.55, after 100 steps of
+    32 rows; with the bias alone it is 5.20.
 
     The decoder is the word embedding in any case. The bias becomes the logarithm of each word's
     share of the text, so the first loss is about that of guessing by frequency alone. The dense
