@@ -80,12 +80,15 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Source:
-    """A folder to go on from, as it was read; `model` has the heads that will be trained."""
+    """A folder to go on from, as it was read."""
 
     name: str
     directory: Path
     model: BertModel
+    """It has the heads that will be trained; `fit` changes it."""
     tokenizer: Tokenizer
+    stored: frozenset[str]
+    """Which heads the folder has, and whether it has a `pooler`."""
     pooler: Pooler | None
     """The folder's, where the model that is trained has none."""
 
@@ -98,9 +101,10 @@ class Source:
         """
         directory = find_checkpoint(name)
         tokenizer = Tokenizer.load(directory)
-        model = load_model(directory, heads=heads)
-        pooler = None if model.pooler is not None else stored_pooler(directory)
-        return cls(str(name), directory, model.train(), tokenizer, pooler)
+        model, pooler = load_model(directory, heads=heads), stored_pooler(directory)
+        stored = {*load_model(directory).heads, *(["pooler"] if pooler is not None else [])}
+        kept = pooler if model.pooler is None else None
+        return cls(str(name), directory, model, tokenizer, frozenset(stored), kept)
 
     @property
     def weights(self) -> dict[str, str]:
@@ -110,47 +114,45 @@ class Source:
     def fit(
         self, tokenizer: Tokenizer, corpus: Path, counts: Callable[[], Tensor], positions: int
     ) -> StartReport:
-        """Make the model read `corpus`, whose tokenizer this is, in rows of `positions` tokens.
+        """Make the model read `corpus`, whose tokenizer this is, and `positions` tokens at once.
 
         Args:
-            counts: gives how often each word of the corpus occurs; asked for new heads only.
+            counts: gives how often each word of the corpus occurs; asked for a new head only.
 
         Raises:
             ConfigError: the tokenizer is neither the folder's nor an extension of it.
         """
-        model, old = self.model, self.tokenizer
+        old, before = self.tokenizer, self.model.config.max_position_embeddings
         check_extends(old, tokenizer, self.name, corpus)
-        before = model.config
         added = tokenizer.vocab[old.vocab_size :]
         pieces = list(old_pieces(old.vocab[: old.num_pieces], old.unk_id, added))
         if pieces:
-            extend_words(model, old.vocab_size, pieces)
-        if positions != before.max_position_embeddings:
-            set_positions(model, positions)
-        assert model.load_report is not None
-        missing, unused = model.load_report.missing, model.load_report.unused
-        new = tuple(self._new_heads(missing, counts))
+            extend_words(self.model, old.vocab_size, pieces)
+        if positions != before:
+            set_positions(self.model, positions)
+        report = self.model.load_report
+        assert report is not None
         return StartReport(
             folder=self.name,
             weights=self.weights,
-            num_kept=len(model.load_report.matched),
+            num_kept=len(report.matched),
             num_words=(old.vocab_size, tokenizer.vocab_size),
-            num_unknown=sum(not each for each in pieces),
-            num_positions=(before.max_position_embeddings, positions),
-            new=new,
-            dropped=tuple(name for name in unused if "pooler" not in name or self.pooler is None),
+            num_unknown=sum(not ids for ids in pieces),
+            num_positions=(before, positions),
+            new=tuple(self._new_heads(counts)),
+            dropped=tuple(n for n in report.unused if "pooler" not in n or self.pooler is None),
         )
 
-    def _new_heads(self, missing: Sequence[str], counts: Callable[[], Tensor]) -> Iterator[str]:
-        """Start what the folder lacks, and say how."""
-        if any(name.startswith("cls.predictions") for name in missing):
-            head = cast(MaskedLMHead, self.model.heads["masked_lm"])
-            start_masked_lm_head(head, counts())
+    def _new_heads(self, counts: Callable[[], Tensor]) -> Iterator[str]:
+        """Start the masked-LM head if the folder has none, and name all that is new."""
+        if "masked_lm" not in self.stored:
+            start_masked_lm_head(cast(MaskedLMHead, self.model.heads["masked_lm"]), counts())
             yield "masked-LM head, from the word embedding and the corpus's word frequencies"
-        if any(name.startswith("bert.pooler") for name in missing):
+        if "pooler" not in self.stored and self.model.pooler is not None:
             yield "pooler, at random"
-        if any(name.startswith("cls.seq_relationship") for name in missing):
-            yield "next-sentence head, at random"
+        for name in self.model.heads:
+            if name not in self.stored and name != "masked_lm":
+                yield f"{name.replace('_', '-')} head, at random"
 
 
 def stored_pooler(directory: Path) -> Pooler | None:

@@ -193,8 +193,8 @@ def pretrain(
         start = _start(job, folder if resume else None, checkpoint, computing)
         job, objective, model = start.job, start.objective, start.model.to(device)
         tokenizer = objective.train.corpus.tokenizer()
-        if job.from_ is not None:
-            tokenizer.model_max_length = model.config.max_position_embeddings
+        if start.longest is not None:
+            tokenizer.model_max_length = start.longest
         trainer = Trainer(
             model,
             objective,
@@ -230,6 +230,8 @@ class _Start:
     chosen: str = ""
     report: StartReport | None = None
     """What became of the model that it goes on from."""
+    longest: int | None = None
+    """The longest text that it reads, where that is not what the other read."""
     as_saved: Callable[[BertModel], AbstractContextManager[object]] = nullcontext
 
 
@@ -237,15 +239,13 @@ def _start(
     job: PretrainJob, resumed: RunFolder | None, checkpoint: Checkpoint | None, computing: Computing
 ) -> _Start:
     """A new model, one to go on from, or a checkpoint of this run."""
+    if resumed is not None:
+        before = {"from": resumed.read_run()["settings"].get("from")}
+        check_identity(resumed.path, before, {"from": to_jsonable(job.from_)})
     if job.from_ is None:
         return _start_new(job, resumed, checkpoint, computing)
-    if resumed is not None:
-        check_identity(
-            resumed.path, {"from": resumed.read_run()["settings"].get("from")},
-            {"from": str(job.from_)},
-        )  # fmt: skip
-    if checkpoint is not None:
-        return _start_again(job, checkpoint, computing)
+    if resumed is not None and checkpoint is not None:
+        return _start_again(job, resumed, checkpoint, computing)
     return _start_continued(job, resumed, computing)
 
 
@@ -266,13 +266,21 @@ def _start_new(
     return _Start(replace(job, optim=job.resolved_optim), objective, model, chosen)
 
 
-def _start_again(job: PretrainJob, checkpoint: Checkpoint, computing: Computing) -> _Start:
+def _start_again(
+    job: PretrainJob, resumed: RunFolder, checkpoint: Checkpoint, computing: Computing
+) -> _Start:
     """The checkpoint of a run that went on from another model, which is not needed any more."""
-    model = load_model(checkpoint.path)
-    pooler = None if model.pooler is not None else stored_pooler(checkpoint.path)
+    model, pooler = load_model(checkpoint.path), stored_pooler(checkpoint.path)
     job = job.going_on_from(model.config)
     objective = build_objective(job, computing.num_processes)
-    return _Start(job, objective, model, as_saved=partial(with_pooler, pooler=pooler))
+    before, after = resumed.read_run()["source"]["num_positions"]
+    return _Start(
+        job,
+        objective,
+        model,
+        longest=None if before == after else after,
+        as_saved=partial(with_pooler, pooler=pooler),
+    )
 
 
 def _start_continued(job: PretrainJob, resumed: RunFolder | None, computing: Computing) -> _Start:
@@ -281,26 +289,30 @@ def _start_continued(job: PretrainJob, resumed: RunFolder | None, computing: Com
     torch.manual_seed(job.training.seed)
     source = Source.open(job.from_, _heads(job))
     if resumed is not None:
-        check_identity(
-            resumed.path, {"from": resumed.read_run()["source"]["weights"]},
-            {"from": source.weights},
-        )  # fmt: skip
+        before = {"from": resumed.read_run()["source"]["weights"]}
+        check_identity(resumed.path, before, {"from": source.weights})
     job = job.going_on_from(source.model.config)
     objective = build_objective(job, computing.num_processes)
     corpus, settings = objective.train.corpus, vars(job.model)
+    longest = settings["max_position_embeddings"]
     report = source.fit(
         corpus.tokenizer(),
         job.corpus,
         counts=lambda: torch.from_numpy(token_counts(corpus)),
-        positions=settings["max_position_embeddings"],
+        positions=longest,
     )
     source.model.set_dropout(
         settings["hidden_dropout_prob"], settings["attention_probs_dropout_prob"]
     )
     return _Start(
-        job, objective, source.model, str(report), report,
+        job,
+        objective,
+        source.model,
+        str(report),
+        report,
+        longest=None if report.num_positions[0] == longest else longest,
         as_saved=partial(with_pooler, pooler=source.pooler),
-    )  # fmt: skip
+    )
 
 
 def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:

@@ -260,6 +260,9 @@ def test_another_source_does_not_resume_a_run(
     words = stopped_run(source, corpus_dir, out)
     words[words.index(str(source))] = str(general)
     assert "from was" in refused(capsys, [*words, "--resume"])
+    place = words.index("--from")
+    alone = [*words[:place], *words[place + 2 :], "--preset", "tiny"]
+    assert "is now None" in refused(capsys, [*alone, "--resume"])
     # Without a checkpoint the run begins anew, from the same weights or not at all.
     shutil.rmtree(out / "checkpoints")
     save_general(source, Tokenizer.load(general), "masked_lm")
