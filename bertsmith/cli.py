@@ -29,12 +29,15 @@ COMMANDS = {
     "tokenizer train": Command(
         "tokenizer_train", "Text", "learn a vocabulary of word pieces from your texts"
     ),
+    "tokenizer extend": Command(
+        "tokenizer_extend", "Text", "add the pieces of your own texts to a model's vocabulary"
+    ),
     "corpus build": Command(
         "corpus_build", "Text", "turn texts into token ids on disk, ready for pre-training"
     ),
     "corpus inspect": Command("corpus_inspect", "Text", "show what a corpus holds"),
     "pretrain": Command(
-        "pretrain", "Model", "teach a new BERT your texts: masked words and next sentences"
+        "pretrain", "Model", "teach a BERT your texts, a new one or one that you have (--from)"
     ),
     "fill": Command("fill", "Model", "let a pre-trained BERT fill in [MASK]"),
     "finetune classify": Command(

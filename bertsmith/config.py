@@ -49,7 +49,7 @@ def from_mapping(
 
     Args:
         cls: a dataclass whose fields are dataclasses or plain annotated values.
-        values: the tables; keys are field names.
+        values: the tables; keys are field names, as `spelling` gives them.
         place: where the tables come from, for messages.
         default: what fields absent from `values` keep; without it, their declared defaults.
 
@@ -58,17 +58,20 @@ def from_mapping(
             dataclass's own check refuses.
     """
     hints = typing.get_type_hints(cls)
-    fields = {field.name: field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    fields = {spelling(field.name): field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
     changes: dict[str, Any] = {}
     for key, value in values.items():
         if key not in fields:
             raise ConfigError(_unknown_key(place, key, list(fields), _nested_keys(cls)))
-        inner = getattr(default, key) if default is not None else None
-        changes[key] = _convert(hints[key], value, f"{place}: {key}", inner)
+        name = fields[key].name
+        inner = getattr(default, name) if default is not None else None
+        changes[name] = _convert(hints[name], value, f"{place}: {key}", inner)
     if default is not None:
         return _checked(place, lambda: _replace(default, changes))
     missing = [
-        name for name, field in fields.items() if name not in changes and not _has_default(field)
+        key
+        for key, field in fields.items()
+        if field.name not in changes and not _has_default(field)
     ]
     if missing:
         raise ConfigError(f"{place}: '{missing[0]}' is missing. Add it.")
@@ -97,11 +100,20 @@ def parse_with_recipe(
                             config=config))  # fmt: skip
 
 
+def spelling(name: str) -> str:
+    """A field's name as people write it: one that Python reserves has a `_` more in the code.
+
+    >>> spelling("from_"), spelling("corpus")
+    ('from', 'corpus')
+    """
+    return name.removesuffix("_")
+
+
 def to_jsonable(value: Any) -> Any:
     """Nested dataclasses, paths and tuples as what `json.dump` can write."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            field.name: to_jsonable(getattr(value, field.name))
+            spelling(field.name): to_jsonable(getattr(value, field.name))
             for field in dataclasses.fields(value)
         }
     if isinstance(value, Mapping):

@@ -1,17 +1,22 @@
 """Pre-training from end to end: a corpus and settings go in, a trained model folder comes out.
 
-This is where objective, model and trainer meet; none of them knows the other two by name.
+This is where objective, model and trainer meet; none of them knows the other two by name. A model
+begins at random or, with `from_`, where another stopped.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
+from math import log
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 from bertsmith.config import to_jsonable
+from bertsmith.continuation import Source, StartReport, stored_pooler, with_pooler
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.hardware import (
@@ -20,16 +25,16 @@ from bertsmith.hardware import (
     select_device,
     select_precision,
 )
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import PRESETS, BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
 from bertsmith.sizing import Choice, Computing, choose_preset
 from bertsmith.tasks.measured import Measure, Measured
-from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining import Pretraining, token_counts
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
-from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
+from bertsmith.training.checkpoint import Checkpoint, check_identity, newest_checkpoint
 from bertsmith.training.curves import draw_curves
-from bertsmith.training.journal import read_journal
+from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder, machine_facts
@@ -46,6 +51,10 @@ LEARNING_RATES = {
 """Where no learning rate is given: the larger the model, the smaller the steps it bears. With the
 rate of tiny, mini learnt nothing in 240 steps; with its own it had left the plateau after 800."""
 
+CONTINUED_SHARE = 1 / 3
+"""Of the rate from scratch, what a trained model goes on with where none is given. The higher the
+rate is warmed up again, the more is learnt of the new texts and forgotten of the old (Gupta et al.
+2023, "Continual pre-training of large language models: how to (re)warm your model?")."""
 
 MAX_LOOKS = 32 * 128**2
 """Tokens looked at by tokens, in all rows that a process computes at once on a CPU where nothing
@@ -55,22 +64,54 @@ rows: with 8 rows of 512, base took 12.9 GB in two processes."""
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The size of the model."""
+    """The size of the model. With --from, what is not given is as that model has it."""
 
-    preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] = "mini"
+    preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] | None = None
     """One of BERT's released sizes; tiny learns in minutes on a laptop, large wants a large GPU.
-    auto: the one that will know most after --minutes on this machine, by timing some steps."""
-    max_position_embeddings: int = 512
-    """The longest text, in tokens, that the model can ever read."""
-    hidden_dropout_prob: float = 0.1
-    """The share of each layer's outputs that is left out at random while it learns."""
-    attention_probs_dropout_prob: float = 0.1
+    auto: the one that will know most after --minutes on this machine, by timing some steps.
+    None means mini, or the shape of --from."""
+    max_position_embeddings: int | None = None
+    """The longest text, in tokens, that the model can ever read. None means 512, or what --from
+    reads; that is lengthened by repeating its positions, or shortened."""
+    hidden_dropout_prob: float | None = None
+    """The share of each layer's outputs that is left out at random while it learns. None means 0.1,
+    or as in --from."""
+    attention_probs_dropout_prob: float | None = None
     """The same for attention weights."""
-    initializer_range: float = 0.02
+    initializer_range: float | None = None
     """The spread of the random weights that training begins with. A tiny model leaves the plateau,
-    on which it only knows how frequent words are, much sooner with 0.05."""
-    pooling: Literal["first_token", "mean"] = "first_token"
-    """What stands for a whole text: the vector of [CLS], or the mean over all tokens."""
+    on which it only knows how frequent words are, much sooner with 0.05. None means 0.02."""
+    pooling: Literal["first_token", "mean"] | None = None
+    """What stands for a whole text: the vector of [CLS] (that is meant by None), or the mean over
+    all tokens."""
+
+    @property
+    def resolved(self) -> "ModelSettings":
+        """With the values of a new model where none are given."""
+        return ModelSettings(**{**NEW_MODEL, **_given(self)})
+
+    def as_in(self, config: BertConfig) -> "ModelSettings":
+        """With the values of a trained model where none are given."""
+        theirs = {name: getattr(config, name) for name in NEW_MODEL if name not in FIXED}
+        return ModelSettings(**{**theirs, **_given(self)})
+
+
+NEW_MODEL: Mapping[str, Any] = {
+    "preset": "mini",
+    "max_position_embeddings": 512,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+    "pooling": "first_token",
+}
+"""What a new model has where nothing else is asked for."""
+
+FIXED = ("preset", "initializer_range", "pooling")
+"""What a trained model has already."""
+
+
+def _given(settings: ModelSettings) -> dict[str, Any]:
+    return {name: value for name, value in asdict(settings).items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -82,6 +123,17 @@ class PretrainJob:
     pretraining: PretrainingSettings = field(default_factory=PretrainingSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
+    from_: Path | None = None
+    """The model to go on from, a folder or "org/name" on the hub; a new one where not given."""
+
+    def __post_init__(self) -> None:
+        """Refuse a shape beside a model that has one."""
+        for name in FIXED if self.from_ is not None else ():
+            if (found := getattr(self.model, name)) is not None:
+                raise ConfigError(
+                    f"model.{name}: found {found!r} beside --from {self.from_}, which has its own. "
+                    "Leave one of them out."
+                )
 
     def with_preset(self, preset: Any) -> "PretrainJob":
         """The same with a model of another size."""
@@ -89,9 +141,29 @@ class PretrainJob:
 
     @property
     def resolved_optim(self) -> OptimSettings:
-        """With the learning rate that suits the preset, if none was given."""
-        rate = self.optim.learning_rate or LEARNING_RATES[self.model.preset]
+        """With the learning rate that suits a new model of the preset, if none was given."""
+        rate = self.optim.learning_rate or LEARNING_RATES[vars(self.model.resolved)["preset"]]
         return replace(self.optim, learning_rate=rate)
+
+    def going_on_from(self, config: BertConfig) -> "PretrainJob":
+        """With what a trained model of this shape has, and the rate that suits it, if not given."""
+        rate = CONTINUED_SHARE * LEARNING_RATES[nearest_preset(config)]
+        optim = replace(self.optim, learning_rate=self.optim.learning_rate or rate)
+        return replace(self, model=self.model.as_in(config), optim=optim)
+
+
+def nearest_preset(config: BertConfig) -> str:
+    """The released size whose layers have about as many weights.
+
+    >>> nearest_preset(BertConfig(30522, 384, 6, 12, 1536))
+    'small'
+    """
+    size = log(config.num_hidden_layers * config.hidden_size**2)
+    sizes = {
+        name: log(preset["num_hidden_layers"] * preset["hidden_size"] ** 2)
+        for name, preset in PRESETS.items()
+    }
+    return min(sizes, key=lambda name: abs(sizes[name] - size))
 
 
 def pretrain(
@@ -115,43 +187,137 @@ def pretrain(
     job.training.budget()
     folder = RunFolder(out)
     folder.check(resume=resume, overwrite=overwrite)
+    if job.from_ is not None and job.from_.resolve().is_relative_to(out.resolve()):
+        raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")
     device = select_device(job.training.device)
     with compute_settings(device, job.training.threads):
-        precision = select_precision(job.training.precision, device)
-        num_processes = count_trainers(device)
-        objective = build_objective(job, num_processes)
-        if resume and job.model.preset == "auto":
-            job = job.with_preset(folder.read_run()["settings"]["model"]["preset"])
-        choice = None
-        if job.model.preset == "auto":
-            computing = Computing(device, precision, num_processes)
-            choice = _choose_preset(job, objective, computing)
-            job = job.with_preset(choice.preset)
+        computing = Computing(
+            device, select_precision(job.training.precision, device), count_trainers(device)
+        )
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
-        model = build_model(job, objective, checkpoint).to(device)
+        start = _start(job, folder if resume else None, checkpoint, computing)
+        job, objective, model = start.job, start.objective, start.model.to(device)
+        tokenizer = objective.train.corpus.tokenizer()
+        if start.longest is not None:
+            tokenizer.model_max_length = start.longest
         trainer = Trainer(
             model,
             objective if measure is None else Measured(objective, measure, "yardstick"),
             folder,
             job.training,
-            job.resolved_optim,
-            precision=precision,
-            num_processes=num_processes,
-            tokenizer=objective.train.corpus.tokenizer(),
+            job.optim,
+            precision=computing.precision,
+            num_processes=computing.num_processes,
+            tokenizer=tokenizer,
             watchers=watchers,
             resume_command=resume_command,
-            chosen="" if choice is None else str(choice),
+            chosen=start.chosen,
+            as_saved=start.as_saved,
         )
         if resume:
             trainer.resume(checkpoint)
         else:
-            trainer.begin(_facts(job, objective, precision, device))
+            trainer.begin(_facts(start, computing))
         summary = trainer.run()
-    data = folder.read_run()["data"]
-    draw_curves(
-        read_journal(folder.journal_path), folder.curves_path, data.get("held_out_unigram_entropy")
+    run = folder.read_run()
+    entries = read_journal(folder.journal_path)
+    draw_curves(entries, folder.curves_path, run["data"].get("held_out_unigram_entropy"))
+    return _result(summary, run, entries, out)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A run that is about to begin or to go on: its settings in full, objective and model."""
+
+    job: PretrainJob
+    objective: Pretraining
+    model: BertModel
+    chosen: str = ""
+    report: StartReport | None = None
+    """What became of the model that it goes on from."""
+    longest: int | None = None
+    """The longest text that it reads, where that is not what the other read."""
+    as_saved: Callable[[BertModel], AbstractContextManager[object]] = nullcontext
+
+
+def _start(
+    job: PretrainJob, resumed: RunFolder | None, checkpoint: Checkpoint | None, computing: Computing
+) -> _Start:
+    """A new model, one to go on from, or a checkpoint of this run."""
+    if resumed is not None:
+        before = {"from": resumed.read_run()["settings"].get("from")}
+        check_identity(resumed.path, before, {"from": to_jsonable(job.from_)})
+    if job.from_ is None:
+        return _start_new(job, resumed, checkpoint, computing)
+    if resumed is not None and checkpoint is not None:
+        return _start_again(job, resumed, checkpoint, computing)
+    return _start_continued(job, resumed, computing)
+
+
+def _start_new(
+    job: PretrainJob, resumed: RunFolder | None, checkpoint: Checkpoint | None, computing: Computing
+) -> _Start:
+    """A new model from the seed, or the checkpoint's."""
+    job = replace(job, model=job.model.resolved)
+    objective = build_objective(job, computing.num_processes)
+    if resumed is not None and job.model.preset == "auto":
+        job = job.with_preset(resumed.read_run()["settings"]["model"]["preset"])
+    choice = None
+    if job.model.preset == "auto":
+        choice = _choose_preset(job, objective, computing)
+        job = job.with_preset(choice.preset)
+    model = build_model(job, objective) if checkpoint is None else load_model(checkpoint.path)
+    chosen = "" if choice is None else str(choice)
+    return _Start(replace(job, optim=job.resolved_optim), objective, model, chosen)
+
+
+def _start_again(
+    job: PretrainJob, resumed: RunFolder, checkpoint: Checkpoint, computing: Computing
+) -> _Start:
+    """The checkpoint of a run that went on from another model, which is not needed any more."""
+    model, pooler = load_model(checkpoint.path), stored_pooler(checkpoint.path)
+    job = job.going_on_from(model.config)
+    objective = build_objective(job, computing.num_processes)
+    before, after = resumed.read_run()["source"]["num_positions"]
+    return _Start(
+        job,
+        objective,
+        model,
+        longest=None if before == after else after,
+        as_saved=partial(with_pooler, pooler=pooler),
     )
-    return _result(summary, data, out)
+
+
+def _start_continued(job: PretrainJob, resumed: RunFolder | None, computing: Computing) -> _Start:
+    """The model of a folder, made to fit the corpus."""
+    assert job.from_ is not None
+    torch.manual_seed(job.training.seed)
+    source = Source.open(job.from_, job.pretraining.heads)
+    if resumed is not None:
+        before = {"from": resumed.read_run()["source"]["weights"]}
+        check_identity(resumed.path, before, {"from": source.weights})
+    job = job.going_on_from(source.model.config)
+    objective = build_objective(job, computing.num_processes)
+    corpus, settings = objective.train.corpus, vars(job.model)
+    longest = settings["max_position_embeddings"]
+    report = source.fit(
+        corpus.tokenizer(),
+        job.corpus,
+        counts=lambda: torch.from_numpy(token_counts(corpus)),
+        positions=longest,
+    )
+    source.model.set_dropout(
+        settings["hidden_dropout_prob"], settings["attention_probs_dropout_prob"]
+    )
+    return _Start(
+        job,
+        objective,
+        source.model,
+        str(report),
+        report,
+        longest=None if report.num_positions[0] == longest else longest,
+        as_saved=partial(with_pooler, pooler=source.pooler),
+    )
 
 
 def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
@@ -161,10 +327,17 @@ def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
         ConfigError: rows are to be longer than the model can read.
         CorpusError: the corpus is damaged, or has not the pairs that are asked for.
     """
-    if job.pretraining.max_length > job.model.max_position_embeddings:
+    longest = vars(job.model.resolved)["max_position_embeddings"]
+    if (wanted := job.pretraining.max_length) > longest:
+        way_on = "."
+        if job.from_ is not None:
+            way_on = (
+                f". Give --max-position-embeddings {wanted}, which lengthens what {job.from_} "
+                f"reads, or rows that fit: --max-length {longest}."
+            )
         raise ConfigError(
-            f"pretraining.max_length: found {job.pretraining.max_length}; allowed is at most "
-            f"model.max_position_embeddings, {job.model.max_position_embeddings}."
+            f"pretraining.max_length: found {wanted}; allowed is at most "
+            f"model.max_position_embeddings, {longest}{way_on}"
         )
     rows_each = min(-(-job.training.batch_size // num_processes), _rows_at_once(job))
     return Pretraining(
@@ -194,13 +367,9 @@ def _choose_preset(job: PretrainJob, objective: Pretraining, computing: Computin
     return choose_preset(objective, config, job.training.minutes, computing)
 
 
-def build_model(
-    job: PretrainJob, objective: Pretraining, checkpoint: Checkpoint | None = None
-) -> BertModel:
-    """A new model from the seed, or the checkpoint's."""
-    if checkpoint is not None:
-        return load_model(checkpoint.path)
-    changes = asdict(job.model)
+def build_model(job: PretrainJob, objective: Pretraining) -> BertModel:
+    """A new model from the seed."""
+    changes = asdict(job.model.resolved)
     config = BertConfig.from_preset(
         changes.pop("preset"), objective.train.corpus.vocab_size, **changes
     )
@@ -208,23 +377,32 @@ def build_model(
     return BertModel(config, build_heads(config, job.pretraining.heads))
 
 
-def _facts(
-    job: PretrainJob, objective: Pretraining, precision: str, device: torch.device
-) -> dict[str, Any]:
+def _facts(start: _Start, computing: Computing) -> dict[str, Any]:
+    source = {} if start.report is None else {"source": to_jsonable(start.report)}
     return {
         "command": "pretrain",
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": to_jsonable(replace(job, optim=job.resolved_optim)),
-        "precision": precision,
-        **machine_facts(device),
-        "data": objective.facts(),
+        "settings": to_jsonable(start.job),
+        **source,
+        "precision": computing.precision,
+        **machine_facts(computing.device),
+        "data": start.objective.facts(),
     }
 
 
-def _result(summary: Summary, data: dict[str, Any], out: Path) -> dict[str, Any]:
-    """The summary as one flat object."""
+def _result(
+    summary: Summary, run: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], out: Path
+) -> dict[str, Any]:
+    """The summary as one flat object; of a model that went on from another, where it began too."""
     facts = asdict(summary)
     last_step, held_out = facts.pop("last_step"), facts.pop("held_out")
     figures = {name: value for name, value in last_step.items() if "loss" in name or "acc" in name}
-    measured = {name: value for name, value in held_out.items() if name.startswith("held_out_")}
-    return {"out": str(out), **facts, **figures, **measured, **data}
+    result = {"out": str(out), **facts, **figures, **_measured(held_out), **run["data"]}
+    if "source" not in run:
+        return result
+    first = next((entry for entry in entries if is_held_out(entry)), {})
+    return {**result, "source": run["source"], "before": _measured(first)}
+
+
+def _measured(held_out: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in held_out.items() if name.startswith("held_out_")}

@@ -20,7 +20,7 @@ from bertsmith.text import library_trainer
 from bertsmith.text.fertility import Fit, measure_fit
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.vocabulary import LearnedVocabulary, RuleName, learn_vocabulary
-from bertsmith.text.word_counts import count_words
+from bertsmith.text.word_counts import Words, count_words
 from bertsmith.text.wordpiece import Tokenizer
 
 
@@ -138,7 +138,7 @@ def train_tokenizer(
         report.seconds[name] = round(time.perf_counter() - started, 2)
 
     with step("counting words"):
-        counts, held_out = _count(settings, report)
+        counts, held_out = count_texts(settings, settings.normalizer.words, report)
     with step("learning pieces"):
         learned = learn_vocabulary(
             counts,
@@ -153,11 +153,10 @@ def train_tokenizer(
     return _tokenizer(settings, learned.tokens), learned, report
 
 
-def _count(
-    settings: TokenizerSettings, report: TokenizerReport
+def count_texts(
+    settings: TokenizerSettings, words: Words, report: TokenizerReport
 ) -> tuple[Counter[str], Counter[str]]:
-    """Count the words to learn from and those to measure on."""
-    words = settings.normalizer.words
+    """Count the words to learn from and those to measure on, as `words` splits the texts."""
     held_out: Counter[str] = Counter()
 
     def hold_out(document: str) -> None:

@@ -89,3 +89,17 @@ def test_missing_and_undecodable_recipes(tmp_path: Path) -> None:
 def test_what_is_written_reads_back_equal() -> None:
     settings = Settings(Path("a/b"), "mini", 3, Optim(0.5))
     assert from_mapping(Settings, to_jsonable(settings), "run.json") == settings
+
+
+def test_a_word_that_python_reserves_has_no_underscore_where_people_write_it(
+    tmp_path: Path,
+) -> None:
+    @dataclass(frozen=True)
+    class Journey:
+        from_: str | None = None
+        to: str = "there"
+
+    assert from_mapping(Journey, {"from": "here"}, "recipe") == Journey("here")
+    assert to_jsonable(Journey("here")) == {"from": "here", "to": "there"}
+    with pytest.raises(ConfigError, match=r"unknown key 'from_'. Did you mean 'from'\?"):
+        from_mapping(Journey, {"from_": "here"}, "recipe")

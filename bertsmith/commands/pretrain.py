@@ -2,15 +2,16 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
+from bertsmith.continuation import describe_start
 from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
 from bertsmith.tasks.objective import TERM_NAMES
 from bertsmith.tasks.pretraining import PAIR_TERMS
@@ -27,6 +28,9 @@ follows the first in the text (next sentence prediction), or which of the two co
 are one text (--pairs). No labels are needed. The result is a Hugging Face folder, ready for
 `bertsmith fill` and `bertsmith finetune`.
 
+With --from a model that has learnt from other texts goes on with yours, its vocabulary kept or, by
+`bertsmith tokenizer extend`, extended.
+
 A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
 
 
@@ -41,6 +45,9 @@ class Settings:
     """The folder that `bertsmith corpus build` wrote."""
     out: Path
     """The folder for the model, its checkpoints, journal and curves."""
+    from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
+    """The model to go on from: a folder, or "org/name" on the Hugging Face hub. The corpus must be
+    built with its tokenizer or an extension of it."""
     model: Annotated[ModelSettings, tyro.conf.arg(name="")] = field(default_factory=ModelSettings)
     training: Annotated[TrainingSettings, tyro.conf.arg(name="")] = field(
         default_factory=TrainingSettings
@@ -72,6 +79,7 @@ def main(request: Request[Settings]) -> None:
         pretraining=settings.pretraining,
         training=settings.training,
         optim=settings.optim,
+        from_=settings.from_,
     )
     if settings.resume:
         tell_where_it_resumes(settings.out)
@@ -87,27 +95,27 @@ def main(request: Request[Settings]) -> None:
     print(json.dumps(result) if settings.json else describe(result), file=sys.stdout)
 
 
-def describe(result: dict[str, float | str]) -> str:
+def describe(result: dict[str, Any]) -> str:
     """The end of a run in a few lines."""
     lines = [
+        *describe_start(result.get("source")),
         f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
         f"{float(result['elapsed_seconds']) / 60:.1f} minutes "
-        f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['waited_share']:.1%})"
+        f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['waited_share']:.1%})",
     ]
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
         lines.append(
             f"note       {result['single_sentence_share']:.1%} of the text lies in documents of "
             f"one sentence, which {lacking(result)}"
         )
+    before = result.get("before", {})
     if "held_out_mlm_loss" in result:
         lines.append(
-            f"held out   masked words: loss {result['held_out_mlm_loss']:.3f}, "
-            f"{result['held_out_mlm_accuracy']:.1%} right "
+            f"held out   masked words: {_figures('mlm', before, result)} "
             f"(word frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
     lines += [
-        f"           {TERM_NAMES[term]}: loss {result[f'held_out_{term}_loss']:.3f}, "
-        f"{result[f'held_out_{term}_accuracy']:.1%} right (a guess: 50.0%)"
+        f"           {TERM_NAMES[term]}: {_figures(term, before, result)} (a guess: 50.0%)"
         for term in PAIR_TERMS.values()
         if f"held_out_{term}_loss" in result
     ]
@@ -116,9 +124,20 @@ def describe(result: dict[str, float | str]) -> str:
     return "\n".join(lines)
 
 
-def lacking(result: dict[str, float | str]) -> str:
+def lacking(result: Mapping[str, Any]) -> str:
     """What documents of one sentence cannot teach."""
     return "teach no order" if "sop_loss" in result else "have no next sentence"
+
+
+def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
+    """Held-out loss and accuracy; of a model that went on from another, at the beginning too."""
+    loss, accuracy = f"held_out_{term}_loss", f"held_out_{term}_accuracy"
+    if loss not in before:
+        return f"loss {after[loss]:.3f}, {after[accuracy]:.1%} right"
+    return (
+        f"loss {before[loss]:.3f} → {after[loss]:.3f}, "
+        f"{before[accuracy]:.1%} → {after[accuracy]:.1%} right"
+    )
 
 
 def _one_length(args: Sequence[str]) -> list[str]:

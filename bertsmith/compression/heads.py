@@ -153,7 +153,7 @@ def corpus_objective(
         )
     corpus = open_corpus(path, tokenizer)
     tasks: list[PairTask] = ["next_sentence", "sentence_order"]
-    pairs = next((task for task in tasks if task in model.heads), "none")
+    pairs: PairTask = next((task for task in tasks if task in model.heads), "none")
     if corpus.num_documents < 2:
         pairs = "none"
     length = min(MAX_ROW_TOKENS, model.config.max_position_embeddings)

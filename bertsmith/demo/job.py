@@ -52,9 +52,10 @@ from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import TrainingSettings
 
+LONGEST_TEXT = 128
 MODEL = ModelSettings(
     preset="tiny",
-    max_position_embeddings=128,
+    max_position_embeddings=LONGEST_TEXT,
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
     initializer_range=0.05,
@@ -244,7 +245,7 @@ def learn_vocabulary(places: Places, scale: Scale) -> tuple[Tokenizer, Tokenizer
         files=(str(places.text),),
         vocab_size=scale.vocab_size,
         held_out_share=HELD_OUT.held_out,
-        model_max_length=MODEL.max_position_embeddings,
+        model_max_length=LONGEST_TEXT,
         compare=False,
     )
     tokenizer, _, report = train_tokenizer(settings)

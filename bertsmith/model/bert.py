@@ -360,16 +360,18 @@ class BertModel(nn.Module):
         if isinstance(module, nn.Linear):
             nn.init.zeros_(module.bias)
 
-    def set_dropout(self, probability: float) -> None:
-        """Use another dropout probability, for activations and attention weights alike."""
+    def set_dropout(self, probability: float, attention: float | None = None) -> None:
+        """Use another dropout probability, for attention weights too unless they have their own."""
+        attention = probability if attention is None else attention
         self.config = replace(
             self.config,
             hidden_dropout_prob=probability,
-            attention_probs_dropout_prob=probability,
+            attention_probs_dropout_prob=attention,
         )
         for module in self.modules():
             if hasattr(module, "dropout_prob"):
-                module.dropout_prob = probability  # type: ignore[assignment]
+                is_attention = isinstance(module, SelfAttention)
+                module.dropout_prob = attention if is_attention else probability  # type: ignore[assignment]
 
     def encode(
         self, batch: Batch, trace: Trace | None = None, *, first_only: bool = False

@@ -334,12 +334,12 @@ def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
     """
     ordinary = np.ones(train.vocab_size, dtype=bool)
     ordinary[list(train.tokenizer().special_ids)] = False
-    learnt = _token_counts(train)[ordinary] + 1
-    met = _token_counts(held_out)[ordinary]
+    learnt = token_counts(train)[ordinary] + 1
+    met = token_counts(held_out)[ordinary]
     return float(-(met * np.log(learnt / learnt.sum())).sum() / max(1, met.sum()))
 
 
-def _token_counts(corpus: Corpus) -> IdArray:
+def token_counts(corpus: Corpus) -> IdArray:
     """How often each id occurs, `[vocabulary]`."""
     bounds = corpus.sentence_starts[corpus.document_starts]
     every = max(1, corpus.num_tokens // UNIGRAM_TOKENS)

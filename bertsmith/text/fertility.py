@@ -1,6 +1,6 @@
 """How well a vocabulary fits a text: counts of words enter, a few figures leave."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bertsmith.text.vocabulary import MAX_WORD_LEN, SPECIAL_TOKENS
@@ -38,15 +38,21 @@ class Fit:
         return self.num_used / max(self.vocab_size, 1)
 
 
-def measure_fit(vocab: Sequence[str], counts: Mapping[str, int]) -> Fit:
+def measure_fit(
+    vocab: Sequence[str],
+    counts: Mapping[str, int],
+    *,
+    special_tokens: Collection[str] = SPECIAL_TOKENS,
+    unk_token: str = "[UNK]",
+) -> Fit:
     """Cut each distinct word once, by longest match as in encoding, and weigh it with its count.
 
     Args:
-        vocab: a vocabulary with the five special tokens.
+        vocab: a vocabulary with the special tokens, of which `unk_token` is one.
         counts: words as the tokenizer splits them.
     """
-    special_ids = {vocab.index(token) for token in SPECIAL_TOKENS}
-    unk_id = vocab.index("[UNK]")
+    special_ids = {vocab.index(token) for token in special_tokens}
+    unk_id = vocab.index(unk_token)
     wordpiece = WordPiece(vocab, unk_id, MAX_WORD_LEN)
     num_pieces = num_unknown = 0
     used: set[int] = set()

@@ -6,7 +6,7 @@ for each character of the distinct words, and 30 for each pair of pieces that ev
 """
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,8 @@ LEFT, RIGHT = 0, 1
 
 Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
+Cut = Callable[[str], Sequence[str]]
+"""The pieces that a word begins as; all but its first with `CONTINUATION`."""
 
 # What stands in the flat array where no piece does: around words, and where a merge took one.
 _BOUNDARY, _ABSORBED = -1, -2
@@ -42,8 +44,8 @@ class Segmentation:
     num_pieces: the sum of all frequencies.
     """
 
-    def __init__(self, words: Mapping[str, int], ids: Mapping[str, int]) -> None:
-        self._symbol, self._weight = _flatten(words, ids)
+    def __init__(self, words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> None:
+        self._symbol, self._weight = _flatten(words, ids, cut)
         places = np.arange(len(self._symbol), dtype=np.int32)
         self._following = places + np.int32(1)
         self._preceding = places - np.int32(1)
@@ -180,14 +182,23 @@ class PairTable:
         return lists[piece]
 
 
-def _flatten(words: Mapping[str, int], ids: Mapping[str, int]) -> tuple[Places, Ints]:
-    """Piece id and word count per character of all words; boundaries around each word."""
+def characters(word: str) -> list[str]:
+    """Each character a piece of its own.
+
+    >>> characters("abc")
+    ['a', '##b', '##c']
+    """
+    return [word[0], *(CONTINUATION + character for character in word[1:])]
+
+
+def _flatten(words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> tuple[Places, Ints]:
+    """Piece id and word count per piece of all words; boundaries around each word."""
     symbol, weight = array("i", [_BOUNDARY]), array("q", [0])
     for word, count in words.items():
-        symbol.append(ids[word[0]])
-        symbol.extend([ids[CONTINUATION + character] for character in word[1:]])
+        pieces = cut(word)
+        symbol.extend([ids[piece] for piece in pieces])
         symbol.append(_BOUNDARY)
-        weight.extend([count] * (len(word) + 1))
+        weight.extend([count] * (len(pieces) + 1))
     return np.array(symbol, dtype=np.int32), np.array(weight, dtype=np.int64)
 
 

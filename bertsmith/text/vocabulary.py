@@ -27,10 +27,12 @@ from bertsmith.text.segmentation import (
     CONTINUATION,
     LEFT,
     RIGHT,
+    Cut,
     Ints,
     PairTable,
     Places,
     Segmentation,
+    characters,
     grown,
 )
 
@@ -190,17 +192,23 @@ def single_character_pieces(alphabet: Iterable[str], words: Iterable[str]) -> li
 class PieceLearner:
     """Merges pairs of pieces, best first.
 
-    texts: the pieces so far; a piece's id is its index.
+    texts: the pieces so far; a piece's id is its index. It begins with `pieces`, into which `cut`
+    divides the words.
     """
 
     def __init__(
-        self, words: Mapping[str, int], single: Iterable[str], rule: Rule, min_frequency: int
+        self,
+        words: Mapping[str, int],
+        pieces: Iterable[str],
+        rule: Rule,
+        min_frequency: int,
+        cut: Cut = characters,
     ) -> None:
-        self.texts = list(single)
+        self.texts = list(pieces)
         self._ids = {text: index for index, text in enumerate(self.texts)}
         self._rule = rule
         self._min_frequency = min_frequency
-        self._segmentation = Segmentation(words, self._ids)
+        self._segmentation = Segmentation(words, self._ids, cut)
         self._pairs = PairTable()
         self._ceiling = np.full(len(self.texts), -np.inf)
         self._count_pairs()
@@ -248,10 +256,12 @@ class PieceLearner:
 
     def _count_pairs(self) -> None:
         lefts, rights, weights = self._segmentation.neighbours()
-        for left in range(len(self.texts)):
-            chosen = lefts == left
+        order = np.argsort(lefts, kind="stable")
+        found, starts = np.unique(lefts[order], return_index=True)
+        # Without pairs the split has one empty part, and there is no piece to go with it.
+        for left, chosen in zip(found.tolist(), np.split(order, starts[1:]), strict=False):
             self._pairs.change(left, LEFT, rights[chosen], weights[chosen])
-        for left in range(len(self.texts)):
+        for left in found.tolist():
             self._raise_ceilings(left)
 
     def _score(self, piece: int, side: int) -> tuple[Places, Floats]:

@@ -1,0 +1,94 @@
+"""A vocabulary and the words of other texts → further pieces, which are appended to it.
+
+Learning goes on where the vocabulary stands: the words are cut by it, and the neighbours that meet
+most often become one piece, as in byte-pair encoding (Sennrich et al. 2016). As in learning from
+nothing, some more are learnt than asked for and those of least use dropped. The old pieces keep
+their ids, and a word without a new piece in it is cut as before.
+
+Whole words, ranked by the pieces that they save (count × (pieces - 1)), serve no inflected form: on
+held-out documentation 1,000 of them bring 8,000 pieces of Wikipedia from 1.269 to 1.116 pieces per
+word, and 1,000 pieces learnt here to 1.112; of 4,000 it is 1.060 and 1.048. The gain in likelihood
+as the rule of learning gives 1.122 and 1.051.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from bertsmith.errors import ConfigError
+from bertsmith.text.pruning import drop_least_used
+from bertsmith.text.segmentation import CONTINUATION
+from bertsmith.text.vocabulary import (
+    RULES,
+    PieceLearner,
+    choose_alphabet,
+    single_character_pieces,
+)
+from bertsmith.text.wordpiece import WordPiece
+
+# Cleaning removes this character from every text, so no vocabulary has a piece with it.
+_BEFORE = "\0"
+
+
+def learn_extension(
+    vocab: Sequence[str],
+    unk_id: int,
+    counts: Mapping[str, int],
+    num_new: int,
+    *,
+    max_chars: int = 100,
+    min_frequency: int = 2,
+    character_coverage: float = 0.9999,
+    surplus: float = 0.2,
+) -> list[str]:
+    """Up to `num_new` pieces that `vocab` has not, in order of learning; characters first.
+
+    Args:
+        vocab: the old pieces, by id.
+        counts: words as the tokenizer splits them, with their counts.
+        max_chars: a longer word is unknown to the tokenizer, and teaches nothing.
+        min_frequency: a pair seen less often is not worth a piece.
+        character_coverage: which share of the characters must be known in the end.
+        surplus: how many more to learn before the least used are dropped, as a share.
+
+    Raises:
+        ConfigError: `num_new` does not hold the characters that `vocab` lacks.
+    """
+    old = set(vocab)
+    alphabet, _ = choose_alphabet(counts, character_coverage)
+    kept = set(alphabet)
+    words = {w: n for w, n in counts.items() if len(w) <= max_chars and kept.issuperset(w)}
+    single = [p for p in single_character_pieces(alphabet, words) if p not in old]
+    if len(single) > num_new:
+        raise ConfigError(
+            f"--add: found {num_new:,}, but the characters of these texts alone need "
+            f"{len(single):,} new pieces. Add as many or lower --character-coverage "
+            f"({character_coverage})."
+        )
+    start = [*vocab, *single]
+    wordpiece = WordPiece(start, unk_id, max_chars)
+    known = {word: count for word, count in words.items() if unk_id not in wordpiece.ids(word)}
+    learner = PieceLearner(
+        known,
+        start,
+        RULES["frequency"],
+        min_frequency,
+        cut=lambda word: [start[id_] for id_ in wordpiece.ids(word)],
+    )
+    size = len(vocab) + num_new
+    learner.grow(size + round(surplus * num_new))
+    return drop_least_used(learner.texts, len(start), known, size)[len(vocab) :]
+
+
+def old_pieces(vocab: Sequence[str], unk_id: int, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
+    """The old ids of each new piece, as `vocab` cuts it; none where it cannot be cut.
+
+    A piece that continues a word is cut as what follows the first piece of a word:
+
+    >>> list(old_pieces(["[UNK]", "to", "##ken", "ken", "##s"], 0, ["token", "##kens", "é"]))
+    [(1, 2), (2, 4), ()]
+    """
+    wordpiece = WordPiece([*vocab, _BEFORE], unk_id, max_chars=1 << 30)
+    for piece in new:
+        continues = piece.startswith(CONTINUATION)
+        word = _BEFORE + piece.removeprefix(CONTINUATION) if continues else piece
+        ids = wordpiece.ids(word)
+        yield () if ids == (unk_id,) else ids[1:] if continues else ids

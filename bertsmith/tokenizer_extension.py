@@ -1,0 +1,161 @@
+"""A tokenizer and texts of a domain → the tokenizer with the domain's own pieces behind its own.
+
+What it has keeps its id, so a model can go on with it: only the new pieces need new rows
+(`bertsmith pretrain --from`). How well it fits is measured before and after, on the texts that were
+learnt from and on those that were not.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from bertsmith.data.documents import Errors, SourceReport
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.text.extension import learn_extension
+from bertsmith.text.fertility import Fit, measure_fit
+from bertsmith.text.normalize import Normalizer
+from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, count_texts
+
+
+@dataclass(frozen=True)
+class ExtensionSettings:
+    """Which tokenizer to extend, and what to learn its new pieces from."""
+
+    from_: Annotated[Path, tyro.conf.arg(name="from")]
+    """The model or tokenizer folder whose vocabulary is extended, or a vocab.txt."""
+    texts: tuple[str, ...]
+    """Texts of the domain: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet,
+    each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are searched."""
+    add: int = 2000
+    """How many pieces to add."""
+    min_frequency: int = 2
+    """A pair of pieces seen less often than this is not worth a token."""
+    character_coverage: float = 0.9999
+    """The share of all characters that must have a token in the end."""
+    held_out: tuple[str, ...] = ()
+    """Texts to measure on; not learnt from, even if --texts names them too. Without them a share of
+    the documents is kept out of learning."""
+    held_out_share: float = 0.02
+    """The share of the documents to keep out of learning, chosen by their text."""
+    text_column: str = "text"
+    """The column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
+    errors: Errors = "strict"
+    """What to do with a line or row that cannot be read: stop there, or skip and count it."""
+    processes: int | None = None
+    """How many processes count words. None means one for each core."""
+
+    def __post_init__(self) -> None:
+        if not self.texts:
+            raise ConfigError("--texts: found none. Name the texts to learn from.")
+        if self.add < 1:
+            raise ConfigError(f"--add: found {self.add}, allowed is 1 or more.")
+        self.reading  # noqa: B018 - checks the rest
+
+    @property
+    def reading(self) -> TokenizerSettings:
+        """How the texts are read and divided: as for a vocabulary that is learnt from nothing."""
+        return TokenizerSettings(
+            files=self.texts,
+            min_frequency=self.min_frequency,
+            character_coverage=self.character_coverage,
+            held_out=self.held_out,
+            held_out_share=self.held_out_share,
+            text_column=self.text_column,
+            errors=self.errors,
+            processes=self.processes,
+        )
+
+
+@dataclass
+class ExtensionReport:
+    """What was read, what was added, and how many pieces a word takes before and after."""
+
+    reading: TokenizerReport = field(default_factory=TokenizerReport)
+    num_old: int = 0
+    added: tuple[str, ...] = ()
+    fits: dict[str, tuple[Fit, Fit]] = field(default_factory=dict)
+    """Before and after, by what was measured on: `learnt from`, and `held out` where there is."""
+
+    @property
+    def sources(self) -> SourceReport:
+        """What was read of the texts."""
+        return self.reading.learning
+
+
+def extend_tokenizer(
+    settings: ExtensionSettings, on_step: Callable[[str], object] = lambda name: None
+) -> tuple[Tokenizer, ExtensionReport]:
+    """Learn new pieces and append them; the same texts give the same ones in any order.
+
+    Args:
+        on_step: told the name of each step as it begins.
+
+    Raises:
+        CheckpointError: no tokenizer there, or one that is not WordPiece or cannot be extended.
+        InputError: a file that cannot be read, or no words in any of them.
+        ConfigError: fewer pieces asked for than there are new characters.
+    """
+    old = Tokenizer.load(tokenizer_place(settings.from_))
+    check_extensible(old, settings.from_)
+    report = ExtensionReport(num_old=old.vocab_size)
+    on_step("counting words")
+    normalizer = Normalizer(old.lowercase, old.strip_accents, old.tokenize_chinese_chars)
+    counts, held_out = count_texts(settings.reading, normalizer.words, report.reading)
+    on_step("learning pieces")
+    added = learn_extension(
+        old.vocab,
+        old.unk_id,
+        counts,
+        settings.add,
+        max_chars=old.max_input_chars_per_word,
+        min_frequency=settings.min_frequency,
+        character_coverage=settings.character_coverage,
+    )
+    on_step("measuring")
+    tokenizer = Tokenizer([*old.vocab, *added], **old.settings())
+    report.added = tuple(added)
+    for name, words in (("learnt from", counts), ("held out", held_out)):
+        if words:
+            report.fits[name] = _fit(old, words), _fit(tokenizer, words)
+    return tokenizer, report
+
+
+def tokenizer_place(place: Path) -> Path:
+    """A file or folder that is here, or the folder of a model on the hub."""
+    if place.exists():
+        return place
+    from bertsmith.model.huggingface import find_checkpoint  # torch takes a while to import
+
+    return find_checkpoint(place)
+
+
+def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
+    """Refuse a tokenizer with added tokens that would become ordinary pieces.
+
+    New pieces come behind all old ids, added tokens included, so these become part of the
+    vocabulary. That changes nothing where no word of a text can look like one of them.
+
+    Raises:
+        CheckpointError: an added token that is a word.
+    """
+    words = Normalizer(
+        tokenizer.lowercase, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars
+    ).words
+    for token in tokenizer.vocab[tokenizer.num_pieces :]:
+        if words(token) == [token]:
+            raise CheckpointError(
+                f"{place}: its added token {token!r} is a word, and would be cut from longer words "
+                "if pieces were put behind it. Extend a tokenizer without added words."
+            )
+
+
+def _fit(tokenizer: Tokenizer, words: Counter[str]) -> Fit:
+    special_tokens = {tokenizer.vocab[id_] for id_ in tokenizer.special_ids}
+    return measure_fit(
+        tokenizer.vocab, words, special_tokens=special_tokens, unk_token=tokenizer.unk_token
+    )

@@ -1,0 +1,145 @@
+"""Further pieces for a vocabulary: what is learnt, what stays, how new ones were cut before."""
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import models
+
+from bertsmith.errors import ConfigError
+from bertsmith.text.extension import learn_extension, old_pieces
+from bertsmith.text.fertility import measure_fit
+from bertsmith.text.normalize import Normalizer
+from bertsmith.text.vocabulary import SPECIAL_TOKENS, learn_vocabulary
+from bertsmith.text.wordpiece import WordPiece
+
+UNK_ID = SPECIAL_TOKENS.index("[UNK]")
+GENERAL = Counter({"the": 9, "cat": 4, "sat": 3, "on": 5, "a": 7, "mat": 2, "ten": 1, "rose": 1})
+DOMAIN = Counter({"tensor": 30, "tensors": 12, "the": 50, "norm": 9, "normalize": 8, "a": 40})
+words = st.text("abc", min_size=1, max_size=7)
+corpora = st.dictionaries(words, st.integers(1, 9), min_size=1, max_size=12)
+
+
+def general_vocabulary() -> list[str]:
+    return learn_vocabulary(GENERAL + Counter("tensormalizth"), 45).tokens
+
+
+def cut(vocab: Sequence[str], word: str) -> list[str]:
+    """The pieces of a word by the `tokenizers` library."""
+    ids = {token: index for index, token in enumerate(vocab)}
+    return [token.value for token in models.WordPiece(ids, unk_token="[UNK]").tokenize(word)]
+
+
+def test_the_words_of_the_domain_become_pieces() -> None:
+    vocab = general_vocabulary()
+    added = learn_extension(vocab, UNK_ID, DOMAIN, 12)
+    assert len(set(added)) == len(added) <= 12
+    assert not set(added) & set(vocab)
+    assert "tensor" in added
+    assert cut([*vocab, *added], "tensormat")[0] == "tensor"
+    before, after = measure_fit(vocab, DOMAIN), measure_fit([*vocab, *added], DOMAIN)
+    assert before.fertility > 2
+    assert after.fertility < 1.2
+    assert after.num_words == before.num_words == DOMAIN.total()
+
+
+@given(corpora, corpora, st.integers(20, 40))
+def test_fewer_pieces_whatever_the_texts(
+    general: dict[str, int], domain: dict[str, int], num_new: int
+) -> None:
+    """What was known stays known, and words without new pieces are cut as before."""
+    vocab = learn_vocabulary(general, 24, character_coverage=1.0).tokens
+    added = learn_extension(vocab, UNK_ID, domain, num_new, character_coverage=1.0)
+    extended = [*vocab, *added]
+    assert len(added) <= num_new
+    assert len(set(extended)) == len(extended)
+    assert all(cut(extended, word) != ["[UNK]"] for word in domain)
+    for word in {*general, *domain}:
+        pieces = cut(extended, word)
+        assert pieces == cut(vocab, word) or set(pieces) & set(added)
+
+
+def test_the_order_of_the_counts_does_not_matter() -> None:
+    vocab = general_vocabulary()
+    backwards = dict(reversed(DOMAIN.items()))
+    assert learn_extension(vocab, UNK_ID, DOMAIN, 8) == learn_extension(vocab, UNK_ID, backwards, 8)
+
+
+def test_characters_that_the_vocabulary_lacks_come_first() -> None:
+    vocab = general_vocabulary()
+    added = learn_extension(vocab, UNK_ID, {"λx": 4, "the": 2}, 10, character_coverage=1.0)
+    assert {"x", "λ", "##λ", "##x"} == set(added[:4])
+    assert cut([*vocab, *added], "λx") != ["[UNK]"]
+    with pytest.raises(ConfigError, match=r"--add: found 2, but the characters .* need 4"):
+        learn_extension(vocab, UNK_ID, {"λx": 4, "the": 2}, 2, character_coverage=1.0)
+
+
+def test_rare_characters_are_left_out() -> None:
+    vocab = general_vocabulary()
+    counts = {"the": 10_000, "λ": 1}
+    assert "λ" not in learn_extension(vocab, UNK_ID, counts, 10, character_coverage=0.99)
+
+
+def test_pieces_are_cut_as_the_library_cuts_them() -> None:
+    vocab = general_vocabulary()
+    starts = ["tensors", "roam", "oats", "the"]
+    assert [[vocab[id_] for id_ in ids] for ids in old_pieces(vocab, UNK_ID, starts)] == [
+        cut(vocab, word) for word in starts
+    ]
+    assert all("[UNK]" not in cut(vocab, word) for word in starts)
+    # A piece inside a word is cut like the rest of a word whose first piece is known.
+    first = "x|"
+    inside = ["##sors", "##mate", "##t"]
+    for piece, ids in zip(inside, old_pieces(vocab, UNK_ID, inside), strict=True):
+        whole = cut([*vocab, first], first + piece[2:])
+        assert [vocab[id_] for id_ in ids] == whole[1:]
+
+
+def test_what_cannot_be_cut_has_no_pieces() -> None:
+    vocab = general_vocabulary()
+    assert list(old_pieces(vocab, UNK_ID, ["λ", "##λ", "thλ", "##"])) == [(), (), (), ()]
+
+
+def count_calls(vocab: Sequence[str], new: Sequence[str]) -> int:
+    """How many calls of Python and C functions cutting takes."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        for _ in old_pieces(vocab, UNK_ID, new):
+            pass
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_work_grows_with_the_new_pieces_alone() -> None:
+    vocab = general_vocabulary()
+    letters = "tensormaliz"
+    new = [a + b + c + d for a in letters for b in letters for c in letters for d in letters]
+    few, many = count_calls(vocab, new[:5000]), count_calls(vocab, new[:10_000])
+    assert few > 5000
+    assert many < 2.2 * few
+
+
+@pytest.mark.slow
+def test_real_vocabulary_and_texts(data_dir: Path) -> None:
+    """BERT's own vocabulary and a text of Wikipedia's: every word is cut into fewer pieces or as
+    many, but for a few."""
+    vocab = (data_dir / "vocabs/bert-base-uncased/vocab.txt").read_text("utf-8").splitlines()
+    text = (data_dir / "enwiki/valid.txt").read_text("utf-8")
+    counts = Counter(Normalizer().words(text))
+    unk_id = vocab.index("[UNK]")
+    added = learn_extension(vocab, unk_id, counts, 2000)
+    before, after = WordPiece(vocab, unk_id, 100), WordPiece([*vocab, *added], unk_id, 100)
+    worse = sum(len(after.ids(word)) > len(before.ids(word)) for word in counts)
+    assert worse < len(counts) / 1000
+    assert measure_fit([*vocab, *added], counts).fertility < measure_fit(vocab, counts).fertility
