@@ -140,6 +140,11 @@ class PretrainJob:
         return replace(self, model=replace(self.model, preset=preset))
 
     @property
+    def resolved(self) -> "PretrainJob":
+        """With all that a new model has where it was not given."""
+        return replace(self, model=self.model.resolved, optim=self.resolved_optim)
+
+    @property
     def resolved_optim(self) -> OptimSettings:
         """With the learning rate that suits a new model of the preset, if none was given."""
         rate = self.optim.learning_rate or LEARNING_RATES[vars(self.model.resolved)["preset"]]

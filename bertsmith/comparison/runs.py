@@ -10,7 +10,7 @@ noted with its error and the others go on; the next call tries it again.
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
@@ -239,7 +239,7 @@ def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
         ConfigError: names the file and the first setting that differs.
     """
     folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
-    check_settings(folder, to_jsonable(replace(job, optim=job.resolved_optim)))
+    check_settings(folder, to_jsonable(job.resolved))
     check_rows(folder, comparison)
     for task in comparison.tasks:
         settings = task.of_run(folder.path, seed)

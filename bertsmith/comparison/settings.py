@@ -327,7 +327,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 def settings_of(job: PretrainJob) -> dict[str, Any]:
     """All of a job's settings that change what is learnt, but its length and seed."""
-    tables: dict[str, Any] = to_jsonable(replace(job, optim=job.resolved_optim))
+    tables: dict[str, Any] = to_jsonable(job.resolved)
     for table, names in GIVES_WAY.items():
         if names is None:
             tables.pop(table)
