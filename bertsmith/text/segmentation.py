@@ -42,8 +42,10 @@ class Segmentation:
     num_pieces: the sum of all frequencies.
     """
 
-    def __init__(self, words: Mapping[str, int], ids: Mapping[str, int]) -> None:
-        self._symbol, self._weight = _flatten(words, ids)
+    def __init__(
+        self, words: Mapping[str, int], ids: Mapping[str, int], continuation: str = CONTINUATION
+    ) -> None:
+        self._symbol, self._weight = _flatten(words, ids, continuation)
         places = np.arange(len(self._symbol), dtype=np.int32)
         self._following = places + np.int32(1)
         self._preceding = places - np.int32(1)
@@ -180,12 +182,14 @@ class PairTable:
         return lists[piece]
 
 
-def _flatten(words: Mapping[str, int], ids: Mapping[str, int]) -> tuple[Places, Ints]:
+def _flatten(
+    words: Mapping[str, int], ids: Mapping[str, int], continuation: str
+) -> tuple[Places, Ints]:
     """Piece id and word count per character of all words; boundaries around each word."""
     symbol, weight = array("i", [_BOUNDARY]), array("q", [0])
     for word, count in words.items():
         symbol.append(ids[word[0]])
-        symbol.extend([ids[CONTINUATION + character] for character in word[1:]])
+        symbol.extend([ids[continuation + character] for character in word[1:]])
         symbol.append(_BOUNDARY)
         weight.extend([count] * (len(word) + 1))
     return np.array(symbol, dtype=np.int32), np.array(weight, dtype=np.int64)
