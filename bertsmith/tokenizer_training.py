@@ -141,6 +141,8 @@ def train_tokenizer(
 ) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
     """Learn a vocabulary; the same text gives the same one, whatever the order of the files.
 
+    Unigram models are the exception: the library that learns them sums in any order.
+
     Args:
         on_step: told the name of each step as it begins.
 
@@ -259,10 +261,14 @@ def _measure(
     held_out: Counter[str],
 ) -> None:
     if len(learned.tokens) < settings.vocab_size:
+        reason = f"no other pair of pieces occurs {settings.min_frequency} times"
+        if settings.kind == "wordpiece":
+            reason += " and raises the score"
+        if settings.kind == "unigram":
+            reason = "no other string occurs often enough"
         report.notes.append(
-            f"The vocabulary has {len(learned.tokens):,} tokens, not {settings.vocab_size:,}: no "
-            f"other pair of pieces occurs {settings.min_frequency} times and raises the score. "
-            "More text gives more."
+            f"The vocabulary has {len(learned.tokens):,} tokens, not {settings.vocab_size:,}: "
+            f"{reason}. More text gives more."
         )
     if not held_out:
         report.notes.append(

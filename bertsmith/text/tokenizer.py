@@ -149,11 +149,12 @@ class Tokenizer(ABC):
         self.num_pieces = len(vocab)
         """Entries that text may be cut into; the rest of `vocab` are added tokens."""
         self.model_max_length = model_max_length
-        self.added_tokens = tuple(added_tokens)
         for name, token in special_tokens.items():
             setattr(self, name, token)
 
         self._ids = {token: id_ for id_, token in enumerate(self.vocab)}
+        # As files have them.
+        self.added_tokens = tuple(sorted(added_tokens, key=lambda t: self._ids[t.content]))
         self.pad_id, self.unk_id = self._ids[self.pad_token], self._ids[self.unk_token]
         self.cls_id, self.sep_id = self._ids[self.cls_token], self._ids[self.sep_token]
         self.mask_id = self._ids[self.mask_token]

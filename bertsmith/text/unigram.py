@@ -264,7 +264,8 @@ class UnigramTokenizer(Tokenizer):
                 "tokenizer_config.json, or get the file again."
             )
         self.scores = tuple(scores)
-        self.steps = tuple(steps)
+        # Without a table the step does nothing, and no file can say that it is there.
+        self.steps = tuple(step for step in steps if charsmap or step != "charsmap")
         self.charsmap = charsmap
         self._normalizer = UnigramNormalizer(self.steps, charsmap)
         self._unigram = Unigram(self.vocab[: self.num_pieces], self.scores, self.unk_id)

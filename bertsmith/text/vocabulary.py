@@ -224,12 +224,12 @@ class PieceLearner:
             if top <= 0:
                 return None
             tied = np.flatnonzero(self._ceiling[: len(self.texts)] == top)
-            left = int(min(tied, key=self._precedence))
+            left = min(tied.tolist(), key=self._precedence)
             slots, scores = self._score(left, LEFT)
             self._ceiling[left] = scores.max(initial=-np.inf)
             if self._ceiling[left] == top:
                 rights = self._pairs.ends[RIGHT][slots[scores == top]]
-                return left, int(min(rights, key=self._precedence))
+                return left, min(rights.tolist(), key=self._precedence)
 
     def merge(self, left: int, right: int) -> None:
         """Make one piece of the pair wherever it occurs, and keep all counts true."""
