@@ -6,6 +6,7 @@ UTF-8 bytes are then merged pair by pair, the pair learnt first before all other
 library (ByteLevel, BPE, RobertaProcessing).
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, cached_property
@@ -31,6 +32,8 @@ from bertsmith.text.tokenizer import (
 )
 from bertsmith.text.tokenizer_kinds import Source
 
+# Symbols of a word up to which all its pairs are looked at again and again.
+SHORT = 24
 SURROGATES = re.compile("[\ud800-\udfff]")
 BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
 
@@ -98,12 +101,30 @@ class Merger:
     """
 
     def __init__(self, merges: Iterable[tuple[int, int, int]]) -> None:
-        self._ranks: dict[tuple[int, int], tuple[int, int]] = {}
+        self._ranks: dict[tuple[int, int], tuple[float, int]] = {}
         for rank, (left, right, merged) in enumerate(merges):
             self._ranks[left, right] = rank, merged  # of equal pairs the last counts
 
     def merge(self, symbols: list[int]) -> list[int]:
         """What is left of the symbols (which are used up) when nothing more can be merged."""
+        return self._merge_long(symbols) if len(symbols) > SHORT else self._merge_short(symbols)
+
+    def _merge_short(self, symbols: list[int]) -> list[int]:
+        """Looks at all pairs anew after each merge."""
+        find, none = self._ranks.get, (math.inf, -1)
+        found = [find(pair, none) for pair in pairwise(symbols)]
+        while found and (best := min(found)) is not none:
+            place = found.index(best)
+            symbols[place : place + 2] = [best[1]]
+            del found[place]
+            if place:
+                found[place - 1] = find((symbols[place - 1], best[1]), none)
+            if place < len(found):
+                found[place] = find((best[1], symbols[place + 1]), none)
+        return symbols
+
+    def _merge_long(self, symbols: list[int]) -> list[int]:
+        """Keeps the pairs in a heap."""
         find, size = self._ranks.get, len(symbols)
         following = list(range(1, size + 1))
         preceding = list(range(-1, size - 1))

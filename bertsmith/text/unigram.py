@@ -116,9 +116,25 @@ class UnigramNormalizer:
         if charsmap:
             known["charsmap"] = CharacterMap(charsmap).align
         self._steps = [known[step] for step in steps if step in known]
+        self._lowers = "lowercase" in steps
+        self._is_plain = self._plain_pattern().fullmatch
+
+    def _plain_pattern(self) -> re.Pattern[str]:
+        """Matches text of which no step but lowercasing makes anything else."""
+        plain = [
+            char
+            for char in map(chr, range(0x21, 0x7F))
+            if char not in "`'" and self._apply(char) == (char.lower() if self._lowers else char)
+        ]
+        return re.compile(f"[{re.escape(''.join(plain))}]+" if plain else "(?!)")
 
     def normalize(self, text: str) -> str:
         """The normalized text."""
+        if self._is_plain(text):
+            return text.lower() if self._lowers else text
+        return self._apply(text)
+
+    def _apply(self, text: str) -> str:
         for step in self._steps:
             text = step(text)[0]
         return text

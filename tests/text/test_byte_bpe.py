@@ -153,7 +153,7 @@ def test_lone_surrogates_are_left_out_and_counted_in_offsets() -> None:
     assert text[slice(*found.offsets[-2])] == "漢"
 
 
-@pytest.mark.parametrize("length", [0, 1, 2, 40, 400])
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 23, 24, 25, 40, 400])
 def test_long_runs_are_merged_as_in_the_library(length: int) -> None:
     ours = ByteBpeTokenizer(
         [*SPECIAL_TOKENS, *BYTE_CHARACTERS, "aa", "aaa", "ab", "aab", "ba"],
