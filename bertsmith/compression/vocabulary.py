@@ -18,10 +18,11 @@ from bertsmith.compression.folder import (
     open_source,
 )
 from bertsmith.data.documents import Errors, SourceReport, iter_documents
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.used_pieces import Counts, count_pieces, kept_tokens
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def compress_vocabulary(settings: VocabularySettings) -> Compressed:
         raise ConfigError(
             "Give --texts FILES or --corpus DIR, one of them, to say which pieces are used."
         )
-    source, model, tokenizer = open_source(settings)
+    source, model, found = open_source(settings)
+    tokenizer = as_wordpiece(source, found)
     read = SourceReport()
     counts = piece_counts(settings, tokenizer, read)
     ids = kept_tokens(
@@ -89,6 +91,20 @@ def compress_vocabulary(settings: VocabularySettings) -> Compressed:
     return finish(settings, source, smaller)
 
 
+def as_wordpiece(source: Path, tokenizer: Tokenizer) -> WordPieceTokenizer:
+    """The tokenizer, if single pieces may be left out of it.
+
+    Raises:
+        CheckpointError: it is of a kind in which pieces are made from others.
+    """
+    if isinstance(tokenizer, WordPieceTokenizer):
+        return tokenizer
+    raise CheckpointError(
+        f"{source}: its tokenizer is not WordPiece, and only such a vocabulary can be trimmed. "
+        "Choose a BERT, DistilBERT or ELECTRA checkpoint."
+    )
+
+
 def skipped_notes(read: SourceReport) -> Iterator[str]:
     """What of the texts was left out."""
     for reason, count in read.skipped.items():
@@ -96,7 +112,9 @@ def skipped_notes(read: SourceReport) -> Iterator[str]:
             yield f"{count:,} {reason.replace('_', ' ')} skipped"
 
 
-def piece_counts(settings: VocabularySettings, tokenizer: Tokenizer, read: SourceReport) -> Counts:
+def piece_counts(
+    settings: VocabularySettings, tokenizer: WordPieceTokenizer, read: SourceReport
+) -> Counts:
     """How often each token stands in the texts or the corpus."""
     if settings.corpus is not None:
         corpus = open_corpus(settings.corpus, tokenizer)
