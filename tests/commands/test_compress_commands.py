@@ -236,7 +236,7 @@ def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
         (("vocabulary", "classifier"), "Give --texts FILES or --corpus DIR"),
         (("vocabulary", "classifier", "--corpus", "corpus"), "built with another tokenizer"),
         (("vocabulary", "classifier", "--texts", "none.txt"), "none.txt"),
-        (("vocabulary", "gpt2", "--texts", "texts.txt"), "its model is BPE"),
+        (("vocabulary", "gpt2", "--texts", "texts.txt"), "where the model is BPE"),
     ],
 )
 def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, args, part):
