@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from bertsmith.model.bert import BertConfig, BertModel
     from bertsmith.model.huggingface import load_model, save_model
     from bertsmith.predict import load
-    from bertsmith.text.wordpiece import Tokenizer
+    from bertsmith.text.tokenizer import Tokenizer
 
 __version__ = "0.1.0"
 
@@ -30,7 +30,7 @@ _HOMES = {
     "BertConfig": "bertsmith.model.bert",
     "BertModel": "bertsmith.model.bert",
     "BertsmithError": "bertsmith.errors",
-    "Tokenizer": "bertsmith.text.wordpiece",
+    "Tokenizer": "bertsmith.text.tokenizer",
     "load": "bertsmith.predict",
     "load_model": "bertsmith.model.huggingface",
     "save_model": "bertsmith.model.huggingface",

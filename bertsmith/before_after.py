@@ -23,7 +23,7 @@ from bertsmith.model.weights import weight_files
 from bertsmith.predict import AnyPredictor, load_predictor, rows_of
 from bertsmith.tasks.embed import TextEncoder
 from bertsmith.tasks.objective import Objective
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 TIMED_CHARS = 16_000
 """Characters of the texts that are timed, some 4,000 tokens: seconds of a base model on a CPU, and

@@ -22,7 +22,8 @@ from bertsmith.model.huggingface import find_checkpoint, listed, load_model
 from bertsmith.model.weights import weight_files
 from bertsmith.text.extension import old_pieces
 from bertsmith.text.normalize import Normalizer
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,9 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
 
 def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
     """How `new` differs from `old` other than by further pieces; None where it does not."""
+    if not isinstance(old, WordPieceTokenizer) or not isinstance(new, WordPieceTokenizer):
+        is_same = old.fingerprint == new.fingerprint
+        return None if is_same else "its pieces or its rules are others"
     for id_, (theirs, ours) in enumerate(zip(old.vocab, new.vocab, strict=False)):
         if theirs != ours:
             return f"id {id_:,} is {ours!r}, and {theirs!r} there"
@@ -199,7 +203,7 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
     return None
 
 
-def deciding_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+def deciding_settings(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
     """The settings that decide ids, comparable."""
     settings = tokenizer.settings()
     del settings["model_max_length"], settings["decoder_cleanup"]

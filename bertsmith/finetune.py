@@ -29,7 +29,7 @@ from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_exa
 from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Evaluation, Lesson, Task
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.best import BestSettings, BestWeights
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.layerwise import LayerwiseOptim, freeze

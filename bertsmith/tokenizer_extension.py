@@ -18,7 +18,8 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.text.extension import learn_extension
 from bertsmith.text.fertility import Fit, measure_fit
 from bertsmith.text.normalize import Normalizer
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer, as_wordpiece
 from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, count_texts
 
 
@@ -100,7 +101,8 @@ def extend_tokenizer(
         InputError: a file that cannot be read, or no words in any of them.
         ConfigError: fewer pieces asked for than there are new characters.
     """
-    old = Tokenizer.load(tokenizer_place(settings.from_))
+    loaded = Tokenizer.load(tokenizer_place(settings.from_))
+    old = as_wordpiece(loaded, settings.from_, "extended")
     check_extensible(old, settings.from_)
     report = ExtensionReport(num_old=old.vocab_size)
     on_step("counting words")
@@ -117,7 +119,7 @@ def extend_tokenizer(
         character_coverage=settings.character_coverage,
     )
     on_step("measuring")
-    tokenizer = Tokenizer([*old.vocab, *added], **old.settings())
+    tokenizer = WordPieceTokenizer([*old.vocab, *added], **old.settings())
     report.added = tuple(added)
     for name, words in (("learnt from", counts), ("held out", held_out)):
         if words:
@@ -134,7 +136,7 @@ def tokenizer_place(place: Path) -> Path:
     return find_checkpoint(place)
 
 
-def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
+def check_extensible(tokenizer: WordPieceTokenizer, place: Path) -> None:
     """Refuse a tokenizer with added tokens that would become ordinary pieces.
 
     New pieces come behind all old ids, added tokens included, so these become part of the

@@ -17,11 +17,16 @@ from bertsmith.data.splits import text_hash
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.processes import num_processes
 from bertsmith.text import library_trainer
-from bertsmith.text.fertility import Fit, measure_fit
+from bertsmith.text.byte_bpe import ByteBpeTokenizer, clean_words
+from bertsmith.text.byte_bpe_learning import learn_byte_bpe
+from bertsmith.text.fertility import Fit, measure_cuts, measure_fit
 from bertsmith.text.normalize import Normalizer
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.tokenizer_kinds import Kind
+from bertsmith.text.unigram import ALBERT_STEPS, Step, UnigramNormalizer, UnigramTokenizer
 from bertsmith.text.vocabulary import LearnedVocabulary, RuleName, learn_vocabulary
 from bertsmith.text.word_counts import Words, count_words
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,10 @@ class TokenizerSettings:
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILES")]
     """Texts: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet, each also as
     .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are searched."""
+    kind: Kind = "wordpiece"
+    """wordpiece for BERT, DistilBERT and ELECTRA; byte-bpe for RoBERTa, which reads any text as it
+    stands, so what follows about rules, case, accents and characters is not for it; unigram
+    (SentencePiece) for ALBERT, learnt by the tokenizers library, which must be installed."""
     vocab_size: int = 16_000
     """How many tokens to learn. BERT has 30000; half of that or less suits small texts."""
     rule: RuleName = "likelihood"
@@ -87,9 +96,21 @@ class TokenizerSettings:
             raise ConfigError(f"{flag}: found {getattr(self, name)}, allowed is {allowed}.")
 
     @property
-    def normalizer(self) -> Normalizer:
-        """The rules that split text into words, as the tokenizer will apply them."""
-        return Normalizer(lowercase=self.lowercase, strip_accents=self.strip_accents)
+    def words(self) -> Words:
+        """What splits text into words, as the tokenizer will do."""
+        if self.kind == "byte-bpe":
+            return clean_words
+        if self.kind == "unigram":
+            return UnigramNormalizer(self.steps, b"").words
+        return Normalizer(lowercase=self.lowercase, strip_accents=self.strip_accents).words
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What a unigram tokenizer does to text first."""
+        strips = self.lowercase if self.strip_accents is None else self.strip_accents
+        dropped = {"lowercase"} if not self.lowercase else set()
+        dropped |= {"decompose", "strip_accents"} if not strips else set()
+        return tuple(step for step in ALBERT_STEPS if step not in {*dropped, "charsmap"})
 
     @property
     def num_processes(self) -> int:
@@ -120,6 +141,8 @@ def train_tokenizer(
 ) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
     """Learn a vocabulary; the same text gives the same one, whatever the order of the files.
 
+    Unigram models are the exception: the library that learns them sums in any order.
+
     Args:
         on_step: told the name of each step as it begins.
 
@@ -138,19 +161,31 @@ def train_tokenizer(
         report.seconds[name] = round(time.perf_counter() - started, 2)
 
     with step("counting words"):
-        counts, held_out = count_texts(settings, settings.normalizer.words, report)
+        counts, held_out = count_texts(settings, settings.words, report)
     with step("learning pieces"):
-        learned = learn_vocabulary(
-            counts,
-            settings.vocab_size,
-            rule=settings.rule,
-            min_frequency=settings.min_frequency,
-            character_coverage=settings.character_coverage,
-            surplus=settings.surplus,
-        )
+        learned = _learn(settings, counts)
+    tokenizer = _tokenizer(settings, learned)
     with step("measuring"):
-        _measure(settings, report, learned, counts, held_out)
-    return _tokenizer(settings, learned.tokens), learned, report
+        _measure(settings, report, learned, tokenizer, counts, held_out)
+    return tokenizer, learned, report
+
+
+def _learn(settings: TokenizerSettings, counts: Counter[str]) -> LearnedVocabulary:
+    if settings.kind == "byte-bpe":
+        return learn_byte_bpe(counts, settings.vocab_size, min_frequency=settings.min_frequency)
+    coverage = settings.character_coverage
+    if settings.kind == "unigram":
+        return library_trainer.learn_unigram(
+            counts, settings.vocab_size, character_coverage=coverage
+        )
+    return learn_vocabulary(
+        counts,
+        settings.vocab_size,
+        rule=settings.rule,
+        min_frequency=settings.min_frequency,
+        character_coverage=coverage,
+        surplus=settings.surplus,
+    )
 
 
 def count_texts(
@@ -220,18 +255,32 @@ def _measure(
     settings: TokenizerSettings,
     report: TokenizerReport,
     learned: LearnedVocabulary,
+    tokenizer: Tokenizer,
     counts: Counter[str],
     held_out: Counter[str],
 ) -> None:
     if len(learned.tokens) < settings.vocab_size:
+        reason = f"no other pair of pieces occurs {settings.min_frequency} times"
+        if settings.kind == "wordpiece":
+            reason += " and raises the score"
+        if settings.kind == "unigram":
+            reason = "no other string occurs often enough"
         report.notes.append(
-            f"The vocabulary has {len(learned.tokens):,} tokens, not {settings.vocab_size:,}: no "
-            f"other pair of pieces occurs {settings.min_frequency} times and raises the score. "
-            "More text gives more."
+            f"The vocabulary has {len(learned.tokens):,} tokens, not {settings.vocab_size:,}: "
+            f"{reason}. More text gives more."
         )
     if not held_out:
         report.notes.append(
             "Nothing was held out, so nothing was measured. Name a text with --held-out."
+        )
+        return
+    if settings.kind != "wordpiece":
+        report.fits[settings.kind] = measure_cuts(
+            tokenizer.encode_ids,
+            held_out,
+            tokenizer.vocab_size,
+            tokenizer.unk_id,
+            tokenizer.special_ids,
         )
         return
     report.fits["bertsmith"] = measure_fit(learned.tokens, held_out)
@@ -249,10 +298,17 @@ def _measure(
     report.fits["tokenizers library"] = measure_fit(tokens, held_out)
 
 
-def _tokenizer(settings: TokenizerSettings, tokens: list[str]) -> Tokenizer:
-    return Tokenizer(
-        tokens,
+def _tokenizer(settings: TokenizerSettings, learned: LearnedVocabulary) -> Tokenizer:
+    length = settings.model_max_length
+    if settings.kind == "byte-bpe":
+        return ByteBpeTokenizer(learned.tokens, learned.merges, model_max_length=length)
+    if settings.kind == "unigram":
+        return UnigramTokenizer(
+            learned.tokens, learned.scores, steps=settings.steps, model_max_length=length
+        )
+    return WordPieceTokenizer(
+        learned.tokens,
         lowercase=settings.lowercase,
         strip_accents=settings.strip_accents,
-        model_max_length=settings.model_max_length,
+        model_max_length=length,
     )

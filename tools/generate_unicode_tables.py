@@ -5,6 +5,7 @@ point is put through the library's own normalizers, so the tables hold what it d
 mixture of Unicode versions it was built with.
 """
 
+import struct
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,15 +13,15 @@ from pathlib import Path
 import tokenizers
 from tokenizers import AddedToken, Tokenizer
 from tokenizers.models import WordPiece
-from tokenizers.normalizers import NFD, BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.normalizers import NFD, NFKD, BertNormalizer, Precompiled, StripAccents
+from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel
 
 TARGET = Path(__file__).parents[1] / "bertsmith" / "text" / "unicode_tables.py"
 SURROGATES = range(0xD800, 0xE000)
 CHARACTERS = [chr(code) for code in range(0x110000) if code not in SURROGATES]
 HIGHEST_CLASS = "\u0345"  # the only mark of combining class 240: every other mark moves before it
 
-HEADER = '''"""What BERT's text rules do to each character, as ranges of code points.
+HEADER = '''"""What the text rules do to each character, as ranges of code points.
 
 Written by tools/generate_unicode_tables.py from tokenizers {version}; do not edit. The tables are
 kept here, and not asked of `unicodedata`, because that library mixes several Unicode versions and
@@ -101,6 +102,49 @@ def write_table(name: str, comment: str, table: str) -> str:
     return f'\n# {comment}\n{name} = """\n{wrapped}\n"""\n'
 
 
+def continues(start: str, pre_tokenizer: ByteLevel) -> Iterator[str]:
+    """The characters that GPT-2's pattern leaves in one piece with `start`."""
+    return (c for c in CHARACTERS if len(pre_tokenizer.pre_tokenize_str(start + c)) == 1)
+
+
+def replacing(key: str) -> Callable[[str], str]:
+    """A SentencePiece normalizer that knows one rule: `key` becomes "B"."""
+    units = [0] * 256 * (len(key.encode()) + 2)
+    place = 0
+    for number, byte in enumerate(key.encode(), start=1):
+        base = 256 * number
+        units[place] |= (place ^ base) << 10
+        place = base ^ byte
+        units[place] = byte
+    base = 256 * (len(key.encode()) + 1)
+    units[place] |= (place ^ base) << 10 | 1 << 8
+    units[base] = 1 << 31
+    trie = struct.pack(f"<{len(units)}I", *units)
+    return Precompiled(struct.pack("<I", len(trie)) + trie + b"B\0").normalize_str
+
+
+def clusters() -> Iterator[tuple[str, str, str]]:
+    """Tables of grapheme clusters, seen by what `Precompiled`, which reads whole ones, replaces."""
+    replace = replacing("A")
+    yield (
+        "JOINING",
+        "Characters of a grapheme cluster with the one before.",
+        write_ranges(char for char in CHARACTERS if replace(f"A{char}") == "B"),
+    )
+    replace_marked = replacing("A\u0301")
+    yield (
+        "PREPENDED",
+        "Characters of a grapheme cluster with the one behind.",
+        write_ranges(c for c in CHARACTERS if "B" not in replace_marked(f"{c}A\u0301")),
+    )
+    replace_mark = replacing("\u0301")
+    yield (
+        "APART",
+        "Characters that nothing joins.",
+        write_ranges(c for c in CHARACTERS if replace_mark(f"{c}\u0301\u0301") == f"{c}B"),
+    )
+
+
 def tables() -> Iterator[tuple[str, str, str]]:
     """Name, comment and content of each table."""
     cleaned = changed(bert_step(clean_text=True))
@@ -165,6 +209,21 @@ def tables() -> Iterator[tuple[str, str, str]]:
         "Word characters: a single-word added token may not touch them.",
         write_ranges(char for char in CHARACTERS if is_word_character(char, probe)),
     )
+    byte_level = ByteLevel(add_prefix_space=False)
+    yield "LETTER", "Letters, in GPT-2's pattern.", write_ranges(continues("a", byte_level))
+    yield "NUMBER", "Numbers, in GPT-2's pattern.", write_ranges(continues("1", byte_level))
+    yield (
+        "COMPATIBLE",
+        "Characters that compatibility decomposition changes; into what, is as above.",
+        write_ranges(changed(NFKD().normalize_str)),
+    )
+    strip = StripAccents().normalize_str
+    yield (
+        "MARK",
+        "Marks that SentencePiece models have removed.",
+        write_ranges(char for char in CHARACTERS if strip(f"a{char}") == "a"),
+    )
+    yield from clusters()
 
 
 def main() -> None:

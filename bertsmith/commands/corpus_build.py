@@ -16,7 +16,7 @@ from bertsmith.data.corpus import CorpusSettings, OnProgress, build_corpus
 from bertsmith.data.documents import SourceReport
 from bertsmith.data.manifest import Manifest
 from bertsmith.errors import ConfigError
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 SECONDS_BETWEEN_LINES = 10.0
 

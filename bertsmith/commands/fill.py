@@ -20,8 +20,8 @@ def main(
 ) -> None:
     """Let a pre-trained BERT fill in hidden words.
 
-    Write [MASK] where a word is to be guessed. This shows what a model has learnt about your
-    language before it is taught any task.
+    Write [MASK] (for RoBERTa, <mask>) where a word is to be guessed. This shows what a model has
+    learnt about your language before it is taught any task.
 
     Args:
         model: Folder of a pre-trained model.
@@ -31,13 +31,14 @@ def main(
         precision: Number format of the computation: fp32, bf16, or auto for the fastest.
         json: Print one JSON object instead of text.
     """
-    masks = MaskFiller.load(model, device=device, precision=precision)(text, top)
+    filler = MaskFiller.load(model, device=device, precision=precision)
+    masks = filler(text, top)
     if json:
         rows = [[asdict(word) for word in words] for words in masks]
         print(json_module.dumps({"text": text, "masks": rows}, ensure_ascii=False))
         return
     for number, words in enumerate(masks, start=1):
-        print(f"[MASK] {number}: " + ", ".join(map(shown, words)))
+        print(f"{filler.loaded.tokenizer.mask_token} {number}: " + ", ".join(map(shown, words)))
 
 
 def shown(word: Word) -> str:

@@ -17,7 +17,9 @@ from bertsmith.text.vocabulary import LearnedVocabulary
 from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, train_tokenizer
 
 SHOWN_CHARACTERS = 20
-TOKENIZER_FILES = frozenset({"vocab.txt", "tokenizer.json", "tokenizer_config.json"})
+TOKENIZER_FILES = frozenset(
+    {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json"}
+)
 
 
 def main(
@@ -108,7 +110,8 @@ def as_lines(
     dropped = learned.dropped_characters
     shown = " ".join(list(dropped)[:SHOWN_CHARACTERS])
     seconds = sum(report.seconds.values())
-    yield f"{out}: {len(learned.tokens):,} tokens by {settings.rule}, in {seconds:.1f} s"
+    rule = settings.rule if settings.kind == "wordpiece" else settings.kind
+    yield f"{out}: {len(learned.tokens):,} tokens by {rule}, in {seconds:.1f} s"
     yield f"read        {_read(report.learning)}"
     if settings.held_out:
         yield f"held out    {_read(report.measuring)}"

@@ -22,7 +22,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
 from bertsmith.tasks.objective import Objective
 from bertsmith.tasks.sentence_folder import read_settings
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.run_folder import MODEL_FILES
 
 RECORD_FILE = "compression.json"

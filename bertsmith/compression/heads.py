@@ -27,7 +27,7 @@ from bertsmith.tasks.head_importance import (
 from bertsmith.tasks.objective import Objective
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 MAX_ROW_TOKENS = 128
 """Tokens of a corpus row by which heads are weighed, at most."""

@@ -20,8 +20,9 @@ from bertsmith.compression.folder import (
 from bertsmith.data.documents import Errors, SourceReport, iter_documents
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.used_pieces import Counts, count_pieces, kept_tokens
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer, as_wordpiece
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ def compress_vocabulary(settings: VocabularySettings) -> Compressed:
         raise ConfigError(
             "Give --texts FILES or --corpus DIR, one of them, to say which pieces are used."
         )
-    source, model, tokenizer = open_source(settings)
+    source, model, found = open_source(settings)
+    tokenizer = as_wordpiece(found, source, "trimmed")
     read = SourceReport()
     counts = piece_counts(settings, tokenizer, read)
     ids = kept_tokens(
@@ -96,7 +98,9 @@ def skipped_notes(read: SourceReport) -> Iterator[str]:
             yield f"{count:,} {reason.replace('_', ' ')} skipped"
 
 
-def piece_counts(settings: VocabularySettings, tokenizer: Tokenizer, read: SourceReport) -> Counts:
+def piece_counts(
+    settings: VocabularySettings, tokenizer: WordPieceTokenizer, read: SourceReport
+) -> Counts:
     """How often each token stands in the texts or the corpus."""
     if settings.corpus is not None:
         corpus = open_corpus(settings.corpus, tokenizer)

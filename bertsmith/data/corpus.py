@@ -32,7 +32,7 @@ from bertsmith.data.splits import HeldOutChoice, text_hash
 from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.files import atomic_dir
 from bertsmith.processes import num_processes
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 OnProgress = Callable[[SourceReport], None]
 

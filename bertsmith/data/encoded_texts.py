@@ -1,4 +1,4 @@
-"""Texts or pairs of texts in, token ids with [CLS] and [SEP] out, ready to be packed.
+"""Texts or pairs of texts in, rows of token ids with special tokens out, ready to be packed.
 
 Texts are encoded once and kept as small integer arrays, so that an epoch costs no tokenizing.
 """
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.text.wordpiece import Tokenizer, truncated_lengths
+from bertsmith.text.tokenizer import Tokenizer, truncated_lengths
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
@@ -54,14 +54,10 @@ def encode_texts(
     for text, pair in texts:
         parts = [tokenizer.encode_ids(part) for part in (text, pair) if part is not None]
         lengths = [len(part) for part in parts]
-        kept = truncated_lengths(lengths, max_length - len(parts) - 1)
-        row = [tokenizer.cls_id]
-        for part, length in zip(parts, kept, strict=True):
-            row += [*part[:length], tokenizer.sep_id]
-        ids.append(np.asarray(row, dtype=np.int32))
-        types = np.zeros(len(row), dtype=np.int32)
-        types[kept[0] + 2 :] = 1
-        type_ids.append(types)
+        kept = truncated_lengths(lengths, max_length - tokenizer.num_special_tokens(len(parts)))
+        row = tokenizer.build_row([part[:length] for part, length in zip(parts, kept, strict=True)])
+        ids.append(row.ids)
+        type_ids.append(row.type_ids)
         num_cut.append(sum(lengths) - sum(kept))
     return EncodedTexts(tuple(ids), tuple(type_ids), tuple(num_cut))
 
@@ -92,13 +88,14 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
 
     Raises:
         ConfigError: more was requested than the model has positions, or too little for a token
-            besides [CLS] and [SEP] of a pair.
+            besides the special tokens of a pair.
     """
     if requested is None:
         return min(num_positions, tokenizer.model_max_length)
-    if not 4 <= requested <= num_positions:
+    fewest = tokenizer.num_special_tokens(2) + 1
+    if not fewest <= requested <= num_positions:
         raise ConfigError(
-            f"max_length: found {requested}; this model reads 4 to {num_positions} tokens. "
+            f"max_length: found {requested}; this model reads {fewest} to {num_positions} tokens. "
             "Choose a number in that range; what becomes of longer texts is counted."
         )
     return requested

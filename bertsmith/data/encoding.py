@@ -13,7 +13,7 @@ from bertsmith.data.manifest import Split
 from bertsmith.data.sentences import split_sentences
 from bertsmith.data.shards import Block, id_dtype
 from bertsmith.processes import map_in_order
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 BATCH_CHARS = 1 << 19
 
@@ -34,7 +34,8 @@ class Encoder:
         self._dtype = id_dtype(tokenizer.vocab_size)
         tokens = map(tokenizer.id_to_token, sorted(tokenizer.special_ids))
         # A text that says "[MASK]" means the word, so it is written such that no id of a
-        # special token comes of it: punctuation is a token of its own with or without a space.
+        # special token comes of it. In BERT's vocabularies nothing else changes: punctuation is a
+        # token of its own with or without a space.
         self._literals = [(token, f"{token[0]} {token[1:]}") for token in tokens]
 
     def encode(self, texts: Iterable[str]) -> Block:
@@ -42,8 +43,11 @@ class Encoder:
         sentences: list[str] = []
         document_ends: list[int] = []
         characters: list[int] = []
+        joint = self._tokenizer.joint
         for text in texts:
-            sentences += split_sentences(self._without_special_tokens(text))
+            found = split_sentences(self._without_special_tokens(text))
+            sentences += found[:1]
+            sentences += [joint + sentence for sentence in found[1:]] if joint else found[1:]
             document_ends.append(len(sentences))
             characters.append(len(text))
         ids, sentence_lengths = self._tokenizer.encode_batch_ids(sentences)

@@ -16,7 +16,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.data.questions import Question
 from bertsmith.data.windows import Window, Windowing, make_windows
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 NO_ANSWER = 0
 """The place of [CLS], which stands for "no answer in this window" (Devlin et al., 2019, 4.3)."""

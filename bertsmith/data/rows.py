@@ -11,7 +11,7 @@ import numpy as np
 from bertsmith.data.pairs import Segments
 from bertsmith.data.shards import Corpus
 from bertsmith.data.word_bounds import WordBounds
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 CONTEXT = 16
 """Tokens read on either side of a segment to see whether its ends cut a word: one would do
@@ -22,8 +22,8 @@ to see `##`, and a segmenter finds the words at the edge the better the more it 
 class RowFrame:
     """The special tokens around text, which is all that differs between tokenizers' rows.
 
-    [CLS] A [SEP] for one segment, [CLS] A [SEP] B [SEP] for a pair; documents that share a row
-    have one [SEP] between them.
+    [CLS] A [SEP] for one segment, [CLS] A [SEP] B [SEP] for a pair (RoBERTa: <s> A </s></s> B
+    </s>); documents that share a row have one [SEP] between them.
     """
 
     cls_id: int
@@ -36,7 +36,9 @@ class RowFrame:
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> "RowFrame":
         """That of a tokenizer."""
-        return cls(tokenizer.cls_id, tokenizer.sep_id)
+        return cls(
+            tokenizer.cls_id, tokenizer.sep_id, tokenizer.num_separators, tokenizer.pair_type_id
+        )
 
     def room(self, max_length: int, num_segments: int) -> int:
         """Tokens of text in a row of `max_length` with one segment or two."""

@@ -24,7 +24,7 @@ from bertsmith.data.manifest import (
 )
 from bertsmith.errors import CorpusError
 from bertsmith.files import sha256_file
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
 MAX_SHARD_TOKENS = 1 << 31  # bounds are uint32, which leaves as much again for the last block

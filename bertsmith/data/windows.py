@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, encode_texts
 from bertsmith.errors import ConfigError
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 LongTexts = Literal["window", "cut"]
 
@@ -107,7 +107,7 @@ def make_windows(
     """Rows of at most `max_length` tokens that together show a text, or a pair, in full.
 
     Args:
-        tokenizer: gives [CLS] and [SEP].
+        tokenizer: puts special tokens around the texts.
         parts: token ids of the one text or of both.
         stride: tokens that neighbours share; fewer where a window has little room.
         windowed: which of two texts is windowed; the longer one where not given. The other has
@@ -115,7 +115,7 @@ def make_windows(
     """
     if windowed is None:
         windowed = int(len(parts) == 2 and len(parts[1]) > len(parts[0]))
-    room = max_length - len(parts) - 1
+    room = max_length - tokenizer.num_special_tokens(len(parts))
     num_cut = 0
     if len(parts) == 2:
         kept = len(parts[1 - windowed])
@@ -136,13 +136,8 @@ def _row(
     tokenizer: Tokenizer, parts: Sequence[Sequence[int]], windowed: int, start: int, end: int
 ) -> Window:
     shown = [part[start:end] if i == windowed else part for i, part in enumerate(parts)]
-    row = [tokenizer.cls_id]
-    for part in shown:
-        row += [*part, tokenizer.sep_id]
-    type_ids = np.zeros(len(row), dtype=np.int32)
-    type_ids[len(shown[0]) + 2 :] = 1
-    first = 1 if windowed == 0 else len(shown[0]) + 2
-    return Window(np.asarray(row, dtype=np.int32), type_ids, first, start, end)
+    row = tokenizer.build_row(shown)
+    return Window(row.ids, row.type_ids, row.starts[windowed], start, end)
 
 
 def encode_windowed(

@@ -11,7 +11,7 @@ import numpy as np
 from bertsmith.data.segmenters import Segmenter
 from bertsmith.errors import ConfigError
 from bertsmith.text.normalize import code_ranges
-from bertsmith.text.wordpiece import Memory, Tokenizer
+from bertsmith.text.tokenizer import Memory, Tokenizer
 
 
 class WordBounds:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.data.windows import Window, Windowing, make_windows
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 Places = NDArray[np.int64]
 
@@ -79,7 +79,7 @@ def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Pla
 def cut_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> list[WordPieces]:
     """The pieces of each sentence, without special tokens around them."""
     sentences = list(sentences)
-    ids, counts = tokenizer.encode_batch_ids(chain.from_iterable(sentences))
+    ids, counts = tokenizer.encode_word_ids(chain.from_iterable(sentences))
     if vanished := np.flatnonzero(counts == 0).tolist():
         ends = np.cumsum(counts)
         ids = np.insert(ids, ends[vanished], tokenizer.unk_id)

@@ -12,7 +12,7 @@ from bertsmith.demo.question import Question
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.bert import BertModel
 from bertsmith.pretrain import PretrainJob
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.tokenizer_training import TokenizerReport
 
 PRETRAINED, UNTRAINED = "pretrained", "untrained"

@@ -45,7 +45,7 @@ from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
 from bertsmith.tasks.classify import Classifier, Classify, ClassifySettings
 from bertsmith.tasks.fill import MaskFiller
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, train_tokenizer
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Watcher

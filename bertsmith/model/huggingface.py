@@ -34,7 +34,7 @@ from bertsmith.model.skeleton import skeleton
 from bertsmith.model.weights import read_weights, write_safetensors
 
 if TYPE_CHECKING:
-    from bertsmith.text.wordpiece import Tokenizer
+    from bertsmith.text.tokenizer import Tokenizer
 
 LAYER = "bert.encoder.layer.{i}"
 NAMES = {
@@ -442,7 +442,7 @@ def check_vocabulary(directory: Path, rows: int) -> None:
 
 TOKEN_IDS: Mapping[str, Callable[[Any], Iterable[int]]] = {
     "tokenizer.json": lambda settings: [
-        *settings["model"]["vocab"].values(),
+        *_ids_of_pieces(settings["model"]["vocab"]),
         *(token["id"] for token in settings.get("added_tokens") or ()),
     ],
     "tokenizer_config.json": lambda settings: map(int, settings.get("added_tokens_decoder") or ()),
@@ -464,6 +464,11 @@ def count_tokens(directory: Path) -> tuple[str, int]:
             counts[name] = count_ids(directory / name)
     name = max(counts, key=counts.__getitem__)
     return name, counts[name]
+
+
+def _ids_of_pieces(vocab: Any) -> Iterable[int]:
+    """The ids of a tokenizer.json's pieces, which a unigram model lists in their order."""
+    return range(len(vocab)) if isinstance(vocab, list) else vocab.values()
 
 
 def count_ids(file: Path) -> int:

@@ -14,12 +14,12 @@ from torch import nn
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer
 
 
 def trim_vocabulary(
-    model: BertModel, tokenizer: Tokenizer, ids: Collection[int]
-) -> tuple[BertModel, Tokenizer]:
+    model: BertModel, tokenizer: WordPieceTokenizer, ids: Collection[int]
+) -> tuple[BertModel, WordPieceTokenizer]:
     """Copies of a model and its tokenizer that know only the tokens `ids`, in their old order.
 
     Rows of the embedding beyond the tokenizer's vocabulary are left out.
@@ -53,7 +53,7 @@ def trim_vocabulary(
     return trimmed, smaller
 
 
-def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
+def trim_tokenizer(tokenizer: WordPieceTokenizer, ids: Collection[int]) -> WordPieceTokenizer:
     """The same tokenizer with the tokens `ids` alone, numbered anew in their order."""
     kept = sorted(ids)
     if len(set(kept)) != len(kept) or not 0 <= kept[0] <= kept[-1] < tokenizer.vocab_size:
@@ -62,7 +62,7 @@ def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
             f"{tokenizer.vocab_size - 1:,}, each once."
         )
     pieces = [tokenizer.vocab[id_] for id_ in kept if id_ < tokenizer.num_pieces]
-    smaller = Tokenizer(pieces, **tokenizer.settings())
+    smaller = WordPieceTokenizer(pieces, **tokenizer.settings())
     if smaller.vocab != [tokenizer.vocab[id_] for id_ in kept]:
         lost = sorted({token.content for token in tokenizer.added_tokens} - set(pieces))
         raise ConfigError(f"ids: lack the added token {lost[0]!r}. Keep all added tokens.")

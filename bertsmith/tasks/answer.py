@@ -41,7 +41,7 @@ from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
 from bertsmith.tasks.task import Lesson, Outcome, Task, limited
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from rich.text import Text as RichText

@@ -32,7 +32,7 @@ from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.task import Lesson, Outcome, Task
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
@@ -358,7 +358,7 @@ def encode_choices(
     """
     prompt = tokenizer.encode_ids(example.text)
     choices = [tokenizer.encode_ids(choice) for choice in example.choices]
-    room = max_length - 3
+    room = max_length - tokenizer.num_special_tokens(2)
     longest = min(max(map(len, choices)), max(room // 2, room - max(1, len(prompt))))
     stride = windowing.overlap(max_length)
     read = prompt if windowing.long_texts == "window" else prompt[: room - longest]

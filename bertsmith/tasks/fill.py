@@ -1,4 +1,4 @@
-"""Filling in [MASK]: a text with hidden words in, the likeliest words for each out.
+"""Filling in [MASK] (RoBERTa's <mask>): a text with hidden words in, the likeliest for each out.
 
 This is what masked-LM pre-training teaches (paper, section 3.1); nothing is learnt here.
 """
@@ -19,7 +19,8 @@ from bertsmith.tasks.inference import LoadedModel, load_for_inference
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A vocabulary entry as it is written there (`##` continues a word) and its probability."""
+    """A vocabulary entry as it is written there (in BERT's, `##` continues a word) and its
+    probability."""
 
     token: str
     probability: float
@@ -75,11 +76,12 @@ class MaskFiller:
     def _probabilities(self, text: str) -> Tensor:
         """Probabilities at each mask, fp32 `[masks, vocabulary]`."""
         tokenizer, model = self.loaded.tokenizer, self.loaded.model
+        mask = tokenizer.mask_token
         encoding = tokenizer.encode(text, max_length=self.loaded.max_length)
         masks = [i for i, token in enumerate(encoding.ids) if token == tokenizer.mask_id]
-        written = text.count(tokenizer.id_to_token(tokenizer.mask_id))
+        written = text.count(mask)
         if len(masks) < max(1, written):
-            raise InputError(self._unread_mask(written, len(masks)))
+            raise InputError(self._unread_mask(mask, written, len(masks)))
         batch = pack([np.asarray(encoding.ids)]).to(self.loaded.device)
         with torch.inference_mode():
             hidden = model.encode(batch)[masks]
@@ -88,10 +90,10 @@ class MaskFiller:
         # An embedding may have spare rows beyond the vocabulary; they name nothing.
         return logits[:, : tokenizer.vocab_size].softmax(-1).cpu()
 
-    def _unread_mask(self, written: int, found: int) -> str:
+    def _unread_mask(self, mask: str, written: int, found: int) -> str:
         if written == 0:
-            return "there is no [MASK] in the text. Write [MASK] in place of a word."
+            return f"there is no {mask} in the text. Write {mask} in place of a word."
         return (
-            f"only {found} of the {written} [MASK] are within the {self.loaded.max_length} tokens "
+            f"only {found} of the {written} {mask} are within the {self.loaded.max_length} tokens "
             "that the model reads. Shorten the text."
         )

@@ -27,7 +27,7 @@ from bertsmith.model.huggingface import (
 )
 from bertsmith.model.int8 import can_quantize
 from bertsmith.model.prepacked import prepack, quantize
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 PREDICTION_BYTES = 6144
 """Real tokens in one forward pass without gradients, times the bytes of a number: 1,536 in fp32 and

@@ -47,7 +47,7 @@ from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Lesson, Outcome, Task
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 ScoreRange = tuple[float, float]
 ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])

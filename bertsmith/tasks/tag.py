@@ -45,7 +45,7 @@ from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.tagged_text import conll_block, marked_text, span_types
 from bertsmith.tasks.task import Lesson, Outcome, Task, limited
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.words import WordRule
 
 Metric = Literal["f1", "macro_f1", "accuracy"]

@@ -19,7 +19,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.settings import FinetuneSettings
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from rich.text import Text as RichText

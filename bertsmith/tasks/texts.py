@@ -23,7 +23,7 @@ from bertsmith.tasks.finetuning import mean_over_rows
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.task import PredictionT, Task
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

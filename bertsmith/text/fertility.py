@@ -1,6 +1,6 @@
 """How well a vocabulary fits a text: counts of words enter, a few figures leave."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bertsmith.text.vocabulary import MAX_WORD_LEN, SPECIAL_TOKENS
@@ -53,11 +53,22 @@ def measure_fit(
     """
     special_ids = {vocab.index(token) for token in special_tokens}
     unk_id = vocab.index(unk_token)
-    wordpiece = WordPiece(vocab, unk_id, MAX_WORD_LEN)
+    cut = WordPiece(vocab, unk_id, MAX_WORD_LEN).ids
+    return measure_cuts(cut, counts, len(vocab), unk_id, special_ids)
+
+
+def measure_cuts(
+    cut: Callable[[str], Sequence[int]],
+    counts: Mapping[str, int],
+    vocab_size: int,
+    unk_id: int,
+    special_ids: Collection[int],
+) -> Fit:
+    """The same for whatever cuts words into the ids of their pieces."""
     num_pieces = num_unknown = 0
     used: set[int] = set()
     for word, count in counts.items():
-        ids = wordpiece.ids(word)
+        ids = cut(word)
         num_pieces += count * len(ids)
         num_unknown += count * (unk_id in ids)
         used.update(ids)
@@ -65,6 +76,6 @@ def measure_fit(
         num_words=sum(counts.values()),
         num_pieces=num_pieces,
         num_unknown=num_unknown,
-        num_used=len(used - special_ids),
-        vocab_size=len(vocab) - len(special_ids),
+        num_used=len(used.difference(special_ids)),
+        vocab_size=vocab_size - len(special_ids),
     )

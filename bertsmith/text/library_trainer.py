@@ -1,10 +1,22 @@
-"""The vocabulary that the `tokenizers` library learns from the same words, to compare with."""
+"""What the `tokenizers` library learns from the same words: a vocabulary to compare with, and the
+unigram models that we do not learn ourselves.
+"""
 
 import importlib.util
+import json
 from collections.abc import Iterator, Mapping
 
+from bertsmith.errors import ConfigError
 from bertsmith.text.segmentation import CONTINUATION
-from bertsmith.text.vocabulary import SPECIAL_TOKENS
+from bertsmith.text.vocabulary import (
+    MAX_WORD_LEN,
+    SPECIAL_TOKENS,
+    LearnedVocabulary,
+    choose_alphabet,
+)
+
+UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+"""ALBERT's, with the ids that they have there."""
 
 _LINE_WORDS = 1 << 12
 
@@ -45,6 +57,59 @@ def learn_with_library(
     tokenizer.train_from_iterator(_lines(counts), trainer)
     ids = tokenizer.get_vocab()
     return sorted(ids, key=ids.__getitem__)
+
+
+def learn_unigram(
+    counts: Mapping[str, int], vocab_size: int, *, character_coverage: float = 0.9999
+) -> LearnedVocabulary:
+    """Learn a unigram model with the library's UnigramTrainer (Kudo 2018, section 3.2).
+
+    Args:
+        counts: words, each with `▁` before it.
+        character_coverage: share of all characters that must have a piece; nothing is learnt from
+            words with one of the rarest characters beyond it.
+
+    Raises:
+        ConfigError: the library is not installed, or `vocab_size` cannot hold the alphabet.
+    """
+    if not is_installed():
+        raise ConfigError(
+            "--kind unigram is learnt by the tokenizers library, which is not installed. Run "
+            "'pip install tokenizers', or choose --kind wordpiece or byte-bpe."
+        )
+    from tokenizers import Tokenizer
+    from tokenizers.models import Unigram
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from tokenizers.trainers import UnigramTrainer
+
+    alphabet, dropped = choose_alphabet(counts, character_coverage)
+    kept = set(alphabet)
+    words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and kept.issuperset(w)}
+    minimum = len(UNIGRAM_SPECIAL_TOKENS) + len(alphabet)
+    if vocab_size < minimum:
+        raise ConfigError(
+            f"vocab_size: {vocab_size} is too small for {len(UNIGRAM_SPECIAL_TOKENS)} special "
+            f"tokens and {len(alphabet)} characters. Ask for at least {minimum}, or lower the "
+            f"character coverage ({character_coverage})."
+        )
+    tokenizer = Tokenizer(Unigram())
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    trainer = UnigramTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(UNIGRAM_SPECIAL_TOKENS),
+        unk_token="<unk>",
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_lines(words), trainer)
+    pieces = json.loads(tokenizer.to_str())["model"]["vocab"]
+    return LearnedVocabulary(
+        tokens=[piece for piece, _ in pieces],
+        alphabet=alphabet,
+        dropped_characters=dropped,
+        skipped_words=sum(counts.values()) - sum(words.values()),
+        scores=[score for _, score in pieces],
+    )
 
 
 def _lines(counts: Mapping[str, int]) -> Iterator[str]:

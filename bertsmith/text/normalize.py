@@ -77,6 +77,11 @@ def decompose(char: str) -> str:
     return unicodedata.normalize("NFD", char) if char in code_ranges("DECOMPOSED") else char
 
 
+def decompose_compatibly(char: str) -> str:
+    """The compatibility decomposition (NFKD) of one character."""
+    return unicodedata.normalize("NFKD", char) if char in code_ranges("COMPATIBLE") else char
+
+
 def combining_class(char: str) -> int:
     """0 for a character that keeps its place, above 0 for a mark that may be sorted."""
     return unicodedata.combining(char) if char in code_ranges("REORDERED") else 0
@@ -225,7 +230,7 @@ class Normalizer:
         origins: list[int] = []
         places = iter(spaced)
         origin = 0
-        for _, part, is_first in _sort_marks(parts):
+        for _, part, is_first in sort_marks(parts):
             if is_first:
                 _, origin = next(places)
             image = self._finish_char(part)
@@ -234,7 +239,7 @@ class Normalizer:
         return "".join(images), origins
 
 
-def _sort_marks(parts: list[tuple[int, str, bool]]) -> Iterator[tuple[int, str, bool]]:
+def sort_marks(parts: list[tuple[int, str, bool]]) -> Iterator[tuple[int, str, bool]]:
     """Sort each run of marks by combining class, stably (Unicode Standard, section 3.11)."""
     for is_mark, run in groupby(parts, key=lambda part: part[0] > 0):
         yield from sorted(run, key=lambda part: part[0] if is_mark else 0)

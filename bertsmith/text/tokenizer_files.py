@@ -31,32 +31,19 @@ TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 Json = dict[str, Any]
 
 
-def read(path: Path) -> tuple[Path, list[str], Json]:
-    """Find a tokenizer at a folder or file.
+def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str], Json]:
+    """The vocabulary and the `WordPieceTokenizer` settings of a file.
 
-    Returns:
-        the file that the vocabulary was read from, the vocabulary, and `Tokenizer` settings.
+    Args:
+        root: what a tokenizer.json holds; None for a vocab.txt.
+        config: what tokenizer_config.json adds; None for a file by itself.
 
     Raises:
-        CheckpointError: nothing there, damaged, or a tokenizer of another kind.
+        CheckpointError: damaged, or a tokenizer of another kind.
     """
-    if path.is_file():
-        if path.suffix == ".json":
-            return path, *read_tokenizer_json(path, {})
-        return path, read_vocab(path), {}
-    for name in (TOKENIZER_FILE, VOCAB_FILE):
-        if (path / name).is_file():
-            break
-    else:
-        state = "has neither" if path.is_dir() else "does not exist, so it has neither"
-        raise CheckpointError(
-            f"{path}: {state} {TOKENIZER_FILE} nor {VOCAB_FILE}. Name a folder that has one of "
-            "them, or a vocab.txt."
-        )
-    config = read_config(path)
-    if name == TOKENIZER_FILE:
-        return path / name, *read_tokenizer_json(path / name, config)
-    return path / name, *read_vocab_folder(path, config)
+    if root is not None:
+        return read_tokenizer_json(file, root, config or {})
+    return (read_vocab(file), {}) if config is None else read_vocab_folder(file, config)
 
 
 def read_vocab(path: Path) -> list[str]:
@@ -86,10 +73,10 @@ def read_config(directory: Path) -> Json:
     return config
 
 
-def read_vocab_folder(directory: Path, config: Json) -> tuple[list[str], Json]:
-    """A folder without tokenizer.json."""
-    place = directory / CONFIG_FILE
-    vocab = read_vocab(directory / VOCAB_FILE)
+def read_vocab_folder(file: Path, config: Json) -> tuple[list[str], Json]:
+    """A vocab.txt and what stands beside it."""
+    place = file.with_name(CONFIG_FILE)
+    vocab = read_vocab(file)
     settings = config_settings(config, place)
     for key, name in (
         ("do_lower_case", "lowercase"),
@@ -99,19 +86,24 @@ def read_vocab_folder(directory: Path, config: Json) -> tuple[list[str], Json]:
         if config.get(key) is not None:
             settings[name] = member(config, key, bool, place)
     listed = dict(member(config, "added_tokens_decoder", dict, place, {}))
-    old_style = directory / "added_tokens.json"
+    old_style = file.with_name("added_tokens.json")
     if not listed and old_style.is_file():
         listed = special_tokens_of(vocab, settings) | {
             str(id_): {"content": content, "normalized": True}
             for content, id_ in read_object(old_style).items()
         }
     if listed:
-        entries = [
-            {**member(listed, id_, dict, place), "id": int(id_) if id_.isdecimal() else id_}
-            for id_ in listed
-        ]
-        settings["added_tokens"] = read_added_tokens(entries, vocab, place)
+        settings["added_tokens"] = listed_tokens(listed, vocab, place)
     return vocab, settings
+
+
+def listed_tokens(listed: Json, vocab: Sequence[str], path: Path) -> tuple[AddedToken, ...]:
+    """The added tokens of an `added_tokens_decoder`, which has them by their ids."""
+    entries = [
+        {**member(listed, id_, dict, path), "id": int(id_) if id_.isdecimal() else id_}
+        for id_ in listed
+    ]
+    return read_added_tokens(entries, vocab, path)
 
 
 def special_tokens_of(vocab: Sequence[str], settings: Json) -> Json:
@@ -124,9 +116,9 @@ def special_tokens_of(vocab: Sequence[str], settings: Json) -> Json:
     }
 
 
-def read_tokenizer_json(path: Path, config: Json) -> tuple[list[str], Json]:
+def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:
     """Vocabulary and settings of a tokenizer.json; `config` adds what that format cannot say."""
-    root = {key: value for key, value in read_object(path).items() if value is not None}
+    root = {key: value for key, value in root.items() if value is not None}
     parts = {name: member(root, name, dict, path, {}) for name in KINDS}
     check_kinds(parts, path)
     model, normalizer, decoder = parts["model"], parts["normalizer"], parts["decoder"]
@@ -170,6 +162,45 @@ def check_kinds(parts: Mapping[str, Json], path: Path) -> None:
                 f"{path}: {key} is {json.dumps(found)}, and only {json.dumps(value)} is "
                 "supported. Choose a checkpoint with BERT's own rules."
             )
+
+
+def check_parts(
+    root: Json, kinds: Mapping[str, str], fixed: Sequence[tuple[str, str, Any]], path: Path
+) -> Mapping[str, Json]:
+    """The parts of a tokenizer.json by name, each of which must be of its kind.
+
+    Args:
+        kinds: the kind of each part. A decoder may be absent: it decides no ids. A normalizer
+            that is not named must be.
+        fixed: part, key and the only value that is supported; the key may be absent or null.
+    """
+    parts = {
+        name: {} if root.get(name) is None else member(root, name, dict, path) for name in kinds
+    }
+    found = {name: part.get("type") for name, part in parts.items()}
+    if "model" in found and found["model"] is None and parts["model"]:
+        found["model"] = kinds["model"]  # old files leave the name out
+    if not parts["decoder"]:
+        found["decoder"] = kinds["decoder"]
+    wrong = [name for name in kinds if found[name] != kinds[name]]
+    if wrong:
+        raise CheckpointError(
+            f"{path}: its {wrong[0]} is {found[wrong[0]] or 'absent'}, and where the model is "
+            f"{kinds['model']}, {kinds[wrong[0]]} alone is supported. Choose another checkpoint."
+        )
+    if "normalizer" not in kinds and root.get("normalizer") is not None:
+        raise CheckpointError(
+            f"{path}: it has a normalizer, and where the model is {kinds['model']}, none is "
+            "supported. Choose another checkpoint."
+        )
+    for name, key, value in fixed:
+        actual = parts[name].get(key)
+        if actual is not None and actual != value:
+            raise CheckpointError(
+                f"{path}: {key} is {json.dumps(actual)[:60]}, and only {json.dumps(value)} is "
+                "supported. Choose another checkpoint."
+            )
+    return parts
 
 
 def read_vocab_ids(ids: Mapping[str, Any], path: Path) -> list[str]:
@@ -300,15 +331,11 @@ def write(directory: Path, pieces: Sequence[str], ids: Mapping[str, int], settin
 
 def tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> Json:
     """The content of tokenizer.json."""
-    frame = (settings["cls_token"], settings["sep_token"])
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
-        "added_tokens": [
-            {"id": ids[token.content], **token_object(token)}
-            for token in sorted(settings["added_tokens"], key=lambda token: ids[token.content])
-        ],
+        "added_tokens": token_entries(ids, settings),
         "normalizer": {
             "type": "BertNormalizer",
             "clean_text": True,
@@ -317,13 +344,7 @@ def tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Js
             "lowercase": settings["lowercase"],
         },
         "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": {
-            "type": "TemplateProcessing",
-            **template(*frame),
-            "special_tokens": {
-                token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in frame
-            },
-        },
+        "post_processor": frame_object(ids, settings),
         "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": settings["decoder_cleanup"]},
         "model": {
             "type": "WordPiece",
@@ -335,13 +356,33 @@ def tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Js
     }
 
 
+def frame_object(ids: Mapping[str, int], settings: Json) -> Json:
+    """The post-processor that builds [CLS] A [SEP] B [SEP]."""
+    frame = (settings["cls_token"], settings["sep_token"])
+    return {
+        "type": "TemplateProcessing",
+        **template(*frame),
+        "special_tokens": {
+            token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in frame
+        },
+    }
+
+
 def config_object(ids: Mapping[str, int], settings: Json) -> Json:
     """The content of tokenizer_config.json, for transformers 4 and 5."""
-    return {
-        "tokenizer_class": "BertTokenizer",
+    own = {
         "do_lower_case": settings["lowercase"],
         "strip_accents": settings["strip_accents"],
         "tokenize_chinese_chars": settings["tokenize_chinese_chars"],
+    }
+    return shared_config("BertTokenizer", own, ids, settings)
+
+
+def shared_config(tokenizer_class: str, own: Json, ids: Mapping[str, int], settings: Json) -> Json:
+    """What every kind's tokenizer_config.json holds, and what it has of its `own`."""
+    return {
+        "tokenizer_class": tokenizer_class,
+        **own,
         "model_max_length": settings["model_max_length"],
         **{name: settings[name] for name in SPECIAL_NAMES},
         "clean_up_tokenization_spaces": False,
@@ -349,6 +390,14 @@ def config_object(ids: Mapping[str, int], settings: Json) -> Json:
             str(ids[token.content]): token_object(token) for token in settings["added_tokens"]
         },
     }
+
+
+def token_entries(ids: Mapping[str, int], settings: Json) -> list[Json]:
+    """The added tokens as tokenizer.json lists them."""
+    return [
+        {"id": ids[token.content], **token_object(token)}
+        for token in sorted(settings["added_tokens"], key=lambda token: ids[token.content])
+    ]
 
 
 def token_object(token: AddedToken) -> Json:

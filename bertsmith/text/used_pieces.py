@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from bertsmith.text.grouping import group_by_size
 from bertsmith.text.normalize import Normalizer
-from bertsmith.text.wordpiece import CONTINUING_PREFIX, Tokenizer
+from bertsmith.text.wordpiece import CONTINUING_PREFIX, WordPieceTokenizer
 
 BATCH_CHARS = 1 << 20
 
 Counts = NDArray[np.int64]
 
 
-def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
+def count_pieces(tokenizer: WordPieceTokenizer, texts: Iterable[str]) -> Counts:
     """How often each token stands in `texts`, `[vocabulary]`; memory holds a portion of the texts.
 
     Of a word that becomes [UNK], the pieces that were found before cutting failed count too:
@@ -33,7 +33,11 @@ def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
 
 
 def kept_tokens(
-    tokenizer: Tokenizer, counts: Counts, *, min_count: int = 1, keep_characters: bool = True
+    tokenizer: WordPieceTokenizer,
+    counts: Counts,
+    *,
+    min_count: int = 1,
+    keep_characters: bool = True,
 ) -> list[int]:
     """Ids of a vocabulary for texts with these counts, rising.
 
@@ -55,7 +59,7 @@ def kept_tokens(
 class UnknownWords:
     """Finds the words of a text that a tokenizer cannot cut, and how far it comes with them."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: WordPieceTokenizer) -> None:
         self._normalizer = Normalizer(
             tokenizer.lowercase, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars
         )

@@ -15,8 +15,8 @@ when its pairs are looked at again.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -104,6 +104,10 @@ class LearnedVocabulary:
     """Characters too rare for the alphabet, with their occurrences, most frequent first."""
     skipped_words: int
     """Occurrences of words that taught nothing: too long, or with a dropped character."""
+    merges: list[tuple[str, str]] = field(default_factory=list)
+    """Of byte-pair encoding: the pairs that were joined, in order."""
+    scores: list[float] = field(default_factory=list)
+    """Of a unigram model: the log probability of each token."""
 
 
 def learn_vocabulary(
@@ -196,6 +200,9 @@ class PieceLearner:
     divides the words.
     """
 
+    continuation: ClassVar[str] = CONTINUATION
+    """What a piece begins with that goes on inside a word."""
+
     def __init__(
         self,
         words: Mapping[str, int],
@@ -225,16 +232,16 @@ class PieceLearner:
             if top <= 0:
                 return None
             tied = np.flatnonzero(self._ceiling[: len(self.texts)] == top)
-            left = int(min(tied, key=self.texts.__getitem__))
+            left = min(tied.tolist(), key=self._precedence)
             slots, scores = self._score(left, LEFT)
             self._ceiling[left] = scores.max(initial=-np.inf)
             if self._ceiling[left] == top:
                 rights = self._pairs.ends[RIGHT][slots[scores == top]]
-                return left, int(min(rights, key=self.texts.__getitem__))
+                return left, min(rights.tolist(), key=self._precedence)
 
     def merge(self, left: int, right: int) -> None:
         """Make one piece of the pair wherever it occurs, and keep all counts true."""
-        merged = self._piece(self.texts[left] + self.texts[right][len(CONTINUATION) :])
+        merged = self._piece(self.texts[left] + self.texts[right][len(self.continuation) :])
         change = self._segmentation.merge(left, right, merged)
         pairs = self._pairs
         pairs.change(left, LEFT, np.array([right]), -change.pair_weights.sum(keepdims=True))
@@ -244,6 +251,10 @@ class PieceLearner:
         pairs.change(merged, LEFT, change.after_new, change.after_weights)
         for piece in {left, right, merged}:
             self._raise_ceilings(piece)
+
+    def _precedence(self, piece: int) -> Any:
+        """What the lower of decides between pairs of equal score."""
+        return self.texts[piece]
 
     def _piece(self, text: str) -> int:
         """The id of `text`, which is new unless other parts made it before."""

@@ -8,93 +8,34 @@ dictionaries and only unseen words are ever normalized. Many texts at once are c
 by numpy (`bulk_encoding`), with the same rules for what is new.
 """
 
-import hashlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.text import tokenizer_files
-from bertsmith.text.added_tokens import AddedToken, TokenFinder
+from bertsmith.text.added_tokens import AddedToken
 from bertsmith.text.bulk_encoding import BulkEncoder
 from bertsmith.text.chunk_table import MAX_CHUNK_BYTES, MAX_KEYS
 from bertsmith.text.normalize import Normalizer, locate_words, unit_pattern
 from bertsmith.text.piece_cutting import PieceCutter
+from bertsmith.text.tokenizer import Encoding as Encoding
+from bertsmith.text.tokenizer import Memory, TextTokens, joined_rows
+from bertsmith.text.tokenizer import Tokenizer as Tokenizer
+from bertsmith.text.tokenizer import truncated_lengths as truncated_lengths
+from bertsmith.text.tokenizer_kinds import Source
 
 CONTINUING_PREFIX = "##"
-# Longer keys come back too seldom to be worth their place.
-LONGEST_KEY = 24
 # A byte that UTF-8 never has: in text for the bulk encoder it begins the id of an added token.
 TOKEN_MARK = b"\xff"
 # From so many characters on, numpy is faster than remembered units one by one.
 LONG_TEXT = 1000
-# Entries of one generation, about 30 MB; 10 MB of English text have some 90,000 different ones.
-CACHE_SIZE = 1 << 17
-
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class Encoding:
-    """A text or a pair as the model reads it; all lists have one entry per token."""
-
-    ids: list[int]
-    type_ids: list[int]
-    """0 in the first text and its special tokens, 1 in the second."""
-    tokens: list[str]
-    offsets: list[tuple[int, int]]
-    """First character and one past the last, in the token's own text; (0, 0) for [CLS], [SEP]."""
-    special_tokens_mask: list[int]
-    """1 for [CLS] and [SEP] that were put around the text."""
-    sequence_ids: list[int | None]
-    """0 or 1 for the text a token comes from, None for [CLS] and [SEP]."""
-    num_truncated: int
-    """Tokens cut away to fit `max_length`."""
-
-
-@dataclass(slots=True)
-class TextTokens:
-    """The tokens of one text while they are collected; the lists are as in `Encoding`."""
-
-    ids: list[int]
-    tokens: list[str]
-    offsets: list[tuple[int, int]]
-
-    def append(self, id_: int, token: str, offset: tuple[int, int]) -> None:
-        """Add one token."""
-        self.ids.append(id_)
-        self.tokens.append(token)
-        self.offsets.append(offset)
-
-
-class Memory(dict[str, Value]):
-    """Values of a function of a string, remembered.
-
-    When it is full, its entries become the older generation, which replaces the last one; what is
-    asked for again comes back from there. So at most two generations are kept, and common strings
-    never have to be computed twice.
-    """
-
-    def __init__(self, compute: Callable[[str], Value]) -> None:
-        super().__init__()
-        self._compute = compute
-        self._older: dict[str, Value] = {}
-
-    def __missing__(self, key: str) -> Value:
-        value = self._older[key] if key in self._older else self._compute(key)
-        if len(key) <= LONGEST_KEY:
-            if len(self) >= CACHE_SIZE:
-                self._older = dict(self)
-                self.clear()
-            self[key] = value
-        return value
 
 
 class WordPiece:
@@ -138,8 +79,8 @@ class WordPiece:
         return tuple(ids)
 
 
-class Tokenizer:
-    """BERT's tokenizer: the vocabulary and the rules of one model.
+class WordPieceTokenizer(Tokenizer):
+    """BERT's tokenizer: [CLS] A [SEP] B [SEP], words cut into pieces of which some begin with ##.
 
     Args:
         vocab: the pieces, by id.
@@ -173,38 +114,28 @@ class Tokenizer:
         decoder_cleanup: bool = True,
         max_input_chars_per_word: int = 100,
     ) -> None:
-        special_tokens = (pad_token, unk_token, cls_token, sep_token, mask_token)
-        pieces = set(vocab)
-        extra = [t.content for t in added_tokens or () if t.content not in pieces]
-        check_vocabulary([*vocab, *extra], special_tokens)
-        if unk_token not in pieces:
+        super().__init__(
+            vocab,
+            special_tokens={
+                "pad_token": pad_token,
+                "unk_token": unk_token,
+                "cls_token": cls_token,
+                "sep_token": sep_token,
+                "mask_token": mask_token,
+            },
+            added_tokens=added_tokens,
+            model_max_length=model_max_length,
+        )
+        if self.unk_id >= self.num_pieces:
             raise ConfigError(
                 f"the vocabulary lacks {unk_token}; as an added token alone it cannot stand for "
                 "unknown words. Add it to the vocabulary itself."
             )
-        if added_tokens is None:
-            added_tokens = [AddedToken(token) for token in special_tokens]
-
-        self.vocab: list[str] = [*vocab, *extra]
-        self.vocab_size = len(self.vocab)
-        self.num_pieces = len(vocab)
-        """Entries that WordPiece may use; the rest of `vocab` are added tokens."""
         self.lowercase = lowercase
         self.strip_accents = strip_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
-        self.model_max_length = model_max_length
-        self.pad_token, self.unk_token = pad_token, unk_token
-        self.cls_token, self.sep_token, self.mask_token = cls_token, sep_token, mask_token
-        self.added_tokens = tuple(added_tokens)
         self.decoder_cleanup = decoder_cleanup
         self.max_input_chars_per_word = max_input_chars_per_word
-
-        self._ids = {token: id_ for id_, token in enumerate(self.vocab)}
-        self.pad_id, self.unk_id = self._ids[pad_token], self._ids[unk_token]
-        self.cls_id, self.sep_id = self._ids[cls_token], self._ids[sep_token]
-        self.mask_id = self._ids[mask_token]
-        special = {t.content for t in added_tokens if t.special}
-        self.special_ids = frozenset(self._ids[token] for token in special | set(special_tokens))
         self._build()
 
     def _build(self) -> None:
@@ -214,41 +145,16 @@ class Tokenizer:
         self._wordpiece = WordPiece(
             self.vocab[: self.num_pieces], self.unk_id, self.max_input_chars_per_word
         )
-        numbered = [(self._ids[token.content], token) for token in self.added_tokens]
-        self._raw_tokens = TokenFinder([entry for entry in numbered if not entry[1].normalized])
-        self._normalized_tokens = TokenFinder(
-            [entry for entry in numbered if entry[1].normalized], self._normalizer.normalize
-        )
-        # The library decodes a token that was searched for in normalized text as it is found there,
-        # and skips only what then still reads like a special token.
-        self._decoded = list(self.vocab)
-        for id_, token in numbered:
-            if token.normalized:
-                self._decoded[id_] = self._normalizer.normalize(token.content)
-        special = {token.content for token in self.added_tokens if token.special}
-        self._skipped_ids = {id_ for id_, text in enumerate(self._decoded) if text in special}
+        self._find_added_tokens(self._normalizer.normalize)
         self._find_units = unit_pattern(self.tokenize_chinese_chars).findall
         self._unit_ids = Memory(self._compute_ids)
         self._unit_pieces = Memory(self._locate_pieces)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(Tokenizer, self.vocab[: self.num_pieces], **self.settings()), ()
-
     @classmethod
-    def load(cls, path: str | Path) -> "Tokenizer":
-        """Read a BERT folder (tokenizer.json first, else vocab.txt) or a vocab.txt.
-
-        Settings come from tokenizer.json; what it does not say, from tokenizer_config.json;
-        what neither says is BERT's default, which lowers the case.
-
-        Raises:
-            CheckpointError: not a BERT WordPiece tokenizer, or damaged; the message names the file.
-        """
-        place, vocab, settings = tokenizer_files.read(Path(path))
-        try:
-            return cls(vocab, **settings)
-        except ConfigError as error:
-            raise CheckpointError(f"{place}: {error}") from error
+    def read(cls, source: Source) -> "WordPieceTokenizer":
+        """The tokenizer of a tokenizer.json or a vocab.txt."""
+        vocab, settings = tokenizer_files.read(source.file, source.root, source.config)
+        return cls(vocab, **settings)
 
     def save(self, directory: str | Path) -> None:
         """Write vocab.txt, tokenizer.json and tokenizer_config.json, for us and transformers."""
@@ -262,71 +168,29 @@ class Tokenizer:
             "lowercase": self.lowercase,
             "strip_accents": self.strip_accents,
             "tokenize_chinese_chars": self.tokenize_chinese_chars,
-            "model_max_length": self.model_max_length,
-            "cls_token": self.cls_token,
-            "sep_token": self.sep_token,
-            "pad_token": self.pad_token,
-            "unk_token": self.unk_token,
-            "mask_token": self.mask_token,
-            "added_tokens": self.added_tokens,
+            **self._shared_settings(),
             "decoder_cleanup": self.decoder_cleanup,
             "max_input_chars_per_word": self.max_input_chars_per_word,
         }
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 over the vocabulary and every setting that decides ids, as hexadecimal digits.
-
-        Left out are `model_max_length` and `decoder_cleanup`: ids stay valid when they change.
-        """
+    def _identity(self) -> list[Any]:
         settings = self.settings() | {
             "strip_accents": self._normalizer.strips_accents,
             "added_tokens": sorted(astuple(token) for token in self.added_tokens),
         }
         del settings["model_max_length"], settings["decoder_cleanup"]
-        written = json.dumps([self.vocab, self.num_pieces, settings], sort_keys=True)
-        return hashlib.sha256(written.encode("ascii")).hexdigest()
+        return [self.vocab, self.num_pieces, settings]
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
         """Whether each id continues the word before it, bool `[vocab_size]`; none special."""
-        continues = [
+        flags = np.zeros(self.vocab_size, dtype=np.bool_)
+        flags[: self.num_pieces] = [
             len(piece) > len(CONTINUING_PREFIX) and piece.startswith(CONTINUING_PREFIX)
             for piece in self.vocab[: self.num_pieces]
         ]
-        flags = np.zeros(self.vocab_size, dtype=np.bool_)
-        flags[: self.num_pieces] = continues
         flags[list(self.special_ids)] = False
         return flags
-
-    def token_to_id(self, token: str) -> int | None:
-        """The id of a vocabulary entry, None where there is none."""
-        return self._ids.get(token)
-
-    def id_to_token(self, id: int) -> str:  # noqa: A002 - the field's word
-        """The vocabulary entry of an id.
-
-        Raises:
-            InputError: no such id.
-        """
-        self._check_ids([id])
-        return self.vocab[id]
-
-    def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
-        """Encode a text, or a pair of texts, with [CLS] and [SEP] around it.
-
-        A result longer than `max_length` tokens is cut at the end of its longer text first.
-
-        Raises:
-            ConfigError: `max_length` has no room for the special tokens.
-        """
-        texts = [self._encode_text(text)]
-        if pair is not None:
-            texts.append(self._encode_text(pair))
-        kept = lengths = [len(part.ids) for part in texts]
-        if max_length is not None:
-            kept = truncated_lengths(lengths, self._room(lengths, max_length))
-        return self._assemble(texts, kept)
 
     def encode_ids(self, text: str) -> list[int]:
         """The ids of a text alone, without special tokens around it."""
@@ -350,9 +214,7 @@ class Tokenizer:
         """
         if not self._normalized_tokens:
             return self._bulk_encoder.encode(map(self._to_bytes, texts))
-        rows = [self._encode_text(text).ids for text in texts]
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+        return joined_rows(self._encode_text(text).ids for text in texts)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of ids: pieces joined to words, words by spaces.
@@ -360,9 +222,7 @@ class Tokenizer:
         Raises:
             InputError: an id outside the vocabulary.
         """
-        self._check_ids(ids)
-        skipped = self._skipped_ids if skip_special_tokens else ()
-        tokens = [self._decoded[id_] for id_ in ids if id_ not in skipped]
+        tokens = list(self._kept_tokens(ids, skip_special_tokens))
         parts = tokens[:1] + [
             token.removeprefix(CONTINUING_PREFIX)
             if token.startswith(CONTINUING_PREFIX)
@@ -370,14 +230,6 @@ class Tokenizer:
             for token in tokens[1:]
         ]
         return "".join(map(clean_up, parts) if self.decoder_cleanup else parts)
-
-    def _check_ids(self, ids: Sequence[int]) -> None:
-        wrong = [id_ for id_ in ids if not 0 <= id_ < self.vocab_size]
-        if wrong:
-            raise InputError(
-                f"token id {wrong[0]} is not in the vocabulary, which has ids 0 to "
-                f"{self.vocab_size - 1:,}. Use the tokenizer that the ids were made with."
-            )
 
     @cached_property
     def _bulk_encoder(self) -> BulkEncoder:
@@ -476,59 +328,6 @@ class Tokenizer:
             for id_, start, end in self._locate_normalized(normalized[part], origins[part]):
                 result.append(id_, self.vocab[id_], (position + start, position + end))
 
-    def _room(self, lengths: Sequence[int], max_length: int) -> int:
-        """Tokens of text that fit beside the special tokens."""
-        num_special = len(lengths) + 1
-        if max_length < num_special:
-            raise ConfigError(
-                f"max_length is {max_length}, but {self.cls_token} and {self.sep_token} alone take "
-                f"{num_special} tokens. Choose {num_special + len(lengths)} or more."
-            )
-        return max_length - num_special
-
-    def _assemble(self, texts: Sequence[TextTokens], kept: Sequence[int]) -> Encoding:
-        """Put [CLS] and [SEP] around the kept part of each text."""
-        framed = TextTokens([], [], [])
-        framed.append(self.cls_id, self.cls_token, (0, 0))
-        type_ids, special_tokens_mask = [0], [1]
-        sequence_ids: list[int | None] = [None]
-        for number, (part, length) in enumerate(zip(texts, kept, strict=True)):
-            framed.ids += part.ids[:length]
-            framed.tokens += part.tokens[:length]
-            framed.offsets += part.offsets[:length]
-            framed.append(self.sep_id, self.sep_token, (0, 0))
-            type_ids += [number] * (length + 1)
-            special_tokens_mask += [0] * length + [1]
-            sequence_ids += [number] * length
-            sequence_ids.append(None)
-        return Encoding(
-            framed.ids,
-            type_ids,
-            framed.tokens,
-            framed.offsets,
-            special_tokens_mask,
-            sequence_ids,
-            num_truncated=sum(len(part.ids) for part in texts) - sum(kept),
-        )
-
-
-def truncated_lengths(lengths: Sequence[int], room: int) -> list[int]:
-    """How many tokens of each text are kept so that together they fit into `room`.
-
-    The longer text gives way first; when both must, they share, and the odd token goes to the
-    longer text (to the second of two equals), as in the `tokenizers` library.
-
-    >>> truncated_lengths([5, 300], room=125), truncated_lengths([200, 300], room=125)
-    ([5, 120], [62, 63])
-    """
-    if sum(lengths) <= room:
-        return list(lengths)
-    if len(lengths) == 1:
-        return [room]
-    shorter = min(*lengths, room // 2)
-    kept = [shorter, room - shorter]
-    return kept if lengths[0] <= lengths[1] else kept[::-1]
-
 
 def clean_up(part: str) -> str:
     """Undo the spaces around punctuation in one decoded part, as the library's decoder does."""
@@ -549,26 +348,15 @@ def clean_up(part: str) -> str:
     return part
 
 
-def check_vocabulary(vocab: Sequence[str], special_tokens: Sequence[str]) -> None:
-    """Refuse a vocabulary that cannot number its entries or lacks a special token."""
-    if not vocab:
-        raise ConfigError("the vocabulary is empty. It needs one piece per line.")
-    first_ids: dict[str, int] = {}
-    for id_, token in enumerate(vocab):
-        first = first_ids.setdefault(token, id_)
-        if first != id_:
-            raise ConfigError(
-                f"the vocabulary has {token!r} twice, as ids {first:,} and {id_:,} (lines "
-                f"{first + 1:,} and {id_ + 1:,} of vocab.txt). Each entry may stand once."
-            )
-        if "\n" in token:
-            raise ConfigError(
-                f"the vocabulary entry {token!r} (id {id_:,}) holds a line break, which vocab.txt "
-                "cannot. Remove the line break."
-            )
-    missing = [token for token in special_tokens if token not in first_ids]
-    if missing:
-        raise ConfigError(
-            f"the vocabulary lacks {', '.join(missing)}. It must hold {' '.join(special_tokens)}; "
-            "if they have other names, give those in tokenizer_config.json."
-        )
+def as_wordpiece(tokenizer: Tokenizer, place: Path, change: str) -> WordPieceTokenizer:
+    """The tokenizer of `place`, if its vocabulary can be changed piece by piece.
+
+    Raises:
+        CheckpointError: it is of a kind in which pieces are made from others.
+    """
+    if isinstance(tokenizer, WordPieceTokenizer):
+        return tokenizer
+    raise CheckpointError(
+        f"{place}: its tokenizer is not WordPiece, and only such a vocabulary can be {change}. "
+        "Choose a BERT, DistilBERT or ELECTRA checkpoint."
+    )

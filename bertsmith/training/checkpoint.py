@@ -23,7 +23,7 @@ from bertsmith.files import atomic_dir, sha256_file, write_json
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
 from bertsmith.model.weights import read_safetensors, write_safetensors
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 STATE_FILE = "training_state.json"
 TENSORS_FILE = "training_state.safetensors"

@@ -32,6 +32,8 @@ MODEL_FILES = (
     "tokenizer.json",
     "tokenizer_config.json",
     "vocab.txt",
+    "vocab.json",
+    "merges.txt",
     # Of a sentence encoder.
     "modules.json",
     "sentence_bert_config.json",

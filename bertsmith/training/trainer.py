@@ -24,7 +24,7 @@ from bertsmith.hardware import Precision, describe_computing
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
 from bertsmith.tasks.objective import Objective
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.best import PREFIX as BEST_PREFIX
 from bertsmith.training.best import BestSettings, BestWeights
 from bertsmith.training.budget import Budget, is_due

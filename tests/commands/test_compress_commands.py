@@ -5,9 +5,12 @@ import json
 import pytest
 import torch
 from tiny_models import OTHER, SPECIAL_TOKENS, reviews, save_tiny, tiny_model, write_reviews
+from tiny_tokenizers import TINY
 
 from bertsmith.cli import main
+from bertsmith.compression.vocabulary import as_wordpiece
 from bertsmith.data.shards import Corpus
+from bertsmith.errors import CheckpointError
 from bertsmith.files import sha256_file
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
@@ -234,7 +237,7 @@ def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
         (("vocabulary", "classifier"), "Give --texts FILES or --corpus DIR"),
         (("vocabulary", "classifier", "--corpus", "corpus"), "built with another tokenizer"),
         (("vocabulary", "classifier", "--texts", "none.txt"), "none.txt"),
-        (("vocabulary", "gpt2", "--texts", "texts.txt"), "its model is BPE"),
+        (("vocabulary", "gpt2", "--texts", "texts.txt"), "where the model is BPE"),
     ],
 )
 def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, args, part):
@@ -259,3 +262,10 @@ def test_places_where_something_would_be_lost(refused, place, tmp_path):
     for source in (place / "classifier", place):
         assert "holds the model" in refused(*ask, source)
     assert (tmp_path / "notes" / "diary.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
+def test_only_word_pieces_can_be_left_out(kind, tmp_path):
+    with pytest.raises(CheckpointError, match="not WordPiece") as caught:
+        as_wordpiece(tmp_path, TINY[kind]())
+    assert str(tmp_path) in str(caught.value)

@@ -118,3 +118,42 @@ def test_help_says_what_the_flags_do_that_are_shown(capsys: pytest.CaptureFixtur
     assert "--no-lowercase keeps them apart" in shown
     assert "--no-compare leaves it out" in shown
     assert "(default: True)" not in shown
+
+
+@pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
+def test_other_kinds_are_learnt_and_open_everywhere(
+    kind: str, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    options = [text, "--kind", kind, "--vocab-size", 300, "--out", out, "--held-out-share", 0.2]
+    train(*options)
+    printed = capsys.readouterr().out
+    assert f"tokens by {kind}" in printed
+    assert "pieces per word" in printed
+    ours = Tokenizer.load(out)
+    theirs = LibraryTokenizer.from_file(str(out / "tokenizer.json"))
+    assert ours.vocab_size == theirs.get_vocab_size() <= 300
+    for sentence in ("The rivers matter", "Winter 12, é"):
+        assert ours.encode(sentence).ids == theirs.encode(sentence).ids
+    assert "Pass --overwrite" in refused(capsys, *options)
+    train(*options, "--overwrite")
+    if kind == "byte-bpe":  # the library learns other unigrams each time
+        assert Tokenizer.load(out).fingerprint == ours.fingerprint
+
+
+def test_case_is_kept_in_a_unigram_vocabulary_on_request(text: Path, tmp_path: Path) -> None:
+    options = [text, "--kind", "unigram", "--vocab-size", 120, "--held-out-share", 0]
+    train(*options, "--out", tmp_path / "small")
+    train(*options, "--out", tmp_path / "large", "--no-lowercase")
+    small, large = (Tokenizer.load(tmp_path / name) for name in ("small", "large"))
+    assert small.encode("The").ids == small.encode("the").ids
+    assert large.encode("The").ids != large.encode("the").ids
+
+
+def test_a_byte_vocabulary_must_hold_the_bytes(
+    text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = refused(
+        capsys, text, "--kind", "byte-bpe", "--vocab-size", 200, "--out", tmp_path / "out"
+    )
+    assert "at least 261" in message

@@ -20,7 +20,7 @@ from bertsmith.data.encoding import Encoder, TextBatch, encode_batches, make_bat
 from bertsmith.data.manifest import SPLITS
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError, InputError
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.wordpiece import Tokenizer, WordPieceTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOCAB = [
@@ -224,7 +224,7 @@ def test_batches_keep_the_order_of_each_split() -> None:
         assert texts == [text for text, of in placed if of == split]
 
 
-class EndsItsProcess(Tokenizer):
+class EndsItsProcess(WordPieceTokenizer):
     def encode_batch_ids(self, texts):  # type: ignore[no-untyped-def]
         os.kill(os.getpid(), signal.SIGKILL)
 

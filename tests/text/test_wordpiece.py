@@ -15,7 +15,7 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from transformers import AutoTokenizer
 from unicode_strings import unicode_string
 
-import bertsmith.text.wordpiece
+import bertsmith.text.tokenizer
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.text.added_tokens import AddedToken
 from bertsmith.text.wordpiece import Tokenizer, WordPiece, truncated_lengths
@@ -313,7 +313,7 @@ def test_results_do_not_depend_on_what_is_remembered(monkeypatch: pytest.MonkeyP
     rng = random.Random(25)
     texts = [unicode_string(rng) + " the tokenizer" for _ in range(400)]
     expected = [Tokenizer(VOCAB).encode_ids(text) for text in texts]
-    monkeypatch.setattr(bertsmith.text.wordpiece, "CACHE_SIZE", 7)
+    monkeypatch.setattr(bertsmith.text.tokenizer, "CACHE_SIZE", 7)
     tokenizer = Tokenizer(VOCAB)
     assert [tokenizer.encode_ids(text) for text in texts] == expected
     assert [tokenizer.encode(text).ids[1:-1] for text in texts] == expected
@@ -411,8 +411,9 @@ def test_missing_tokenizers_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("part", "value", "message"),
     [
-        ("model", {"type": "BPE", "vocab": {}}, "its model is BPE"),
-        ("model", {"type": "Unigram", "vocab": []}, "its model is Unigram"),
+        ("model", {"type": "WordLevel", "vocab": {}}, "its model is WordLevel"),
+        ("model", {"type": "BPE", "vocab": {}}, "a byte-bpe tokenizer and vocab.txt a wordpiece"),
+        ("model", {"type": "Unigram", "vocab": []}, "a unigram tokenizer and vocab.txt a word"),
         ("normalizer", {"type": "NFC"}, "its normalizer is NFC"),
         ("normalizer", None, "its normalizer is absent"),
         ("pre_tokenizer", {"type": "ByteLevel"}, "its pre_tokenizer is ByteLevel"),

@@ -1,0 +1,74 @@
+"""Learn byte-level BPE: counts of words enter, pieces and the merges that make them leave.
+
+Learning starts from the 256 bytes and joins the pair of neighbouring pieces that occurs most often
+until the vocabulary is full (Sennrich et al. 2016); of equally frequent pairs the one whose pieces
+are older. The result is that of the `tokenizers` library (BpeTrainer with the alphabet of
+ByteLevel).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from bertsmith.errors import ConfigError
+from bertsmith.text.byte_bpe import BYTE_CHARACTERS
+from bertsmith.text.vocabulary import LearnedVocabulary, PieceLearner, frequency_score
+
+SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+"""RoBERTa's, of which the first four have these ids there too."""
+
+
+class MergeLearner(PieceLearner):
+    """Merges pairs of pieces, the most frequent first, and keeps the order.
+
+    merges: the pairs so far.
+    """
+
+    continuation = ""
+
+    def __init__(self, words: Mapping[str, int], single: Iterable[str], min_frequency: int) -> None:
+        super().__init__(words, single, frequency_score, min_frequency, cut=list)
+        self.merges: list[tuple[str, str]] = []
+
+    def merge(self, left: int, right: int) -> None:
+        """Make one piece of the pair wherever it occurs."""
+        self.merges.append((self.texts[left], self.texts[right]))
+        super().merge(left, right)
+
+    def _precedence(self, piece: int) -> int:
+        return piece
+
+
+def learn_byte_bpe(
+    counts: Mapping[str, int],
+    vocab_size: int,
+    *,
+    min_frequency: int = 2,
+    special_tokens: Iterable[str] = SPECIAL_TOKENS,
+) -> LearnedVocabulary:
+    """Learn up to `vocab_size` tokens from words, as GPT-2's pattern cuts them, and their counts.
+
+    The vocabulary is smaller than asked for where no pair is left that occurs at least
+    `min_frequency` times.
+
+    Raises:
+        ConfigError: `vocab_size` cannot hold the special tokens and the bytes.
+    """
+    specials, alphabet = list(special_tokens), sorted(BYTE_CHARACTERS)
+    minimum = len(specials) + len(alphabet)
+    if vocab_size < minimum:
+        raise ConfigError(
+            f"vocab_size: {vocab_size} is too small for {len(specials)} special tokens and the "
+            f"{len(alphabet)} bytes. Ask for at least {minimum}."
+        )
+    words: Counter[str] = Counter()
+    for word, count in counts.items():
+        words["".join(map(BYTE_CHARACTERS.__getitem__, word.encode()))] += count
+    learner = MergeLearner(words, alphabet, min_frequency)
+    learner.grow(vocab_size - len(specials))
+    return LearnedVocabulary(
+        tokens=specials + learner.texts,
+        alphabet=alphabet,
+        dropped_characters={},
+        skipped_words=0,
+        merges=learner.merges,
+    )

@@ -1,0 +1,413 @@
+"""The unigram language model of SentencePiece, ALBERT's tokenizer: the likeliest pieces of a word.
+
+Each piece has a log probability; of all ways to cut a word into pieces the one of the highest sum
+is taken (Kudo 2018, section 3.2; found by Viterbi's algorithm). A space is written `▁` and belongs
+to the word behind it. Ids, tokens and offsets are those of the `tokenizers` library (Unigram,
+WhitespaceSplit, Metaspace, and ALBERT's normalizers), but for a text that begins with what its
+table removes: there the library's offsets are off by what was removed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.errors import ConfigError
+from bertsmith.text import unigram_files
+from bertsmith.text.added_tokens import AddedToken
+from bertsmith.text.byte_bpe import SURROGATES, without_surrogates
+from bertsmith.text.charsmap import CharacterMap, character_class
+from bertsmith.text.normalize import (
+    code_ranges,
+    combining_class,
+    decompose_compatibly,
+    lowercase_letters,
+    sort_marks,
+)
+from bertsmith.text.tokenizer import Memory, TextTokens, Tokenizer, is_word_start
+from bertsmith.text.tokenizer_kinds import Source
+
+SPACE = "▁"
+UNKNOWN_PENALTY = 10.0
+"""How much less likely than the rarest piece a character without a piece is."""
+
+Step = Literal["quotes", "decompose", "strip_accents", "lowercase", "charsmap"]
+ALBERT_STEPS: tuple[Step, ...] = ("quotes", "decompose", "strip_accents", "lowercase", "charsmap")
+
+Aligned = tuple[str, list[int]]
+"""A text made from another, and for each of its characters the place of its origin there."""
+
+WORDS = re.compile(f"{SPACE}[^{SPACE}]*")
+
+
+class PieceAt(NamedTuple):
+    """A piece of a text: its id, how it is spelled, its first character and one past the last."""
+
+    id: int
+    token: str
+    start: int
+    end: int
+
+
+def replace_quotes(text: str) -> Aligned:
+    """`` and '' become "."""
+    parts, places, end = [], [], 0
+    # First all of one kind, then all of the other; neither makes anything of the other.
+    for match in re.finditer("``|''", text):
+        parts += [text[end : match.start()], '"']
+        places += [*range(end, match.start()), match.end() - 1]
+        end = match.end()
+    return "".join([*parts, text[end:]]), [*places, *range(end, len(text))]
+
+
+def decompose(text: str) -> Aligned:
+    """Compatibility decomposition (NFKD); marks in canonical order."""
+    if text.isascii():
+        return text, list(range(len(text)))
+    parts = [
+        (combining_class(part), part, number == 0)
+        for char in text
+        for number, part in enumerate(decompose_compatibly(char))
+    ]
+    images, places, reached = [], [], -1
+    for _, part, is_first in sort_marks(parts):
+        reached += is_first
+        images.append(part)
+        places.append(max(reached, 0))
+    return "".join(images), places
+
+
+def strip_accents(text: str) -> Aligned:
+    """Marks of every kind are removed."""
+    if text.isascii():
+        return text, list(range(len(text)))
+    marks = code_ranges("MARK")
+    kept = [place for place, char in enumerate(text) if char not in marks]
+    return "".join(map(text.__getitem__, kept)), kept
+
+
+def lowercase(text: str) -> Aligned:
+    """Letters become small ones."""
+    letters = lowercase_letters()
+    images = [letters.get(char, char) for char in text]
+    return "".join(images), [place for place, image in enumerate(images) for _ in image]
+
+
+class UnigramNormalizer:
+    """What is done to a text before it is cut into words.
+
+    Args:
+        steps: what, in this order.
+        charsmap: the table for the step of that name; without one the step does nothing.
+    """
+
+    def __init__(self, steps: Sequence[Step], charsmap: bytes) -> None:
+        known: dict[str, Callable[[str], Aligned]] = {
+            "quotes": replace_quotes,
+            "decompose": decompose,
+            "strip_accents": strip_accents,
+            "lowercase": lowercase,
+        }
+        if charsmap:
+            known["charsmap"] = CharacterMap(charsmap).align
+        self._steps = [known[step] for step in steps if step in known]
+        self._lowers = "lowercase" in steps
+        self._is_plain = self._plain_pattern().fullmatch
+
+    def _plain_pattern(self) -> re.Pattern[str]:
+        """Matches text of which no step but lowercasing makes anything else."""
+        plain = [
+            char
+            for char in map(chr, range(0x21, 0x7F))
+            if char not in "`'" and self._apply(char) == (char.lower() if self._lowers else char)
+        ]
+        return re.compile(f"[{re.escape(''.join(plain))}]+" if plain else "(?!)")
+
+    def normalize(self, text: str) -> str:
+        """The normalized text."""
+        if self._is_plain(text):
+            return text.lower() if self._lowers else text
+        return self._apply(text)
+
+    def _apply(self, text: str) -> str:
+        for step in self._steps:
+            text = step(text)[0]
+        return text
+
+    def align(self, text: str) -> Aligned:
+        """The same, with the place of each character's origin."""
+        origins = list(range(len(text)))
+        for step in self._steps:
+            text, places = step(text)
+            origins = [origins[place] for place in places]
+        return text, origins
+
+    def words(self, text: str) -> list[str]:
+        """The words of a text, each with `▁` before it, as a vocabulary is learnt from."""
+        normalized = self.normalize(without_surrogates(text))
+        return [word for found in spaces().findall(normalized) for word in split_marks(found)]
+
+
+def split_marks(word: str) -> list[str]:
+    """A word with `▁` before it, cut before each further `▁`.
+
+    >>> split_marks("a▁b")
+    ['▁a', '▁b']
+    """
+    return WORDS.findall(word if word.startswith(SPACE) else SPACE + word)
+
+
+@cache
+def spaces() -> re.Pattern[str]:
+    """What stands between white space."""
+    return re.compile(f"[^{character_class('WHITESPACE')}]+")
+
+
+@cache
+def unsafe_cut() -> re.Pattern[str]:
+    """A space that normalization may join with what stands beside it."""
+    joining, prepended = character_class("JOINING", "REORDERED"), character_class("PREPENDED")
+    return re.compile(f" (?:[{joining}]|(?<=[{prepended}] ))")
+
+
+class Unigram:
+    """Cuts words into their likeliest pieces.
+
+    Args:
+        pieces: the pieces, by id.
+        scores: the logarithm of the probability of each.
+        unk_id: stands for a run of characters without a piece.
+    """
+
+    def __init__(self, pieces: Sequence[str], scores: Sequence[float], unk_id: int) -> None:
+        self._known = {
+            piece: (id_, score)
+            for id_, (piece, score) in enumerate(zip(pieces, scores, strict=True))
+        }
+        self._prefixes = {piece[:end] for piece in pieces for end in range(1, len(piece) + 1)}
+        self._unk_id = unk_id
+        self._unknown_score = min(scores, default=0.0) - UNKNOWN_PENALTY
+
+    def cut(self, word: str) -> list[PieceAt]:
+        """The pieces of a word, in order; neighbouring unknown characters are one."""
+        best = self._best_ends(word)
+        pieces: list[PieceAt] = []
+        end = len(word)
+        while end:
+            _, start, id_ = best[end]
+            if id_ == self._unk_id and pieces and pieces[-1].id == id_:
+                pieces[-1] = PieceAt(id_, word[start : pieces[-1].end], start, pieces[-1].end)
+            else:
+                pieces.append(PieceAt(id_, word[start:end], start, end))
+            end = start
+        return pieces[::-1]
+
+    def _best_ends(self, word: str) -> list[tuple[float, int, int]]:
+        """For each end of a piece: the highest sum up to there, and that piece's start and id."""
+        size, known, prefixes = len(word), self._known, self._prefixes
+        best = [(-np.inf, 0, 0)] * (size + 1)
+        best[0] = (0.0, 0, 0)
+        for start in range(size):
+            before = best[start][0]
+            for end in range(start + 1, size + 1):
+                piece = word[start:end]
+                if piece not in prefixes:
+                    break
+                if found := known.get(piece):
+                    score = found[1] + before
+                    if score > best[end][0]:
+                        best[end] = (score, start, found[0])
+            if word[start] not in known:
+                score = self._unknown_score + before
+                if score > best[start + 1][0]:
+                    best[start + 1] = (score, start, self._unk_id)
+        return best
+
+
+class UnigramTokenizer(Tokenizer):
+    """ALBERT's tokenizer: [CLS] A [SEP] B [SEP] over SentencePiece's likeliest pieces.
+
+    Args:
+        vocab: the pieces, by id.
+        scores: the logarithm of the probability of each.
+        steps: what is done to a text first.
+        charsmap: SentencePiece's table for the step of that name.
+        added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
+            None stands for the five special tokens, [MASK] taking the space before it.
+
+    Raises:
+        ConfigError: an entry that stands twice, no unknown token, or a damaged table.
+    """
+
+    def __init__(
+        self,
+        vocab: Sequence[str],
+        scores: Sequence[float],
+        *,
+        steps: Sequence[Step] = ALBERT_STEPS,
+        charsmap: bytes = b"",
+        model_max_length: int = 512,
+        cls_token: str = "[CLS]",
+        sep_token: str = "[SEP]",
+        pad_token: str = "<pad>",
+        unk_token: str = "<unk>",
+        mask_token: str = "[MASK]",
+        added_tokens: Sequence[AddedToken] | None = None,
+    ) -> None:
+        if added_tokens is None:
+            names = (cls_token, sep_token, unk_token, pad_token)
+            added_tokens = [*map(AddedToken, names), AddedToken(mask_token, lstrip=True)]
+        super().__init__(
+            vocab,
+            special_tokens={
+                "cls_token": cls_token,
+                "sep_token": sep_token,
+                "unk_token": unk_token,
+                "pad_token": pad_token,
+                "mask_token": mask_token,
+            },
+            added_tokens=added_tokens,
+            model_max_length=model_max_length,
+        )
+        if self.unk_id >= self.num_pieces:
+            raise ConfigError(
+                f"the vocabulary lacks {unk_token}, the unknown token. Name another one in "
+                "tokenizer_config.json, or get the file again."
+            )
+        self.scores = tuple(scores)
+        # Without a table the step does nothing, and no file can say that it is there.
+        self.steps = tuple(step for step in steps if charsmap or step != "charsmap")
+        self.charsmap = charsmap
+        self._normalizer = UnigramNormalizer(self.steps, charsmap)
+        self._unigram = Unigram(self.vocab[: self.num_pieces], self.scores, self.unk_id)
+        self._find_added_tokens(self._normalizer.normalize)
+        self._cuts_at_spaces = self._normalizer.normalize(" ") == " "
+        self._unit_ids = Memory(self._compute_ids)
+        self._unit_pieces = Memory(self._locate_pieces)
+
+    @classmethod
+    def read(cls, source: Source) -> "UnigramTokenizer":
+        """The tokenizer of a tokenizer.json or a spiece.model."""
+        vocab, scores, settings = unigram_files.read(source.file, source.root, source.config)
+        return cls(vocab, scores, **settings)
+
+    def save(self, directory: str | Path) -> None:
+        """Write tokenizer.json and tokenizer_config.json."""
+        pieces = list(zip(self.vocab, self.scores, strict=False))
+        unigram_files.write(Path(directory), pieces, self._ids, self.settings())
+
+    def settings(self) -> dict[str, Any]:
+        """The keyword arguments that make an equal tokenizer of the same vocabulary and scores."""
+        return {"steps": self.steps, "charsmap": self.charsmap, **self._shared_settings()}
+
+    def _vocabulary(self) -> tuple[Any, ...]:
+        return self.vocab[: self.num_pieces], self.scores
+
+    def _identity(self) -> list[Any]:
+        *first, settings = super()._identity()
+        return [*first, settings | {"charsmap": self.charsmap.hex()}]
+
+    @cached_property
+    def continues_word(self) -> NDArray[np.bool_]:
+        """Whether a token goes on with the word before it, `[vocab_size]` by id.
+
+        It does if it begins with neither `▁` nor punctuation nor a Chinese character.
+        """
+        added = {token.content for token in self.added_tokens}
+        return np.array(
+            [
+                not (token in added or token.startswith(SPACE) or is_word_start(token))
+                for token in self.vocab
+            ]
+        )
+
+    def encode_ids(self, text: str) -> list[int]:
+        """The ids of a text alone, without special tokens around it."""
+        if self._normalized_tokens:
+            return self._encode_text(text).ids
+        text = without_surrogates(text)
+        ids: list[int] = []
+        for piece in self._raw_tokens.pieces(text):
+            if piece.id is None:
+                units = self._units(text[piece.start : piece.stop])
+                ids += chain.from_iterable(map(self._unit_ids.__getitem__, units))
+            else:
+                ids.append(piece.id)
+        return ids
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """Text of ids: pieces joined, `▁` a space but in the first one.
+
+        Raises:
+            InputError: an id outside the vocabulary.
+        """
+        tokens = list(self._kept_tokens(ids, skip_special_tokens))
+        first = [token.replace(SPACE, "") for token in tokens[:1]]
+        return "".join([*first, *(token.replace(SPACE, " ") for token in tokens[1:])])
+
+    def _units(self, text: str) -> list[str]:
+        """Parts of a text, one space between two, which normalization treats each by itself."""
+        if not self._cuts_at_spaces or (not text.isascii() and unsafe_cut().search(text)):
+            return [text]
+        return text.split(" ")
+
+    def _compute_ids(self, unit: str) -> tuple[int, ...]:
+        words = self._normalizer.words(unit)
+        return tuple(piece.id for word in words for piece in self._unigram.cut(word))
+
+    def _locate_pieces(self, unit: str) -> tuple[PieceAt, ...]:
+        return tuple(self._locate_normalized(*self._normalizer.align(unit)))
+
+    def _locate_normalized(self, normalized: str, origins: Sequence[int]) -> Iterator[PieceAt]:
+        """The pieces of normalized text, and where they stand in what it was made from."""
+        for match in spaces().finditer(normalized):
+            place = match.start()
+            place -= not match.group().startswith(SPACE)  # a ▁ put before has the first place
+            for word in split_marks(match.group()):
+                for id_, token, start, end in self._unigram.cut(word):
+                    first = origins[max(place + start, match.start())]
+                    last = origins[max(place + end - 1, match.start())]
+                    yield PieceAt(id_, token, first, last + 1)
+                place += len(word)
+
+    def _encode_text(self, text: str) -> TextTokens:
+        clean = without_surrogates(text)
+        result = TextTokens([], [], [])
+        for piece in self._raw_tokens.pieces(clean):
+            part = clean[piece.start : piece.stop]
+            if piece.id is not None:
+                result.append(piece.id, part, (piece.start, piece.stop))
+            elif self._normalized_tokens:
+                self._encode_normalized(part, piece.start, result)
+            else:
+                self._encode_ordinary(part, piece.start, result)
+        if len(clean) < len(text):
+            origins = [place for place, char in enumerate(text) if not SURROGATES.match(char)]
+            result.offsets = [
+                (origins[start], origins[end - 1] + 1) for start, end in result.offsets
+            ]
+        return result
+
+    def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
+        """Append the tokens of ordinary text that stands at `position`."""
+        for unit in self._units(text):
+            for id_, token, start, end in self._unit_pieces[unit]:
+                result.append(id_, token, (position + start, position + end))
+            position += len(unit) + 1
+
+    def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
+        """Append the tokens of text which must be normalized whole to find added tokens in it."""
+        normalized, origins = self._normalizer.align(text)
+        for piece in self._normalized_tokens.pieces(normalized):
+            part = slice(piece.start, piece.stop)
+            if piece.id is not None:
+                start, end = origins[piece.start], origins[piece.stop - 1] + 1
+                result.append(piece.id, normalized[part], (position + start, position + end))
+                continue
+            for id_, token, start, end in self._locate_normalized(normalized[part], origins[part]):
+                result.append(id_, token, (position + start, position + end))

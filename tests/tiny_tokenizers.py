@@ -1,0 +1,50 @@
+"""A small tokenizer of each kind, over the same words, for tests of several rooms."""
+
+from collections import Counter
+
+from bertsmith.text.byte_bpe import ByteBpeTokenizer, clean_words
+from bertsmith.text.byte_bpe_learning import learn_byte_bpe
+from bertsmith.text.unigram import UnigramTokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer
+
+TEXT = (
+    "The river runs down to the sea, and the sea is wide. Who runs the river? Nobody runs it! "
+    "A café in Zürich doesn't open at 12; it's 漢字 on the 2nd door, they've said. "
+) * 3
+LETTERS = sorted(
+    set("abcdefghijklmnopqrstuvwxyz0123456789.,!?;'\"()-漢字é") | set(TEXT.lower()) - {" "}
+)
+WORDS = ["the", "river", "run", "runs", "down", "to", "sea", "and", "is", "wide", "who", "it"]
+
+
+def tiny_wordpiece():
+    pieces = [
+        *LETTERS,
+        *(f"##{letter}" for letter in LETTERS),
+        *WORDS[1:3],
+        "##s",
+        *WORDS[4:],
+        "the",
+    ]
+    unique = list(dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]))
+    return WordPieceTokenizer(unique)
+
+
+def tiny_byte_bpe(**settings):
+    learned = learn_byte_bpe(Counter(clean_words(TEXT)), 330)
+    return ByteBpeTokenizer(learned.tokens, learned.merges, **settings)
+
+
+def unigram_pieces():
+    """Pieces and scores: the better the longer, and no two sums alike."""
+    pieces = ["▁", *LETTERS, *(f"▁{word}" for word in WORDS), "er", "un", "iv", "in", "▁a", "9,"]
+    scores = [-2.0 - 7.0 / len(piece) - 0.013 * place for place, piece in enumerate(pieces)]
+    specials = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"]
+    return [*specials, *pieces], [*[0.0] * len(specials), *scores]
+
+
+def tiny_unigram(**settings):
+    return UnigramTokenizer(*unigram_pieces(), **settings)
+
+
+TINY = {"wordpiece": tiny_wordpiece, "byte-bpe": tiny_byte_bpe, "unigram": tiny_unigram}
