@@ -11,8 +11,8 @@ from typing import Literal
 
 from torch import nn
 
-from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertModel, check_choice
+from bertsmith.errors import ConfigError, check_choice
+from bertsmith.model.bert import BertModel
 
 LayerChoice = Literal["spread", "first", "last"]
 LAYER_CHOICES: tuple[LayerChoice, ...] = ("spread", "first", "last")
