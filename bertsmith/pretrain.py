@@ -4,8 +4,9 @@ This is where objective, model and trainer meet; none of them knows the other tw
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from bertsmith.hardware import (
     select_precision,
 )
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
 from bertsmith.sizing import Choice, Computing, choose_preset
@@ -53,13 +55,19 @@ rows: with 8 rows of 512, base took 12.9 GB in two processes."""
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The size of the model."""
+    """The kind of the model, and its size."""
 
+    family: Literal["bert", "roberta", "albert", "distilbert", "electra"] = "bert"
+    """Which relative of BERT: roberta and distilbert do not tell segments apart, distilbert has
+    half of a size's layers, albert one layer's weights for all of them, electra embeddings of their
+    own width."""
     preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] = "mini"
     """One of BERT's released sizes; tiny learns in minutes on a laptop, large wants a large GPU.
     auto: the one that will know most after --minutes on this machine, by timing some steps."""
     max_position_embeddings: int = 512
     """The longest text, in tokens, that the model can ever read."""
+    shared: Literal["all", "attention", "feed_forward", "none"] | None = None
+    """What albert's layers have in common; all where nothing is said."""
     hidden_dropout_prob: float = 0.1
     """The share of each layer's outputs that is left out at random while it learns."""
     attention_probs_dropout_prob: float = 0.1
@@ -69,6 +77,34 @@ class ModelSettings:
     on which it only knows how frequent words are, much sooner with 0.05."""
     pooling: Literal["first_token", "mean"] = "first_token"
     """What stands for a whole text: the vector of [CLS], or the mean over all tokens."""
+
+    def __post_init__(self) -> None:
+        """Refuse what the family has not."""
+        if self.shared is not None and self.family != "albert":
+            raise ConfigError(
+                f"model.shared: found {self.shared!r} for the family {self.family}. Only albert's "
+                "layers share weights: leave it out, or give --family albert."
+            )
+
+    def config(self, corpus: Corpus, preset: str | None = None) -> BertConfig:
+        """The config of a new model for a corpus, of another `preset` if one is given."""
+        family, tokenizer = family_named(self.family).config, corpus.tokenizer()
+        changes = asdict(self)
+        preset = preset or changes["preset"]
+        for name in ("family", "preset", "max_position_embeddings"):
+            del changes[name]
+        if self.shared is None:
+            del changes["shared"]
+        ids = {
+            "pad_token_id": tokenizer.pad_id,
+            "bos_token_id": tokenizer.cls_id,
+            "eos_token_id": tokenizer.sep_id,
+        }
+        known = {field.name for field in fields(family)}
+        changes |= {name: number for name, number in ids.items() if name in known}
+        config = family.from_preset(preset, corpus.vocab_size, **changes)
+        positions = self.max_position_embeddings + config.first_position
+        return replace(config, max_position_embeddings=positions)
 
 
 @dataclass(frozen=True)
@@ -112,6 +148,7 @@ def pretrain(
     folder.check(resume=resume, overwrite=overwrite)
     device = select_device(job.training.device)
     with compute_settings(device, job.training.threads):
+        check_heads(job)
         precision = select_precision(job.training.precision, device)
         num_processes = count_trainers(device)
         objective = build_objective(job, num_processes)
@@ -182,10 +219,28 @@ def _rows_at_once(job: PretrainJob) -> int:
     return max(1, MAX_LOOKS // job.pretraining.max_length**2)
 
 
+def check_heads(job: PretrainJob) -> None:
+    """Refuse to learn what a model of the family could not be saved with.
+
+    Raises:
+        ConfigError: names the flag.
+    """
+    family = family_named(job.model.family)
+    if frozenset(pretraining_heads(job)) not in family.architectures:
+        raise ConfigError(
+            f"pretraining.next_sentence: models of the family {family.name} have no head for it. "
+            "Pass --no-next-sentence, or give --family bert."
+        )
+
+
+def pretraining_heads(job: PretrainJob) -> list[str]:
+    """The heads that a job's objectives need."""
+    return ["masked_lm", "next_sentence"] if job.pretraining.next_sentence else ["masked_lm"]
+
+
 def _choose_preset(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:
     """The size that serves the job's minutes best."""
-    config = asdict(job.model)
-    del config["preset"]
+    config = partial(job.model.config, objective.train.corpus)
     return choose_preset(objective, config, job.training.minutes, computing)
 
 
@@ -195,13 +250,9 @@ def _build_model(
     """A new model from the seed, or the checkpoint's."""
     if checkpoint is not None:
         return load_model(checkpoint.path)
-    changes = asdict(job.model)
-    config = BertConfig.from_preset(
-        changes.pop("preset"), objective.train.corpus.vocab_size, **changes
-    )
-    heads = ["masked_lm", "next_sentence"] if job.pretraining.next_sentence else ["masked_lm"]
+    config = job.model.config(objective.train.corpus)
     torch.manual_seed(job.training.seed)
-    return BertModel(config, build_heads(config, heads))
+    return BertModel(config, build_heads(config, pretraining_heads(job)))
 
 
 def _facts(

@@ -497,14 +497,18 @@ def fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> li
         CheckpointError: the encoder is not complete, or a shape does not fit the config.
     """
     state, missing, lost = {}, [], []
-    for name, parameter in model.state_dict().items():
+    firsts: dict[int, str] = {}
+    for name, parameter in model.state_dict(keep_vars=True).items():
         theirs = their_names(name, model.config)
         absent = [their for their in theirs if their not in tensors]
-        if not absent:
-            parts = [tensors[their] for their in theirs]
-            state[name] = stack(parts, theirs[0], parameter.shape, directory)
         missing += absent
         lost += [] if name.startswith(("pooler.", "heads.")) else absent
+        first = firsts.setdefault(id(parameter), name)
+        if first == name and not absent:
+            parts = [tensors[their] for their in theirs]
+            state[name] = stack(parts, theirs[0], parameter.shape, directory)
+        elif first in state and not absent:
+            check_copies(theirs, their_names(first, model.config), tensors, directory)
     if lost:
         raise CheckpointError(
             f"{directory}: {len(lost)} weights of the encoder are missing: {listed(lost)}. Copy or "
@@ -513,7 +517,20 @@ def fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> li
     model.load_state_dict(state, strict=False, assign=True)
     if model.pooler is not None and "pooler.dense.weight" not in state:
         model.pooler.to_empty(device="cpu").apply(model.initialize)
-    return missing
+    return list(dict.fromkeys(missing))
+
+
+def check_copies(
+    names: Sequence[str], firsts: Sequence[str], tensors: Mapping[str, Tensor], directory: Path
+) -> None:
+    """Raise CheckpointError if weights that config.json calls shared are not the same."""
+    for name, first in zip(names, firsts, strict=True):
+        if name != first and not torch.equal(tensors[name], tensors[first]):
+            raise CheckpointError(
+                f"{directory}: {name} differs from {first}, and config.json says that layers share "
+                "them ('shared'). Take the folder as bertsmith wrote it, or write 'shared': "
+                '"none" there.'
+            )
 
 
 def stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path) -> Tensor:
@@ -571,9 +588,12 @@ def save_model(
 def their_tensors(model: BertModel) -> dict[str, Tensor]:
     """The weights in fp32 by Hugging Face's names; a bare encoder's have no "bert." prefix."""
     tensors: dict[str, Tensor] = {}
+    own = dict(model.named_parameters())
     for name, value in model.state_dict().items():
         theirs = their_names(name, model.config)
-        tensors.update(zip(theirs, value.float().chunk(len(theirs)), strict=True))
+        # What layers share is stored for each of them where transformers cannot share it.
+        value = value.float() if name in own else value.float().clone()
+        tensors.update(zip(theirs, value.chunk(len(theirs)), strict=True))
     if not model.heads:
         prefix = f"{model.config.model_type}."
         return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
