@@ -256,6 +256,11 @@ def num_labels(settings: Mapping[str, Any]) -> int:
     return int(settings.get("num_labels") or len(settings.get("id2label") or (0, 1)))
 
 
+def hidden_size(settings: Mapping[str, Any]) -> int:
+    """The width of the layers that a config.json announces."""
+    return int(settings[family_of(settings).keys.get("hidden_size") or "hidden_size"])
+
+
 def check_classifier(directory: Path, wanted: str | None) -> None:
     """Raise CheckpointError if a folder's sequence classifier is of another kind than `wanted`.
 
@@ -592,8 +597,8 @@ def their_tensors(model: BertModel) -> dict[str, Tensor]:
     for name, value in model.state_dict().items():
         theirs = their_names(name, model.config)
         # What layers share is stored for each of them where transformers cannot share it.
-        value = value.float() if name in own else value.float().clone()
-        tensors.update(zip(theirs, value.chunk(len(theirs)), strict=True))
+        stored = value.float() if name in own else value.float().clone()
+        tensors.update(zip(theirs, stored.chunk(len(theirs)), strict=True))
     if not model.heads:
         prefix = f"{model.config.model_type}."
         return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}

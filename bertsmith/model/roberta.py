@@ -76,7 +76,7 @@ class RobertaEmbeddings(Embeddings):
 
         As in fairseq and transformers the tokens decide, whatever the mask says.
         """
-        is_real = (input_ids != self.word.padding_idx).long()
+        is_real = input_ids.ne(self.word.padding_idx or 0).long()
         return torch.cumsum(is_real, 1) * is_real - 1
 
 

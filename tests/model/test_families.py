@@ -1,6 +1,7 @@
 """RoBERTa, ALBERT, DistilBERT and ELECTRA equal transformers, both ways, and use our engine."""
 
 import json
+import pickle
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from tiny_models import tiny_tokenizer, write_reviews
+from tiny_models import save_tiny_of, tiny_tokenizer, write_reviews
 from torch import Tensor
 
 from bertsmith.data.batches import pack
@@ -403,6 +404,16 @@ def test_shared_weights_stand_once_in_the_arrays_of_a_run() -> None:
     torch.testing.assert_close(layout.views(arrays.gradients[0])[name], expected)
 
 
+@pytest.mark.parametrize("name", ["roberta", "distilbert", "electra", "albert"])
+def test_a_model_goes_to_another_process(name: str) -> None:
+    model = build(name, "masked_lm", *(["sentence_order"] if name == "albert" else ["classify"]),
+                  num_labels=3)  # fmt: skip
+    again = pickle.loads(pickle.dumps(model))
+    assert len(list(again.parameters())) == len(list(model.parameters()))
+    batch = pack([np.arange(5, 12), np.arange(40, 60)])
+    torch.testing.assert_close(again.encode(batch), model.encode(batch), atol=0, rtol=0)
+
+
 def test_shared_weights_learn_at_the_rate_of_the_last_layer_that_has_them() -> None:
     config = build("albert-groups").config
     assert config.shared_parts == {
@@ -422,27 +433,13 @@ def test_shared_weights_learn_at_the_rate_of_the_last_layer_that_has_them() -> N
 
 # Fine-tuning.
 
-TINY = {
-    "vocab_size": tiny_tokenizer().vocab_size,
-    "hidden_size": 24,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "intermediate_size": 44,
-    "max_position_embeddings": 41,
-    "initializer_range": 0.2,
-}
-
 
 @pytest.mark.parametrize("name", ["roberta", "distilbert", "electra", "albert"])
 def test_finetuning_learns_and_transformers_reads_the_result(name: str, tmp_path: Path) -> None:
-    config = family_named(name).config(**TINY, **({"pad_token_id": 0} if name == "roberta" else {}))
-    with torch.random.fork_rng():
-        torch.manual_seed(1)
-        model = BertModel(config, build_heads(config, ["masked_lm"]))
-    save_model(model, tmp_path / "start", tiny_tokenizer())
+    save_tiny_of(tmp_path / "start", name)
     settings = ClassifySettings(
         model=tmp_path / "start", train=write_reviews(tmp_path / "train.csv", 80),
-        eval=write_reviews(tmp_path / "eval.csv", 30, seed=1), out=tmp_path / "out", steps=40,
+        eval=write_reviews(tmp_path / "eval.csv", 30, seed=1), out=tmp_path / "out", steps=60,
         learning_rate=5e-3, dropout=0.0, device="cpu", precision="fp32",
     )  # fmt: skip
     result = finetune(Classify, settings)
