@@ -4,7 +4,7 @@ This is where objective, model and trainer meet; none of them knows the other tw
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -95,13 +95,7 @@ class ModelSettings:
             del changes[name]
         if self.shared is None:
             del changes["shared"]
-        ids = {
-            "pad_token_id": tokenizer.pad_id,
-            "bos_token_id": tokenizer.cls_id,
-            "eos_token_id": tokenizer.sep_id,
-        }
-        known = {field.name for field in fields(family)}
-        changes |= {name: number for name, number in ids.items() if name in known}
+        changes |= family.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
         config = family.from_preset(preset, corpus.vocab_size, **changes)
         positions = self.max_position_embeddings + config.first_position
         return replace(config, max_position_embeddings=positions)

@@ -152,7 +152,7 @@ def corpus_objective(
         )
     corpus = open_corpus(path, tokenizer)
     paired = "next_sentence" in model.heads and corpus.num_documents > 1
-    length = min(MAX_ROW_TOKENS, model.config.max_position_embeddings)
+    length = min(MAX_ROW_TOKENS, model.config.max_length)
     return Pretraining(
         corpus,
         Corpus.open(path, "held_out"),

@@ -6,7 +6,7 @@ model that shares a part alone has its weights written for each layer, equal, an
 when it is read.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
@@ -67,6 +67,11 @@ class AlbertConfig(BertConfig):
     def __post_init__(self) -> None:
         """Refuse values that no model can have."""
         super().__post_init__()
+        if self.pruned_heads and len(set(self.owners("attention"))) < self.num_layers:
+            raise ConfigError(
+                "pruned_heads: found heads of single layers in a model whose layers share their "
+                "attention. Choose a model whose layers have weights of their own."
+            )
         check_choice("shared", self.shared, ("all", "attention", "feed_forward", "none"))
         groups, layers = self.num_hidden_groups, self.num_hidden_layers
         if groups > layers or (self.shared != "all" and groups != layers):
@@ -106,6 +111,22 @@ class AlbertConfig(BertConfig):
         return {
             name: last for name, last in found.items() if not name.startswith(f"layers.{last}.")
         }
+
+    def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
+        """The config of a model that has only these of the layers, with other fields replaced.
+
+        Raises:
+            ConfigError: layers are in several groups of which each shares its weights.
+        """
+        groups = self.num_hidden_groups
+        if self.inner_group_num > 1 or 1 < groups < self.num_hidden_layers:
+            raise ConfigError(
+                f"the layers of this model share weights in {groups} groups of "
+                f"{self.inner_group_num}, so single ones cannot be taken out. Choose a model with "
+                "one group, or without any."
+            )
+        left = 1 if groups == 1 else len(keep)
+        return super().with_layers(keep, num_hidden_groups=left, **changes)
 
     def owners(self, part: str) -> list[int]:
         """For each layer, the first one that has the same weights in a part, itself if no other."""

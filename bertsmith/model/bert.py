@@ -7,7 +7,7 @@ nothing is ever computed for padding; padded tensors exist only in `BertModel.fo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import torch
@@ -190,6 +190,22 @@ class BertConfig:
         """Parts that several layers have in common: what the names of their parameters begin with,
         and the last layer that has them."""
         return {}
+
+    def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
+        """The config of a model that has only these of the layers, with other fields replaced."""
+        pruned = {
+            place: self.pruned_heads[number]
+            for place, number in enumerate(keep)
+            if number in self.pruned_heads
+        }
+        return replace(self, num_hidden_layers=len(keep), pruned_heads=pruned, **changes)
+
+    @classmethod
+    def token_ids(cls, pad: int, first: int, last: int) -> dict[str, Any]:
+        """The fields that hold ids: of padding, and of a row's first and last token."""
+        ids = {"pad_token_id": pad, "bos_token_id": first, "eos_token_id": last}
+        known = {field.name for field in fields(cls)}
+        return {name: number for name, number in ids.items() if name in known}
 
     def stored_layer(self, number: int) -> str:
         """What stands for a layer in Hugging Face's names of its weights."""

@@ -53,7 +53,7 @@ class DistilBertConfig(BertConfig):
 
     def build_layers(self) -> list[TransformerLayer]:
         """The layers, from the bottom."""
-        return [DistilBertLayer(self) for _ in range(self.num_layers)]
+        return [DistilBertLayer(self, number) for number in range(self.num_layers)]
 
 
 class DistilBertLayer(TransformerLayer):

@@ -62,7 +62,6 @@ class RobertaEmbeddings(Embeddings):
 
     def __init__(self, config: RobertaConfig) -> None:
         super().__init__(config)
-        self.first_position = config.first_position
         self.position = nn.Embedding(
             config.max_position_embeddings, config.embedding_size, padding_idx=config.pad_token_id
         )
@@ -70,6 +69,11 @@ class RobertaEmbeddings(Embeddings):
     def look_up_positions(self, batch: Batch) -> Tensor:
         """[tokens, size]."""
         return self.position(batch.position_ids + self.first_position)  # type: ignore[no-any-return]
+
+    @property
+    def first_position(self) -> int:
+        """Behind that of padding."""
+        return (self.position.padding_idx or 0) + 1
 
     def number_columns(self, input_ids: Tensor) -> Tensor:
         """Each column's place among those that hold no padding token; -1 for padding tokens.

@@ -20,12 +20,16 @@ from bertsmith.model.albert import AlbertConfig
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.distilbert import DistilBertConfig
 from bertsmith.model.family import families, family_named
+from bertsmith.model.head_pruning import prune_heads
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import canonical, load_model, save_model, their_names
 from bertsmith.model.int8 import can_quantize
 from bertsmith.model.prepacked import can_prepack, prepack, quantize
+from bertsmith.model.truncation import truncate_layers
+from bertsmith.model.vocabulary_trimming import trim_vocabulary
 from bertsmith.predict import load
 from bertsmith.tasks.classify import Classify, ClassifySettings
+from bertsmith.text.wordpiece import Tokenizer
 from bertsmith.training.flat import Arrays, GradientCollector, Layout, use_arrays
 from bertsmith.training.layerwise import LayerwiseOptim
 
@@ -429,6 +433,61 @@ def test_shared_weights_learn_at_the_rate_of_the_last_layer_that_has_them() -> N
     assert LayerwiseOptim(**settings).rate_scale("layers.0.feed_forward_norm.bias") == 0.125
     with pytest.raises(ConfigError, match=r"layers 1 to 3 .* share weights\. Freeze 0 or 3"):
         LayerwiseOptim(**settings, freeze_layers=2)
+
+
+# Smaller models.
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("roberta", {}),
+        ("distilbert", {}),
+        ("electra", {}),
+        ("albert", {}),
+        ("albert", {"shared": "feed_forward", "num_hidden_groups": 3}),
+        ("albert", {"num_hidden_groups": 3}),
+    ],
+)
+def test_layers_that_are_left(
+    name: str, changes: dict[str, Any], padded_inputs: dict[str, Tensor], tmp_path: Path
+) -> None:
+    whole = build(name, "masked_lm", **changes)
+    smaller = truncate_layers(whole, [len(whole.layers) - 1])
+    save_model(smaller, tmp_path)
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(
+        tmp_path, attn_implementation="eager"
+    )
+    assert theirs.config.num_hidden_layers == 1
+    check_equal(smaller, theirs.eval(), "masked_lm", inputs_of(CASES[name], padded_inputs))
+    assert load_model(tmp_path).config == smaller.config
+
+
+def test_what_layers_share_in_groups_is_not_divided(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="share weights in 2 groups of 1"):
+        truncate_layers(build("albert-groups"), [0, 2])
+    with pytest.raises(ConfigError, match="share their attention"):
+        prune_heads(build("albert"), {0: [1]})
+    with pytest.raises(ConfigError, match="whose layers share their attention"):
+        build("albert", pruned_heads={0: [1]})
+    prune_heads(build("albert", shared="none", num_hidden_groups=3), {0: [1]})
+
+
+def test_positions_stay_behind_padding_where_the_vocabulary_is_trimmed(tmp_path: Path) -> None:
+    words = ["film", "good", "fine"]
+    special = ["[CLS]", "[UNK]", "[PAD]", "[SEP]", "[MASK]"]
+    tokenizer = Tokenizer([*words, *special, "bad"])
+    changes = {"vocab_size": 9, "pad_token_id": 5, "bos_token_id": 3, "eos_token_id": 6}
+    whole = build("roberta", **changes)
+    smaller, its_tokenizer = trim_vocabulary(whole, tokenizer, [1, *range(3, 9)])
+    save_model(smaller, tmp_path, its_tokenizer)
+    again = load_model(tmp_path)
+    assert again.config.max_length == whole.config.max_length == 25
+    ids = (again.config.pad_token_id, again.config.bos_token_id, again.config.eos_token_id)
+    assert ids == (3, 1, 4)
+    before, after = (pack([np.array(each.encode("good bad").ids)]) for each in
+                     (tokenizer, its_tokenizer))  # fmt: skip
+    torch.testing.assert_close(again.encode(after), whole.encode(before), atol=0, rtol=0)
 
 
 # Fine-tuning.
