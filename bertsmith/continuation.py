@@ -13,12 +13,19 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from bertsmith.errors import ConfigError
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import sha256_file
 from bertsmith.model.bert import BertModel, Pooler
+from bertsmith.model.family import Family
 from bertsmith.model.growth import extend_words, set_positions, start_masked_lm_head
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.model.huggingface import find_checkpoint, listed, load_model
+from bertsmith.model.huggingface import (
+    family_of,
+    find_checkpoint,
+    listed,
+    load_model,
+    read_config,
+)
 from bertsmith.model.weights import weight_files
 from bertsmith.text.extension import old_pieces
 from bertsmith.text.normalize import Normalizer
@@ -123,7 +130,7 @@ class Source:
         Raises:
             ConfigError: the tokenizer is neither the folder's nor an extension of it.
         """
-        old, before = self.tokenizer, self.model.config.max_position_embeddings
+        old, before = self.tokenizer, self.model.config.max_length
         check_extends(old, tokenizer, self.name, corpus)
         added = tokenizer.vocab[old.vocab_size :]
         pieces = list(old_pieces(old.vocab[: old.num_pieces], old.unk_id, added))
@@ -154,6 +161,19 @@ class Source:
         for name in self.model.heads:
             if name not in self.stored and name != "masked_lm":
                 yield f"{name.replace('_', '-')} head, at random"
+
+
+def stored_family(name: Path) -> Family:
+    """The family of a folder, or of a model of the hub.
+
+    Raises:
+        CheckpointError: there is none, or it is of no family that we have.
+    """
+    directory = find_checkpoint(name)
+    try:
+        return family_of(read_config(directory))
+    except ConfigError as error:
+        raise CheckpointError(f"{directory / 'config.json'}: {error}") from error
 
 
 def stored_pooler(directory: Path) -> Pooler | None:

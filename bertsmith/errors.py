@@ -5,6 +5,8 @@ order and in the user's own spelling. The command line prints it without a trace
 exits with code 2; any other exception is a bug of ours and keeps its traceback.
 """
 
+from collections.abc import Mapping, Sequence
+
 
 class BertsmithError(Exception):
     """A problem that the user can solve; the message says how."""
@@ -32,3 +34,9 @@ class TrainingError(BertsmithError):
 
 class Interrupted(BertsmithError):  # noqa: N818 - a request by the user, not an error
     """The user asked to stop; what was done so far is saved, and the message says where."""
+
+
+def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:
+    """Raise ConfigError unless `value` is one of `allowed`."""
+    if value not in allowed:
+        raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")

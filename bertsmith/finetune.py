@@ -128,7 +128,7 @@ def finetune(
     check_out(settings)
     lesson = lesson or task_type.read(settings)
     model, tokenizer = load_for_task(settings, lesson)
-    limit = max_text_length(tokenizer, model.config.max_position_embeddings, settings.max_length)
+    limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
     optim(settings, model.config)  # refuses what this model cannot do, before anything is written
     # Saved with the model, so that it is used as it was trained.
     tokenizer.model_max_length = limit
@@ -233,7 +233,8 @@ def load_for_task(settings: FinetuneSettings, lesson: Lesson[Any]) -> tuple[Bert
 def is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
     """Whether a loaded model's head is not a stored one for these labels."""
     assert model.load_report is not None
-    is_missing = any(not name.startswith("bert.") for name in model.load_report.missing)
+    encoder = f"{model.config.model_type}."
+    is_missing = any(not name.startswith(encoder) for name in model.load_report.missing)
     return is_missing or model.id2label != labels
 
 
@@ -346,7 +347,8 @@ def optim(settings: FinetuneSettings, config: BertConfig) -> LayerwiseOptim:
         learning_rate=settings.rate(config.hidden_size),
         weight_decay=settings.weight_decay,
         warmup_fraction=settings.warmup_fraction,
-        num_layers=config.num_hidden_layers,
+        num_layers=config.num_layers,
+        shared_parts=config.shared_parts,
         layer_decay=settings.layer_decay,
         freeze_layers=settings.freeze_layers,
         freeze_embeddings=settings.freeze_embeddings,

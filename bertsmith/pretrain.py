@@ -11,12 +11,18 @@ from datetime import UTC, datetime
 from functools import partial
 from math import log
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
 import torch
 
 from bertsmith.config import to_jsonable
-from bertsmith.continuation import Source, StartReport, stored_pooler, with_pooler
+from bertsmith.continuation import (
+    Source,
+    StartReport,
+    stored_family,
+    stored_pooler,
+    with_pooler,
+)
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.hardware import (
@@ -26,12 +32,14 @@ from bertsmith.hardware import (
     select_precision,
 )
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.family import Family, family_named
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
+from bertsmith.model_settings import FIXED, ModelSettings
 from bertsmith.sizing import Choice, Computing, choose_preset
 from bertsmith.tasks.measured import Measure, Measured
 from bertsmith.tasks.pretraining import Pretraining, token_counts
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
 from bertsmith.training.checkpoint import Checkpoint, check_identity, newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import is_held_out, read_journal
@@ -63,58 +71,6 @@ rows: with 8 rows of 512, base took 12.9 GB in two processes."""
 
 
 @dataclass(frozen=True)
-class ModelSettings:
-    """The size of the model. With --from, what is not given is as that model has it."""
-
-    preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] | None = None
-    """One of BERT's released sizes; tiny learns in minutes on a laptop, large wants a large GPU.
-    auto: the one that will know most after --minutes on this machine, by timing some steps.
-    None means mini, or the shape of --from."""
-    max_position_embeddings: int | None = None
-    """The longest text, in tokens, that the model can ever read. None means 512, or what --from
-    reads; that is lengthened by repeating its positions, or shortened."""
-    hidden_dropout_prob: float | None = None
-    """The share of each layer's outputs that is left out at random while it learns. None means 0.1,
-    or as in --from."""
-    attention_probs_dropout_prob: float | None = None
-    """The same for attention weights."""
-    initializer_range: float | None = None
-    """The spread of the random weights that training begins with. A tiny model leaves the plateau,
-    on which it only knows how frequent words are, much sooner with 0.05. None means 0.02."""
-    pooling: Literal["first_token", "mean"] | None = None
-    """What stands for a whole text: the vector of [CLS] (that is meant by None), or the mean over
-    all tokens."""
-
-    @property
-    def resolved(self) -> "ModelSettings":
-        """With the values of a new model where none are given."""
-        return ModelSettings(**{**NEW_MODEL, **_given(self)})
-
-    def as_in(self, config: BertConfig) -> "ModelSettings":
-        """With the values of a trained model where none are given."""
-        theirs = {name: getattr(config, name) for name in NEW_MODEL if name not in FIXED}
-        return ModelSettings(**{**theirs, **_given(self)})
-
-
-NEW_MODEL: Mapping[str, Any] = {
-    "preset": "mini",
-    "max_position_embeddings": 512,
-    "hidden_dropout_prob": 0.1,
-    "attention_probs_dropout_prob": 0.1,
-    "initializer_range": 0.02,
-    "pooling": "first_token",
-}
-"""What a new model has where nothing else is asked for."""
-
-FIXED = ("preset", "initializer_range", "pooling")
-"""What a trained model has already."""
-
-
-def _given(settings: ModelSettings) -> dict[str, Any]:
-    return {name: value for name, value in asdict(settings).items() if value is not None}
-
-
-@dataclass(frozen=True)
 class PretrainJob:
     """Everything that defines a run, apart from the folder it is written to."""
 
@@ -142,7 +98,20 @@ class PretrainJob:
     @property
     def resolved(self) -> "PretrainJob":
         """With all that a new model has where it was not given."""
-        return replace(self, model=self.model.resolved, optim=self.resolved_optim)
+        job = replace(self, model=self.model.resolved, optim=self.resolved_optim)
+        return job.for_family(job.model.resolved_family)
+
+    def for_family(self, family: Family) -> "PretrainJob":
+        """With what a new model of the family learns of pairs, where nothing was said.
+
+        Raises:
+            ConfigError: a model of the family has no head for what was said.
+        """
+        learnt = self.pretraining
+        if learnt.pairs is None and learnt.pair_task == "next_sentence":
+            learnt = replace(learnt, pairs=cast(PairTask, family.pair_task))
+        family.check_pretraining_heads(learnt.heads)
+        return replace(self, pretraining=learnt)
 
     @property
     def resolved_optim(self) -> OptimSettings:
@@ -264,6 +233,7 @@ def _start_new(
 ) -> _Start:
     """A new model from the seed, or the checkpoint's."""
     job = replace(job, model=job.model.resolved)
+    job = job.for_family(job.model.resolved_family)
     objective = build_objective(job, computing.num_processes)
     if resumed is not None and job.model.preset == "auto":
         job = job.with_preset(resumed.read_run()["settings"]["model"]["preset"])
@@ -281,7 +251,7 @@ def _start_again(
 ) -> _Start:
     """The checkpoint of a run that went on from another model, which is not needed any more."""
     model, pooler = load_model(checkpoint.path), stored_pooler(checkpoint.path)
-    job = job.going_on_from(model.config)
+    job = job.going_on_from(model.config).for_family(family_named(model.config.model_type))
     objective = build_objective(job, computing.num_processes)
     before, after = resumed.read_run()["source"]["num_positions"]
     return _Start(
@@ -295,9 +265,11 @@ def _start_again(
 
 def _start_continued(job: PretrainJob, resumed: RunFolder | None, computing: Computing) -> _Start:
     """The model of a folder, made to fit the corpus."""
-    assert job.from_ is not None
+    folder = job.from_
+    assert folder is not None
     torch.manual_seed(job.training.seed)
-    source = Source.open(job.from_, job.pretraining.heads)
+    job = job.for_family(stored_family(folder))
+    source = Source.open(folder, job.pretraining.heads)
     if resumed is not None:
         before = {"from": resumed.read_run()["source"]["weights"]}
         check_identity(resumed.path, before, {"from": source.weights})
@@ -367,17 +339,13 @@ def _rows_at_once(job: PretrainJob) -> int:
 
 def _choose_preset(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:
     """The size that serves the job's minutes best."""
-    config = asdict(job.model)
-    del config["preset"]
+    config = partial(job.model.config, objective.train.corpus)
     return choose_preset(objective, config, job.training.minutes, computing)
 
 
 def build_model(job: PretrainJob, objective: Pretraining) -> BertModel:
     """A new model from the seed."""
-    changes = asdict(job.model.resolved)
-    config = BertConfig.from_preset(
-        changes.pop("preset"), objective.train.corpus.vocab_size, **changes
-    )
+    config = job.model.config(objective.train.corpus)
     torch.manual_seed(job.training.seed)
     return BertModel(config, build_heads(config, job.pretraining.heads))
 

@@ -8,7 +8,7 @@ tokens as it needs.
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -79,14 +79,14 @@ class Choice:
 
 def choose_preset(
     objective: Pretraining,
-    config: Mapping[str, object],
+    config: Callable[[str], BertConfig],
     minutes: float | None,
     computing: Computing,
 ) -> Choice:
     """Time the presets on rows of `objective`, up to the first that is too large.
 
     Args:
-        config: further fields of the models' `BertConfig`.
+        config: gives the config of a new model of a preset.
 
     Raises:
         ConfigError: the run is not measured in minutes.
@@ -98,8 +98,7 @@ def choose_preset(
     tokens: dict[str, float] = {}
     preset = "tiny"
     for name, needed in NEEDED_TOKENS.items():
-        model_config = BertConfig.from_preset(name, objective.train.corpus.vocab_size, **config)
-        speed = tokens_per_second(objective, model_config, computing)
+        speed = tokens_per_second(objective, config(name), computing)
         tokens[name] = 60 * minutes * speed
         if tokens[name] < needed:
             break

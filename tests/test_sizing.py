@@ -9,12 +9,12 @@ import torch
 from bertsmith import cli, sizing
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
+from bertsmith.model.bert import BertConfig
 from bertsmith.sizing import Computing, choose_preset
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 
 COMPUTING = Computing(torch.device("cpu"), "fp32", num_processes=1)
-CONFIG = {"max_position_embeddings": 32}
 
 
 @pytest.fixture
@@ -23,8 +23,12 @@ def objective(corpus_dir: Path) -> Pretraining:
     return Pretraining(train, held_out, PretrainingSettings(max_length=16), batch_size=16)
 
 
+def config(preset: str) -> BertConfig:
+    return BertConfig.from_preset(preset, 200, max_position_embeddings=32)
+
+
 def test_a_size_that_gets_too_few_tokens_ends_the_search(objective: Pretraining) -> None:
-    choice = choose_preset(objective, CONFIG, 0.001, COMPUTING)
+    choice = choose_preset(objective, config, 0.001, COMPUTING)
     assert choice.preset == "tiny"
     assert list(choice.tokens) == ["tiny", "mini"]
     assert choice.tokens["tiny"] > choice.tokens["mini"] > 0
@@ -35,12 +39,12 @@ def test_more_time_serves_a_larger_model(
     objective: Pretraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sizing, "NEEDED_TOKENS", {"tiny": 0.0, "mini": 1.0, "small": 1e15})
-    assert choose_preset(objective, CONFIG, 10.0, COMPUTING).preset == "mini"
+    assert choose_preset(objective, config, 10.0, COMPUTING).preset == "mini"
 
 
 def test_without_minutes_there_is_nothing_to_choose_by(objective: Pretraining) -> None:
     with pytest.raises(ConfigError, match="'auto' without a time"):
-        choose_preset(objective, CONFIG, None, COMPUTING)
+        choose_preset(objective, config, None, COMPUTING)
 
 
 def test_a_run_keeps_the_size_it_chose(

@@ -1,6 +1,7 @@
 """Tiny models, a tokenizer of known words and labelled reviews, for tests of several rooms."""
 
 import csv
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 
 from bertsmith.data.examples import Example
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import save_model
 from bertsmith.text.wordpiece import Tokenizer
@@ -43,6 +45,23 @@ def tiny_model(*heads, num_labels=None, seed=0, **changes):
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return BertModel(config, build_heads(config, heads, num_labels)).eval()
+
+
+def save_tiny_of(directory: Path, family: str, **changes):
+    """Write a folder with a random tiny pre-trained model of a family; gives the folder."""
+    settings = {**asdict(tiny_config()), **changes}
+    config_type = family_named(family).config
+    known = {field.name for field in fields(config_type)}
+    if family == "distilbert":
+        known -= {"type_vocab_size"}
+    config = config_type(**{name: value for name, value in settings.items() if name in known})
+    positions = NUM_POSITIONS + config.first_position
+    config = replace(config, max_position_embeddings=positions)
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        model = BertModel(config, build_heads(config, ["masked_lm"]))
+    save_model(model, directory, tiny_tokenizer())
+    return directory
 
 
 def save_tiny(directory: Path, *heads, labels=(), **changes):

@@ -118,13 +118,11 @@ def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[s
     )
 
     from bertsmith.data.shards import Corpus
-    from bertsmith.model.bert import BertConfig as OurConfig
 
     optim, training = wanted.resolved_optim, wanted.training
-    tokenizer = Corpus.open(wanted.corpus).tokenizer()
-    changes = dataclasses.asdict(wanted.model)
-    ours = OurConfig.from_preset(changes.pop("preset"), tokenizer.vocab_size, **changes)
-    shape = dataclasses.asdict(ours)
+    corpus = Corpus.open(wanted.corpus)
+    tokenizer = corpus.tokenizer()
+    shape = dataclasses.asdict(wanted.model.config(corpus))
     del shape["pooling"]
     set_seed(training.seed)
     model = BertForPreTraining(BertConfig(**shape))

@@ -12,7 +12,8 @@ import tyro
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
 from bertsmith.continuation import describe_start
-from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
+from bertsmith.model_settings import ModelSettings
+from bertsmith.pretrain import PretrainJob, pretrain
 from bertsmith.tasks.objective import TERM_NAMES
 from bertsmith.tasks.pretraining import PAIR_TERMS
 from bertsmith.tasks.pretraining_settings import PretrainingSettings

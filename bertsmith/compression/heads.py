@@ -156,7 +156,7 @@ def corpus_objective(
     pairs: PairTask = next((task for task in tasks if task in model.heads), "none")
     if corpus.num_documents < 2:
         pairs = "none"
-    length = min(MAX_ROW_TOKENS, model.config.max_position_embeddings)
+    length = min(MAX_ROW_TOKENS, model.config.max_length)
     return Pretraining(
         corpus,
         Corpus.open(path, "held_out"),

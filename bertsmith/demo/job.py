@@ -41,7 +41,8 @@ from bertsmith.files import atomic_dir, write_json
 from bertsmith.finetune import finetune
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.huggingface import load_model
-from bertsmith.pretrain import ModelSettings, PretrainJob, pretrain
+from bertsmith.model_settings import ModelSettings
+from bertsmith.pretrain import PretrainJob, pretrain
 from bertsmith.tasks.classify import Classifier, Classify, ClassifySettings
 from bertsmith.tasks.fill import MaskFiller
 from bertsmith.tasks.pretraining_settings import PretrainingSettings

@@ -1,1 +1,1 @@
-"""Batches to vectors and logits: BERT, its heads, and the Hugging Face folder."""
+"""Batches to vectors and logits: BERT and its relatives, their heads, Hugging Face folders."""

@@ -7,17 +7,19 @@ nothing is ever computed for padding; padded tensors exist only in `BertModel.fo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch, send
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, check_choice
+from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import Layout, SelfAttention
 from bertsmith.model.dropout import dropout
+from bertsmith.model.family import Family, architectures
+from bertsmith.model.heads import BERT_HEADS, TASK_HEAD_NAMES
 from bertsmith.model.padding import Border
 from bertsmith.model.sizes import fill_up
 
@@ -36,19 +38,31 @@ PRESETS = {
 }
 """The released sizes; heads are 64 wide and the feed-forward layer is 4 times the hidden size."""
 
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
-    "gelu_pytorch_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "relu": F.relu,
-    "silu": F.silu,
-}
-"""By the names that Hugging Face's `hidden_act` uses. BERT's own is `gelu`, the exact one."""
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+"""Fields that are whole numbers above 0."""
 
 
 @dataclass(frozen=True)
 class BertConfig:
-    """The shape of a model; every field has Hugging Face's name, except `pooling`."""
+    """The shape of a model; every field has Hugging Face's name, except `pooling`.
+
+    The config of another family inherits from it and says what it builds otherwise.
+    """
+
+    model_type: ClassVar[str] = "bert"
+    sizes: ClassVar[tuple[str, ...]] = SIZES
+    has_pooler: ClassVar[bool] = True
+    """Whether a model without heads has a pooler."""
+    first_token_heads: ClassVar[tuple[str, ...]] = ()
+    """Heads that read the first token's vector as it leaves the encoder, not the pooler's."""
 
     vocab_size: int
     hidden_size: int
@@ -71,7 +85,7 @@ class BertConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that no model can have."""
-        for name in SIZES:
+        for name in self.sizes:
             value = getattr(self, name)
             if type(value) is not int or value < 1:
                 raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
@@ -94,6 +108,16 @@ class BertConfig:
             )
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("pooling", self.pooling, ("first_token", "mean"))
+        if self.pooling == "mean" and self.first_token_heads:
+            raise ConfigError(
+                f"pooling is 'mean'. Models of the family {self.model_type} classify by the first "
+                "token's vector: leave it at 'first_token'."
+            )
+        if self.max_length < 1:
+            raise ConfigError(
+                f"max_position_embeddings is {self.max_position_embeddings}, and a text begins at "
+                f"position {self.first_position}. It must be more."
+            )
         for layer in self.pruned_heads:
             self.check_pruned(layer)
 
@@ -129,34 +153,75 @@ class BertConfig:
         4
         """
         check_choice("preset", name, PRESETS)
+        return cls(**{"vocab_size": vocab_size, **cls.preset_sizes(name), **changes})
+
+    @classmethod
+    def preset_sizes(cls, name: str) -> dict[str, Any]:
+        """The fields that a preset decides."""
         hidden_size = PRESETS[name]["hidden_size"]
-        sizes = {
+        return {
             **PRESETS[name],
             "num_attention_heads": hidden_size // 64,
             "intermediate_size": 4 * hidden_size,
         }
-        return cls(**{"vocab_size": vocab_size, **sizes, **changes})
+
+    @property
+    def embedding_size(self) -> int:
+        """The width of word, position and segment embeddings."""
+        return self.hidden_size
+
+    @property
+    def first_position(self) -> int:
+        """The row of the position embedding that a text's first token has."""
+        return 0
+
+    @property
+    def max_length(self) -> int:
+        """The longest text, in tokens, that the model can read."""
+        return self.max_position_embeddings - self.first_position
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers a token goes through."""
+        return self.num_hidden_layers
+
+    @property
+    def shared_parts(self) -> Mapping[str, int]:
+        """Parts that several layers have in common: what the names of their parameters begin with,
+        and the last layer that has them."""
+        return {}
+
+    def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
+        """The config of a model that has only these of the layers, with other fields replaced."""
+        pruned = {
+            place: self.pruned_heads[number]
+            for place, number in enumerate(keep)
+            if number in self.pruned_heads
+        }
+        return replace(self, num_hidden_layers=len(keep), pruned_heads=pruned, **changes)
+
+    @classmethod
+    def token_ids(cls, pad: int, first: int, last: int) -> dict[str, Any]:
+        """The fields that hold ids: of padding, and of a row's first and last token."""
+        ids = {"pad_token_id": pad, "bos_token_id": first, "eos_token_id": last}
+        known = {field.name for field in fields(cls)}
+        return {name: number for name, number in ids.items() if name in known}
+
+    def stored_layer(self, number: int) -> str:
+        """What stands for a layer in Hugging Face's names of its weights."""
+        return str(number)
+
+    def build_embeddings(self) -> "Embeddings":
+        """What makes the first layer's input of a batch."""
+        return Embeddings(self)
+
+    def build_layers(self) -> list["TransformerLayer"]:
+        """The layers, from the bottom."""
+        return [TransformerLayer(self, number) for number in range(self.num_layers)]
 
 
-SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
-)
-
-
-WITHOUT_POOLER = ("masked_lm", "tag", "answer")
-"""Heads that read every token's vector and no pooler."""
-
-
-def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:
-    """Raise ConfigError unless `value` is one of `allowed`."""
-    if value not in allowed:
-        raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")
+TOKEN_HEADS = ("masked_lm", "tag", "answer", "replaced_token")
+"""Heads that read every token's vector; the others read one vector of a sequence."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +232,8 @@ class ModelOutput:
     layer) [batch, length, hidden]; each of `attentions` [batch, heads, length, length];
     `pooler_output` [batch, hidden]; `logits` [batch, length, vocabulary] from a masked-LM
     head, [batch, labels] from a head that reads the pooler, [batch, length, outputs] from one
-    that reads every token; `next_sentence_logits` and `sentence_order_logits` [batch, 2].
+    that reads every token, [batch, length] from "replaced_token"; `next_sentence_logits` and
+    `sentence_order_logits` [batch, 2].
     """
 
     last_hidden_state: Tensor
@@ -211,21 +277,34 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        size = config.hidden_size
+        size = config.embedding_size
         self.word = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
         self.position = nn.Embedding(config.max_position_embeddings, size)
-        self.token_type = nn.Embedding(config.type_vocab_size, size)
+        num_types = config.type_vocab_size
+        self.token_type = nn.Embedding(num_types, size) if num_types else None
         self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
         self.dropout_prob = config.hidden_dropout_prob
 
     def forward(self, batch: Batch) -> Tensor:
         """[tokens, hidden]."""
-        summed = (
-            self.word(batch.input_ids)
-            + self.position(batch.position_ids)
-            + self.token_type(batch.token_type_ids)
-        )
+        summed = self.word(batch.input_ids) + self.look_up_positions(batch)
+        if self.token_type is not None:
+            summed = summed + self.look_up_types(self.token_type, batch)
         return dropout(self.norm(summed), self.dropout_prob, self.training)
+
+    def look_up_positions(self, batch: Batch) -> Tensor:
+        """[tokens, size]."""
+        return self.position(batch.position_ids)  # type: ignore[no-any-return]
+
+    def look_up_types(self, token_type: nn.Embedding, batch: Batch) -> Tensor:
+        """[tokens, size]; a model with a single type does not tell segments apart."""
+        if token_type.num_embeddings == 1:
+            return token_type.weight
+        return token_type(batch.token_type_ids)  # type: ignore[no-any-return]
+
+    def number_columns(self, input_ids: Tensor) -> Tensor:
+        """The position of each column of padded [batch, length], counted from 0."""
+        return torch.arange(input_ids.shape[1], device=input_ids.device).expand(input_ids.shape)
 
 
 class FeedForward(nn.Module):
@@ -317,7 +396,7 @@ def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
 
 
 class BertModel(nn.Module):
-    """The encoder, its pooler, and the heads it was given.
+    """The encoder, its pooler, and the heads it was given; of BERT, or of the config's family.
 
     `heads` maps a name of `HEADS` in model/heads.py to a module made there. A pooler is built
     where a head reads it, or where there is no head at all, as in the released models; `pooler`
@@ -333,13 +412,13 @@ class BertModel(nn.Module):
     ) -> None:
         super().__init__()
         self.config = config
-        self.embeddings = Embeddings(config)
-        self.layers = nn.ModuleList(
-            TransformerLayer(config, number) for number in range(config.num_hidden_layers)
-        )
+        self.embeddings = config.build_embeddings()
+        self.layers = nn.ModuleList(config.build_layers())
         self.heads = nn.ModuleDict(heads or {})
         if pooler is None:
-            pooler = not self.heads or any(name not in WITHOUT_POOLER for name in self.heads)
+            without = {*TOKEN_HEADS, *config.first_token_heads}
+            is_read = any(name not in without for name in self.heads)
+            pooler = is_read if self.heads else config.has_pooler
         self.pooler = Pooler(config) if pooler else None
         self.id2label: dict[int, str] = {}
         """Names of the outputs, if the model has a head with labels."""
@@ -385,23 +464,34 @@ class BertModel(nn.Module):
         layout = Layout(batch.lengths, batch.input_ids.device)
         hidden = fill_up(self.embeddings(batch))
         trace.record(hidden[: batch.num_tokens])
-        for layer in self.layers:
-            read = batch.first_tokens if first_only and layer is self.layers[-1] else None
+        last = len(self.layers) - 1
+        for number, layer in enumerate(self.layers):
+            read = batch.first_tokens if first_only and number == last else None
             hidden = layer(hidden, layout, trace.next_weights(), read)
             trace.record(hidden[: batch.num_tokens])
         return hidden[: batch.num_sequences if first_only else batch.num_tokens]
 
     def encode_pooled(self, batch: Batch) -> Tensor:
         """`pool` of `encode`, computing of the last layer only what the pooler reads."""
-        if self.pooler is None or self.pooler.pooling == "mean":
-            return self.pool(self.encode(batch), batch)
-        return self.pooler.project(self.encode(batch, first_only=True))
+        if self.pooler is not None and self.pooler.pooling == "mean":
+            return self.pooler(self.encode(batch), batch)  # type: ignore[no-any-return]
+        self.check_pooler()
+        read = self.encode(batch, first_only=True)
+        return read if self.pooler is None else self.pooler.project(read)
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """One vector per sequence, [sequences, hidden], in the batch's order."""
+        """One vector per sequence, [sequences, hidden], in the batch's order: the pooler's, or the
+        first token's own where the family's heads read that."""
+        self.check_pooler()
         if self.pooler is None:
-            raise ConfigError("This model has no pooler. Load it with a head that needs one.")
+            return hidden.index_select(0, batch.first_tokens)
         return self.pooler(hidden, batch)  # type: ignore[no-any-return]
+
+    def check_pooler(self) -> None:
+        """Raise ConfigError if the model has no pooler and its family's heads would read one."""
+        is_read = self.config.has_pooler and not {*self.heads} & {*self.config.first_token_heads}
+        if self.pooler is None and is_read:
+            raise ConfigError("This model has no pooler. Load it with a head that needs one.")
 
     def forward(
         self,
@@ -427,8 +517,8 @@ class BertModel(nn.Module):
             attentions=[] if output_attentions else None,
         )
         hidden = self.encode(batch, trace)
+        logits = {name: self.predict(name, hidden, border) for name in self.heads}
         pooled = None if self.pooler is None else self.pool(hidden, batch)
-        logits = {name: self.predict(name, hidden, pooled, border) for name in self.heads}
         return ModelOutput(
             last_hidden_state=border.unpack(hidden),
             pooler_output=None if pooled is None else border.reorder(pooled),
@@ -439,21 +529,89 @@ class BertModel(nn.Module):
             logits=next(iter(logits.values()), None),
         )
 
-    def predict(self, name: str, hidden: Tensor, pooled: Tensor | None, border: Border) -> Tensor:
+    def predict(self, name: str, hidden: Tensor, border: Border) -> Tensor:
         """A head's logits at every position, or for every sequence, in the padded order."""
         if name == "masked_lm":
             return border.unpack(self.heads[name](hidden, self.embeddings.word.weight))
-        if name in WITHOUT_POOLER:
+        if name in TOKEN_HEADS:
             return border.unpack(self.heads[name](hidden))
-        return border.reorder(self.heads[name](pooled))
+        return border.reorder(self.heads[name](self.pool(hidden, border.batch)))
 
     def pack(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
     ) -> Border:
         """Padded tensors as a packed batch that this model can read, or an InputError."""
-        longest = self.config.max_position_embeddings
-        border = Border.pack(input_ids, attention_mask, token_type_ids, longest)
+        config = self.config
+        border = Border.pack(
+            input_ids,
+            attention_mask,
+            token_type_ids,
+            config.max_length,
+            self.embeddings.number_columns,
+        )
         batch = border.batch
-        border.check_range("input_ids", batch.input_ids, self.config.vocab_size)
-        border.check_range("token_type_ids", batch.token_type_ids, self.config.type_vocab_size)
+        border.check_range("input_ids", batch.input_ids, config.vocab_size)
+        border.check_range("token_type_ids", batch.token_type_ids, max(1, config.type_vocab_size))
         return border
+
+
+def encoder_names(prefix: str) -> dict[str, tuple[str, ...]]:
+    """Our modules of an encoder to those of a family whose encoder transformers wrote after its
+    BERT's."""
+    layer = f"{prefix}.encoder.layer.{{i}}"
+    return {
+        "embeddings.word": (f"{prefix}.embeddings.word_embeddings",),
+        "embeddings.position": (f"{prefix}.embeddings.position_embeddings",),
+        "embeddings.token_type": (f"{prefix}.embeddings.token_type_embeddings",),
+        "embeddings.norm": (f"{prefix}.embeddings.LayerNorm",),
+        "layers.{i}.attention.qkv": (
+            f"{layer}.attention.self.query",
+            f"{layer}.attention.self.key",
+            f"{layer}.attention.self.value",
+        ),
+        "layers.{i}.attention.output": (f"{layer}.attention.output.dense",),
+        "layers.{i}.attention_norm": (f"{layer}.attention.output.LayerNorm",),
+        "layers.{i}.feed_forward.up": (f"{layer}.intermediate.dense",),
+        "layers.{i}.feed_forward.down": (f"{layer}.output.dense",),
+        "layers.{i}.feed_forward_norm": (f"{layer}.output.LayerNorm",),
+    }
+
+
+ABSENT_SIZES = {
+    "vocab_size": 30522,
+    "hidden_size": 768,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "intermediate_size": 3072,
+}
+
+ABSOLUTE = {"position_embedding_type": "absolute"}
+ENCODER_ONLY = {**ABSOLUTE, "is_decoder": False, "add_cross_attention": False}
+
+FAMILY = Family(
+    config=BertConfig,
+    heads=BERT_HEADS,
+    names={
+        **encoder_names("bert"),
+        "pooler.dense": ("bert.pooler.dense",),
+        "heads.masked_lm.dense": ("cls.predictions.transform.dense",),
+        "heads.masked_lm.norm": ("cls.predictions.transform.LayerNorm",),
+        "heads.masked_lm": ("cls.predictions",),
+        "heads.next_sentence.dense": ("cls.seq_relationship",),
+        "heads.sentence_order.dense": ("cls.seq_relationship",),
+        **TASK_HEAD_NAMES,
+    },
+    architectures={
+        **architectures("Bert"),
+        frozenset({"next_sentence"}): "BertForNextSentencePrediction",
+        frozenset({"masked_lm", "next_sentence"}): "BertForPreTraining",
+        frozenset({"masked_lm", "sentence_order"}): "BertForPreTraining",
+    },
+    tied={
+        "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    },
+    absent=ABSENT_SIZES,
+    fixed=ENCODER_ONLY,
+    written=ABSOLUTE,
+)

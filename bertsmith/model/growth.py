@@ -66,10 +66,13 @@ def set_positions(model: BertModel, size: int) -> None:
     So did Longformer (Beltagy et al. 2020, section 5) and needed little training after it: what
     heads know of near neighbours holds everywhere but where a repetition begins.
     """
-    rows = model.embeddings.position.weight.detach()
-    repeated = rows.repeat(-(-size // len(rows)), 1)[:size].clone()
-    model.embeddings.position = nn.Embedding.from_pretrained(repeated, freeze=False)  # type: ignore[no-untyped-call]
-    model.config = replace(model.config, max_position_embeddings=size)
+    embedding, first = model.embeddings.position, model.config.first_position
+    unread, rows = embedding.weight.detach()[:first], embedding.weight.detach()[first:]
+    repeated = torch.cat([unread, rows.repeat(-(-size // len(rows)), 1)[:size]])
+    model.embeddings.position = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+        repeated, freeze=False, padding_idx=embedding.padding_idx
+    )
+    model.config = replace(model.config, max_position_embeddings=first + size)
 
 
 @torch.no_grad()

@@ -5,17 +5,21 @@ positions first, since logits of a 30,000-word vocabulary at every position woul
 the work of a small model.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertsmith.errors import ConfigError
-from bertsmith.model.bert import ACTIVATIONS, BertConfig, check_choice
+from bertsmith.errors import ConfigError, check_choice
+from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.dropout import dropout as drop
+from bertsmith.model.family import HeadBuilder, family_named
 from bertsmith.model.sizes import fill_up
+
+if TYPE_CHECKING:
+    from bertsmith.model.bert import BertConfig
 
 MAX_LOGITS = 2**24
 """Logits held at once by the masked-LM loss: 64 MB in fp32, 549 positions of 30,522 words."""
@@ -34,19 +38,19 @@ class MaskedLMHead(nn.Module):
     embedding: it is given with each call, so that it exists once. Only its bias lives here.
     """
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: "BertConfig", activation: str | None = None) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dense = nn.Linear(config.hidden_size, config.embedding_size)
+        self.norm = nn.LayerNorm(config.embedding_size, eps=config.layer_norm_eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
-        self.activation = ACTIVATIONS[config.hidden_act]
+        self.activation = ACTIVATIONS[activation or config.hidden_act]
 
     def transform(self, hidden: Tensor) -> Tensor:
         """[positions, hidden] to the vectors that are compared with the word embeddings."""
         return self.norm(self.activation(self.dense(hidden)))  # type: ignore[no-any-return]
 
     def forward(self, hidden: Tensor, word_embedding: Tensor) -> Tensor:
-        """Logits [positions, vocabulary] from [positions, hidden] and [vocabulary, hidden]."""
+        """Logits [positions, vocabulary] from [positions, hidden] and [vocabulary, size]."""
         return F.linear(self.transform(hidden), word_embedding, self.bias)
 
     def loss(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,10 +62,10 @@ class MaskedLMHead(nn.Module):
 class NextSentenceHead(nn.Module):
     """Does B follow A? Logits [sequences, 2]: class 0 it does, 1 it is a random sentence.
 
-    As the head "sentence_order" (ALBERT, section 3.1): class 0 A comes first, 1 B does.
+    The same for the sentences' order (Lan et al. 2020, section 3.1): 0 as in the text, 1 swapped.
     """
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: "BertConfig") -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, 2)
 
@@ -76,7 +80,7 @@ class ClassificationHead(nn.Module):
     The vector is a sequence's, or with the head "tag" a token's.
     """
 
-    def __init__(self, config: BertConfig, num_labels: int, dropout: float | None = None) -> None:
+    def __init__(self, config: "BertConfig", num_labels: int, dropout: float | None = None) -> None:
         super().__init__()
         self.num_labels = num_labels
         self.dropout_prob = config.hidden_dropout_prob if dropout is None else dropout
@@ -87,10 +91,37 @@ class ClassificationHead(nn.Module):
         return self.dense(drop(vectors, self.dropout_prob, self.training))  # type: ignore[no-any-return]
 
 
+class TwoLayerHead(ClassificationHead):
+    """The same with a dense layer and an activation before, as where there is no pooler.
+
+    With `drop_first`, dropout comes before this layer too.
+    """
+
+    def __init__(
+        self,
+        config: "BertConfig",
+        num_labels: int,
+        activation: Callable[[Tensor], Tensor],
+        *,
+        dropout: float | None = None,
+        drop_first: bool = True,
+    ) -> None:
+        super().__init__(config, num_labels, dropout)
+        self.transform = nn.Linear(config.hidden_size, config.hidden_size)
+        self.activation = activation
+        self.drop_first = drop_first
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """[vectors, hidden] to [vectors, num_labels]."""
+        if self.drop_first:
+            vectors = drop(vectors, self.dropout_prob, self.training)
+        return super().forward(self.activation(self.transform(vectors)))
+
+
 class SpanHead(nn.Module):
     """Where does the answer start and end? Logits [tokens, 2] (paper, section 4.2)."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: "BertConfig") -> None:
         super().__init__()
         self.num_labels = 2
         self.dense = nn.Linear(config.hidden_size, 2)
@@ -100,9 +131,24 @@ class SpanHead(nn.Module):
         return self.dense(hidden)  # type: ignore[no-any-return]
 
 
+class ReplacedTokenHead(nn.Module):
+    """Is this token another than in the text? A logit for each, above 0 where it seems replaced
+    (Clark et al. 2020, section 2)."""
+
+    def __init__(self, config: "BertConfig") -> None:
+        super().__init__()
+        self.transform = nn.Linear(config.hidden_size, config.hidden_size)
+        self.dense = nn.Linear(config.hidden_size, 1)
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[tokens, hidden] to [tokens]."""
+        return self.dense(self.activation(self.transform(hidden))).squeeze(-1)  # type: ignore[no-any-return]
+
+
 PAIR_HEADS = ("next_sentence", "sentence_order")
 """Heads that say something of the two segments of a row."""
-PRETRAINING_HEADS = ("masked_lm", *PAIR_HEADS)
+PRETRAINING_HEADS = ("masked_lm", *PAIR_HEADS, "replaced_token")
 LABEL_HEADS = ("classify", "multi_label", "tag")
 """Heads with an output for each of so many labels."""
 NUMBER_HEADS = ("regress", "choose")
@@ -110,27 +156,35 @@ NUMBER_HEADS = ("regress", "choose")
 TASK_HEADS = (*LABEL_HEADS, *NUMBER_HEADS, "answer")
 HEADS = (*PRETRAINING_HEADS, *TASK_HEADS)
 
+BERT_HEADS: Mapping[str, HeadBuilder] = {
+    "masked_lm": lambda config, _: MaskedLMHead(config),
+    "next_sentence": lambda config, _: NextSentenceHead(config),
+    "sentence_order": lambda config, _: NextSentenceHead(config),
+    **dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), ClassificationHead),
+    "answer": lambda config, _: SpanHead(config),
+}
+
+TASK_HEAD_NAMES = {
+    **{f"heads.{name}.dense": ("classifier",) for name in (*LABEL_HEADS, *NUMBER_HEADS)},
+    "heads.answer.dense": ("qa_outputs",),
+}
+"""Hugging Face's names of these heads where each is a single layer."""
+
 
 def build_heads(
-    config: BertConfig, names: Sequence[str], num_labels: int | None = None
+    config: "BertConfig", names: Sequence[str], num_labels: int | None = None
 ) -> dict[str, nn.Module]:
     """New heads by name, of `HEADS`; those of `LABEL_HEADS` need `num_labels`."""
     return {name: _build_head(config, name, num_labels) for name in names}
 
 
-def _build_head(config: BertConfig, name: str, num_labels: int | None) -> nn.Module:
+def _build_head(config: "BertConfig", name: str, num_labels: int | None) -> nn.Module:
     check_choice("head", name, HEADS)
-    if name == "masked_lm":
-        return MaskedLMHead(config)
-    if name in PAIR_HEADS:
-        return NextSentenceHead(config)
-    if name == "answer":
-        return SpanHead(config)
-    if name in NUMBER_HEADS:
-        return ClassificationHead(config, 1)
-    if num_labels is None or num_labels < 1:
+    heads = family_named(config.model_type).heads
+    check_choice(f"head of a model of the family {config.model_type}", name, heads)
+    if name in LABEL_HEADS and (num_labels is None or num_labels < 1):
         raise ConfigError(f"num_labels is {num_labels}. Say how many classes there are.")
-    return ClassificationHead(config, num_labels)
+    return heads[name](config, num_labels or 1 if name in LABEL_HEADS else 1)
 
 
 def masked_lm_loss(

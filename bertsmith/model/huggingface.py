@@ -1,10 +1,10 @@
-"""Hugging Face BERT folders to models and back.
+"""Hugging Face folders of BERT and its relatives to models and back.
 
-Reads every BERT encoder that transformers writes, but for relative positions, unknown activations
-and decoders that are not tied to the word embedding, and writes folders that transformers opens.
-Inside, the model names and fuses its weights as it likes; `NAMES` is the only place that knows
-both spellings. A tensor whose place the model has not is reported, never dropped in silence;
-an encoder that is not there in full is an error.
+Reads every encoder of these families that transformers writes, but for relative positions, unknown
+activations and decoders that are not tied to the word embedding, and writes folders that
+transformers opens. Inside, the model names and fuses its weights as it likes; the table of its
+`Family` is the only place that knows both spellings. A tensor whose place the model has not is
+reported, never dropped in silence; an encoder that is not there in full is an error.
 """
 
 import difflib
@@ -21,11 +21,13 @@ from torch import Tensor, nn
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
+from bertsmith.model.bert import FAMILY as BERT
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.family import Family, families, family_named
 from bertsmith.model.heads import (
     LABEL_HEADS,
-    NUMBER_HEADS,
     PAIR_HEADS,
+    PRETRAINING_HEADS,
     TASK_HEADS,
     ClassificationHead,
     build_heads,
@@ -36,72 +38,18 @@ from bertsmith.model.weights import read_weights, write_safetensors
 if TYPE_CHECKING:
     from bertsmith.text.tokenizer import Tokenizer
 
-LAYER = "bert.encoder.layer.{i}"
-NAMES = {
-    "embeddings.word": ("bert.embeddings.word_embeddings",),
-    "embeddings.position": ("bert.embeddings.position_embeddings",),
-    "embeddings.token_type": ("bert.embeddings.token_type_embeddings",),
-    "embeddings.norm": ("bert.embeddings.LayerNorm",),
-    "layers.{i}.attention.qkv": (
-        f"{LAYER}.attention.self.query",
-        f"{LAYER}.attention.self.key",
-        f"{LAYER}.attention.self.value",
-    ),
-    "layers.{i}.attention.output": (f"{LAYER}.attention.output.dense",),
-    "layers.{i}.attention_norm": (f"{LAYER}.attention.output.LayerNorm",),
-    "layers.{i}.feed_forward.up": (f"{LAYER}.intermediate.dense",),
-    "layers.{i}.feed_forward.down": (f"{LAYER}.output.dense",),
-    "layers.{i}.feed_forward_norm": (f"{LAYER}.output.LayerNorm",),
-    "pooler.dense": ("bert.pooler.dense",),
-    "heads.masked_lm.dense": ("cls.predictions.transform.dense",),
-    "heads.masked_lm.norm": ("cls.predictions.transform.LayerNorm",),
-    "heads.masked_lm": ("cls.predictions",),
-    **{f"heads.{name}.dense": ("cls.seq_relationship",) for name in PAIR_HEADS},
-    **{f"heads.{name}.dense": ("classifier",) for name in (*LABEL_HEADS, *NUMBER_HEADS)},
-    "heads.answer.dense": ("qa_outputs",),
-}
-"""Our module to theirs; where several of theirs are one of ours, they are stacked in order."""
-
-TIED = {
-    "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
-    "cls.predictions.decoder.bias": "cls.predictions.bias",
-}
-"""Second names under which some folders store a tensor again."""
-
-BUFFERS = ("bert.embeddings.position_ids", "bert.embeddings.token_type_ids")
-"""Counters that older folders store; they hold nothing learnt."""
-
-ARCHITECTURES = {
-    frozenset[str](): "BertModel",
-    frozenset({"masked_lm"}): "BertForMaskedLM",
-    **{frozenset({name}): "BertForNextSentencePrediction" for name in PAIR_HEADS},
-    **{frozenset({"masked_lm", name}): "BertForPreTraining" for name in PAIR_HEADS},
-    frozenset({"classify"}): "BertForSequenceClassification",
-    frozenset({"multi_label"}): "BertForSequenceClassification",
-    frozenset({"regress"}): "BertForSequenceClassification",
-    frozenset({"tag"}): "BertForTokenClassification",
-    frozenset({"answer"}): "BertForQuestionAnswering",
-    frozenset({"choose"}): "BertForMultipleChoice",
-}
-"""The class of transformers that has exactly these heads."""
-
-ABSENT_SIZES = {
-    "vocab_size": 30522,
-    "hidden_size": 768,
-    "num_hidden_layers": 12,
-    "num_attention_heads": 12,
-    "intermediate_size": 3072,
-}
-"""What transformers assumes where config.json is silent; `BertConfig` has the other defaults."""
-
 PROBLEM_TYPES = {
     "classify": "single_label_classification",
     "multi_label": "multi_label_classification",
     "regress": "regression",
 }
-"""What tells the heads of BertForSequenceClassification apart."""
+"""What tells the heads of a sequence classifier apart."""
 
-CHECKPOINT_FILES = ("*.json", "*.safetensors", "pytorch_model*.bin", "vocab.txt")
+CHECKPOINT_FILES = (
+    "*.json", "*.safetensors", "pytorch_model*.bin", "vocab.txt", "merges.txt", "*.model",
+)  # fmt: skip
+BUFFERS = ("position_ids", "token_type_ids")
+"""Counters that older folders store beside the embeddings; they hold nothing learnt."""
 SHOWN_NAMES = 8
 
 
@@ -137,7 +85,7 @@ def listed(names: Sequence[str]) -> str:
 def load_model(
     path: str | Path, *, heads: Sequence[str] | None = None, num_labels: int | None = None
 ) -> BertModel:
-    """The model of a Hugging Face BERT folder: fp32, on the CPU, in evaluation mode.
+    """The model of a Hugging Face folder: fp32, on the CPU, in evaluation mode.
 
     Args:
         path: a folder, or the name of a model on the Hugging Face hub ("org/name"; needs the
@@ -160,7 +108,7 @@ def load_model(
     tensors = checkpoint.usable_tensors(heads, keep_task_head=is_kept)
     num_labels = num_labels or (checkpoint.num_outputs if stored in heads else None)
     new_heads = build_heads(checkpoint.config, heads, num_labels)
-    pooler = "bert.pooler.dense.weight" in tensors if not new_heads else None
+    pooler = None if new_heads else checkpoint.has_pooler
     with skeleton():
         model = BertModel(checkpoint.config, new_heads, pooler=pooler)
     missing = fill(model, tensors, checkpoint.directory)
@@ -179,6 +127,7 @@ class Checkpoint:
     directory: Path
     settings: Mapping[str, Any]
     config: BertConfig
+    family: Family
     tensors: Mapping[str, Tensor]
     stored_names: tuple[str, ...]
 
@@ -186,40 +135,59 @@ class Checkpoint:
     def read(cls, directory: Path) -> "Checkpoint":
         """Read and check a folder; nothing is built yet."""
         settings = read_config(directory)
+        family = family_of(settings)
         config = build_config(directory, settings)
         stored = read_weights(directory)
-        tensors = {canonical(name): tensor for name, tensor in stored.items()}
-        check_tied(directory, tensors)
-        if "cls.predictions.decoder.bias" in tensors:
-            tensors.setdefault("cls.predictions.bias", tensors["cls.predictions.decoder.bias"])
+        tensors = {canonical(name, family): tensor for name, tensor in stored.items()}
+        check_tied(directory, tensors, family)
+        for copy, original in family.tied.items():
+            if copy.endswith(".bias") and copy in tensors:
+                tensors.setdefault(original, tensors[copy])
         check_vocabulary(directory, config.vocab_size)
-        return cls(directory, settings, config, tensors, tuple(stored))
+        return cls(directory, settings, config, family, tensors, tuple(stored))
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether the folder has a pooler's weights."""
+        theirs = self.family.names.get("pooler.dense")
+        return theirs is not None and f"{theirs[0]}.weight" in self.tensors
 
     @property
     def task_head(self) -> str | None:
         """The fine-tuned head that the folder holds, if it is one that we have."""
         head = task_head(self.settings)
-        return head if head is not None and f"{THEIR_HEAD[head]}.weight" in self.tensors else None
+        if head is None or f"{self.family.final_layer(head)}.weight" not in self.tensors:
+            return None
+        return head
 
     @property
     def num_outputs(self) -> int | None:
         """Outputs of the fine-tuned head."""
         head = self.task_head
-        return None if head is None else len(self.tensors[f"{THEIR_HEAD[head]}.weight"])
+        return (
+            None if head is None else len(self.tensors[f"{self.family.final_layer(head)}.weight"])
+        )
 
     @property
     def heads(self) -> tuple[str, ...]:
         """The heads that the folder holds, of those that we know."""
-        found = {
-            "masked_lm": "cls.predictions.transform.dense.weight" in self.tensors,
-            self.pair_head: "cls.seq_relationship.weight" in self.tensors,
-        }
+        layers = {name: self.family.names.get(f"heads.{name}.dense") for name in PRETRAINING_HEADS}
+        found = [
+            name
+            for name, theirs in layers.items()
+            if theirs
+            and f"{theirs[0]}.weight" in self.tensors
+            and (name not in PAIR_HEADS or name == self.pair_head)
+        ]
         head = self.task_head
-        return (*(name for name, is_there in found.items() if is_there), *([head] if head else []))
+        return (*found, *([head] if head else []))
 
     @property
-    def pair_head(self) -> str:
-        """What the folder's head for pairs says, if it has one: transformers has one name."""
+    def pair_head(self) -> str | None:
+        """What the folder's head for pairs says, if it has one: BERT's has one name for both."""
+        known = [name for name in PAIR_HEADS if name in self.family.heads]
+        if len(known) < 2:
+            return known[0] if known else None
         written = self.settings.get(TASK_SETTINGS)
         task = written.get(PAIR_TASK) if isinstance(written, Mapping) else None
         return task if task in PAIR_HEADS else "next_sentence"
@@ -236,10 +204,10 @@ class Checkpoint:
 
     def usable_tensors(self, heads: Sequence[str], *, keep_task_head: bool) -> dict[str, Tensor]:
         """The tensors that a model may take; a head of another kind than its own is left out."""
-        left_out = [] if keep_task_head else list(THEIR_HEAD.values())
-        if self.pair_head not in heads:
-            left_out.append("cls.seq_relationship")
-        prefixes = tuple(f"{name}." for name in left_out)
+        left_out = () if keep_task_head else TASK_HEADS
+        if self.pair_head is not None and self.pair_head not in heads:
+            left_out = (*left_out, self.pair_head)
+        prefixes = tuple(f"{name}." for name in self.family.head_names(left_out))
         return {
             name: tensor for name, tensor in self.tensors.items() if not name.startswith(prefixes)
         }
@@ -251,16 +219,19 @@ TASK_SETTINGS = "bertsmith"
 PAIR_TASK = "pairs"
 """Below it, what the head for pairs says where that is not next sentence."""
 
-THEIR_HEAD = {name: NAMES[f"heads.{name}.dense"][0] for name in TASK_HEADS}
-"""Several of these have the same name, so config.json decides which one is meant."""
+
+def family_of(settings: Mapping[str, Any]) -> Family:
+    """The family that a config.json names; BERT where it is silent."""
+    return family_named(settings.get("model_type") or BERT.name)
 
 
 def task_head(settings: Mapping[str, Any]) -> str | None:
     """Which fine-tuned head a folder with this config.json has; None if none that we know."""
     architectures = settings.get("architectures") or ()
+    family = family_of(settings)
     kind = problem_type(settings)
     for name in TASK_HEADS:
-        if ARCHITECTURES[frozenset({name})] in architectures and (
+        if family.architectures[frozenset({name})] in architectures and (
             name not in PROBLEM_TYPES or kind == PROBLEM_TYPES[name]
         ):
             return None if name == "regress" and num_labels(settings) > 1 else name
@@ -270,7 +241,7 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What our task wrote down for itself; nothing in a folder of transformers, or before
     fine-tuning."""
-    has_pretraining_head = "BertModel" not in (settings.get("architectures") or ())
+    has_pretraining_head = family_of(settings).base not in (settings.get("architectures") or ())
     if task_head(settings) is None and has_pretraining_head:
         return {}
     return dict(settings.get(TASK_SETTINGS) or {})
@@ -281,7 +252,7 @@ def problem_type(settings: Mapping[str, Any]) -> str | None:
 
     One output alone is a regression where config.json is silent, as transformers has it.
     """
-    if "BertForSequenceClassification" not in (settings.get("architectures") or ()):
+    if family_of(settings).classifier not in (settings.get("architectures") or ()):
         return None
     silent = "regression" if num_labels(settings) == 1 else PROBLEM_TYPES["classify"]
     return settings.get("problem_type") or silent
@@ -290,6 +261,11 @@ def problem_type(settings: Mapping[str, Any]) -> str | None:
 def num_labels(settings: Mapping[str, Any]) -> int:
     """How many outputs config.json announces; 2 where it is silent."""
     return int(settings.get("num_labels") or len(settings.get("id2label") or (0, 1)))
+
+
+def hidden_size(settings: Mapping[str, Any]) -> int:
+    """The width of the layers that a config.json announces."""
+    return int(settings[family_of(settings).keys.get("hidden_size") or "hidden_size"])
 
 
 def check_classifier(directory: Path, wanted: str | None) -> None:
@@ -376,7 +352,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     """config.json of a folder.
 
     Raises:
-        CheckpointError: it is missing, not JSON, or describes a model that is not BERT.
+        CheckpointError: it is missing, not JSON, or describes a model of no family of ours.
     """
     file = directory / "config.json"
     try:
@@ -389,28 +365,33 @@ def read_config(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{file}: not valid JSON ({error}). Copy it again.") from error
     if not isinstance(settings, dict):
         raise CheckpointError(f"{file}: holds no JSON object. Copy it again.")
+    name = settings.get("model_type") or BERT.name
+    if name not in families():
+        raise CheckpointError(
+            f"{file}: model_type is {name!r}. bertsmith reads models of the families "
+            f"{', '.join(families())}. Choose an encoder of one of them."
+        )
     return settings
 
 
 def build_config(directory: Path, settings: Mapping[str, Any]) -> BertConfig:
-    """Our config from Hugging Face's, or a CheckpointError if our BERT cannot be that model."""
+    """Our config from Hugging Face's, or a CheckpointError if we have no such model."""
     file = directory / "config.json"
-    for key, allowed in {
-        "model_type": "bert",
-        "position_embedding_type": "absolute",
-        "is_decoder": False,
-        "add_cross_attention": False,
-    }.items():
+    family = family_of(settings)
+    for key, allowed in family.fixed.items():
         if settings.get(key, allowed) != allowed:
             raise CheckpointError(
                 f"{file}: {key} is {settings[key]!r}. bertsmith reads models whose {key} is "
-                f"{allowed!r}. Choose a BERT encoder."
+                f"{allowed!r}. Choose such an encoder."
             )
-    known = {field.name for field in fields(BertConfig)}
-    given = {key: value for key, value in settings.items() if key in known and value is not None}
+    given: dict[str, Any] = {}
+    for field in fields(family.config):
+        their_key = family.keys.get(field.name, field.name)
+        if their_key is not None and settings.get(their_key) is not None:
+            given[field.name] = settings[their_key]
     given["pruned_heads"] = read_pruned_heads(file, settings)
     try:
-        return BertConfig(**{**ABSENT_SIZES, **given})
+        return family.config(**{**family.absent, **given})
     except ConfigError as error:
         raise CheckpointError(f"{file}: {error}") from error
 
@@ -442,13 +423,18 @@ def check_vocabulary(directory: Path, rows: int) -> None:
 
 TOKEN_IDS: Mapping[str, Callable[[Any], Iterable[int]]] = {
     "tokenizer.json": lambda settings: [
-        *_ids_of_pieces(settings["model"]["vocab"]),
+        *ids_of(settings["model"]["vocab"]),
         *(token["id"] for token in settings.get("added_tokens") or ()),
     ],
     "tokenizer_config.json": lambda settings: map(int, settings.get("added_tokens_decoder") or ()),
     "added_tokens.json": lambda settings: settings.values(),
 }
 """Where each file of a tokenizer keeps ids. Only the first has all of them."""
+
+
+def ids_of(vocab: Mapping[str, int] | Sequence[object]) -> Iterable[int]:
+    """The ids of a vocabulary; that of SentencePiece is a list."""
+    return range(len(vocab)) if isinstance(vocab, list) else vocab.values()  # type: ignore[union-attr]
 
 
 def count_tokens(directory: Path) -> tuple[str, int]:
@@ -466,11 +452,6 @@ def count_tokens(directory: Path) -> tuple[str, int]:
     return name, counts[name]
 
 
-def _ids_of_pieces(vocab: Any) -> Iterable[int]:
-    """The ids of a tokenizer.json's pieces, which a unigram model lists in their order."""
-    return range(len(vocab)) if isinstance(vocab, list) else vocab.values()
-
-
 def count_ids(file: Path) -> int:
     """How many tokens the highest id in a file of a tokenizer makes."""
     try:
@@ -480,7 +461,7 @@ def count_ids(file: Path) -> int:
         raise CheckpointError(f"{file}: not a tokenizer. Copy the file again.") from error
 
 
-def canonical(name: str) -> str:
+def canonical(name: str, family: Family = BERT) -> str:
     """A stored name in today's spelling: old ones say gamma and beta, or leave out "bert.".
 
     >>> canonical("embeddings.LayerNorm.gamma")
@@ -488,12 +469,12 @@ def canonical(name: str) -> str:
     """
     name = re.sub(r"\.gamma$", ".weight", name)
     name = re.sub(r"\.beta$", ".bias", name)
-    return re.sub(r"^(?=(embeddings|encoder|pooler)\.)", "bert.", name)
+    return re.sub(rf"^(?=({'|'.join(family.modules)})\.)", f"{family.name}.", name)
 
 
-def check_tied(directory: Path, tensors: Mapping[str, Tensor]) -> None:
+def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -> None:
     """Raise CheckpointError if a decoder was trained apart from the word embedding."""
-    for copy, original in TIED.items():
+    for copy, original in family.tied.items():
         if copy in tensors and original in tensors:
             if torch.equal(tensors[copy], tensors[original]):
                 continue
@@ -503,17 +484,20 @@ def check_tied(directory: Path, tensors: Mapping[str, Tensor]) -> None:
             )
 
 
-def their_names(name: str) -> tuple[str, ...]:
-    """Hugging Face's names of one of our parameters.
+def their_names(name: str, config: BertConfig | None = None) -> tuple[str, ...]:
+    """Hugging Face's names of one of our parameters, in BERT or in a config's family.
 
     >>> their_names("layers.3.feed_forward.up.bias")
     ('bert.encoder.layer.3.intermediate.dense.bias',)
     """
     module, _, kind = name.rpartition(".")
+    names = (BERT if config is None else family_named(config.model_type)).names
     layer = re.match(r"layers\.(\d+)\.", module)
-    number = layer[1] if layer else ""
+    if layer is None:
+        return tuple(f"{theirs}.{kind}" for theirs in names[module])
+    number = layer[1] if config is None else config.stored_layer(int(layer[1]))
     pattern = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
-    return tuple(f"{theirs.replace('{i}', number)}.{kind}" for theirs in NAMES[pattern])
+    return tuple(f"{theirs.replace('{i}', number)}.{kind}" for theirs in names[pattern])
 
 
 def fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> list[str]:
@@ -524,23 +508,41 @@ def fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> li
     Raises:
         CheckpointError: the encoder is not complete, or a shape does not fit the config.
     """
-    state, missing = {}, []
-    for name, parameter in model.state_dict().items():
-        theirs = their_names(name)
+    state, missing, lost = {}, [], []
+    firsts: dict[int, str] = {}
+    for name, parameter in model.state_dict(keep_vars=True).items():
+        theirs = their_names(name, model.config)
         absent = [their for their in theirs if their not in tensors]
-        if not absent:
+        missing += absent
+        lost += [] if name.startswith(("pooler.", "heads.")) else absent
+        first = firsts.setdefault(id(parameter), name)
+        if first == name and not absent:
             parts = [tensors[their] for their in theirs]
             state[name] = stack(parts, theirs[0], parameter.shape, directory)
-        missing += absent
-    if lost := [name for name in missing if name.startswith(("bert.embeddings", "bert.encoder"))]:
+        elif first in state and not absent:
+            check_copies(theirs, their_names(first, model.config), tensors, directory)
+    if lost:
         raise CheckpointError(
             f"{directory}: {len(lost)} weights of the encoder are missing: {listed(lost)}. Copy or "
             "download the whole checkpoint again."
         )
     model.load_state_dict(state, strict=False, assign=True)
-    if model.pooler is not None and "bert.pooler.dense.weight" in missing:
+    if model.pooler is not None and "pooler.dense.weight" not in state:
         model.pooler.to_empty(device="cpu").apply(model.initialize)
-    return missing
+    return list(dict.fromkeys(missing))
+
+
+def check_copies(
+    names: Sequence[str], firsts: Sequence[str], tensors: Mapping[str, Tensor], directory: Path
+) -> None:
+    """Raise CheckpointError if weights that config.json calls shared are not the same."""
+    for name, first in zip(names, firsts, strict=True):
+        if name != first and not torch.equal(tensors[name], tensors[first]):
+            raise CheckpointError(
+                f"{directory}: {name} differs from {first}, and config.json says that layers share "
+                "them ('shared'). Take the folder as bertsmith wrote it, or write 'shared': "
+                '"none" there.'
+            )
 
 
 def stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path) -> Tensor:
@@ -557,10 +559,12 @@ def stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path
 
 def report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:
     """What became of the folder's tensors."""
-    wanted = {name for ours in model.state_dict() for name in their_names(ours)}
+    family = family_named(model.config.model_type)
+    wanted = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
     matched = wanted - set(missing)
-    known = {*matched, *BUFFERS, *(copy for copy in TIED if TIED[copy] in matched)}
-    unused = [name for name in stored if canonical(name) not in known]
+    copies = (copy for copy, original in family.tied.items() if original in matched)
+    known = {*matched, *copies, *(f"{family.name}.embeddings.{name}" for name in BUFFERS)}
+    unused = [name for name in stored if canonical(name, family) not in known]
     return LoadReport(tuple(sorted(matched)), tuple(sorted(missing)), tuple(sorted(unused)))
 
 
@@ -596,52 +600,57 @@ def save_model(
 def their_tensors(model: BertModel) -> dict[str, Tensor]:
     """The weights in fp32 by Hugging Face's names; a bare encoder's have no "bert." prefix."""
     tensors: dict[str, Tensor] = {}
+    own = dict(model.named_parameters())
     for name, value in model.state_dict().items():
-        theirs = their_names(name)
-        tensors.update(zip(theirs, value.float().chunk(len(theirs)), strict=True))
+        theirs = their_names(name, model.config)
+        # What layers share is stored for each of them where transformers cannot share it.
+        stored = value.float() if name in own else value.float().clone()
+        tensors.update(zip(theirs, stored.chunk(len(theirs)), strict=True))
     if not model.heads:
-        return {name.removeprefix("bert."): tensor for name, tensor in tensors.items()}
+        prefix = f"{model.config.model_type}."
+        return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     return tensors
 
 
 def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
     """config.json as transformers reads it; `pooling` is ours, and transformers keeps it."""
-    architecture = ARCHITECTURES.get(frozenset(model.heads))
-    if architecture is None:
-        raise ConfigError(
-            f"A model with the heads {', '.join(model.heads)} has no class in transformers. Save "
-            "it with pre-training heads, or with the head of one task, or with none."
-        )
-    settings = {
-        "architectures": [architecture],
-        "model_type": "bert",
+    family = family_named(model.config.model_type)
+    settings: dict[str, Any] = {
+        "architectures": [family.architecture(tuple(model.heads))],
+        "model_type": family.name,
         "dtype": "float32",
         "torch_dtype": "float32",
-        "position_embedding_type": "absolute",
+        **family.written,
         "tie_word_embeddings": True,
-        **asdict(model.config),
     }
+    for name, value in asdict(model.config).items():
+        key = family.keys.get(name, name)
+        if key is not None:
+            settings[key] = value
     for name, head in model.heads.items():
         if name in TASK_HEADS:
-            settings |= head_config(name, head, id2label)
+            settings |= head_config(name, head, id2label, family)
     if not model.config.pruned_heads:
         del settings["pruned_heads"]
     own = dict(model.task_settings)
-    if "sentence_order" in model.heads:
+    if "sentence_order" in model.heads and "next_sentence" in family.heads:
         own[PAIR_TASK] = "sentence_order"
     if own:
         settings[TASK_SETTINGS] = own
     return settings
 
 
-def head_config(name: str, head: nn.Module, id2label: Mapping[int, str]) -> dict[str, Any]:
+def head_config(
+    name: str, head: nn.Module, id2label: Mapping[int, str], family: Family
+) -> dict[str, Any]:
     """What config.json says of a fine-tuned head."""
     if not isinstance(head, ClassificationHead):
         return {}
-    settings: dict[str, Any] = {"classifier_dropout": head.dropout_prob}
+    key = family.dropout_keys.get(name, "classifier_dropout")
+    settings: dict[str, Any] = {} if key is None else {key: head.dropout_prob}
     if name in PROBLEM_TYPES:
         settings["problem_type"] = PROBLEM_TYPES[name]
-    if name == "choose":  # transformers counts the choices of each batch
+    if name in ("choose", "answer"):  # transformers counts the choices of each batch
         return settings
     names = [id2label.get(number, f"LABEL_{number}") for number in range(head.num_labels)]
     return settings | {

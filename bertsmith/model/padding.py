@@ -1,10 +1,11 @@
 """The border between padded tensors [batch, length] and the packed row that the model reads.
 
-Any pattern of zeros in the mask is padding, on the left, on the right or in between. A token's
-position is its column, as in transformers, so left padding changes what a model sees.
+Any pattern of zeros in the mask is padding, on the left, on the right or in between. The model says
+what a token's position is: in BERT its column, as in transformers, so left padding changes what a
+model sees.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -36,8 +37,11 @@ class Border:
         attention_mask: Tensor | None,
         token_type_ids: Tensor | None,
         max_length: int,
+        number: Callable[[Tensor], Tensor],
     ) -> "Border":
         """Take the real tokens out of padded integer tensors [batch, length].
+
+        `number` gives the positions, int64 [batch, length], of `input_ids`.
 
         Raises:
             InputError: a shape or type that does not fit, more than `max_length` columns, or a
@@ -57,10 +61,11 @@ class Border:
         check_rows(lengths, order)
         place, column = mask[order].nonzero(as_tuple=True)
         cells = order[place] * mask.shape[1] + column
+        positions = number(input_ids)
         batch = Batch(
             input_ids=input_ids.flatten()[cells].long(),
             token_type_ids=token_type_ids.flatten()[cells].long(),
-            position_ids=column,
+            position_ids=positions[order[place], column],
             lengths=tuple(lengths.tolist()),
             order=tuple(order.tolist()),
         )
@@ -82,7 +87,7 @@ class Border:
         rows, length = self.shape
         padded = blocks[0].new_zeros(rows, length, length, blocks[0].shape[1])
         sequences = (weights for block in blocks for weights in block)
-        positions = torch.split(self.batch.position_ids, list(self.batch.lengths))
+        positions = torch.split(self.cells % length, list(self.batch.lengths))
         for row, columns, weights in zip(self.batch.order, positions, sequences, strict=True):
             real = weights[:, : len(columns), : len(columns)]
             padded[row, columns[:, None], columns] = real.permute(1, 2, 0)

@@ -6,13 +6,12 @@ distillation or fine-tuning. As it stands it has lost much.
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 from torch import nn
 
-from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertModel, check_choice
+from bertsmith.errors import ConfigError, check_choice
+from bertsmith.model.bert import BertModel
 
 LayerChoice = Literal["spread", "first", "last"]
 LAYER_CHOICES: tuple[LayerChoice, ...] = ("spread", "first", "last")
@@ -47,7 +46,8 @@ def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
     """A copy of a model that has only the layers `keep`, counted from 0 and rising.
 
     Raises:
-        ConfigError: a layer that the model has not, none at all, or another order.
+        ConfigError: a layer that the model has not, none at all, or another order; or layers that
+            share weights in groups.
     """
     num_layers = model.config.num_hidden_layers
     if not keep or list(keep) != sorted(set(keep)) or not 0 <= keep[0] <= keep[-1] < num_layers:
@@ -55,12 +55,8 @@ def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
             f"keep: found {', '.join(map(str, keep)) or 'nothing'}; allowed are layers 0 to "
             f"{num_layers - 1}, rising, each once."
         )
+    config = model.config.with_layers(keep)
     smaller = copy.deepcopy(model)
     smaller.layers = nn.ModuleList(smaller.layers[number] for number in keep)
-    pruned = model.config.pruned_heads
-    smaller.config = replace(
-        model.config,
-        num_hidden_layers=len(keep),
-        pruned_heads={i: pruned[number] for i, number in enumerate(keep) if number in pruned},
-    )
+    smaller.config = config
     return smaller

@@ -37,20 +37,32 @@ def trim_vocabulary(
     kept = torch.tensor(sorted(ids), dtype=torch.int64)
     trimmed = copy.deepcopy(model)
     padding = model.config.pad_token_id if model.config.pad_token_id in ids else tokenizer.pad_id
-    trimmed.config = replace(
-        model.config,
-        vocab_size=len(kept),
-        pad_token_id=int(torch.searchsorted(kept, padding)),
-    )
+    pad = int(torch.searchsorted(kept, padding))
+    ids_now = model.config.token_ids(pad, smaller.cls_id, smaller.sep_id)
+    trimmed.config = replace(model.config, vocab_size=len(kept), **ids_now)
     trimmed.embeddings.word = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
         model.embeddings.word.weight.detach()[kept],
         freeze=False,
         padding_idx=trimmed.config.pad_token_id,
     )
+    move_positions(trimmed, model.config.first_position - trimmed.config.first_position)
     for head in trimmed.heads.values():
         if isinstance(head, MaskedLMHead):
             head.bias = nn.Parameter(head.bias.detach()[kept])
     return trimmed, smaller
+
+
+def move_positions(model: BertModel, count: int) -> None:
+    """Leave out the first `count` rows of the positions, where these begin behind padding and its
+    id has become so much less."""
+    if count == 0:
+        return
+    position = model.embeddings.position
+    model.embeddings.position = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+        position.weight.detach()[count:], freeze=False, padding_idx=model.config.pad_token_id
+    )
+    left = model.config.max_position_embeddings - count
+    model.config = replace(model.config, max_position_embeddings=left)
 
 
 def trim_tokenizer(tokenizer: WordPieceTokenizer, ids: Collection[int]) -> WordPieceTokenizer:

@@ -96,7 +96,7 @@ def load_for_inference(
             check_classifier(path, heads[0])
         raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}")
     tokenizer = Tokenizer.load(path)
-    limit = max_text_length(tokenizer, model.config.max_position_embeddings, max_length)
+    limit = max_text_length(tokenizer, model.config.max_length, max_length)
     target = select_device(device)
     chosen = set_precision(model, precision, target)
     return LoadedModel(path, model.to(target).eval(), tokenizer, limit, chosen)

@@ -73,9 +73,10 @@ class PretrainingSettings:
     """0: masks are drawn anew whenever a text comes again (dynamic). N: each row has N masks, and
     after N rounds through the text the same come again (static; BERT's builder wrote 10). No file
     is needed."""
-    pairs: PairTask = "next_sentence"
+    pairs: PairTask | None = None
     """What is learnt of two segments in a row: whether the second follows the first in the text,
-    in which order they stand (ALBERT), or none: rows are one text."""
+    in which order they stand, or none: rows are one text. None means what the family of the model
+    learnt when it was new: next_sentence (bert), sentence_order (albert), or none."""
     next_sentence: bool = True
     """--no-next-sentence is another way to say --pairs none."""
     rows: Rows = "document"
@@ -150,6 +151,8 @@ class PretrainingSettings:
     @property
     def pair_task(self) -> PairTask:
         """What is learnt of pairs, however it was said."""
+        if self.pairs is None:
+            return "next_sentence" if self.next_sentence and self.rows == "document" else "none"
         return "none" if self.pairs == "next_sentence" and not self.next_sentence else self.pairs
 
     @property

@@ -37,7 +37,7 @@ from bertsmith.metrics.reading import reading_notes
 from bertsmith.metrics.regression import pearson, spearman
 from bertsmith.metrics.retrieval import retrieval_scores
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import find_checkpoint, read_config
+from bertsmith.model.huggingface import find_checkpoint, hidden_size, read_config
 from bertsmith.tasks.agreement import CosineAgreement
 from bertsmith.tasks.contrast import contrastive_loss, cosine_loss
 from bertsmith.tasks.embed import COMPUTE, TextEncoder
@@ -456,7 +456,7 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     def write_files(self, directory: Path) -> None:
         """What makes the folder one of sentence-transformers."""
-        self.folder.write(directory, int(read_config(directory)["hidden_size"]))
+        self.folder.write(directory, hidden_size(read_config(directory)))
 
     def encode(
         self,

@@ -5,7 +5,8 @@ should not disturb it (Howard & Ruder 2018, section 3.2, "discriminative fine-tu
 """
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -26,6 +27,9 @@ class LayerwiseOptim(OptimSettings):
     """The embeddings and so many layers from the bottom keep their weights."""
     freeze_embeddings: bool = False
     """The embeddings keep their weights."""
+    shared_parts: Mapping[str, int] = field(default_factory=dict)
+    """Parts that several layers have in common: what the names of their parameters begin with, and
+    the last of these layers, whose rate they learn at."""
 
     def __post_init__(self) -> None:
         """Refuse what this model cannot do."""
@@ -39,6 +43,13 @@ class LayerwiseOptim(OptimSettings):
                 f"--freeze-layers: found {self.freeze_layers}; this model has {self.num_layers} "
                 f"layers, allowed is 0 to {self.num_layers}."
             )
+        for part, last in self.shared_parts.items():
+            first = int(part.split(".")[1])
+            if first < self.freeze_layers <= last:
+                raise ConfigError(
+                    f"--freeze-layers: found {self.freeze_layers}; layers {first + 1} to "
+                    f"{last + 1} of this model share weights. Freeze {first} or {last + 1}."
+                )
 
     def rate_scale(self, name: str) -> float:
         """The share of the learning rate for a parameter; 0 for one that keeps its value.
@@ -58,6 +69,9 @@ class LayerwiseOptim(OptimSettings):
         """0 for the embeddings, then the layers from 1, then what is above them."""
         if name.startswith("embeddings."):
             return 0
+        for part, last in self.shared_parts.items():
+            if name.startswith(part):
+                return last + 1
         layer = re.match(r"layers\.(\d+)\.", name)
         return int(layer[1]) + 1 if layer else self.num_layers + 1
 

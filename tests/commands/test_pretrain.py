@@ -16,7 +16,8 @@ from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.errors import BertsmithError
 from bertsmith.model.huggingface import load_model
-from bertsmith.pretrain import ModelSettings, PretrainJob, build_objective, pretrain
+from bertsmith.model_settings import ModelSettings
+from bertsmith.pretrain import PretrainJob, build_objective, pretrain
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal

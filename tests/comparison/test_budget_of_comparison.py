@@ -8,7 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.comparison.budget import Budget, steps_for, training_flops
 from bertsmith.errors import ConfigError
-from bertsmith.pretrain import ModelSettings, PretrainJob, build_model, build_objective
+from bertsmith.model_settings import ModelSettings
+from bertsmith.pretrain import PretrainJob, build_model, build_objective
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.trainer import TrainingSettings
 

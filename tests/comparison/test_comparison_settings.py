@@ -13,7 +13,8 @@ from bertsmith.comparison.settings import (
 )
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError
-from bertsmith.pretrain import ModelSettings, PretrainJob, build_objective
+from bertsmith.model_settings import ModelSettings
+from bertsmith.pretrain import PretrainJob, build_objective
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -262,7 +262,7 @@ def test_report_reads_well() -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"model_type": "roberta"}, "model_type is 'roberta'.*'bert'"),
+        ({"model_type": "gpt2"}, "model_type is 'gpt2'.*families.*bert"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"position_embedding_type": "relative_key_query"}, "'relative_key_query'.*'absolute'"),
         ({"is_decoder": True}, "is_decoder is True"),

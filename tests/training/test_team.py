@@ -12,6 +12,7 @@ import torch
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import TrainingError
+from bertsmith.model.albert import AlbertConfig
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.tasks.pretraining import Pretraining
@@ -50,6 +51,24 @@ def new_team(
     model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
     settings = OptimSettings(learning_rate=3e-3, weight_decay=0.1)
     team = Team(model, dtype, Plan(task, settings, seed=3, num_members=num_members))
+    team.train()
+    return team
+
+
+def team_of_shared_layers(task: Pretraining) -> Team:
+    torch.manual_seed(0)
+    config = AlbertConfig(
+        vocab_size=150,
+        hidden_size=24,
+        embedding_size=11,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=40,
+        max_position_embeddings=32,
+    )
+    model = BertModel(config, build_heads(config, ["masked_lm"]))
+    plan = Plan(task, OptimSettings(learning_rate=3e-3), seed=3, num_members=2)
+    team = Team(model, torch.bfloat16, plan)
     team.train()
     return team
 
@@ -110,6 +129,24 @@ def test_workers_do_what_one_process_would(
         assert torch.equal(together.moments()[name], array), name
     assert torch.equal(together.arrays.weights, alone.arrays.weights)
     assert torch.equal(together.arrays.computing, alone.arrays.computing)
+
+
+def test_layers_that_share_weights_share_them_in_workers_too(corpus_dir: Path) -> None:
+    task = Pretraining(
+        Corpus.open(corpus_dir),
+        Corpus.open(corpus_dir, "held_out"),
+        PretrainingSettings(max_length=31, next_sentence=False),
+        batch_size=6,
+        micro_batch_size=2,
+    )
+    alone, together = team_of_shared_layers(task), team_of_shared_layers(task)
+    expected = train(alone, 1, 4)
+    with together:
+        wait_for_workers(together)
+        assert train(together, 1, 4) == expected
+    assert torch.equal(together.arrays.weights, alone.arrays.weights)
+    for model in (together.master, together.compute_model):
+        assert model.layers[0].attention is model.layers[2].attention
 
 
 def test_the_number_of_members_changes_rounding_only(corpus_dir: Path) -> None:

@@ -1,0 +1,19 @@
+"""Activation functions by the names that Hugging Face's `hidden_act` uses."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import torch.nn.functional as F
+from torch import Tensor
+
+# No lambda: a model goes to other processes by pickle.
+_gelu_new = partial(F.gelu, approximate="tanh")
+
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_new": _gelu_new,
+    "gelu_pytorch_tanh": _gelu_new,
+    "relu": F.relu,
+    "silu": F.silu,
+}
+"""BERT's own is `gelu`, the exact one."""

@@ -1,0 +1,216 @@
+"""ALBERT (Lan et al. 2020): BERT with narrow embeddings and layers that share their weights.
+
+A token goes through as many layers as in BERT, but all of them have the same weights, or the same
+attention, or the same feed-forward layer. transformers knows groups of layers that share all; a
+model that shares a part alone has its weights written for each layer, equal, and is shared again
+when it is read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Self
+
+from bertsmith.errors import ConfigError, check_choice
+from bertsmith.model.bert import (
+    ABSOLUTE,
+    ENCODER_ONLY,
+    PRESETS,
+    SIZES,
+    BertConfig,
+    Embeddings,
+    TransformerLayer,
+)
+from bertsmith.model.factorized import FactorizedEmbeddings
+from bertsmith.model.family import Family, architectures
+from bertsmith.model.heads import (
+    BERT_HEADS,
+    LABEL_HEADS,
+    NUMBER_HEADS,
+    TASK_HEAD_NAMES,
+    ClassificationHead,
+)
+
+Shared = Literal["all", "attention", "feed_forward", "none"]
+
+PARTS = {
+    "attention": ("attention", "attention_norm"),
+    "feed_forward": ("feed_forward", "feed_forward_norm"),
+}
+"""The modules of a layer that are shared together."""
+
+
+@dataclass(frozen=True)
+class AlbertConfig(BertConfig):
+    """The shape of a model; every field has Hugging Face's name, except `pooling` and `shared`."""
+
+    hidden_act: str = "gelu_new"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    embedding_size: int = 128
+    """The width of word, position and segment embeddings."""
+    num_hidden_groups: int = 1
+    """Groups of neighbouring layers; the layers of one share all weights."""
+    inner_group_num: int = 1
+    """Layers with weights of their own that stand for one of `num_hidden_layers`."""
+    classifier_dropout_prob: float = 0.1
+    bos_token_id: int | None = 2
+    eos_token_id: int | list[int] | None = 3
+    shared: Shared = "all"
+    """What layers have in common: all, within each group, or a part, throughout the model. If not
+    all, each layer is a group of its own."""
+
+    model_type: ClassVar[str] = "albert"
+    sizes: ClassVar[tuple[str, ...]] = (
+        *SIZES, "embedding_size", "num_hidden_groups", "inner_group_num",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Refuse values that no model can have."""
+        super().__post_init__()
+        if self.pruned_heads and len(set(self.owners("attention"))) < self.num_layers:
+            raise ConfigError(
+                "pruned_heads: found heads of single layers in a model whose layers share their "
+                "attention. Choose a model whose layers have weights of their own."
+            )
+        check_choice("shared", self.shared, ("all", "attention", "feed_forward", "none"))
+        groups, layers = self.num_hidden_groups, self.num_hidden_layers
+        if groups > layers or (self.shared != "all" and groups != layers):
+            allowed = f"1 to {layers}" if self.shared == "all" else f"{layers}"
+            raise ConfigError(
+                f"num_hidden_groups is {groups} with {layers} layers and shared {self.shared!r}. "
+                f"It must be {allowed}."
+            )
+
+    @classmethod
+    def from_preset(cls, name: str, vocab_size: int, **changes: Any) -> Self:
+        """One of BERT's sizes, with any field replaced; `shared` decides the groups."""
+        if changes.get("shared", "all") != "all" and name in PRESETS:
+            changes = {"num_hidden_groups": PRESETS[name]["num_hidden_layers"], **changes}
+        return super().from_preset(name, vocab_size, **changes)
+
+    @classmethod
+    def preset_sizes(cls, name: str) -> dict[str, Any]:
+        """BERT's, with embeddings of the paper's width, or half the hidden size if that is less."""
+        size = min(128, PRESETS[name]["hidden_size"] // 2)
+        return {**super().preset_sizes(name), "embedding_size": size}
+
+    @property
+    def num_layers(self) -> int:
+        """How many layers a token goes through."""
+        return self.num_hidden_layers * self.inner_group_num
+
+    @property
+    def shared_parts(self) -> Mapping[str, int]:
+        """What the names of shared parameters begin with, and the last layer that has them."""
+        owners = {part: self.owners(part) for part in PARTS}
+        found = {
+            f"layers.{first}.{part}": number
+            for part, firsts in owners.items()
+            for number, first in enumerate(firsts)
+        }
+        return {
+            name: last for name, last in found.items() if not name.startswith(f"layers.{last}.")
+        }
+
+    def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
+        """The config of a model that has only these of the layers, with other fields replaced.
+
+        Raises:
+            ConfigError: layers are in several groups of which each shares its weights.
+        """
+        groups = self.num_hidden_groups
+        if self.inner_group_num > 1 or 1 < groups < self.num_hidden_layers:
+            raise ConfigError(
+                f"the layers of this model share weights in {groups} groups of "
+                f"{self.inner_group_num}, so single ones cannot be taken out. Choose a model with "
+                "one group, or without any."
+            )
+        left = 1 if groups == 1 else len(keep)
+        return super().with_layers(keep, num_hidden_groups=left, **changes)
+
+    def owners(self, part: str) -> list[int]:
+        """For each layer, the first one that has the same weights in a part, itself if no other."""
+        if self.shared == "all":
+            stored = [self.stored_layer(number) for number in range(self.num_layers)]
+            return [stored.index(name) for name in stored]
+        if self.shared == part:
+            return [number % self.inner_group_num for number in range(self.num_layers)]
+        return list(range(self.num_layers))
+
+    def stored_layer(self, number: int) -> str:
+        """Group and place in it."""
+        layer, inner = divmod(number, self.inner_group_num)
+        # As transformers has it, where groups do not divide the layers too.
+        group = int(layer / (self.num_hidden_layers / self.num_hidden_groups))
+        return f"{group}.albert_layers.{inner}"
+
+    def build_embeddings(self) -> Embeddings:
+        """BERT's at their own width, then made wider."""
+        return FactorizedEmbeddings(self)
+
+    def build_layers(self) -> list[TransformerLayer]:
+        """The layers, from the bottom; shared parts are the same modules."""
+        layers = super().build_layers()
+        for part, modules in PARTS.items():
+            for layer, owner in zip(layers, self.owners(part), strict=True):
+                for name in modules:
+                    setattr(layer, name, getattr(layers[owner], name))
+        return layers
+
+
+def _classifier(config: AlbertConfig, num_labels: int) -> ClassificationHead:
+    return ClassificationHead(config, num_labels, config.classifier_dropout_prob)
+
+
+LAYER = "albert.encoder.albert_layer_groups.{i}"
+
+FAMILY = Family(
+    config=AlbertConfig,
+    heads={
+        "masked_lm": BERT_HEADS["masked_lm"],
+        "sentence_order": lambda config, _: _classifier(config, 2),
+        **dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), _classifier),
+        "answer": BERT_HEADS["answer"],
+    },
+    names={
+        "embeddings.word": ("albert.embeddings.word_embeddings",),
+        "embeddings.position": ("albert.embeddings.position_embeddings",),
+        "embeddings.token_type": ("albert.embeddings.token_type_embeddings",),
+        "embeddings.norm": ("albert.embeddings.LayerNorm",),
+        "embeddings.project": ("albert.encoder.embedding_hidden_mapping_in",),
+        "layers.{i}.attention.qkv": (
+            f"{LAYER}.attention.query",
+            f"{LAYER}.attention.key",
+            f"{LAYER}.attention.value",
+        ),
+        "layers.{i}.attention.output": (f"{LAYER}.attention.dense",),
+        "layers.{i}.attention_norm": (f"{LAYER}.attention.LayerNorm",),
+        "layers.{i}.feed_forward.up": (f"{LAYER}.ffn",),
+        "layers.{i}.feed_forward.down": (f"{LAYER}.ffn_output",),
+        "layers.{i}.feed_forward_norm": (f"{LAYER}.full_layer_layer_norm",),
+        "pooler.dense": ("albert.pooler",),
+        "heads.masked_lm.dense": ("predictions.dense",),
+        "heads.masked_lm.norm": ("predictions.LayerNorm",),
+        "heads.masked_lm": ("predictions",),
+        "heads.sentence_order.dense": ("sop_classifier.classifier",),
+        **TASK_HEAD_NAMES,
+    },
+    architectures={
+        **architectures("Albert"),
+        frozenset({"masked_lm", "sentence_order"}): "AlbertForPreTraining",
+    },
+    tied={
+        "predictions.decoder.weight": "albert.embeddings.word_embeddings.weight",
+        "predictions.decoder.bias": "predictions.bias",
+    },
+    absent={
+        "vocab_size": 30000,
+        "hidden_size": 4096,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 64,
+        "intermediate_size": 16384,
+    },
+    fixed=ENCODER_ONLY,
+    written=ABSOLUTE,
+    dropout_keys=dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), "classifier_dropout_prob"),
+)

@@ -1,0 +1,132 @@
+"""DistilBERT (Sanh et al. 2019): BERT with half the layers, without segments and without pooler."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from bertsmith.errors import ConfigError
+from bertsmith.model.bert import PRESETS, SIZES, BertConfig, TransformerLayer
+from bertsmith.model.family import Family, architectures
+from bertsmith.model.heads import (
+    LABEL_HEADS,
+    NUMBER_HEADS,
+    ClassificationHead,
+    MaskedLMHead,
+    TwoLayerHead,
+)
+
+SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
+"""Heads that read the first token's vector through a dense layer of their own."""
+
+
+@dataclass(frozen=True)
+class DistilBertConfig(BertConfig):
+    """The shape of a model, by the names of BERT's; transformers calls several of them otherwise
+    (`KEYS`)."""
+
+    type_vocab_size: int = 0
+    seq_classif_dropout: float = 0.2
+    qa_dropout: float = 0.1
+    sinusoidal_pos_embds: bool = False
+    """Whether positions once began as sines and cosines; they are read from the folder."""
+
+    model_type: ClassVar[str] = "distilbert"
+    sizes: ClassVar[tuple[str, ...]] = tuple(name for name in SIZES if name != "type_vocab_size")
+    has_pooler: ClassVar[bool] = False
+    first_token_heads: ClassVar[tuple[str, ...]] = SEQUENCE_HEADS
+
+    def __post_init__(self) -> None:
+        """Refuse values that no model can have."""
+        super().__post_init__()
+        if self.type_vocab_size != 0:
+            raise ConfigError(
+                f"type_vocab_size is {self.type_vocab_size!r}. DistilBERT has no segments: 0."
+            )
+
+    @classmethod
+    def preset_sizes(cls, name: str) -> dict[str, Any]:
+        """BERT's of that name, with half the layers."""
+        layers = PRESETS[name]["num_hidden_layers"] // 2
+        return {**super().preset_sizes(name), "num_hidden_layers": layers}
+
+    def build_layers(self) -> list[TransformerLayer]:
+        """The layers, from the bottom."""
+        return [DistilBertLayer(self, number) for number in range(self.num_layers)]
+
+
+class DistilBertLayer(TransformerLayer):
+    """BERT's layer, but that what attention gives is not dropped."""
+
+    def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        """All of a layer but attention itself: [tokens, hidden] twice, to the same."""
+        hidden = self.attention_norm(hidden + attended)
+        return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
+
+
+KEYS: dict[str, str | None] = {
+    "hidden_size": "dim",
+    "num_hidden_layers": "n_layers",
+    "num_attention_heads": "n_heads",
+    "intermediate_size": "hidden_dim",
+    "hidden_act": "activation",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+    "type_vocab_size": None,
+    "layer_norm_eps": None,
+    "pooling": None,
+}
+
+LAYER = "distilbert.transformer.layer.{i}"
+
+FAMILY = Family(
+    config=DistilBertConfig,
+    heads={
+        "masked_lm": lambda config, _: MaskedLMHead(config),
+        **dict.fromkeys(
+            SEQUENCE_HEADS,
+            lambda config, n: TwoLayerHead(
+                config, n, torch.relu, dropout=config.seq_classif_dropout, drop_first=False
+            ),
+        ),
+        "tag": ClassificationHead,
+        "answer": lambda config, _: ClassificationHead(config, 2, config.qa_dropout),
+    },
+    names={
+        "embeddings.word": ("distilbert.embeddings.word_embeddings",),
+        "embeddings.position": ("distilbert.embeddings.position_embeddings",),
+        "embeddings.norm": ("distilbert.embeddings.LayerNorm",),
+        "layers.{i}.attention.qkv": (
+            f"{LAYER}.attention.q_lin",
+            f"{LAYER}.attention.k_lin",
+            f"{LAYER}.attention.v_lin",
+        ),
+        "layers.{i}.attention.output": (f"{LAYER}.attention.out_lin",),
+        "layers.{i}.attention_norm": (f"{LAYER}.sa_layer_norm",),
+        "layers.{i}.feed_forward.up": (f"{LAYER}.ffn.lin1",),
+        "layers.{i}.feed_forward.down": (f"{LAYER}.ffn.lin2",),
+        "layers.{i}.feed_forward_norm": (f"{LAYER}.output_layer_norm",),
+        "heads.masked_lm.dense": ("vocab_transform",),
+        "heads.masked_lm.norm": ("vocab_layer_norm",),
+        "heads.masked_lm": ("vocab_projector",),
+        **{f"heads.{name}.transform": ("pre_classifier",) for name in SEQUENCE_HEADS},
+        **{f"heads.{name}.dense": ("classifier",) for name in (*LABEL_HEADS, *NUMBER_HEADS)},
+        "heads.answer.dense": ("qa_outputs",),
+    },
+    architectures=architectures("DistilBert"),
+    tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
+    absent={
+        "vocab_size": 30522,
+        "hidden_size": 768,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+    },
+    keys=KEYS,
+    dropout_keys={
+        **dict.fromkeys(SEQUENCE_HEADS, "seq_classif_dropout"),
+        "tag": None,
+        "answer": "qa_dropout",
+    },
+)

@@ -1,0 +1,107 @@
+"""ELECTRA (Clark et al. 2020): a discriminator that tells on every token whether it was replaced.
+
+The encoder is BERT's, in small models with embeddings narrower than the layers, and has no pooler.
+The generator that replaces tokens is a model of this family too, with a masked-LM head.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch.nn.functional as F
+
+from bertsmith.model.bert import (
+    ABSOLUTE,
+    ENCODER_ONLY,
+    PRESETS,
+    SIZES,
+    BertConfig,
+    Embeddings,
+    encoder_names,
+)
+from bertsmith.model.factorized import FactorizedEmbeddings
+from bertsmith.model.family import Family, architectures
+from bertsmith.model.heads import (
+    BERT_HEADS,
+    TASK_HEAD_NAMES,
+    MaskedLMHead,
+    ReplacedTokenHead,
+    TwoLayerHead,
+)
+
+TEXT_HEADS = ("classify", "multi_label", "regress")
+
+SMALL_EMBEDDING = 128
+"""Width of the embeddings of ELECTRA-small (256 wide); base and large have none of their own."""
+
+
+@dataclass(frozen=True)
+class ElectraConfig(BertConfig):
+    """The shape of a generator or a discriminator."""
+
+    embedding_size: int = SMALL_EMBEDDING
+    """The width of word, position and segment embeddings."""
+    summary_last_dropout: float = 0.1
+    """Dropout of the head that chooses among texts."""
+
+    model_type: ClassVar[str] = "electra"
+    sizes: ClassVar[tuple[str, ...]] = (*SIZES, "embedding_size")
+    has_pooler: ClassVar[bool] = False
+    first_token_heads: ClassVar[tuple[str, ...]] = (*TEXT_HEADS, "choose")
+
+    @classmethod
+    def preset_sizes(cls, name: str) -> dict[str, Any]:
+        """BERT's, with the paper's embeddings (appendix A)."""
+        hidden_size = PRESETS[name]["hidden_size"]
+        size = hidden_size if hidden_size >= PRESETS["base"]["hidden_size"] else SMALL_EMBEDDING
+        return {**super().preset_sizes(name), "embedding_size": size}
+
+    def build_embeddings(self) -> Embeddings:
+        """BERT's, made wider where they are narrower than the layers."""
+        if self.embedding_size == self.hidden_size:
+            return Embeddings(self)
+        return FactorizedEmbeddings(self)
+
+
+SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
+"""How the head that chooses among texts reads one."""
+
+FAMILY = Family(
+    config=ElectraConfig,
+    heads={
+        "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
+        "replaced_token": lambda config, _: ReplacedTokenHead(config),
+        **dict.fromkeys(TEXT_HEADS, lambda config, n: TwoLayerHead(config, n, F.gelu)),
+        "choose": lambda config, n: TwoLayerHead(
+            config, n, F.gelu, dropout=config.summary_last_dropout, drop_first=False
+        ),
+        **{name: BERT_HEADS[name] for name in ("tag", "answer")},
+    },
+    names={
+        **encoder_names("electra"),
+        "embeddings.project": ("electra.embeddings_project",),
+        "heads.masked_lm.dense": ("generator_predictions.dense",),
+        "heads.masked_lm.norm": ("generator_predictions.LayerNorm",),
+        "heads.masked_lm": ("generator_lm_head",),
+        "heads.replaced_token.transform": ("discriminator_predictions.dense",),
+        "heads.replaced_token.dense": ("discriminator_predictions.dense_prediction",),
+        **TASK_HEAD_NAMES,
+        **{f"heads.{name}.transform": ("classifier.dense",) for name in TEXT_HEADS},
+        **{f"heads.{name}.dense": ("classifier.out_proj",) for name in TEXT_HEADS},
+        "heads.choose.transform": ("sequence_summary.summary",),
+    },
+    architectures={
+        **architectures("Electra"),
+        frozenset({"replaced_token"}): "ElectraForPreTraining",
+    },
+    tied={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
+    absent={
+        "vocab_size": 30522,
+        "hidden_size": 256,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 4,
+        "intermediate_size": 1024,
+    },
+    fixed={**ENCODER_ONLY, **SUMMARY},
+    written={**ABSOLUTE, **SUMMARY},
+    dropout_keys={"choose": "summary_last_dropout"},
+)

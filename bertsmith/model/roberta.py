@@ -1,0 +1,113 @@
+"""RoBERTa (Liu et al. 2019): BERT, trained longer and on masked words alone.
+
+The encoder is BERT's. A text's positions begin behind that of padding, segments are not told
+apart, and a classifier reads the vector of <s> through a layer of its own, without a pooler.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.data.batches import Batch
+from bertsmith.model.bert import (
+    ABSENT_SIZES,
+    ABSOLUTE,
+    ENCODER_ONLY,
+    BertConfig,
+    Embeddings,
+    encoder_names,
+)
+from bertsmith.model.family import Family, architectures
+from bertsmith.model.heads import BERT_HEADS, TASK_HEAD_NAMES, MaskedLMHead, TwoLayerHead
+
+TEXT_HEADS = ("classify", "multi_label", "regress")
+"""Heads that have a dense layer of their own."""
+
+
+@dataclass(frozen=True)
+class RobertaConfig(BertConfig):
+    """The shape of a model; the defaults are those of transformers, not of the released models.
+
+    `max_position_embeddings` counts `pad_token_id + 1` rows that no text's token has: the released
+    models have 514 and read 512 tokens.
+    """
+
+    pad_token_id: int = 1
+    bos_token_id: int | None = 0
+    eos_token_id: int | list[int] | None = 2
+
+    model_type: ClassVar[str] = "roberta"
+    first_token_heads: ClassVar[tuple[str, ...]] = TEXT_HEADS
+
+    @classmethod
+    def preset_sizes(cls, name: str) -> dict[str, Any]:
+        """BERT's, with what the released models have otherwise."""
+        others = {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
+        return {**super().preset_sizes(name), **others}
+
+    @property
+    def first_position(self) -> int:
+        """Behind the position of padding."""
+        return self.pad_token_id + 1
+
+    def build_embeddings(self) -> Embeddings:
+        """BERT's, with RoBERTa's positions."""
+        return RobertaEmbeddings(self)
+
+
+class RobertaEmbeddings(Embeddings):
+    """BERT's embeddings, with positions counted from `first_position`."""
+
+    def __init__(self, config: RobertaConfig) -> None:
+        super().__init__(config)
+        self.position = nn.Embedding(
+            config.max_position_embeddings, config.embedding_size, padding_idx=config.pad_token_id
+        )
+
+    def look_up_positions(self, batch: Batch) -> Tensor:
+        """[tokens, size]."""
+        return self.position(batch.position_ids + self.first_position)  # type: ignore[no-any-return]
+
+    @property
+    def first_position(self) -> int:
+        """Behind that of padding."""
+        return (self.position.padding_idx or 0) + 1
+
+    def number_columns(self, input_ids: Tensor) -> Tensor:
+        """Each column's place among those that hold no padding token; -1 for padding tokens.
+
+        As in fairseq and transformers the tokens decide, whatever the mask says.
+        """
+        is_real = input_ids.ne(self.word.padding_idx or 0).long()
+        return torch.cumsum(is_real, 1) * is_real - 1
+
+
+FAMILY = Family(
+    config=RobertaConfig,
+    heads={
+        "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
+        **{name: BERT_HEADS[name] for name in ("tag", "answer", "choose")},
+        **dict.fromkeys(TEXT_HEADS, lambda config, n: TwoLayerHead(config, n, torch.tanh)),
+    },
+    names={
+        **encoder_names("roberta"),
+        "pooler.dense": ("roberta.pooler.dense",),
+        "heads.masked_lm.dense": ("lm_head.dense",),
+        "heads.masked_lm.norm": ("lm_head.layer_norm",),
+        "heads.masked_lm": ("lm_head",),
+        **TASK_HEAD_NAMES,
+        **{f"heads.{name}.transform": ("classifier.dense",) for name in TEXT_HEADS},
+        **{f"heads.{name}.dense": ("classifier.out_proj",) for name in TEXT_HEADS},
+    },
+    architectures=architectures("Roberta"),
+    tied={
+        "lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
+        "lm_head.decoder.bias": "lm_head.bias",
+    },
+    absent={**ABSENT_SIZES, "vocab_size": 50265},
+    fixed=ENCODER_ONLY,
+    written=ABSOLUTE,
+    dropout_keys={"choose": None},
+)

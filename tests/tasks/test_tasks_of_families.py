@@ -1,0 +1,42 @@
+"""Every task with a model of every family: learnt, scored, read again, opened by transformers."""
+
+from pathlib import Path
+
+import pytest
+import transformers
+from samples import SAMPLES
+from tiny_models import save_tiny_of
+
+from bertsmith.evaluate import evaluate
+from bertsmith.finetune import finetune
+from bertsmith.model.huggingface import load_model, read_config
+from bertsmith.predict import load
+from bertsmith.tasks.catalog import task_named, task_of_folder
+
+
+@pytest.mark.parametrize("family", ["albert", "distilbert", "electra", "roberta"])
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_a_task_with_a_family(name: str, family: str, tmp_path: Path) -> None:
+    sample, task = SAMPLES[name], task_named(name.split()[0])
+    for seed, folder in enumerate(("train", "eval")):
+        (tmp_path / folder).mkdir()
+        sample.write(tmp_path / folder / sample.file, 17, seed)
+    settings = task.settings(
+        model=save_tiny_of(tmp_path / "start", family), out=tmp_path / "out",
+        train=tmp_path / "train" / sample.file, eval=tmp_path / "eval" / sample.file,
+        device="cpu", precision="fp32", steps=3, **sample.settings,
+    )  # fmt: skip
+    result = finetune(task, settings)
+    assert task_of_folder(settings.out) is task
+    assert read_config(settings.out)["model_type"] == family
+    model = load_model(settings.out)
+    assert not model.load_report.missing
+    assert not model.load_report.unused
+    again = evaluate(load(settings.out, device="cpu", precision="fp32"), settings.eval)
+    assert again == result.evaluation
+    theirs, info = getattr(transformers, sample.transformers).from_pretrained(
+        settings.out, output_loading_info=True
+    )
+    absent = {key for key in info["missing_keys"] if "pooler" not in key}
+    assert not absent and not info["unexpected_keys"] and not info["mismatched_keys"]
+    assert [type(theirs).__name__] == read_config(settings.out)["architectures"]
