@@ -597,15 +597,13 @@ FAMILY = Family(
         "heads.masked_lm.dense": ("cls.predictions.transform.dense",),
         "heads.masked_lm.norm": ("cls.predictions.transform.LayerNorm",),
         "heads.masked_lm": ("cls.predictions",),
-        "heads.next_sentence.dense": ("cls.seq_relationship",),
-        "heads.sentence_order.dense": ("cls.seq_relationship",),
+        **{f"heads.{name}.dense": ("cls.seq_relationship",) for name in PAIR_HEADS},
         **TASK_HEAD_NAMES,
     },
     architectures={
         **architectures("Bert"),
-        frozenset({"next_sentence"}): "BertForNextSentencePrediction",
-        frozenset({"masked_lm", "next_sentence"}): "BertForPreTraining",
-        frozenset({"masked_lm", "sentence_order"}): "BertForPreTraining",
+        **{frozenset({name}): "BertForNextSentencePrediction" for name in PAIR_HEADS},
+        **{frozenset({"masked_lm", name}): "BertForPreTraining" for name in PAIR_HEADS},
     },
     tied={
         "cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
