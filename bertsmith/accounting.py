@@ -1,0 +1,144 @@
+"""What a model comes to before it runs: its shape goes in; parameters, operations, bytes come out.
+
+Parameters are those of the model itself, built without memory (torch's "meta" device): each counts
+once, however often it is used. Operations are those of its matrix products, a multiply-add being
+two, as the packed engine computes them: for real tokens, and logits of the vocabulary at predicted
+positions alone. What remains, such as LayerNorm and the optimizer, is a few operations per number.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import PRETRAINING_HEADS, build_heads
+
+FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
+"""The usual count: a vocabulary of V, 512 positions and 2 segments, L layers, all H wide."""
+
+WORD, PROJECTION, POOLER = "word embedding", "embedding projection", "pooler"
+ATTENTION, FEED_FORWARD, LAYER_NORMS = "attention", "feed-forward", "LayerNorms"
+IN_LAYERS = (ATTENTION, FEED_FORWARD, LAYER_NORMS)
+MASKED_LM = "masked_lm head"
+PER_SEQUENCE = (POOLER, "next_sentence head", "classify head", "multi_label head", "regress head",
+                "choose head")  # fmt: skip
+"""What is computed once for a sequence."""
+
+COMPONENTS = (
+    (r"embeddings\.word\.", WORD),
+    (r"embeddings\.position\.", "position embedding"),
+    (r"embeddings\.token_type\.", "segment embedding"),
+    (r"embeddings\.norm\.", "embedding LayerNorm"),
+    (r"embeddings\.", PROJECTION),
+    (r"layers\.\d+\..*norm\.", LAYER_NORMS),
+    (r"layers\.\d+\.attention\.", ATTENTION),
+    (r"layers\.\d+\.feed_forward\.", FEED_FORWARD),
+    (r"heads\.(\w+)\.", r"\1 head"),
+    (r"(\w+)\.", r"\1"),
+)
+"""Beginnings of parameters' names and what they belong to; the first that fits counts."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """Parameters of one kind: numbers in matrices and embeddings, and in vectors, each once.
+
+    `used` counts the matrices as often as a pass through the model multiplies by them, `per_layer`
+    all parameters that one layer uses; both differ from the rest where layers share weights.
+    """
+
+    matrices: int = 0
+    vectors: int = 0
+    used: int = 0
+    per_layer: int = 0
+
+    @property
+    def total(self) -> int:
+        """All parameters of the kind."""
+        return self.matrices + self.vectors
+
+
+def component_of(name: str) -> str:
+    """What a parameter of this name belongs to.
+
+    >>> component_of("layers.3.attention_norm.weight"), component_of("heads.masked_lm.bias")
+    ('LayerNorms', 'masked_lm head')
+    """
+    for pattern, component in COMPONENTS:
+        if found := re.match(pattern, name):
+            return found.expand(component)
+    return name
+
+
+def pretraining_model(config: BertConfig) -> BertModel:
+    """The model that pre-training makes of a config, without memory for its weights."""
+    with torch.device("meta"):
+        return BertModel(config, build_heads(config, PRETRAINING_HEADS))
+
+
+def count_parameters(model: nn.Module) -> dict[str, Component]:
+    """A model's parameters by component, in the order of the model."""
+    once = {id(parameter) for parameter in model.parameters()}
+    layers = max(1, len(getattr(model, "layers", ())))
+    counts: dict[str, Component] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        kind, count = component_of(name), parameter.numel()
+        before = counts.get(kind, Component())
+        is_new, is_matrix = id(parameter) in once, parameter.ndim > 1
+        once.discard(id(parameter))
+        counts[kind] = Component(
+            matrices=before.matrices + is_new * is_matrix * count,
+            vectors=before.vectors + is_new * (not is_matrix) * count,
+            used=before.used + is_matrix * count,
+            per_layer=before.per_layer + (count if kind in IN_LAYERS else 0),
+        )
+    return {
+        kind: Component(each.matrices, each.vectors, each.used, each.per_layer // layers)
+        for kind, each in counts.items()
+    }
+
+
+def is_head(component: str) -> bool:
+    """Whether a component is a head; all others are the encoder, with its pooler."""
+    return component.endswith(" head")
+
+
+def total(counts: Mapping[str, Component], *, heads: bool = True) -> int:
+    """All parameters, or those of the encoder with its pooler alone."""
+    return sum(each.total for name, each in counts.items() if heads or not is_head(name))
+
+
+def formula(config: BertConfig) -> int:
+    """`FORMULA` for a config.
+
+    >>> formula(BertConfig.from_preset("base", vocab_size=30000))
+    108369408
+    """
+    width, layers = config.hidden_size, config.num_hidden_layers
+    return (config.vocab_size + 512 + 2) * width + 12 * layers * width**2
+
+
+def beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> dict[str, int]:
+    """What the formula leaves out of the encoder, and counts too much (negative), line by line."""
+    width, layers = config.hidden_size, config.num_hidden_layers
+    assumed = {
+        WORD: ("V·H", config.vocab_size * width),
+        "position embedding": ("512·H", 512 * width),
+        "segment embedding": ("2·H", 2 * width),
+        ATTENTION: ("4·L·H²", 4 * layers * width**2),
+        FEED_FORWARD: ("8·L·H²", 8 * layers * width**2),
+    }
+    lines: dict[str, int] = {}
+    for name, (term, count) in assumed.items():
+        lines[f"{name} beside {term}"] = counts.get(name, Component()).matrices - count
+    for name, each in counts.items():
+        if is_head(name):
+            continue
+        if name in (ATTENTION, FEED_FORWARD):
+            lines[f"biases of {name}"] = each.vectors
+        elif name not in assumed:
+            lines[f"{name} of the layers" if name == LAYER_NORMS else name] = each.total
+    return {name: count for name, count in lines.items() if count}
