@@ -37,6 +37,7 @@ COMMANDS = {
         "pretrain", "Model", "teach a new BERT your texts: masked words and next sentences"
     ),
     "params": Command("params", "Model", "count a model's parameters, by component"),
+    "plan": Command("plan", "Model", "what a pre-training run will take: time, memory, arithmetic"),
     "fill": Command("fill", "Model", "let a pre-trained BERT fill in [MASK]"),
     "finetune classify": Command(
         "finetune", "Task", "teach a BERT to sort texts into your classes"

@@ -23,8 +23,9 @@ from bertsmith.hardware import (
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
-from bertsmith.sizing import Choice, Computing, choose_preset
+from bertsmith.sizing import Choice, choose_preset
 from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.timing import Computing
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
@@ -120,10 +121,10 @@ def pretrain(
         choice = None
         if job.model.preset == "auto":
             computing = Computing(device, precision, num_processes)
-            choice = _choose_preset(job, objective, computing)
+            choice = choose_size(job, objective, computing)
             job = job.with_preset(choice.preset)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
-        model = _build_model(job, objective, checkpoint).to(device)
+        model = build_model(job, objective, checkpoint).to(device)
         trainer = Trainer(
             model,
             objective,
@@ -182,15 +183,15 @@ def _rows_at_once(job: PretrainJob) -> int:
     return max(1, MAX_LOOKS // job.pretraining.max_length**2)
 
 
-def _choose_preset(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:
+def choose_size(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:
     """The size that serves the job's minutes best."""
     config = asdict(job.model)
     del config["preset"]
     return choose_preset(objective, config, job.training.minutes, computing)
 
 
-def _build_model(
-    job: PretrainJob, objective: Pretraining, checkpoint: Checkpoint | None
+def build_model(
+    job: PretrainJob, objective: Pretraining, checkpoint: Checkpoint | None = None
 ) -> BertModel:
     """A new model from the seed, or the checkpoint's."""
     if checkpoint is not None:

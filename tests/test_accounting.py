@@ -1,22 +1,37 @@
-"""Parameters are counted by component, exactly, and against transformers' own model."""
+"""Counts equal those by hand, by transformers and by torch's own counter."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from tiny_models import tiny_config
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.accounting import (
     ATTENTION,
     FEED_FORWARD,
     Component,
+    Work,
     beyond_formula,
     component_of,
+    computed_work,
     count_parameters,
     formula,
+    memory,
     pretraining_model,
+    real_work,
+    saved_activations,
     total,
+    training_flops,
 )
+from bertsmith.data.batches import Batch, pack
+from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.heads import PRETRAINING_HEADS, build_heads
+from bertsmith.tasks.pretraining import pretraining_losses
+from bertsmith.training.flat import Arrays, Layout
 
 WIDTH, INNER, LAYERS, WORDS, POSITIONS = 30, 47, 3, 101, 37
 
@@ -126,3 +141,113 @@ def test_what_is_unknown_is_counted_under_its_own_name() -> None:
     assert component_of("generator.layers.0.attention.qkv.weight") == "generator"
     assert component_of("heads.span.dense.weight") == "span head"
     assert component_of("temperature") == "temperature"
+
+
+def batch_of(lengths: list[int], seed: int = 0) -> Batch:
+    """Random rows with every sixth token to be predicted."""
+    rng = np.random.default_rng(seed)
+    batch = pack([rng.integers(5, WORDS, length) for length in lengths])
+    positions = torch.arange(0, batch.num_tokens, 6)
+    return replace(
+        batch,
+        targets={
+            "masked_positions": positions,
+            "masked_labels": torch.from_numpy(rng.integers(5, WORDS, len(positions))),
+            "next_sentence_labels": torch.from_numpy(rng.integers(0, 2, len(lengths))),
+        },
+    )
+
+
+def trained(config: BertConfig) -> BertModel:
+    return BertModel(config, build_heads(config, PRETRAINING_HEADS)).train()
+
+
+def loss_of(model: BertModel, batch: Batch) -> torch.Tensor:
+    terms = pretraining_losses(model, batch, next_sentence=True).values()
+    return torch.stack([term.sum for term in terms]).sum()
+
+
+@pytest.mark.parametrize("lengths", [[37, 37, 37, 31, 30, 11, 5], [16] * 4, [3]])
+def test_operations_are_those_that_torch_counts(lengths: list[int]) -> None:
+    config = small_config()
+    model, batch = trained(config), batch_of(lengths)
+    predicted = len(batch.targets["masked_labels"])
+    with FlopCounterMode(display=False) as counter:
+        loss_of(model, batch).backward()
+    flops = training_flops(count_parameters(model), config, computed_work(batch, predicted))
+    assert sum(flops.values()) == counter.get_total_flops()
+
+
+def test_operations_of_real_tokens_by_hand() -> None:
+    config = BertConfig.from_preset("tiny", 1000)
+    counts = count_parameters(pretraining_model(config))
+    work = Work(tokens=30, looks=10**2 + 20**2, predicted=5, sequences=2)
+    assert training_flops(counts, config, work) == {
+        "layers": 3 * 30 * 2 * 24 * 128**2,
+        "attention": 3 * 4 * 500 * 128 * 2,
+        "vocabulary": 3 * 5 * (2 * 128**2 + 2 * 128 * 1000) + 2 * 5 * 1000,
+        "sequences": 3 * 2 * (2 * 128**2 + 2 * 128 * 2),
+    }
+
+
+def test_work_adds_up() -> None:
+    batch = batch_of([7, 5])
+    assert real_work(batch, 2) == Work(12, 74, 2, 2)
+    assert (real_work(batch, 2) + Work(1, 1, 1, 1)).times(3) == Work(39, 225, 9, 9)
+    # 12 tokens are computed as 16, one block of 2 rows of 16, 2 predictions as 16.
+    assert computed_work(batch, 2) == Work(16, 2 * 16**2, 16, 2)
+
+
+def saved_bytes(model: BertModel, batch: Batch) -> int:
+    """What torch keeps of the encoder's forward pass, each memory once, weights left out."""
+    kept: dict[int, int] = {each.untyped_storage().data_ptr(): 0 for each in model.parameters()}
+
+    def pack_hook(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        kept.setdefault(storage.data_ptr(), storage.nbytes())
+        held.append(tensor)
+        return tensor
+
+    held: list[torch.Tensor] = []
+    with torch.autograd.graph.saved_tensors_hooks(pack_hook, lambda tensor: tensor):
+        hidden = model.encode(batch)
+    assert hidden.requires_grad
+    return sum(kept.values())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize("length", [64, 512])
+def test_activations_are_those_that_torch_keeps(
+    dtype: torch.dtype, dropout: float, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SelfAttention, "is_fused_faster", lambda *_: False)
+    config = BertConfig.from_preset(
+        "tiny",
+        WORDS,
+        num_hidden_layers=3,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    batch = batch_of([length] * (1024 // length))
+    model = trained(config).to(dtype)
+    expected = saved_activations(config, computed_work(batch, 0), dtype.itemsize, is_fused=False)
+    assert saved_bytes(model, batch) == pytest.approx(expected, rel=0.02)
+
+
+def test_memory_by_hand() -> None:
+    config = BertConfig.from_preset("tiny", 1000, attention_probs_dropout_prob=0.0)
+    model = pretraining_model(config)
+    size = Layout.of(model).size
+    found = memory(model, Work(100, 5000, 15, 4), "bf16", 2, is_fused=False)
+    assert found.weights == 6 * size
+    assert found.optimizer == 8 * size
+    assert found.gradients == 2 * 4 * size
+    assert found.shared == Arrays.num_bytes(size, 2, torch.bfloat16)
+    layer = 100 * (10 * 128 + 2 * 512) + 5000 * 2
+    kept = 2 * (2 * layer + 100 * 2 * 128)
+    assert found.activations == kept + 2 * 15 * 1000 + 2 * 2 * 1000 * 128
+    assert found.everything == found.shared + 2 * found.activations
+    in_fp32 = memory(model, Work(100, 5000, 15, 4), "fp32", 1, is_fused=True)
+    assert in_fp32.weights == 4 * size
+    assert in_fp32.activations < 2 * found.activations

@@ -9,8 +9,9 @@ import torch
 from bertsmith import cli, sizing
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.sizing import Computing, choose_preset
+from bertsmith.sizing import choose_preset
 from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.timing import Computing
 
 COMPUTING = Computing(torch.device("cpu"), "fp32", num_processes=1)
 CONFIG = {"max_position_embeddings": 32}

@@ -175,7 +175,7 @@ FLAGS = {
 
 def _config(preset: str | None, sizes: Mapping[str, int]) -> BertConfig:
     """A config from a preset and sizes, with BERT's proportions where none are given."""
-    chosen = {**(PRESETS[preset] if preset else {}), **sizes}
+    chosen: dict[str, Any] = {**(PRESETS[preset] if preset else {}), **sizes}
     width = chosen["hidden_size"]
     proportions = {
         "vocab_size": RELEASED_VOCABULARY,

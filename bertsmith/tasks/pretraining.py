@@ -6,6 +6,7 @@ step): every step draws its pairs and masks with a generator of its own, so no s
 the corpus exists and a run can be continued anywhere.
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -230,6 +231,13 @@ class Pretraining:
         self.held_out = _held_out_rows(held_out, settings, seed)
         self.eval_rows = eval_rows
         self._evaluation: list[Batch] | None = None
+
+    def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
+        """The same with other numbers of rows, in a step and to measure on: for a trial."""
+        other = copy.copy(self)
+        other.batch_size, other.eval_rows = batch_size, eval_rows
+        other._evaluation = None
+        return other
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The batches of a step, counted from 1."""
