@@ -69,6 +69,7 @@ def parse(args: Sequence[str], prog: str) -> Settings:
 
 def main(settings: Settings) -> None:
     """Look, measure, and print the forecast."""
+    settings.training.budget()
     with _with_corpus(settings) as job:
         found = forecast(
             job, seconds=settings.measure_seconds, has_text=settings.corpus is not None
@@ -168,7 +169,9 @@ def _time(facts: dict[str, Any]) -> list[str]:
     ]
     notes = []
     if facts["elsewhere"]:
-        notes.append("elsewhere the share is assumed, and evaluations are left out")
+        notes.append(
+            "elsewhere the share is assumed (small models reach far less), without evaluations"
+        )
     if facts["not_measured"]:
         return [*_table(rows), *notes, f"not measured on this computer: {facts['not_measured']}"]
     evaluation = run["evaluation_seconds"]
