@@ -8,7 +8,7 @@ from its published peak and a share of it that is assumed.
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import torch
@@ -33,9 +33,10 @@ from bertsmith.hardware import (
 )
 from bertsmith.memory import available_bytes, resident_bytes
 from bertsmith.model.bert import BertModel
+from bertsmith.model.sizes import rounded_up
 from bertsmith.pretrain import PretrainJob, build_model, build_objective, choose_size
 from bertsmith.tasks.pretraining import EVALUATION_TOKENS, Pretraining
-from bertsmith.timing import Computing, StepTimer
+from bertsmith.timing import WARM_UP_STEPS, Computing, StepTimer
 from bertsmith.training.trainer import EVALUATION_SHARE
 
 Hardware = Literal["B200", "H200", "H100", "A100", "L40S", "L4", "RTX-4090", "RTX-3090"]
@@ -62,14 +63,18 @@ TRIAL_STEP_SECONDS = 1.0
 ASSUMED_SHARE = 0.3
 """Of the speed of a matrix product; decides how many rows a trial's steps have."""
 
-PROCESS_BYTES = 230e6
-"""What a process holds before it computes, and the machine code of its products. Seen here: 180 MB
-of libraries' own data, and 50 MB more in the first steps."""
+PROCESS_BYTES = 180e6
+"""What a process holds before it computes: the libraries' own data. Seen here: 165 to 190 MB."""
 CODE_BYTES = 124e6
 """The code of libraries, once for all processes."""
+SHAPE_BYTES = 15e6
+"""What products of one more count of rows take in a process: oneDNN keeps machine code and scratch
+space for each shape it has met. Seen here: 14 MB for tiny, 16 MB for mini."""
 HELD_TWICE = 2
 """Memory that a process holds, for each byte that its activations need at the same time: freed
 pieces are used again only where something fits in. Seen here: 1.9 to 2.1 times."""
+COUNTED_ROWS = 2048
+"""Rows in which the counts that a run meets are looked for; few are met later."""
 
 
 @dataclass(frozen=True)
@@ -125,19 +130,22 @@ class Phase:
 @dataclass(frozen=True)
 class Trial:
     """What a few seconds of real steps have shown. `step_seconds` are those of the run's own step
-    in `phase`, an index; `peak_bytes` is None where the system does not tell."""
+    in `phase`, an index; `shapes` are counts of rows that a process has met; `peak_bytes` is None
+    where the system does not tell."""
 
     phase: int
     num_steps: int
     rows: int
     step_seconds: float
     evaluation_seconds: float
+    shapes: int
     peak_bytes: int | None
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run will take. `trial` is None where nothing was measured, and `problem` says why."""
+    """What a run will take. `trial` is None where nothing was measured, and `problem` says why;
+    `shapes` are counts of rows that products of a process have in the run."""
 
     job: PretrainJob
     model: BertModel
@@ -145,6 +153,7 @@ class Forecast:
     phases: Sequence[Phase]
     rows_per_epoch: Sequence[int]
     memory: Memory
+    shapes: int
     trial: Trial | None
     problem: str = ""
     chosen: str = ""
@@ -233,10 +242,15 @@ class Forecast:
     @property
     def peak_bytes(self) -> float:
         """The most memory at a time: as seen in the trial, else as estimated."""
-        saving = self.saving_bytes
-        if self.trial is not None and self.trial.peak_bytes is not None:
-            return self.trial.peak_bytes + saving
-        return estimate_bytes(self.memory, self.computing) + saving
+        if self.trial is None or self.trial.peak_bytes is None:
+            return self.estimate + self.saving_bytes
+        further = (self.shapes - self.trial.shapes) * SHAPE_BYTES * self.memory.num_processes
+        return self.trial.peak_bytes + further + self.saving_bytes
+
+    @property
+    def estimate(self) -> float:
+        """Memory of the steps, as it is told without having seen any."""
+        return estimate_bytes(self.memory, self.computing, self.shapes)
 
     @property
     def saving_bytes(self) -> float:
@@ -286,34 +300,55 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
             computing.num_processes,
             is_fused=device.type != "cpu",
         )
-        problem = _problem(needed, computing, seconds)
+        shapes = count_shapes(objective, phases, job.training.steps, computing)
+        problem = _problem(estimate_bytes(needed, computing, shapes), computing, seconds)
         trial = None if problem else _try(job, objective, computing, phases, seconds)
-    return Forecast(
-        job,
-        model,
-        computing,
-        phases,
-        _rows_per_epoch(objective, phases) if has_text else (),
-        needed,
-        trial,
-        problem,
-        chosen,
+        rows_per_epoch = _rows_per_epoch(objective, phases) if has_text else ()
+        found = Forecast(
+            job, model, computing, phases, rows_per_epoch, needed, shapes, trial, problem, chosen
+        )
+        return replace(found, shapes=count_shapes(objective, phases, found.num_steps, computing))
+
+
+def count_shapes(
+    objective: Pretraining, phases: Sequence[Phase], steps: float | None, computing: Computing
+) -> int:
+    """Counts of rows that products of one process have in a run of so many steps, if known."""
+    longest = max(1, COUNTED_ROWS // objective.batch_size)
+    return sum(
+        _count_shapes(
+            objective,
+            phase.first,
+            min(longest, longest if steps is None else math.ceil(phase.steps_within(steps))),
+            computing,
+        )
+        for phase in phases
     )
 
 
-def estimate_bytes(needed: Memory, computing: Computing) -> float:
-    """A run's memory without having seen any of it."""
+def _count_shapes(objective: Pretraining, first: int, num_steps: int, computing: Computing) -> int:
+    return len(
+        {
+            rounded_up(batch.num_tokens)
+            for step in range(first, first + num_steps)
+            for batch in objective.micro_batches(step)[:: computing.num_processes]
+        }
+    )
+
+
+def estimate_bytes(needed: Memory, computing: Computing, shapes: int) -> float:
+    """Memory of a run's steps without having seen any of them."""
     if computing.device.type != "cpu":
         return float(needed.everything)
-    each = PROCESS_BYTES + HELD_TWICE * needed.activations
+    each = PROCESS_BYTES + shapes * SHAPE_BYTES + HELD_TWICE * needed.activations
     return needed.shared + CODE_BYTES + needed.num_processes * each
 
 
-def _problem(needed: Memory, computing: Computing, seconds: float) -> str:
+def _problem(estimate: float, computing: Computing, seconds: float) -> str:
     """Why nothing can be measured; empty where it can."""
     if seconds <= 0:
         return "not asked for"
-    estimate, free = estimate_bytes(needed, computing), available_bytes()
+    free = available_bytes()
     if computing.device.type == "cpu" and free is not None and estimate > free:
         return f"it needs about {estimate / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
     return ""
@@ -384,6 +419,7 @@ def _try(
         rows,
         found.seconds(growth),
         evaluation * objective.eval_rows / eval_rows,
+        _count_shapes(trial, phases[phase].first, WARM_UP_STEPS + found.num_steps, computing),
         peak,
     )
 
@@ -453,7 +489,7 @@ def to_json(found: Forecast, others: Sequence[Accelerator] = ()) -> dict[str, An
             "activations": needed.num_processes * needed.activations,
             "rest": found.peak_bytes - needed.everything,
             "peak": found.peak_bytes,
-            "estimate": estimate_bytes(needed, found.computing) + found.saving_bytes,
+            "estimate": found.estimate + found.saving_bytes,
             "measured": None if found.trial is None else found.trial.peak_bytes,
         },
         "measured_steps": 0 if found.trial is None else found.trial.num_steps,

@@ -10,6 +10,7 @@ import torch
 from bertsmith import plan
 from bertsmith.accounting import Work
 from bertsmith.errors import ConfigError, CorpusError
+from bertsmith.model.sizes import rounded_up
 from bertsmith.plan import Accelerator, Forecast, Trial, accelerators, forecast, to_json
 from bertsmith.pretrain import ModelSettings, PretrainJob, build_objective
 from bertsmith.tasks.pretraining import PretrainingSettings
@@ -41,7 +42,7 @@ def looked_at(job: PretrainJob) -> Forecast:
 def with_trial(found: Forecast, **training: object) -> Forecast:
     """As if a step had taken 2 seconds and an evaluation 3."""
     job = replace(found.job, training=replace(found.job.training, **training))  # type: ignore[arg-type]
-    trial = Trial(1, 5, 6, step_seconds=2.0, evaluation_seconds=3.0, peak_bytes=10**9)
+    trial = Trial(1, 5, 6, step_seconds=2.0, evaluation_seconds=3.0, shapes=4, peak_bytes=10**9)
     return replace(found, job=job, trial=trial)
 
 
@@ -129,12 +130,32 @@ def test_no_hardware_is_like_that(flops: float, efficiency: float, message: str)
 
 
 def test_memory_is_that_of_the_trial_or_an_estimate(looked_at: Forecast) -> None:
-    needed = looked_at.memory
-    estimate = needed.shared + plan.CODE_BYTES + 2 * (plan.PROCESS_BYTES + 2 * needed.activations)
+    needed, found = looked_at.memory, replace(looked_at, shapes=7)
+    each = plan.PROCESS_BYTES + 7 * plan.SHAPE_BYTES + 2 * needed.activations
     saving = max(0.0, 2 * needed.optimizer - needed.activations)
-    assert looked_at.peak_bytes == pytest.approx(estimate + saving)
-    assert with_trial(looked_at).peak_bytes == pytest.approx(1e9 + saving)
-    assert with_trial(looked_at, keep=0).peak_bytes == 1e9
+    estimate = needed.shared + plan.CODE_BYTES + 2 * each
+    assert found.peak_bytes == pytest.approx(estimate + saving)
+    seen = 1e9 + (7 - 4) * plan.SHAPE_BYTES * 2
+    assert with_trial(found).peak_bytes == pytest.approx(seen + saving)
+    assert with_trial(found, keep=0).peak_bytes == seen
+
+
+def test_counts_of_rows_are_those_that_a_process_meets(
+    job: PretrainJob, looked_at: Forecast
+) -> None:
+    objective = build_objective(job, 2)
+    computing, phases = looked_at.computing, looked_at.phases
+    sizes = [
+        {
+            rounded_up(batch.num_tokens)
+            for step in steps
+            for batch in objective.micro_batches(step)[::2]
+        }
+        for steps in (range(1, START_STEPS + 1), range(START_STEPS + 1, 11))
+    ]
+    assert plan.count_shapes(objective, phases, 10, computing) == sum(map(len, sizes))
+    assert plan.count_shapes(objective, phases, 0.5, computing) == 1
+    assert looked_at.shapes >= sum(map(len, sizes))
 
 
 def test_a_trial_is_done_by_all_processes(job: PretrainJob) -> None:
@@ -144,6 +165,7 @@ def test_a_trial_is_done_by_all_processes(job: PretrainJob) -> None:
     assert found.trial is not None
     assert found.trial.step_seconds > 0
     assert found.trial.rows == 6
+    assert found.trial.shapes >= 1
     facts = to_json(found)
     assert facts["processes"] == 2
     assert facts["run"]["seconds"] > 0
