@@ -39,6 +39,8 @@ COMMANDS = {
     "pretrain": Command(
         "pretrain", "Model", "teach a BERT your texts, a new one or one that you have (--from)"
     ),
+    "params": Command("params", "Model", "count a model's parameters, by component"),
+    "plan": Command("plan", "Model", "what a pre-training run will take: time, memory, arithmetic"),
     "fill": Command("fill", "Model", "let a pre-trained BERT fill in [MASK]"),
     "finetune classify": Command(
         "finetune", "Task", "teach a BERT to sort texts into your classes"

@@ -13,14 +13,13 @@ from typing import Any, cast
 
 from torch import Tensor
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import ConfigError
 from bertsmith.files import sha256_file
-from bertsmith.model.bert import BertModel, Pooler
-from bertsmith.model.family import Family
+from bertsmith.model.bert import BertConfig, BertModel, Pooler
 from bertsmith.model.growth import extend_words, set_positions, start_masked_lm_head
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.huggingface import (
-    family_of,
+    build_config,
     find_checkpoint,
     listed,
     load_model,
@@ -163,17 +162,14 @@ class Source:
                 yield f"{name.replace('_', '-')} head, at random"
 
 
-def stored_family(name: Path) -> Family:
-    """The family of a folder, or of a model of the hub.
+def stored_config(name: Path) -> BertConfig:
+    """The config of a folder, or of a model of the hub.
 
     Raises:
         CheckpointError: there is none, or it is of no family that we have.
     """
     directory = find_checkpoint(name)
-    try:
-        return family_of(read_config(directory))
-    except ConfigError as error:
-        raise CheckpointError(f"{directory / 'config.json'}: {error}") from error
+    return build_config(directory, read_config(directory))
 
 
 def stored_pooler(directory: Path) -> Pooler | None:

@@ -19,7 +19,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.continuation import (
     Source,
     StartReport,
-    stored_family,
+    stored_config,
     stored_pooler,
     with_pooler,
 )
@@ -36,10 +36,11 @@ from bertsmith.model.family import Family, family_named
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
 from bertsmith.model_settings import FIXED, ModelSettings
-from bertsmith.sizing import Choice, Computing, choose_preset
+from bertsmith.sizing import Choice, choose_preset
 from bertsmith.tasks.measured import Measure, Measured
 from bertsmith.tasks.pretraining import Pretraining, token_counts
 from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
+from bertsmith.timing import Computing
 from bertsmith.training.checkpoint import Checkpoint, check_identity, newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import is_held_out, read_journal
@@ -100,6 +101,16 @@ class PretrainJob:
         """With all that a new model has where it was not given."""
         job = replace(self, model=self.model.resolved, optim=self.resolved_optim)
         return job.for_family(job.model.resolved_family)
+
+    @property
+    def prepared(self) -> "PretrainJob":
+        """With what the model has with which the run begins, where it was not given; but for the
+        rate, which has to wait for a size that is yet to be chosen."""
+        if self.from_ is None:
+            job = replace(self, model=self.model.resolved)
+            return job.for_family(job.model.resolved_family)
+        config = stored_config(self.from_)
+        return self.going_on_from(config).for_family(family_named(config.model_type))
 
     def for_family(self, family: Family) -> "PretrainJob":
         """With what a new model of the family learns of pairs, where nothing was said.
@@ -232,14 +243,13 @@ def _start_new(
     job: PretrainJob, resumed: RunFolder | None, checkpoint: Checkpoint | None, computing: Computing
 ) -> _Start:
     """A new model from the seed, or the checkpoint's."""
-    job = replace(job, model=job.model.resolved)
-    job = job.for_family(job.model.resolved_family)
+    job = job.prepared
     objective = build_objective(job, computing.num_processes)
     if resumed is not None and job.model.preset == "auto":
         job = job.with_preset(resumed.read_run()["settings"]["model"]["preset"])
     choice = None
     if job.model.preset == "auto":
-        choice = _choose_preset(job, objective, computing)
+        choice = choose_size(job, objective, computing)
         job = job.with_preset(choice.preset)
     model = build_model(job, objective) if checkpoint is None else load_model(checkpoint.path)
     chosen = "" if choice is None else str(choice)
@@ -268,12 +278,11 @@ def _start_continued(job: PretrainJob, resumed: RunFolder | None, computing: Com
     folder = job.from_
     assert folder is not None
     torch.manual_seed(job.training.seed)
-    job = job.for_family(stored_family(folder))
+    job = job.prepared
     source = Source.open(folder, job.pretraining.heads)
     if resumed is not None:
         before = {"from": resumed.read_run()["source"]["weights"]}
         check_identity(resumed.path, before, {"from": source.weights})
-    job = job.going_on_from(source.model.config)
     objective = build_objective(job, computing.num_processes)
     corpus, settings = objective.train.corpus, vars(job.model)
     longest = settings["max_position_embeddings"]
@@ -337,15 +346,27 @@ def _rows_at_once(job: PretrainJob) -> int:
     return max(1, MAX_LOOKS // job.pretraining.max_length**2)
 
 
-def _choose_preset(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:
+def choose_size(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:
     """The size that serves the job's minutes best."""
     config = partial(job.model.config, objective.train.corpus)
     return choose_preset(objective, config, job.training.minutes, computing)
 
 
+def model_config(job: PretrainJob, corpus: Corpus) -> BertConfig:
+    """The shape of the model with which a prepared run begins."""
+    if job.from_ is None:
+        return job.model.config(corpus)
+    stored, longest = stored_config(job.from_), vars(job.model)["max_position_embeddings"]
+    return replace(
+        stored,
+        vocab_size=max(stored.vocab_size, corpus.vocab_size),
+        max_position_embeddings=longest + stored.first_position,
+    )
+
+
 def build_model(job: PretrainJob, objective: Pretraining) -> BertModel:
-    """A new model from the seed."""
-    config = job.model.config(objective.train.corpus)
+    """A model of the shape with which the run begins, new from the seed."""
+    config = model_config(job, objective.train.corpus)
     torch.manual_seed(job.training.seed)
     return BertModel(config, build_heads(config, job.pretraining.heads))
 

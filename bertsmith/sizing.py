@@ -6,23 +6,14 @@ few steps of each size are timed, the smallest first, and the largest is taken t
 tokens as it needs.
 """
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from statistics import median
-
-import torch
 
 from bertsmith.errors import ConfigError
-from bertsmith.hardware import Precision
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.tasks.pretraining import Pretraining
-from bertsmith.training.member import Plan
-from bertsmith.training.optim import OptimSettings
-from bertsmith.training.team import Team
-from bertsmith.training.trainer import DTYPES
+from bertsmith.timing import Computing, StepTimer
 
 NEEDED_TOKENS = {"tiny": 0.0, "mini": 60e6, "small": 250e6, "medium": 500e6, "base": 2e9}
 """Tokens from which a size should beat the next smaller one given the same time. Estimates: after
@@ -30,33 +21,8 @@ NEEDED_TOKENS = {"tiny": 0.0, "mini": 60e6, "small": 250e6, "medium": 500e6, "ba
 time; tiny still gains much later (37.5 % at 41 M)."""
 
 TRIAL_ROWS = 16
-TRIAL_STEPS = 3
 SHARED_SPEED = 0.9
 """What a process does beside others of what it does alone: they share caches and memory."""
-
-
-@dataclass(frozen=True)
-class Computing:
-    """What a run computes on, in what, and by how many processes."""
-
-    device: torch.device
-    precision: Precision
-    num_processes: int
-
-    @property
-    def speedup(self) -> float:
-        """How much faster all processes are than one."""
-        return self.num_processes * (SHARED_SPEED if self.num_processes > 1 else 1.0)
-
-    @contextlib.contextmanager
-    def as_one_process(self) -> Iterator[None]:
-        """In the block torch has the threads that one of the processes has."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(max(1, before // self.num_processes))
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
@@ -109,7 +75,7 @@ def choose_preset(
 def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Computing) -> float:
     """About how fast all processes train a model, from a few steps of one of them.
 
-    A step's arithmetic grows with its rows, the update of the weights does not.
+    Starting the others would take longer than the steps. `bertsmith plan` does, for one size.
     """
     heads = objective.settings.heads
     # No more at once than the run itself takes: long rows need much memory.
@@ -120,22 +86,10 @@ def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Com
         replace(objective.settings, start_steps=0),
         batch_size=num_rows,
     )
-    plan = Plan(trial, OptimSettings(learning_rate=1e-6), seed=0, num_members=1)
     model = BertModel(config, build_heads(config, heads)).to(computing.device)
-    compute, update, num_tokens = [], [], []
-    with computing.as_one_process(), Team(model, DTYPES[computing.precision], plan) as team:
-        team.train()
-        for step in range(1, TRIAL_STEPS + 2):
-            batches = trial.micro_batches(step)
-            began = time.perf_counter()
-            team.compute(step, batches)
-            computed = time.perf_counter()
-            team.sum_gradients()
-            team.update(step, 1e-6, 1.0)
-            compute.append(computed - began)
-            update.append(time.perf_counter() - computed)
-            num_tokens.append(sum(batch.num_tokens for batch in batches))
-    # The first step prepares everything.
+    with computing.as_one_process(), StepTimer(trial, model, computing.precision, 1) as timer:
+        found = timer.time(1, warm_up=1)
     growth = objective.batch_size / num_rows
-    seconds = growth * median(compute[1:]) + median(update[1:])
-    return growth * median(num_tokens[1:]) * computing.speedup / seconds
+    processes = computing.num_processes
+    speedup = processes * (SHARED_SPEED if processes > 1 else 1.0)
+    return growth * found.tokens * speedup / found.seconds(growth)

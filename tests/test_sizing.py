@@ -10,9 +10,10 @@ from bertsmith import cli, sizing
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertConfig
-from bertsmith.sizing import Computing, choose_preset
+from bertsmith.sizing import choose_preset
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.timing import Computing
 
 COMPUTING = Computing(torch.device("cpu"), "fp32", num_processes=1)
 

@@ -65,16 +65,9 @@ class Settings:
     """Print one JSON object at the end instead of text."""
 
 
-def parse(args: Sequence[str], prog: str) -> Request[Settings]:
-    """Read recipe and flags; a length on the line replaces the other kind in the recipe."""
-    settings = parse_with_recipe(Settings, _one_length(args), prog, DESCRIPTION)
-    return Request(settings, resume_command(args, prog))
-
-
-def main(request: Request[Settings]) -> None:
-    """Train, then print what it came to."""
-    settings = request.settings
-    job = PretrainJob(
+def build_job(settings: Settings) -> PretrainJob:
+    """What the settings define apart from the folder."""
+    return PretrainJob(
         corpus=settings.corpus,
         model=settings.model,
         pretraining=settings.pretraining,
@@ -82,6 +75,18 @@ def main(request: Request[Settings]) -> None:
         optim=settings.optim,
         from_=settings.from_,
     )
+
+
+def parse(args: Sequence[str], prog: str) -> Request[Settings]:
+    """Read recipe and flags; a length on the line replaces the other kind in the recipe."""
+    settings = parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
+    return Request(settings, resume_command(args, prog))
+
+
+def main(request: Request[Settings]) -> None:
+    """Train, then print what it came to."""
+    settings = request.settings
+    job = build_job(settings)
     if settings.resume:
         tell_where_it_resumes(settings.out)
     with Display() as display:
@@ -141,7 +146,7 @@ def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float])
     )
 
 
-def _one_length(args: Sequence[str]) -> list[str]:
+def one_length(args: Sequence[str]) -> list[str]:
     """Unset `steps` where `minutes` is given on the line, and the reverse."""
     given = {word.split("=")[0] for word in args}
     unset = [

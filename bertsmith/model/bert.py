@@ -19,7 +19,7 @@ from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import Layout, SelfAttention
 from bertsmith.model.dropout import dropout
 from bertsmith.model.family import Family, architectures
-from bertsmith.model.heads import BERT_HEADS, TASK_HEAD_NAMES
+from bertsmith.model.heads import BERT_HEADS, PAIR_HEADS, TASK_HEAD_NAMES
 from bertsmith.model.padding import Border
 from bertsmith.model.sizes import fill_up
 

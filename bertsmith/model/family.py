@@ -100,6 +100,11 @@ class Family:
             )
 
     @property
+    def first_heads(self) -> tuple[str, ...]:
+        """The heads of a model that learns what the family learnt when it was new."""
+        return ("masked_lm",) if self.pair_task == "none" else ("masked_lm", self.pair_task)
+
+    @property
     def pair_task(self) -> str:
         """What the family learnt of pairs of segments when it was new, or none."""
         tasks = ("next_sentence", "sentence_order")

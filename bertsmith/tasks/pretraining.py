@@ -8,6 +8,7 @@ continued anywhere. Static masks (Liu et al. 2019, section 4.1) are those of the
 through the text, whose steps come again.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -215,6 +216,13 @@ class Pretraining:
         self.held_out = _held_out_rows(held_out, settings, seed)
         self.eval_rows = eval_rows
         self._evaluation: list[Batch] | None = None
+
+    def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
+        """The same with other numbers of rows, in a step and to measure on: for a trial."""
+        other = copy.copy(self)
+        other.batch_size, other.eval_rows = batch_size, eval_rows
+        other._evaluation = None
+        return other
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The batches of a step, counted from 1."""

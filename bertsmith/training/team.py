@@ -154,6 +154,12 @@ class Team:
             self.is_complete = True
             self._hear()
 
+    def wait(self) -> None:
+        """Wait until all workers are up."""
+        for worker in self.workers:
+            worker.connection.poll(None)
+        self.welcome()
+
     def _tell(self, *message: object) -> None:
         if self.is_complete:
             for worker in self.workers:

@@ -1,0 +1,298 @@
+"""What a model comes to before it runs: its shape goes in; parameters, operations, bytes come out.
+
+Parameters are those of the model itself, built without memory (torch's "meta" device): each counts
+once, however often it is used. Operations are those of its matrix products, a multiply-add being
+two, as the packed engine computes them: for real tokens, and logits of the vocabulary at predicted
+positions alone. What remains, such as LayerNorm and the optimizer, is a few operations per number.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+
+import torch
+from torch import nn
+
+from bertsmith.data.batches import Batch
+from bertsmith.hardware import Precision
+from bertsmith.model.attention import Layout
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.family import family_named
+from bertsmith.model.heads import MAX_LOGITS, build_heads
+from bertsmith.model.sizes import rounded_up
+from bertsmith.model.skeleton import skeleton
+from bertsmith.training.flat import Layout as FlatLayout
+
+FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
+"""The usual count: a vocabulary of V, 512 positions and 2 segments, L layers, all H wide."""
+
+WORD, PROJECTION, POOLER = "word embedding", "embedding projection", "pooler"
+ATTENTION, FEED_FORWARD, LAYER_NORMS = "attention", "feed-forward", "LayerNorms"
+IN_LAYERS = (ATTENTION, FEED_FORWARD, LAYER_NORMS)
+MASKED_LM = "masked_lm head"
+PER_SEQUENCE = (POOLER, "next_sentence head", "classify head", "multi_label head", "regress head",
+                "choose head")  # fmt: skip
+"""What is computed once for a sequence."""
+
+COMPONENTS = (
+    (r"embeddings\.word\.", WORD),
+    (r"embeddings\.position\.", "position embedding"),
+    (r"embeddings\.token_type\.", "segment embedding"),
+    (r"embeddings\.norm\.", "embedding LayerNorm"),
+    (r"embeddings\.", PROJECTION),
+    (r"layers\.\d+\..*norm\.", LAYER_NORMS),
+    (r"layers\.\d+\.attention\.", ATTENTION),
+    (r"layers\.\d+\.feed_forward\.", FEED_FORWARD),
+    (r"heads\.(\w+)\.", r"\1 head"),
+    (r"(\w+)\.", r"\1"),
+)
+"""Beginnings of parameters' names and what they belong to; the first that fits counts."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """Parameters of one kind: numbers in matrices and embeddings, and in vectors, each once.
+
+    `used` counts the matrices as often as a pass through the model multiplies by them, `per_layer`
+    all parameters that one layer uses; both differ from the rest where layers share weights.
+    """
+
+    matrices: int = 0
+    vectors: int = 0
+    used: int = 0
+    per_layer: int = 0
+
+    @property
+    def total(self) -> int:
+        """All parameters of the kind."""
+        return self.matrices + self.vectors
+
+
+def component_of(name: str) -> str:
+    """What a parameter of this name belongs to.
+
+    >>> component_of("layers.3.attention_norm.weight"), component_of("heads.masked_lm.bias")
+    ('LayerNorms', 'masked_lm head')
+    """
+    for pattern, component in COMPONENTS:
+        if found := re.match(pattern, name):
+            return found.expand(component)
+    return name
+
+
+def pretraining_model(config: BertConfig) -> BertModel:
+    """The model that pre-training makes of a config, without memory for its weights."""
+    with skeleton():
+        return BertModel(config, build_heads(config, family_named(config.model_type).first_heads))
+
+
+def count_parameters(model: nn.Module) -> dict[str, Component]:
+    """A model's parameters by component, in the order of the model."""
+    once = {id(parameter) for parameter in model.parameters()}
+    layers = max(1, len(getattr(model, "layers", ())))
+    counts: dict[str, Component] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        kind, count = component_of(name), parameter.numel()
+        before = counts.get(kind, Component())
+        is_new, is_matrix = id(parameter) in once, parameter.ndim > 1
+        once.discard(id(parameter))
+        counts[kind] = Component(
+            matrices=before.matrices + is_new * is_matrix * count,
+            vectors=before.vectors + is_new * (not is_matrix) * count,
+            used=before.used + is_matrix * count,
+            per_layer=before.per_layer + (count if kind in IN_LAYERS else 0),
+        )
+    return {
+        kind: Component(each.matrices, each.vectors, each.used, each.per_layer // layers)
+        for kind, each in counts.items()
+    }
+
+
+def is_head(component: str) -> bool:
+    """Whether a component is a head; all others are the encoder, with its pooler."""
+    return component.endswith(" head")
+
+
+def total(counts: Mapping[str, Component], *, heads: bool = True) -> int:
+    """All parameters, or those of the encoder with its pooler alone."""
+    return sum(each.total for name, each in counts.items() if heads or not is_head(name))
+
+
+def formula(config: BertConfig) -> int:
+    """`FORMULA` for a config.
+
+    >>> formula(BertConfig.from_preset("base", vocab_size=30000))
+    108369408
+    """
+    width, layers = config.hidden_size, config.num_hidden_layers
+    return (config.vocab_size + 512 + 2) * width + 12 * layers * width**2
+
+
+def beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> dict[str, int]:
+    """What the formula leaves out of the encoder, and counts too much (negative), line by line."""
+    width, layers = config.hidden_size, config.num_hidden_layers
+    assumed = {
+        WORD: ("V·H", config.vocab_size * width),
+        "position embedding": ("512·H", 512 * width),
+        "segment embedding": ("2·H", 2 * width),
+        ATTENTION: ("4·L·H²", 4 * layers * width**2),
+        FEED_FORWARD: ("8·L·H²", 8 * layers * width**2),
+    }
+    lines: dict[str, int] = {}
+    for name, (term, count) in assumed.items():
+        lines[f"{name} beside {term}"] = counts.get(name, Component()).matrices - count
+    for name, each in counts.items():
+        if is_head(name):
+            continue
+        if name in (ATTENTION, FEED_FORWARD):
+            lines[f"biases of {name}"] = each.vectors
+        elif name not in assumed:
+            lines[f"{name} of the layers" if name == LAYER_NORMS else name] = each.total
+    return {name: count for name, count in lines.items() if count}
+
+
+@dataclass(frozen=True)
+class Work:
+    """What goes through a model, in batches or in a step of them.
+
+    `looks` counts pairs of tokens that look at each other: the sum of the squared lengths of the
+    sequences. `predicted` counts the positions with logits of the vocabulary.
+    """
+
+    tokens: float = 0.0
+    looks: float = 0.0
+    predicted: float = 0.0
+    sequences: float = 0.0
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(
+            self.tokens + other.tokens,
+            self.looks + other.looks,
+            self.predicted + other.predicted,
+            self.sequences + other.sequences,
+        )
+
+    def times(self, factor: float) -> "Work":
+        """So many times the same."""
+        return Work(*(factor * count for count in astuple(self)))
+
+
+def real_work(batch: Batch, predicted: int) -> Work:
+    """A batch by its real tokens."""
+    looks = sum(length**2 for length in batch.lengths)
+    return Work(batch.num_tokens, looks, predicted, batch.num_sequences)
+
+
+def computed_work(batch: Batch, predicted: int) -> Work:
+    """A batch as a CPU computes it: products are filled up to one of a few counts of rows."""
+    blocks = Layout(batch.lengths, torch.device("cpu")).blocks
+    return Work(
+        rounded_up(batch.num_tokens),
+        sum(block.num_rows * block.length**2 for block in blocks),
+        rounded_up(predicted) if predicted else 0,
+        batch.num_sequences,
+    )
+
+
+def training_flops(
+    counts: Mapping[str, Component], config: BertConfig, work: Work
+) -> dict[str, float]:
+    """Operations of a pass forward and backward, by what they are for.
+
+    Forward, a matrix costs two operations a number for every row that meets it, which for BERT's
+    layers are `24·H²` a token and layer; scores and their weighted means cost `4·H` a layer for
+    every look. Backward costs twice as much: gradients of inputs and of weights.
+    """
+    names = {name: each.used for name, each in counts.items() if name != WORD}
+    per_token = sum(
+        used
+        for name, used in names.items()
+        if name in (ATTENTION, FEED_FORWARD, PROJECTION)
+        or (is_head(name) and name not in (MASKED_LM, *PER_SEQUENCE))
+    )
+    per_sequence = sum(used for name, used in names.items() if name in PER_SEQUENCE)
+    decoder = counts[WORD].matrices if MASKED_LM in counts else 0
+    vocabulary = names.get(MASKED_LM, 0) + decoder
+    # The gradient of the decoder's bias is a product too.
+    bias = 2 * work.predicted * config.vocab_size if decoder else 0
+    looks = 4 * config.hidden_size * config.num_hidden_layers * work.looks
+    return {
+        "layers": 6 * per_token * work.tokens,
+        "attention": 3 * looks,
+        "vocabulary": 6 * vocabulary * work.predicted + bias,
+        "sequences": 6 * per_sequence * work.sequences,
+    }
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of a run at its peak. `shared` lies in memory that all processes see.
+
+    `weights` are fp32, with a copy in what is computed in; `optimizer` are both moments;
+    `gradients` are one set for each process. `activations` are those of one process, of its
+    largest batch, with the logits and gradients that exist beside them.
+    """
+
+    weights: int
+    optimizer: int
+    gradients: int
+    activations: int
+    num_processes: int
+
+    @property
+    def shared(self) -> int:
+        """What exists once."""
+        return self.weights + self.optimizer + self.gradients
+
+    @property
+    def everything(self) -> int:
+        """All but the processes themselves: interpreter, libraries, machine code."""
+        return self.shared + self.num_processes * self.activations
+
+
+def memory(
+    model: BertModel, work: Work, precision: Precision, num_processes: int, *, is_fused: bool
+) -> Memory:
+    """What training keeps: arrays of the model's size, and each process's activations.
+
+    Args:
+        work: the largest batch that a process computes at once.
+        is_fused: whether attention keeps no scores.
+    """
+    size = FlatLayout.of(model).size
+    width = 2 if precision == "bf16" else 4
+    return Memory(
+        weights=size * (4 + (width if width < 4 else 0)),
+        optimizer=8 * size,
+        gradients=4 * size * num_processes,
+        activations=round(
+            saved_activations(model.config, work, width, is_fused=is_fused)
+            + vocabulary_bytes(model.config, work, width)
+        ),
+        num_processes=num_processes,
+    )
+
+
+def saved_activations(config: BertConfig, work: Work, width: int, *, is_fused: bool) -> float:
+    """Bytes that the layers keep of a batch for the backward pass, at `width` bytes a number.
+
+    A token keeps in each layer vectors of H numbers: what enters, query, key and value, what the
+    heads have read, two inputs of LayerNorms and what the first one gives; with dropout two masks
+    (10, else 8); and what enters and leaves the activation. Every look of every head keeps its
+    weight, and with dropout a mask and the product of both.
+    """
+    has_dropout = config.hidden_dropout_prob > 0
+    vectors = (10 if has_dropout else 8) * config.hidden_size + 2 * config.intermediate_size
+    scores = 0 if is_fused else (3 if config.attention_probs_dropout_prob > 0 else 1)
+    layer = work.tokens * vectors + work.looks * config.num_attention_heads * scores
+    embeddings = work.tokens * config.hidden_size * (2 if has_dropout else 1)
+    return width * (config.num_hidden_layers * layer + embeddings)
+
+
+def vocabulary_bytes(config: BertConfig, work: Work, width: int) -> float:
+    """Bytes of the logits held at once, and of the word embedding's gradient while it is summed."""
+    words = config.vocab_size
+    at_once = min(work.predicted, max(1, MAX_LOGITS // words))
+    in_parts = work.predicted > at_once
+    gradient = words * config.hidden_size * (4 + width if in_parts else 2 * width)
+    return width * at_once * words + gradient

@@ -1,0 +1,192 @@
+"""`bertsmith params`: how many parameters a model has, and where they are."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from bertsmith.accounting import (
+    FORMULA,
+    IN_LAYERS,
+    beyond_formula,
+    count_parameters,
+    formula,
+    is_head,
+    pretraining_model,
+    total,
+)
+from bertsmith.errors import ConfigError
+from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.huggingface import load_model
+
+RELEASED_VOCABULARY = 30522
+"""Word pieces of the released English models."""
+
+
+def main(
+    model: Annotated[str | None, tyro.conf.Positional] = None,
+    layers: int | None = None,
+    hidden: int | None = None,
+    heads: int | None = None,
+    intermediate: int | None = None,
+    vocab_size: int | None = None,
+    max_positions: int | None = None,
+    type_vocab: int | None = None,
+    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
+) -> None:
+    """Count the parameters of a model, exactly, and say what the usual formula leaves out.
+
+    Nothing is trained, and a size takes no memory. With a folder, the heads are those it holds;
+    else those of pre-training.
+
+    Args:
+        model: A size (tiny, mini, small, medium, base, large) or the folder of a model.
+        layers: Number of layers; with --hidden it stands for a size.
+        hidden: Width of the vectors.
+        heads: Attention heads in a layer; one for every 64 of the width where not given.
+        intermediate: Width inside the feed-forward layers; 4 times the width where not given.
+        vocab_size: Word pieces; 30,522 where not given, as in the released English models.
+        max_positions: The longest text in tokens; 512 where not given.
+        type_vocab: Kinds of segments; 2 where not given.
+        json_: Print one JSON object instead of text.
+    """
+    sizes = {
+        "num_hidden_layers": layers,
+        "hidden_size": hidden,
+        "num_attention_heads": heads,
+        "intermediate_size": intermediate,
+        "vocab_size": vocab_size,
+        "max_position_embeddings": max_positions,
+        "type_vocab_size": type_vocab,
+    }
+    given = {name: size for name, size in sizes.items() if size is not None}
+    found = _find(model, given)
+    facts = account(found)
+    notes = [] if found.load_report is None else _notes(found)
+    print(json.dumps(facts) if json_ else describe(facts, notes), file=sys.stdout)
+
+
+def account(model: BertModel) -> dict[str, Any]:
+    """Everything the command tells, as plain JSON."""
+    counts = count_parameters(model)
+    everything = total(counts)
+    return {
+        "config": asdict(model.config),
+        "components": {
+            name: {"parameters": each.total, **asdict(each)} for name, each in counts.items()
+        },
+        "encoder": total(counts, heads=False),
+        "parameters": everything,
+        "formula": formula(model.config),
+        "beyond_formula": beyond_formula(counts, model.config),
+        "bytes": {"fp32": 4 * everything, "bf16": 2 * everything},
+    }
+
+
+def describe(facts: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
+    """The account as a page of text."""
+    config, components = facts["config"], facts["components"]
+    rows = [("component", "one layer", "parameters")]
+    rows += [_row(name, each) for name, each in components.items() if not is_head(name)]
+    per_layer = sum(each["per_layer"] for each in components.values())
+    encoder = "encoder, with pooler" if "pooler" in components else "encoder"
+    rows.append((encoder, f"{per_layer:,}", f"{facts['encoder']:,}"))
+    rows += [_row(name, each) for name, each in components.items() if is_head(name)]
+    if facts["parameters"] != facts["encoder"]:
+        rows.append(("with heads", "", f"{facts['parameters']:,}"))
+    wide = max(len(name) for name, _, _ in rows)
+    lines = [
+        f"{config['num_hidden_layers']} layers, {config['hidden_size']:,} wide, "
+        f"{config['num_attention_heads']} heads, {config['intermediate_size']:,} inside the "
+        f"feed-forward, {config['vocab_size']:,} word pieces, "
+        f"{config['max_position_embeddings']:,} positions",
+        "",
+        *(f"{name:<{wide}}  {layer:>10}  {count:>12}" for name, layer, count in rows),
+        "",
+        *_against_formula(facts, encoder),
+        "",
+        f"as a file: {_megabytes(facts['bytes']['fp32'])} in fp32, "
+        f"{_megabytes(facts['bytes']['bf16'])} in bf16",
+        *notes,
+    ]
+    return "\n".join(lines)
+
+
+def _row(name: str, each: Mapping[str, int]) -> tuple[str, str, str]:
+    return name, f"{each['per_layer']:,}" if name in IN_LAYERS else "", f"{each['parameters']:,}"
+
+
+def _against_formula(facts: Mapping[str, Any], encoder: str) -> list[str]:
+    """From the usual formula to the exact count, line by line."""
+    rows = [(f"{FORMULA}, the usual formula", f"{facts['formula']:,}")]
+    rows += [(f"  {name}", f"{count:+,}") for name, count in facts["beyond_formula"].items()]
+    rows.append((encoder, f"{facts['encoder']:,}"))
+    wide = max(len(name) for name, _ in rows)
+    return [f"{name:<{wide}}  {count:>12}" for name, count in rows]
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count < 1e8 else f"{count / 1e6:,.0f} MB"
+
+
+def _find(name: str | None, sizes: Mapping[str, int]) -> BertModel:
+    """The model of a folder, or one of a size without memory for its weights."""
+    if name is not None and name not in PRESETS:
+        return _load(name, sizes)
+    missing = [flag for key, flag in list(FLAGS.items())[:2] if key not in sizes]
+    if name is None and missing:
+        raise ConfigError(
+            f"params: found neither a size, a folder nor {missing[0]}. Name one of "
+            f"{', '.join(PRESETS)}, a model's folder, or give --layers and --hidden."
+        )
+    return pretraining_model(_config(name, sizes))
+
+
+def _load(name: str, sizes: Mapping[str, int]) -> BertModel:
+    """The model of a folder."""
+    if Path(name).name == name and not Path(name).exists():
+        raise ConfigError(
+            f"params: found '{name}', which is neither a size nor a folder here. Sizes are "
+            f"{', '.join(PRESETS)}; or name a model's folder."
+        )
+    if sizes:
+        flag = FLAGS[next(iter(sizes))]
+        raise ConfigError(
+            f"{flag}: given beside the folder {name}, which has sizes of its own. Leave {flag} "
+            f"out, or name a size: {', '.join(PRESETS)}."
+        )
+    return load_model(name)
+
+
+FLAGS = {
+    "num_hidden_layers": "--layers",
+    "hidden_size": "--hidden",
+    "num_attention_heads": "--heads",
+    "intermediate_size": "--intermediate",
+    "vocab_size": "--vocab-size",
+    "max_position_embeddings": "--max-positions",
+    "type_vocab_size": "--type-vocab",
+}
+
+
+def _config(preset: str | None, sizes: Mapping[str, int]) -> BertConfig:
+    """A config from a preset and sizes, with BERT's proportions where none are given."""
+    chosen: dict[str, Any] = {**(PRESETS[preset] if preset else {}), **sizes}
+    width = chosen["hidden_size"]
+    proportions = {
+        "vocab_size": RELEASED_VOCABULARY,
+        "num_attention_heads": max(1, width // 64),
+        "intermediate_size": 4 * width,
+    }
+    return BertConfig(**{**proportions, **chosen})
+
+
+def _notes(model: BertModel) -> list[str]:
+    """What a folder lacks, or holds beside the model."""
+    found = model.load_report
+    assert found is not None
+    return [f"the folder: {found}"] if found.missing or found.unused else []

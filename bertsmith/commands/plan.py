@@ -1,0 +1,243 @@
+"""`bertsmith plan`: what a pre-training run will take, before it runs."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bertsmith.commands import pretrain
+from bertsmith.commands.pretrain import build_job, one_length
+from bertsmith.config import parse_with_recipe
+from bertsmith.data.random_corpus import write_random_corpus
+from bertsmith.errors import ConfigError
+from bertsmith.plan import Forecast, Hardware, accelerators, forecast, to_json
+from bertsmith.pretrain import PretrainJob
+
+DESCRIPTION = """Tell what a pre-training run will take: arithmetic, memory, time and epochs.
+
+Takes the recipe and the options of `bertsmith pretrain`, and writes nothing. Time and memory are
+those of this computer, from a few seconds of real steps by all its processes. Without a corpus the
+text is random, in rows as long as the recipe's."""
+
+FORMULA = (
+    "forward and backward, for real tokens: 6 × (numbers in the matrices that a token meets) a "
+    "token,\n12·H·L a pair of tokens that look at each other, 6·(H² + V·H) + 2·V a predicted word"
+)
+
+
+@dataclass(frozen=True)
+class Settings(pretrain.Settings):
+    """The command line of `bertsmith plan`."""
+
+    corpus: Path | None = None  # type: ignore[assignment]
+    """The folder that `bertsmith corpus build` wrote; random text where not given."""
+    out: Path | None = None  # type: ignore[assignment]
+    """Where the run would be written; nothing is."""
+    vocab_size: int | None = None
+    """Word pieces of the random text; 30,522 where not given, as in the released English models."""
+    measure_seconds: float = 5.0
+    """How long real steps are timed; 0 leaves that out."""
+    hardware: tuple[Hardware, ...] = ()
+    """Tell how long it would take on these, too, by their published speed in bf16."""
+    flops: float | None = None
+    """The same for hardware of so many operations a second, such as 989e12."""
+    efficiency: float = 0.4
+    """The share of its published speed that training is assumed to reach there. Small models reach
+    far less, since their products are too small for such hardware."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be planned for."""
+        if self.measure_seconds < 0:
+            found = self.measure_seconds
+            raise ConfigError(f"--measure-seconds: found {found:g}; allowed is 0 or more.")
+        if self.corpus is not None and self.vocab_size is not None:
+            raise ConfigError(
+                f"--vocab-size: found {self.vocab_size} beside the corpus {self.corpus}, which has "
+                "a vocabulary. Leave one of them out."
+            )
+        accelerators(self.hardware, self.flops, self.efficiency)
+
+
+def parse(args: Sequence[str], prog: str) -> Settings:
+    """Read recipe and flags as `bertsmith pretrain` does."""
+    return parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
+
+
+def main(settings: Settings) -> None:
+    """Look, measure, and print the forecast."""
+    settings.training.budget()
+    with _with_corpus(settings) as job:
+        found = forecast(
+            job, seconds=settings.measure_seconds, has_text=settings.corpus is not None
+        )
+    facts = to_json(found, accelerators(settings.hardware, settings.flops, settings.efficiency))
+    print(json.dumps(facts) if settings.json else describe(facts, found), file=sys.stdout)
+
+
+@contextmanager
+def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
+    """The job, in the block with a corpus of random text where it has none."""
+    if settings.corpus is None:
+        with tempfile.TemporaryDirectory(prefix="bertsmith-plan-") as folder:
+            write_random_corpus(Path(folder), settings.vocab_size or RELEASED_VOCABULARY)
+            yield build_job(replace(settings, corpus=Path(folder), vocab_size=None))
+        return
+    if not settings.corpus.exists():
+        raise ConfigError(
+            f"corpus: found {settings.corpus}, which is not there. Build it with 'bertsmith corpus "
+            "build', or pass --corpus None to plan with random text."
+        )
+    yield build_job(settings)
+
+
+RELEASED_VOCABULARY = 30522
+
+
+def describe(facts: dict[str, Any], found: Forecast) -> str:
+    """The forecast as tables."""
+    blocks = [_overview(facts, found), _arithmetic(facts), _memory(facts), _time(facts)]
+    return "\n\n".join("\n".join(block) for block in blocks)
+
+
+def _overview(facts: dict[str, Any], found: Forecast) -> list[str]:
+    config, step, run = found.model.config, facts["step"], facts["run"]
+    lines = [
+        f"model   {facts['preset']}: {config.num_hidden_layers} layers, {config.hidden_size} wide, "
+        f"{facts['vocab_size']:,} word pieces; {facts['parameters']:,} parameters, "
+        f"{facts['encoder_parameters']:,} of them in the encoder",
+        f"step    {step['rows']:,} rows, {step['tokens']:,.0f} real tokens, "
+        f"{step['predicted']:,.0f} words to predict",
+    ]
+    if facts["chosen"]:
+        lines.insert(0, f"chosen  {facts['chosen']}")
+    if run["steps"] is None:
+        lines.append("run     as many steps as fit, which is not known without measuring")
+        return lines
+    epochs = "" if run["epochs"] is None else f", {run['epochs']:.3g} times through the corpus"
+    lines.append(f"run     {run['steps']:,} steps, {_big(run['tokens'])} tokens{epochs}")
+    return lines
+
+
+def _arithmetic(facts: dict[str, Any]) -> list[str]:
+    step, run = facts["step"]["flops"], facts["run"]["flops"]
+    whole = sum(step.values())
+    rows = [("arithmetic", "a step", "the run", "share")]
+    rows += [
+        (name, _flop(count), _flop(run and run[name]), f"{count / whole:.1%}")
+        for name, count in step.items()
+    ]
+    rows.append(("all", _flop(whole), _flop(run and sum(run.values())), ""))
+    return [*_table(rows), FORMULA]
+
+
+def _memory(facts: dict[str, Any]) -> list[str]:
+    memory, processes = facts["memory"], facts["processes"]
+    many = f"{processes} processes" if processes > 1 else "1 process"
+    rows = [("memory", "at the peak")]
+    rows += [
+        (label, _bytes(memory[name]))
+        for name, label in (
+            ("weights", f"weights, fp32{' and bf16' * (facts['precision'] == 'bf16')}"),
+            ("optimizer", "optimizer"),
+            ("gradients", f"gradients of {many}"),
+            ("activations", f"activations of {many}"),
+            ("rest", "programs, and freed pieces that fit nowhere"),
+            ("peak", "all"),
+        )
+    ]
+    return _table(rows)
+
+
+def _time(facts: dict[str, Any]) -> list[str]:
+    step, run, tokens = facts["step"], facts["run"], facts["step"]["tokens"]
+    rows = [("time", "a step", "tokens/s", "the run")]
+    if step["seconds"] is not None:
+        speed = f"{step['tokens_per_second']:,.0f}"
+        rows.append(("this computer", _time_of(step["seconds"]), speed, _time_of(run["seconds"])))
+    rows += [
+        (
+            f"{other['name']}, {other['efficiency']:.0%} of {other['flops'] / 1e12:,.0f} TFLOP/s",
+            _time_of(other["step_seconds"]),
+            f"{tokens / other['step_seconds']:,.0f}",
+            _time_of(other["seconds"]),
+        )
+        for other in facts["elsewhere"]
+    ]
+    notes = []
+    if facts["elsewhere"]:
+        notes.append(
+            "elsewhere the share is assumed (small models reach far less), without evaluations"
+        )
+    if facts["not_measured"]:
+        return [*_table(rows), *notes, f"not measured on this computer: {facts['not_measured']}"]
+    evaluation = run["evaluation_seconds"]
+    return [
+        *_table(rows),
+        f"measured here on {facts['device']} in {facts['precision']} with {facts['processes']} "
+        f"process{'es' * (facts['processes'] > 1)}: {facts['measured_steps']} steps; "
+        f"{run['evaluations']} evaluations of {_time_of(evaluation)} are in the run",
+        *notes,
+    ]
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows with columns of equal width, the first to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _big(count: float) -> str:
+    """A count to three digits.
+
+    >>> _big(40_877_398), _big(9_876)
+    ('40.9 M', '9,876')
+    """
+    for size, name in ((1e12, " T"), (1e9, " G"), (1e6, " M")):
+        if count >= size:
+            return f"{count / size:.3g}{name}"
+    return f"{count:,.0f}"
+
+
+def _flop(count: float | None) -> str:
+    """Operations with a prefix.
+
+    >>> _flop(1.234e10), _flop(None)
+    ('12.3 GFLOP', '')
+    """
+    if count is None:
+        return ""
+    for size, name in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G")):
+        if count >= size:
+            return f"{count / size:.1f} {name}FLOP"
+    return f"{count / 1e6:.1f} MFLOP"
+
+
+def _bytes(count: float) -> str:
+    """
+    >>> _bytes(31_500_000), _bytes(2.34e9)
+    ('32 MB', '2.34 GB')
+    """
+    return f"{count / 1e6:,.0f} MB" if abs(count) < 1e9 else f"{count / 1e9:,.2f} GB"
+
+
+def _time_of(seconds: float | None) -> str:
+    """
+    >>> [_time_of(seconds) for seconds in (0.0849, 12.3, 900, 7300, 200_000)]
+    ['84.9 ms', '12.3 s', '15.0 min', '2.0 h', '2.3 days']
+    """
+    if seconds is None:
+        return ""
+    for size, name in ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s")):
+        if seconds >= size * (1 if size < 86_400 else 2):
+            return f"{seconds / size:.1f} {name}"
+    return f"{1e3 * seconds:.1f} ms"

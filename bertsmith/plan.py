@@ -1,0 +1,507 @@
+"""What a pre-training run will take: a job goes in, a forecast of it comes out, before it runs.
+
+Arithmetic comes from the shapes of the model and of some batches of the run's own objective. Time
+comes from a few seconds of real steps by all processes of the run; on hardware that is not here,
+from its published peak and a share of it that is assumed.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from bertsmith.accounting import (
+    Memory,
+    Work,
+    computed_work,
+    count_parameters,
+    memory,
+    real_work,
+    total,
+    training_flops,
+)
+from bertsmith.errors import ConfigError
+from bertsmith.hardware import (
+    compute_settings,
+    count_trainers,
+    measured,
+    select_device,
+    select_precision,
+)
+from bertsmith.memory import available_bytes, resident_bytes
+from bertsmith.model.bert import BertModel
+from bertsmith.model.sizes import rounded_up
+from bertsmith.model.skeleton import skeleton
+from bertsmith.pretrain import PretrainJob, build_model, build_objective, choose_size
+from bertsmith.tasks.pretraining import EVALUATION_TOKENS, Pretraining
+from bertsmith.timing import WARM_UP_STEPS, Computing, StepTimer
+from bertsmith.training.trainer import EVALUATION_SHARE
+
+Hardware = Literal["B200", "H200", "H100", "A100", "L40S", "L4", "RTX-4090", "RTX-3090"]
+
+PEAKS: Mapping[str, float] = {
+    "B200": 2250e12,
+    "H200": 989e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "RTX-4090": 165e12,
+    "RTX-3090": 71e12,
+}
+"""Operations a second in bf16, without sparsity, from the makers' data sheets (SXM where there are
+several forms; of the RTX cards with sums in fp32)."""
+
+SAMPLED_STEPS = 4
+SAMPLED_ROWS = 256
+"""At most so many rows of each step that is looked at."""
+
+TRIAL_STEP_SECONDS = 1.0
+"""A trial's steps have fewer rows than the run's where those would take much longer."""
+ASSUMED_SHARE = 0.3
+"""Of the speed of a matrix product; decides how many rows a trial's steps have."""
+
+PROCESS_BYTES = 180e6
+"""What a process holds before it computes: the libraries' own data. Seen here: 165 to 190 MB."""
+CODE_BYTES = 124e6
+"""The code of libraries, once for all processes."""
+SHAPE_BYTES = 15e6
+"""What products of one more count of rows take in a process: oneDNN keeps machine code and scratch
+space for each shape it has met. Seen here: 14 MB for tiny, 16 MB for mini."""
+HELD_TWICE = 2
+"""Memory that a process holds, for each byte that its activations need at the same time: freed
+pieces are used again only where something fits in. Seen here: 1.9 to 2.1 times."""
+COUNTED_ROWS = 2048
+"""Rows in which the counts that a run meets are looked for; few are met later."""
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """Hardware that is not here: operations a second, and the share of them that training gets."""
+
+    name: str
+    flops: float
+    efficiency: float
+
+    def __post_init__(self) -> None:
+        """Refuse what no hardware does."""
+        if not 0 < self.flops < math.inf:
+            raise ConfigError(f"--flops: found {self.flops:g}; allowed is above 0, as 989e12.")
+        if not 0 < self.efficiency <= 1:
+            raise ConfigError(
+                f"--efficiency: found {self.efficiency:g}; allowed is above 0, at most 1."
+            )
+
+
+def accelerators(
+    names: Sequence[Hardware], flops: float | None, efficiency: float
+) -> list[Accelerator]:
+    """Those of `PEAKS` that are named, and one of `flops` operations a second."""
+    assert set(PEAKS) == set(get_args(Hardware))
+    found = [Accelerator(name, PEAKS[name], efficiency) for name in names]
+    if flops is not None:
+        found.append(Accelerator(f"{flops:.3g} FLOP/s", flops, efficiency))
+    return found
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps that are alike: from number `first` to `last` (None: to the end), and one of them.
+
+    `real` counts a step's real tokens, `computed` what is computed for them; `largest` is the
+    largest batch that a process computes at once. `flops` are those of the real tokens.
+    """
+
+    first: int
+    last: int | None
+    real: Work
+    computed: Work
+    largest: Work
+    flops: Mapping[str, float]
+
+    def steps_within(self, steps: float) -> float:
+        """How many steps of a run of `steps` belong to the phase."""
+        last = steps if self.last is None else min(self.last, steps)
+        return max(0.0, last - self.first + 1)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What a few seconds of real steps have shown. `step_seconds` are those of the run's own step
+    in `phase`, an index; `shapes` are counts of rows that a process has met; `peak_bytes` is None
+    where the system does not tell."""
+
+    phase: int
+    num_steps: int
+    rows: int
+    step_seconds: float
+    evaluation_seconds: float
+    shapes: int
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run will take. `trial` is None where nothing was measured, and `problem` says why;
+    `shapes` are counts of rows that products of a process have in the run."""
+
+    job: PretrainJob
+    model: BertModel
+    computing: Computing
+    phases: Sequence[Phase]
+    rows_per_epoch: Sequence[int]
+    memory: Memory
+    shapes: int
+    trial: Trial | None
+    problem: str = ""
+    chosen: str = ""
+
+    @property
+    def step_seconds(self) -> Sequence[float] | None:
+        """What a step of each phase takes here; the phase that was not timed by its arithmetic."""
+        if self.trial is None:
+            return None
+        timed = sum(self.phases[self.trial.phase].flops.values())
+        return [
+            self.trial.step_seconds * sum(phase.flops.values()) / timed for phase in self.phases
+        ]
+
+    @property
+    def num_steps(self) -> float | None:
+        """Steps of the run; None where it is measured in minutes and nothing was timed."""
+        if self.job.training.steps is not None:
+            return float(self.job.training.steps)
+        if self.step_seconds is None or self.trial is None:
+            return None
+        assert self.job.training.minutes is not None
+        # The first evaluation, one after each tenth, the last of them at the end.
+        evaluations = (1 + round(1 / EVALUATION_SHARE)) * self.trial.evaluation_seconds
+        left = max(0.0, 60 * self.job.training.minutes - evaluations)
+        steps = 0.0
+        for phase, seconds in zip(self.phases, self.step_seconds, strict=True):
+            longest = math.inf if phase.last is None else phase.last - phase.first + 1
+            done = min(longest, left / seconds)
+            steps, left = steps + done, left - done * seconds
+        return max(1.0, steps)
+
+    @property
+    def num_evaluations(self) -> int:
+        """How often held-out text is measured."""
+        steps, every = self.num_steps, self.job.training.eval_every
+        if steps is None or (self.job.training.steps is None and every is None):
+            return 1 + round(1 / EVALUATION_SHARE)
+        every = every or max(1, round(steps * EVALUATION_SHARE))
+        return 1 + math.ceil(steps / every)
+
+    def over_run(self, amounts: Sequence[float]) -> float | None:
+        """The sum over all steps of what each phase's step has."""
+        steps = self.num_steps
+        if steps is None:
+            return None
+        return sum(
+            phase.steps_within(steps) * amount
+            for phase, amount in zip(self.phases, amounts, strict=True)
+        )
+
+    @property
+    def tokens(self) -> float | None:
+        """Real tokens of the run."""
+        return self.over_run([phase.real.tokens for phase in self.phases])
+
+    @property
+    def epochs(self) -> float | None:
+        """How often the run goes through the corpus; None where there is no corpus."""
+        if not self.rows_per_epoch:
+            return None
+        return self.over_run(
+            [
+                phase.real.sequences / rows
+                for phase, rows in zip(self.phases, self.rows_per_epoch, strict=True)
+            ]
+        )
+
+    @property
+    def flops(self) -> Mapping[str, float] | None:
+        """Operations of the run for its real tokens, by what they are for."""
+        kinds = list(self.phases[0].flops)
+        sums = {kind: self.over_run([phase.flops[kind] for phase in self.phases]) for kind in kinds}
+        found = {kind: count for kind, count in sums.items() if count is not None}
+        return found if len(found) == len(kinds) else None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the run takes here, evaluations included."""
+        if self.step_seconds is None or self.trial is None:
+            return None
+        steps = self.over_run(self.step_seconds)
+        assert steps is not None
+        return steps + self.num_evaluations * self.trial.evaluation_seconds
+
+    @property
+    def peak_bytes(self) -> float:
+        """The most memory at a time: as seen in the trial, else as estimated."""
+        if self.trial is None or self.trial.peak_bytes is None:
+            return self.estimate + self.saving_bytes
+        further = (self.shapes - self.trial.shapes) * SHAPE_BYTES * self.memory.num_processes
+        return self.trial.peak_bytes + further + self.saving_bytes
+
+    @property
+    def estimate(self) -> float:
+        """Memory of the steps, as it is told without having seen any."""
+        return estimate_bytes(self.memory, self.computing, self.shapes)
+
+    @property
+    def saving_bytes(self) -> float:
+        """What a checkpoint takes beyond what the steps have left free: the optimizer's moments
+        twice, as bytes and as a file."""
+        if self.job.training.keep == 0:
+            return 0.0
+        return max(0.0, 2 * self.memory.optimizer - self.memory.activations)
+
+    def seconds_on(self, other: Accelerator) -> tuple[float, float | None]:
+        """Seconds of a step of the last phase, and of the run without evaluations, elsewhere."""
+        speed = other.flops * other.efficiency
+        run = self.flops
+        return (
+            sum(self.phases[-1].flops.values()) / speed,
+            None if run is None else sum(run.values()) / speed,
+        )
+
+
+def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -> Forecast:
+    """Look at some batches of a job, time its steps for `seconds`, and tell what it will take.
+
+    Args:
+        seconds: 0 measures nothing.
+        has_text: whether the job's corpus is one to learn from, and epochs mean something.
+
+    Raises:
+        BertsmithError: the job cannot be run either.
+    """
+    job.training.budget()
+    job = job.prepared
+    device = select_device(job.training.device)
+    with compute_settings(device, job.training.threads):
+        precision = select_precision(job.training.precision, device)
+        computing = Computing(device, precision, count_trainers(device))
+        objective = build_objective(job, computing.num_processes)
+        chosen = ""
+        if job.model.preset == "auto":
+            choice = choose_size(job, objective, computing)
+            job, chosen = job.with_preset(choice.preset), str(choice)
+        with skeleton():
+            model = build_model(job, objective)
+        phases = list(_phases(objective, model, computing))
+        needed = memory(
+            model,
+            max((phase.largest for phase in phases), key=lambda work: work.looks),
+            precision,
+            computing.num_processes,
+            is_fused=device.type != "cpu",
+        )
+        shapes = count_shapes(objective, phases, job.training.steps, computing)
+        problem = _problem(estimate_bytes(needed, computing, shapes), computing, seconds)
+        trial = None if problem else _try(job, objective, computing, phases, seconds)
+        rows_per_epoch = _rows_per_epoch(objective, phases) if has_text else ()
+        found = Forecast(
+            job, model, computing, phases, rows_per_epoch, needed, shapes, trial, problem, chosen
+        )
+        return replace(found, shapes=count_shapes(objective, phases, found.num_steps, computing))
+
+
+def count_shapes(
+    objective: Pretraining, phases: Sequence[Phase], steps: float | None, computing: Computing
+) -> int:
+    """Counts of rows that products of one process have in a run of so many steps, if known."""
+    longest = max(1, COUNTED_ROWS // objective.batch_size)
+    return sum(
+        _count_shapes(
+            objective,
+            phase.first,
+            min(longest, longest if steps is None else math.ceil(phase.steps_within(steps))),
+            computing,
+        )
+        for phase in phases
+    )
+
+
+def _count_shapes(objective: Pretraining, first: int, num_steps: int, computing: Computing) -> int:
+    return len(
+        {
+            rounded_up(batch.num_tokens)
+            for step in range(first, first + num_steps)
+            for batch in objective.micro_batches(step)[:: computing.num_processes]
+        }
+    )
+
+
+def estimate_bytes(needed: Memory, computing: Computing, shapes: int) -> float:
+    """Memory of a run's steps without having seen any of them."""
+    if computing.device.type != "cpu":
+        return float(needed.everything)
+    each = PROCESS_BYTES + shapes * SHAPE_BYTES + HELD_TWICE * needed.activations
+    return needed.shared + CODE_BYTES + needed.num_processes * each
+
+
+def _problem(estimate: float, computing: Computing, seconds: float) -> str:
+    """Why nothing can be measured; empty where it can."""
+    if seconds <= 0:
+        return "not asked for"
+    free = available_bytes()
+    if computing.device.type == "cpu" and free is not None and estimate > free:
+        return f"it needs about {estimate / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
+    return ""
+
+
+def _phases(objective: Pretraining, model: BertModel, computing: Computing) -> Iterator[Phase]:
+    """The phases of a run, from some of its batches."""
+    start = objective.settings.start_steps if objective.start is not None else 0
+    for first, last in ([(1, start)] if start else []) + [(start + 1, None)]:
+        yield _look_at(objective, model, computing, first, last)
+
+
+def _look_at(
+    objective: Pretraining, model: BertModel, computing: Computing, first: int, last: int | None
+) -> Phase:
+    """What the first steps of a phase have to compute."""
+    rows = min(objective.batch_size, SAMPLED_ROWS)
+    sampled = objective.resized(rows, objective.eval_rows)
+    batches = [
+        (batch, objective.counts(batch).get("mlm", 0))
+        for step in range(first, first + SAMPLED_STEPS)
+        for batch in sampled.micro_batches(step)
+    ]
+    works = [real_work(*each) for each in batches]
+    computed = works
+    if computing.device.type == "cpu":
+        computed = [computed_work(*each) for each in batches]
+    scale = objective.batch_size / rows / SAMPLED_STEPS
+    real = sum(works, Work()).times(scale)
+    return Phase(
+        first,
+        last,
+        real,
+        sum(computed, Work()).times(scale),
+        max(computed, key=lambda work: work.tokens),
+        training_flops(count_parameters(model), model.config, real),
+    )
+
+
+def _try(
+    job: PretrainJob,
+    objective: Pretraining,
+    computing: Computing,
+    phases: Sequence[Phase],
+    seconds: float,
+) -> Trial:
+    """Real steps of the phase that most of the run is in, by all its processes."""
+    phase = len(phases) - 1
+    if job.training.steps is not None and phases[0].steps_within(job.training.steps) > (
+        phases[-1].steps_within(job.training.steps)
+    ):
+        phase = 0
+    rows = _trial_rows(objective, computing, phases[phase])
+    eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // job.pretraining.max_length))
+    trial = objective.resized(rows, eval_rows)
+    model = build_model(job, objective).to(computing.device)
+    with StepTimer(trial, model, computing.precision, computing.num_processes) as timer:
+        found = timer.time(phases[phase].first, seconds=seconds)
+        evaluation = timer.time_evaluation()
+        workers = [worker.process.pid or 0 for worker in timer.team.workers]
+        peak = resident_bytes([os.getpid(), *workers]) if computing.device.type == "cpu" else None
+    growth = _longest_share(objective, objective.batch_size, computing) / _longest_share(
+        objective, rows, computing
+    )
+    return Trial(
+        phase,
+        found.num_steps,
+        rows,
+        found.seconds(growth),
+        evaluation * objective.eval_rows / eval_rows,
+        _count_shapes(trial, phases[phase].first, WARM_UP_STEPS + found.num_steps, computing),
+        peak,
+    )
+
+
+def _trial_rows(objective: Pretraining, computing: Computing, phase: Phase) -> int:
+    """How many rows a trial's steps have: whole batches for every process."""
+    if computing.device.type != "cpu":
+        return objective.batch_size
+    together = computing.num_processes * objective.micro_batch_size
+    speed = ASSUMED_SHARE * 1e9 * max(measured().bf16_gflops, measured().fp32_gflops)
+    seconds = sum(phase.flops.values()) * together / objective.batch_size / speed
+    times = max(1, int(TRIAL_STEP_SECONDS / seconds))
+    return min(objective.batch_size, times * together)
+
+
+def _longest_share(objective: Pretraining, rows: int, computing: Computing) -> int:
+    """Rows of the process that has most of a step's `rows`; batches are dealt out in turn."""
+    each = objective.micro_batch_size
+    sizes = [min(each, rows - first) for first in range(0, rows, each)]
+    return sum(sizes[:: computing.num_processes])
+
+
+def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int]:
+    """How many rows of each phase go through the corpus once."""
+    sources = [objective.start or objective.train, objective.train][-len(phases) :]
+    return [source.anchors.num_anchors for source in sources]
+
+
+def to_json(found: Forecast, others: Sequence[Accelerator] = ()) -> dict[str, Any]:
+    """The forecast as plain JSON; seconds, bytes and operations."""
+    step = found.phases[-1]
+    run_flops = found.flops
+    steps = found.num_steps
+    times = found.step_seconds
+    needed = found.memory
+    return {
+        "preset": found.job.model.preset,
+        "chosen": found.chosen,
+        "vocab_size": found.model.config.vocab_size,
+        "parameters": total(count_parameters(found.model)),
+        "encoder_parameters": total(count_parameters(found.model), heads=False),
+        "device": str(found.computing.device),
+        "precision": found.computing.precision,
+        "processes": found.computing.num_processes,
+        "step": {
+            "rows": found.job.training.batch_size,
+            "tokens": step.real.tokens,
+            "predicted": step.real.predicted,
+            "flops": dict(step.flops),
+            "filled_up": step.computed.tokens / step.real.tokens,
+            "seconds": None if times is None else times[-1],
+            "tokens_per_second": None if times is None else step.real.tokens / times[-1],
+        },
+        "run": {
+            "steps": None if steps is None else round(steps),
+            "tokens": found.tokens,
+            "epochs": found.epochs,
+            "flops": None if run_flops is None else dict(run_flops),
+            "seconds": found.seconds,
+            "evaluations": found.num_evaluations,
+            "evaluation_seconds": None if found.trial is None else found.trial.evaluation_seconds,
+        },
+        "memory": {
+            "weights": needed.weights,
+            "optimizer": needed.optimizer,
+            "gradients": needed.gradients,
+            "activations": needed.num_processes * needed.activations,
+            "rest": found.peak_bytes - needed.everything,
+            "peak": found.peak_bytes,
+            "estimate": found.estimate + found.saving_bytes,
+            "measured": None if found.trial is None else found.trial.peak_bytes,
+        },
+        "measured_steps": 0 if found.trial is None else found.trial.num_steps,
+        "not_measured": found.problem,
+        "elsewhere": [
+            {
+                "name": other.name,
+                "flops": other.flops,
+                "efficiency": other.efficiency,
+                "step_seconds": found.seconds_on(other)[0],
+                "seconds": found.seconds_on(other)[1],
+            }
+            for other in others
+        ],
+    }

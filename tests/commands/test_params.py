@@ -1,0 +1,86 @@
+"""`bertsmith params`: every number that it prints comes from the model."""
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny_models import save_tiny, tiny_config
+
+from bertsmith import cli
+from bertsmith.model.huggingface import load_model
+
+
+def params(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    cli.main(["params", *words])
+    return capsys.readouterr().out
+
+
+def facts(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    found = json.loads(params(capsys, *words, "--json"))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_base_beside_the_usual_formula(capsys: pytest.CaptureFixture[str]) -> None:
+    text = params(capsys, "base")
+    for part in ("109,482,240", "108,770,304", "12·L·H²", "biases of attention", "+590,592"):
+        assert part in text
+    assert "108,369,408" in params(capsys, "base", "--vocab-size", "30000")
+
+
+def test_sizes_stand_for_a_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    by_sizes = facts(capsys, "--layers", "12", "--hidden", "768")
+    assert by_sizes == facts(capsys, "base")
+    assert by_sizes["encoder"] == 109_482_240
+    assert by_sizes["bytes"] == {"fp32": 4 * 110_106_428, "bf16": 2 * 110_106_428}
+
+
+def test_every_size_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    config = facts(
+        capsys, "tiny", "--layers", "3", "--hidden", "30", "--heads", "5", "--intermediate", "47",
+        "--vocab-size", "101", "--max-positions", "37", "--type-vocab", "1",
+    )["config"]  # fmt: skip
+    assert isinstance(config, dict)
+    assert [config[name] for name in (
+        "num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size",
+        "vocab_size", "max_position_embeddings", "type_vocab_size",
+    )] == [3, 30, 5, 47, 101, 37, 1]  # fmt: skip
+
+
+def test_a_folder_counts_what_it_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(save_tiny(tmp_path / "m", "classify", labels=("a", "b", "c")))
+    found = facts(capsys, folder)
+    held = sum(each.numel() for each in load_model(folder).parameters())
+    assert found["parameters"] == held
+    components = found["components"]
+    assert isinstance(components, dict)
+    assert components["classify head"]["parameters"] == 3 * (tiny_config().hidden_size + 1)
+    assert "the folder: " not in params(capsys, folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "neither a size, a folder nor --layers"),
+        (("--layers", "2"), "nor --hidden"),
+        (("bsae",), "'bsae', which is neither a size nor a folder here. Sizes are tiny"),
+        (("no/such/folder",), "there is no such folder"),
+        (("--layers", "2", "--hidden", "30", "--heads", "4"), "hidden_size is 30 with 4 attention"),
+        (("base", "--hidden", "0"), "hidden_size is 0"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["params", *words])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_folder_has_its_own_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["params", str(save_tiny(tmp_path / "m")), "--hidden", "30"])
+    assert "--hidden: given beside the folder" in capsys.readouterr().err

@@ -1,0 +1,86 @@
+"""`bertsmith plan` from the command line; a few real steps of a tiny model."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bertsmith import cli
+
+SIZE = [
+    "--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",
+    "--max-position-embeddings", "32", "--precision", "fp32", "--threads", "1",
+]  # fmt: skip
+NOT_MEASURED = ["--measure-seconds", "0"]
+
+
+def test_json_holds_what_the_tables_say(
+    corpus_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["plan", *SIZE, "--corpus", str(corpus_dir), "--minutes", "1"]
+    cli.main([*words, "--measure-seconds", "0.01", "--flops", "1e12", "--json"])
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["run"]["steps"] > 0
+    assert facts["run"]["seconds"] == pytest.approx(60)
+    assert facts["step"]["seconds"] > 0
+    assert facts["elsewhere"][0]["step_seconds"] == pytest.approx(
+        sum(facts["step"]["flops"].values()) / (0.4 * 1e12)
+    )
+    memory = facts["memory"]
+    parts = ("weights", "optimizer", "gradients", "activations", "rest")
+    assert sum(memory[part] for part in parts) == pytest.approx(memory["peak"])
+
+
+def test_a_page_of_tables(corpus_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cli.main(
+        ["plan", *SIZE, "--corpus", str(corpus_dir), "--steps", "50", *NOT_MEASURED,
+         "--hardware", "H100", "A100", "--efficiency", "0.5"]
+    )  # fmt: skip
+    out = capsys.readouterr().out
+    for part in ("model   tiny: 2 layers", "run     50 steps", "through the corpus", "attention",
+                 "H100, 50% of 989 TFLOP/s", "A100", "optimizer", "not asked for"):  # fmt: skip
+        assert part in out
+
+
+def test_a_recipe_without_a_corpus_is_planned_with_random_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(
+        'out = "nowhere"\n[training]\nsteps = 20\nbatch_size = 4\nthreads = 1\n'
+        '[model]\npreset = "tiny"\nmax_position_embeddings = 32\n[pretraining]\nmax_length = 16\n'
+    )
+    cli.main(["plan", str(recipe), "--vocab-size", "101", *NOT_MEASURED, "--json"])
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["vocab_size"] == 101
+    assert facts["run"]["epochs"] is None
+    assert facts["step"]["tokens"] == pytest.approx(4 * 16, rel=0.3)
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--steps", "9", "--corpus", "no/corpus"), "Build it with 'bertsmith corpus build'"),
+        ((), "Give --steps N or --minutes M"),
+        (("--steps", "9", "--max-length", "64"), "pretraining.max_length: found 64"),
+        (("--steps", "9", "--measure-seconds", "-1"), "--measure-seconds: found -1"),
+        (("--steps", "9", "--efficiency", "2", "--flops", "1e9"), "--efficiency: found 2"),
+        (("--steps", "9", "--vocab-size", "3"), "--vocab-size 3: allowed is 6"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_code_2(
+    capsys: pytest.CaptureFixture[str], more: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["plan", *SIZE, *more])
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_slip_in_a_recipe_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "slip.toml"
+    recipe.write_text("[training]\nstep = 9\n")
+    with pytest.raises(SystemExit):
+        cli.main(["plan", str(recipe)])
+    assert "unknown key 'step'. Did you mean 'steps'?" in capsys.readouterr().err
