@@ -54,6 +54,13 @@ COMMANDS = {
     "evaluate": Command("evaluate", "Task", "score a fine-tuned model on labelled data"),
     "predict": Command("predict", "Task", "let a fine-tuned model answer for new texts"),
     "embed": Command("embed", "Task", "turn texts into vectors that tell how alike they are"),
+    "compress layers": Command("compress_layers", "Task", "keep some of a model's layers"),
+    "compress heads": Command(
+        "compress_heads", "Task", "take out the attention heads that matter least"
+    ),
+    "compress vocabulary": Command(
+        "compress_vocabulary", "Task", "keep the word pieces that your texts use"
+    ),
     "score answer": Command(
         "score_answer", "Task", "score any system's answers to questions, as the official scorers"
     ),

@@ -29,6 +29,7 @@ from bertsmith.text.wordpiece import Tokenizer
 SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
 MAX_SHARD_TOKENS = 1 << 31  # bounds are uint32, which leaves as much again for the last block
 TOKENIZER_DIR = "tokenizer"
+COUNTED_TOKENS = 1 << 22
 
 
 def id_dtype(vocab_size: int) -> np.dtype[Any]:
@@ -263,6 +264,15 @@ class Corpus:
         shard = int(np.searchsorted(self._shard_starts, start, side="right")) - 1
         first = self._shard_starts[shard]
         return self._ids[shard][start - first : end - first]
+
+    def count_tokens(self) -> np.ndarray:
+        """How often each id occurs, int64 `[vocabulary]`; a shard is read a part at a time."""
+        counts = np.zeros(self.vocab_size, dtype=np.int64)
+        for shard in self._ids:
+            for start in range(0, len(shard), COUNTED_TOKENS):
+                part = shard[start : start + COUNTED_TOKENS]
+                counts += np.bincount(part, minlength=self.vocab_size)
+        return counts
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer that the ids belong to, from the folder's own copy.

@@ -145,14 +145,20 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """Every token looks at all tokens of its own sequence (Vaswani et al. 2017, section 3.2)."""
+    """Every token looks at all tokens of its own sequence (Vaswani et al. 2017, section 3.2).
 
-    def __init__(self, hidden_size: int, num_heads: int, dropout_prob: float) -> None:
+    Heads are as wide as fills `hidden_size`, or `head_size` where some were pruned.
+    """
+
+    def __init__(
+        self, hidden_size: int, num_heads: int, dropout_prob: float, head_size: int | None = None
+    ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.dropout_prob = dropout_prob
-        self.qkv = nn.Linear(hidden_size, 3 * hidden_size)
-        self.output = nn.Linear(hidden_size, hidden_size)
+        width = num_heads * (head_size or hidden_size // num_heads)
+        self.qkv = nn.Linear(hidden_size, 3 * width)
+        self.output = nn.Linear(width, hidden_size)
 
     def forward(
         self,

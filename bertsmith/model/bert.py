@@ -7,7 +7,7 @@ nothing is ever computed for padding; padded tensors exist only in `BertModel.fo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import torch
@@ -65,6 +65,9 @@ class BertConfig:
     pad_token_id: int = 0
     pooling: Literal["first_token", "mean"] = "first_token"
     """What the pooler reads: the vector of [CLS], or the mean over a sequence's tokens."""
+    pruned_heads: Mapping[int, list[int]] = field(default_factory=dict, hash=False)
+    """Heads that were taken out, by the number of their layer. `num_attention_heads` counts them
+    still, so that every head keeps its number and its size."""
 
     def __post_init__(self) -> None:
         """Refuse values that no model can have."""
@@ -91,6 +94,32 @@ class BertConfig:
             )
         check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
         check_choice("pooling", self.pooling, ("first_token", "mean"))
+        for layer in self.pruned_heads:
+            self.check_pruned(layer)
+
+    def check_pruned(self, layer: int) -> None:
+        """Refuse pruned heads that a layer has not, and those that leave it none."""
+        heads, total = self.pruned_heads[layer], self.num_attention_heads
+        known = layer in range(self.num_hidden_layers) and set(heads) <= set(range(total))
+        if not known or len(set(heads)) != len(heads):
+            raise ConfigError(
+                f"pruned_heads: found {sorted(heads)} in layer {layer}; allowed are heads 0 to "
+                f"{total - 1}, each once, in layers 0 to {self.num_hidden_layers - 1}."
+            )
+        if len(heads) == total:
+            raise ConfigError(
+                f"pruned_heads: found all {total} heads of layer {layer}. Leave each layer one."
+            )
+
+    @property
+    def head_size(self) -> int:
+        """The width of an attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    def heads_of(self, layer: int) -> list[int]:
+        """The heads that a layer has, by their numbers before any was pruned."""
+        pruned = self.pruned_heads.get(layer, ())
+        return [head for head in range(self.num_attention_heads) if head not in pruned]
 
     @classmethod
     def from_preset(cls, name: str, vocab_size: int, **changes: Any) -> Self:
@@ -215,10 +244,13 @@ class FeedForward(nn.Module):
 class TransformerLayer(nn.Module):
     """Self-attention, then feed-forward; each is added to its input and normalized."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: BertConfig, number: int = 0) -> None:
         super().__init__()
         self.attention = SelfAttention(
-            config.hidden_size, config.num_attention_heads, config.attention_probs_dropout_prob
+            config.hidden_size,
+            len(config.heads_of(number)),
+            config.attention_probs_dropout_prob,
+            config.head_size,
         )
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.feed_forward = FeedForward(config)
@@ -302,7 +334,7 @@ class BertModel(nn.Module):
         self.config = config
         self.embeddings = Embeddings(config)
         self.layers = nn.ModuleList(
-            TransformerLayer(config) for _ in range(config.num_hidden_layers)
+            TransformerLayer(config, number) for number in range(config.num_hidden_layers)
         )
         self.heads = nn.ModuleDict(heads or {})
         if pooler is None:

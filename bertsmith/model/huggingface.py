@@ -393,10 +393,23 @@ def build_config(directory: Path, settings: Mapping[str, Any]) -> BertConfig:
             )
     known = {field.name for field in fields(BertConfig)}
     given = {key: value for key, value in settings.items() if key in known and value is not None}
+    given["pruned_heads"] = read_pruned_heads(file, settings)
     try:
         return BertConfig(**{**ABSENT_SIZES, **given})
     except ConfigError as error:
         raise CheckpointError(f"{file}: {error}") from error
+
+
+def read_pruned_heads(file: Path, settings: Mapping[str, Any]) -> dict[int, list[int]]:
+    """`pruned_heads` of a config.json, whose keys JSON has made strings."""
+    try:
+        found = settings.get("pruned_heads") or {}
+        return {int(layer): [int(head) for head in heads] for layer, heads in found.items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{file}: pruned_heads is {json.dumps(found)[:60]}, and must name lists of heads by "
+            "the number of their layer. Copy the file again."
+        ) from error
 
 
 def check_vocabulary(directory: Path, rows: int) -> None:
@@ -593,6 +606,8 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
             settings |= head_config(name, head, id2label)
     if model.task_settings:
         settings[TASK_SETTINGS] = model.task_settings
+    if not model.config.pruned_heads:
+        del settings["pruned_heads"]
     return settings
 
 

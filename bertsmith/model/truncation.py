@@ -57,5 +57,10 @@ def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
         )
     smaller = copy.deepcopy(model)
     smaller.layers = nn.ModuleList(smaller.layers[number] for number in keep)
-    smaller.config = replace(model.config, num_hidden_layers=len(keep))
+    pruned = model.config.pruned_heads
+    smaller.config = replace(
+        model.config,
+        num_hidden_layers=len(keep),
+        pruned_heads={i: pruned[number] for i, number in enumerate(keep) if number in pruned},
+    )
     return smaller

@@ -1,0 +1,248 @@
+"""Two model folders and something to try them on in, what each is worth out, side by side.
+
+Whatever makes a model smaller is judged by this: parameters, bytes, speed and scores, all measured
+in one run, so that a student can be set beside its teacher and a pruned model beside the whole.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertsmith.data.encoded_texts import Text
+from bertsmith.evaluate import tally_examples
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.weights import weight_files
+from bertsmith.predict import AnyPredictor, load_predictor, rows_of
+from bertsmith.tasks.embed import TextEncoder
+from bertsmith.text.wordpiece import Tokenizer
+
+TIMED_CHARS = 32_000
+"""Characters of the texts that are timed, some 8,000 tokens: a second of a base model on a good
+CPU, and enough that a small one is not timed for its beginnings."""
+
+TIMED_SECONDS = 5.0
+MIN_ROUNDS = 3
+RANDOM_TEXTS = 128
+RANDOM_TOKENS = 64
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What two models are tried on: labelled `data` of their task, or texts to make vectors of.
+
+    Without either, they are timed on texts of random tokens.
+    """
+
+    data: Path | None = None
+    columns: Any = None
+    """How `data` is read, of the task's `columns`."""
+    limit: int | None = None
+    texts: Sequence[Text] = ()
+    device: str = "auto"
+    precision: str = "auto"
+    seconds: float | None = None
+    """How long both are timed, together; `TIMED_SECONDS` where not given."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one model costs and gives."""
+
+    parameters: Mapping[str, int]
+    """Of `embeddings`, `encoder` and `heads` (with the pooler), and in `total`."""
+    weight_bytes: int
+    """The size of the files that hold the weights."""
+    texts_per_second: float
+    """From text to answer; or to vector, where there is no data."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """The task's figures on the trial's data."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models side by side, and how speed was measured."""
+
+    before: Figures
+    after: Figures
+    precision: str
+    num_timed: int
+    num_rounds: int
+    num_skipped: int = 0
+    """Rows of the data that lacked something."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        """A table, and how speed was measured."""
+        rows = [("", "before", "after", "change"), *self._rows()]
+        wide, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([f"{name:<{wide}}", *map(str.rjust, cells, widths)]) for name, *cells in rows
+        ]
+        if self.num_skipped:
+            lines.append(f"{self.num_skipped:,} rows that lacked something were skipped")
+        timed = f"{self.num_timed:,} texts, each model {self.num_rounds} times in turn"
+        return "\n".join([*lines, f"speed: {timed}, the median; {self.precision}"])
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+        before, after = self.before, self.after
+        for name, number in before.parameters.items():
+            label = "parameters" if name == "total" else f"  {name}"
+            yield row(label, number, after.parameters[name], "{:,}")
+        yield row("weights", before.weight_bytes / 1e6, after.weight_bytes / 1e6, "{:,.1f} MB")
+        yield row("texts per second", before.texts_per_second, after.texts_per_second, "{:,.1f}")
+        for name, score in before.scores.items():
+            other = after.scores[name]
+            label = name.replace("_", " ")
+            yield label, f"{score:.4f}", f"{other:.4f}", f"{other - score:+.4f}"
+
+
+def row(label: str, before: float, after: float, form: str) -> tuple[str, str, str, str]:
+    """A row of the table: two numbers, and the change as a share of the first.
+
+    >>> row("weights", 200, 150, "{} MB")
+    ('weights', '200 MB', '150 MB', '-25.0%')
+    """
+    change = f"{after / before - 1:+.1%}" if before else ""
+    return label, form.format(before), form.format(after), change
+
+
+def compare(before: str | Path, after: str | Path, trial: Trial) -> Comparison:
+    """Measure two model folders on the same things, in turn.
+
+    Raises:
+        CheckpointError: a folder is incomplete, or of no task where the trial has data.
+        InputError: the data cannot be read, or holds a label that a model does not know.
+    """
+    first, second = (Runner.load(find_checkpoint(path), trial) for path in (before, after))
+    timed = timed_things(first, trial)
+    runs = [partial(runner.run, timed) for runner in (first, second)]
+    seconds, num_rounds = alternate(runs, TIMED_SECONDS if trial.seconds is None else trial.seconds)
+    scores, num_skipped = first.scores(trial)
+    other_scores, _ = second.scores(trial)
+    return Comparison(
+        first.figures(len(timed) / seconds[0], scores),
+        second.figures(len(timed) / seconds[1], other_scores),
+        first.precision,
+        len(timed),
+        num_rounds,
+        num_skipped,
+    )
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A model as a user would run it."""
+
+    path: Path
+    model: AnyPredictor | TextEncoder
+
+    @classmethod
+    def load(cls, path: Path, trial: Trial) -> "Runner":
+        """The task's predictor where there is data, else what makes vectors."""
+        device, precision = trial.device, trial.precision
+        if trial.data is None:
+            encoder = TextEncoder.load(path, device=device, precision=precision, pooling="mean")
+            return cls(path, encoder)
+        predictor = load_predictor(path, device=device, precision=precision)
+        return cls(path, predictor.asked(trial.columns))
+
+    @property
+    def precision(self) -> str:
+        """What it computes in."""
+        return self.model.loaded.precision
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The folder's."""
+        return self.model.loaded.tokenizer
+
+    def run(self, things: Sequence[Any]) -> None:
+        """From texts to vectors, or from examples to predictions."""
+        if isinstance(self.model, TextEncoder):
+            self.model(things)
+        else:
+            self.model.predict(things)
+
+    def scores(self, trial: Trial) -> tuple[dict[str, float], int]:
+        """The task's figures on the trial's data, and how many rows were skipped; none without."""
+        if trial.data is None or isinstance(self.model, TextEncoder):
+            return {}, 0
+        reader = self.model.task.reader(trial.data, trial.columns, labelled=True)
+        tally = tally_examples(self.model, rows_of(reader, trial.limit), trial.data)
+        return tally.figures(), reader.num_skipped
+
+    def figures(self, texts_per_second: float, scores: Mapping[str, float]) -> Figures:
+        """What was measured, with the size of the model as it lies in its folder."""
+        parameters = count_parameters(load_model(self.path))
+        return Figures(parameters, weight_bytes(self.path), texts_per_second, scores)
+
+
+def timed_things(runner: Runner, trial: Trial) -> list[Any]:
+    """The first examples or texts of a trial, as many as are timed."""
+    if trial.data is not None and not isinstance(runner.model, TextEncoder):
+        reader = runner.model.task.reader(trial.data, trial.columns, labelled=True)
+        return first_of(rows_of(reader, trial.limit), lambda example: int(example.num_chars))
+    texts = trial.texts or random_texts(runner.tokenizer)
+    return first_of(texts, lambda text: sum(map(len, text)))
+
+
+def first_of(things: Iterable[Any], size: Callable[[Any], int]) -> list[Any]:
+    """The first things, up to `TIMED_CHARS` characters; at least one, if there is one."""
+    first: list[Any] = []
+    total = 0
+    for thing in things:
+        total += size(thing)
+        if first and total > TIMED_CHARS:
+            break
+        first.append(thing)
+    return first
+
+
+def random_texts(tokenizer: Tokenizer) -> list[str]:
+    """Texts of random tokens of a vocabulary; always the same ones."""
+    special = tokenizer.special_ids
+    ids = np.array([id_ for id_ in range(tokenizer.vocab_size) if id_ not in special])
+    rng = np.random.default_rng(0)
+    rows = rng.choice(ids, (RANDOM_TEXTS, RANDOM_TOKENS)).tolist()
+    return [tokenizer.decode(row) for row in rows]
+
+
+def alternate(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[list[float], int]:
+    """The median time of each run in seconds, and how often each was timed.
+
+    They take turns, so that what slows the machine down for a while falls on all of them.
+    """
+    for run in runs:
+        run()  # the first call prepares what later ones find ready
+    times: list[list[float]] = [[] for _ in runs]
+    started = time.perf_counter()
+    while len(times[0]) < MIN_ROUNDS or time.perf_counter() < started + seconds:
+        for run, spent in zip(runs, times, strict=True):
+            before = time.perf_counter()
+            run()
+            spent.append(time.perf_counter() - before)
+    return [statistics.median(spent) for spent in times], len(times[0])
+
+
+def count_parameters(model: BertModel) -> dict[str, int]:
+    """Parameters of the embeddings, of the encoder's layers, of the rest, and of all."""
+    parts = {"embeddings": 0, "encoder": 0, "heads": 0}
+    places = {"embeddings": "embeddings", "layers": "encoder"}
+    for name, parameter in model.named_parameters():
+        parts[places.get(name.partition(".")[0], "heads")] += parameter.numel()
+    return {**parts, "total": sum(parts.values())}
+
+
+def weight_bytes(directory: Path) -> int:
+    """The size of the files that hold a folder's weights."""
+    return sum(file.stat().st_size for file in weight_files(directory))

@@ -1,0 +1,171 @@
+"""A smaller model in, its folder out, and beside it what it costs.
+
+The source is only read. The new folder is a normal one, appears whole or not at all, and tells in
+`compression.json` what was done to make it, each step with what was measured before and after.
+"""
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import tyro
+
+from bertsmith import __version__
+from bertsmith.comparison import Comparison, Trial, compare
+from bertsmith.config import to_jsonable
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.files import atomic_dir, write_json
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
+from bertsmith.tasks.sentence_folder import read_settings
+from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.training.run_folder import MODEL_FILES
+
+RECORD_FILE = "compression.json"
+SENTENCE_FILES = (
+    "modules.json",
+    "sentence_bert_config.json",
+    "config_sentence_transformers.json",
+    "1_Pooling/config.json",
+)
+"""What a sentence encoder's folder has besides model and tokenizer; it stays true."""
+
+
+@dataclass(frozen=True)
+class CompressSettings:
+    """What every way of making a model smaller is asked."""
+
+    model: tyro.conf.Positional[Path]
+    """Folder of the model to make smaller; nothing in it is changed."""
+    out: Path
+    """Folder to write the smaller model to."""
+    overwrite: bool = False
+    """Replace an earlier model in --out."""
+    data: Path | None = None
+    """Labelled examples to score a fine-tuned model by, before and after: as --data of `bertsmith
+    evaluate`."""
+    limit: int | None = None
+    """Take only the first so many rows of --data."""
+    device: str = "auto"
+    """auto, cpu, cuda, cuda:1, mps."""
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    """Number format in which speed and scores are measured."""
+
+    columns: tyro.conf.Suppress[Any] = None
+    """How the files are read."""
+
+    @property
+    def trial(self) -> Trial:
+        """What the models are measured on."""
+        return Trial(self.data, self.columns, self.limit, (), self.device, self.precision)
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """What was made."""
+
+    out: Path
+    done: str
+    """In words."""
+    facts: Mapping[str, Any]
+    """For programs: which layers, heads or how many pieces."""
+    comparison: Comparison
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "out": str(self.out),
+            **to_jsonable(self.facts),
+            "notes": list(self.notes),
+            **self.comparison.to_json(),
+        }
+
+    def __str__(self) -> str:
+        """What was done, and the table."""
+        return "\n".join([self.done, *self.notes, f"model in {self.out}", "", str(self.comparison)])
+
+
+@dataclass(frozen=True)
+class Smaller:
+    """A model that was made smaller and is not saved yet, and what to try it on."""
+
+    model: BertModel
+    tokenizer: Tokenizer
+    done: str
+    facts: Mapping[str, Any]
+    notes: tuple[str, ...] = ()
+    texts: Sequence[str] = ()
+
+
+def open_source(settings: CompressSettings) -> tuple[Path, BertModel, Tokenizer]:
+    """The folder to start from with all that is in it; `out` is checked first."""
+    source = find_checkpoint(settings.model)
+    check_out(settings.out, source, overwrite=settings.overwrite)
+    return source, load_model(source), Tokenizer.load(source)
+
+
+def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
+    """Refuse a place where something would be lost.
+
+    Raises:
+        ConfigError: a file, the source itself, a folder with anything but a model in it, or a model
+            that may not be replaced.
+    """
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out}: a file, not a folder. Choose another --out.")
+    if source.resolve().is_relative_to(out.resolve()):
+        raise ConfigError(f"{out}: holds the model {source}. Choose another --out.")
+    if not out.exists() or not any(out.iterdir()):
+        return
+    known = {Path(name).parts[0] for name in (*MODEL_FILES, *SENTENCE_FILES, RECORD_FILE)}
+    others = sorted({path.name for path in out.iterdir()} - known)
+    if others:
+        raise ConfigError(
+            f"{out}: holds more than a model ({', '.join(others[:3])}). Choose another --out."
+        )
+    if not overwrite:
+        raise ConfigError(
+            f"{out}: holds a model. Pass --overwrite to replace it, or choose another --out."
+        )
+
+
+def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compressed:
+    """Save the smaller model, measure it beside its source, and write down what was done."""
+    report, notes = smaller.model.load_report, smaller.notes
+    if report is not None and report.unused:
+        notes = (*notes, f"left out, having no place in the model: {', '.join(report.unused[:3])}")
+    with atomic_dir(settings.out) as folder:
+        save_model(smaller.model, folder, smaller.tokenizer)
+        for name in SENTENCE_FILES:
+            if (source / name).is_file():
+                (folder / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(source / name, folder / name)
+        comparison = compare(source, folder, replace(settings.trial, texts=smaller.texts))
+        record = {
+            "version": __version__,
+            "source": str(settings.model),
+            **to_jsonable(smaller.facts),
+            **comparison.to_json(),
+        }
+        write_json(folder / RECORD_FILE, [*read_settings(source / RECORD_FILE, []), record])
+    return Compressed(settings.out, smaller.done, smaller.facts, comparison, notes)
+
+
+def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
+    """The training split of a corpus that was built with this tokenizer.
+
+    Raises:
+        CheckpointError: it was built with another one.
+    """
+    corpus = Corpus.open(path)
+    if corpus.tokenizer_fingerprint != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"{path}: was built with another tokenizer than the model's (fingerprint "
+            f"{corpus.tokenizer_fingerprint[:12]}, the model has {tokenizer.fingerprint[:12]}). "
+            "Build it again with --tokenizer and the model's folder."
+        )
+    return corpus

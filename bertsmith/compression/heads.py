@@ -1,0 +1,154 @@
+"""A model folder and something to weigh heads by in, one without the least of them out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from bertsmith.compression.folder import (
+    Compressed,
+    CompressSettings,
+    Smaller,
+    finish,
+    open_corpus,
+    open_source,
+)
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.hardware import select_device
+from bertsmith.model.bert import BertModel
+from bertsmith.model.head_pruning import prune_heads, zero_heads
+from bertsmith.predict import load_predictor, rows_of
+from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_examples
+from bertsmith.tasks.head_importance import head_importance, least_important
+from bertsmith.tasks.objective import Objective
+from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.text.wordpiece import Tokenizer
+
+MAX_ROW_TOKENS = 128
+"""Tokens of a corpus row by which heads are weighed, at most."""
+
+WEIGHED_ROWS = 32
+"""Such rows in a forward pass."""
+
+TRANSFORMERS_NOTE = (
+    "transformers 4 opens this folder (pruned_heads in config.json); transformers 5 cannot, having "
+    "given pruning up. Where it must, pass --keep-shape, which saves nothing."
+)
+
+
+@dataclass(frozen=True)
+class HeadSettings(CompressSettings):
+    """Which heads go, and by what they are weighed."""
+
+    examples: Path | None = None
+    """Labelled examples by which heads are weighed, for a fine-tuned model: such as those it was
+    trained with, and better not those of --data."""
+    corpus: Path | None = None
+    """A folder of `bertsmith corpus build`, instead of --examples, for a pre-trained model."""
+    num_examples: int = 1000
+    """How many examples, or rows of the corpus, heads are weighed by."""
+    share: float | None = None
+    """The share of all heads to prune, such as 0.3."""
+    keep_heads: int | None = None
+    """How many heads to keep in all layers together, instead of --share. Each layer keeps one."""
+    keep_shape: bool = False
+    """Set heads to zero instead of taking them out: nothing is saved, but transformers 5, which no
+    longer knows of pruned heads, opens the folder."""
+
+
+def compress_heads(settings: HeadSettings) -> Compressed:
+    """Take out the attention heads that matter least on the examples or the corpus given.
+
+    Raises:
+        ConfigError: a layer would have no head left, or an occupied `out`.
+        InputError: the examples cannot be read.
+        CheckpointError: the folder is incomplete or not a BERT.
+    """
+    source, model, tokenizer = open_source(settings)
+    num_heads = count_heads(model)
+    num_pruned = heads_to_prune(settings, num_heads)
+    least_important(np.zeros((len(model.layers), num_heads)), model.config, num_pruned)  # or refuse
+    objective = weighing_objective(settings, source, model, tokenizer)
+    importance = head_importance(model.to(select_device(settings.device)), objective)
+    heads = least_important(importance, model.config, num_pruned)
+    change = zero_heads if settings.keep_shape else prune_heads
+    done = f"{'silenced' if settings.keep_shape else 'pruned'} {num_pruned} of {num_heads} heads: "
+    named = (f"layer {layer}: {', '.join(map(str, gone))}" for layer, gone in heads.items())
+    facts = {"method": "heads", "kept_shape": settings.keep_shape, "pruned_heads": heads,
+             "importance": importance.round(6).tolist()}  # fmt: skip
+    notes = () if settings.keep_shape else (TRANSFORMERS_NOTE,)
+    made = change(model.cpu(), heads)
+    return finish(settings, source, Smaller(made, tokenizer, done + "; ".join(named), facts, notes))
+
+
+def count_heads(model: BertModel) -> int:
+    """Attention heads in all layers together."""
+    return sum(len(model.config.heads_of(layer)) for layer in range(len(model.layers)))
+
+
+def heads_to_prune(settings: HeadSettings, num_heads: int) -> int:
+    """How many heads the settings ask to prune."""
+    if (settings.share is None) == (settings.keep_heads is None):
+        raise ConfigError("Give --share or --keep-heads; exactly one of them.")
+    if settings.keep_heads is not None:
+        return num_heads - settings.keep_heads
+    assert settings.share is not None
+    if not 0 < settings.share < 1:
+        raise ConfigError(
+            f"--share: found {settings.share}; allowed is above 0 (no head) and below 1 (every "
+            "head)."
+        )
+    return round(settings.share * num_heads)
+
+
+def weighing_objective(
+    settings: HeadSettings, source: Path, model: BertModel, tokenizer: Tokenizer
+) -> Objective:
+    """What heads are weighed by: all of it is the objective's first step."""
+    if (settings.examples is None) == (settings.corpus is None) or settings.num_examples < 1:
+        raise ConfigError(
+            "Give --examples FILE (for a fine-tuned model) or --corpus DIR (for a pre-trained "
+            "one), one of them, to weigh heads by, and --num-examples above 0."
+        )
+    if settings.corpus is not None:
+        return corpus_objective(settings.corpus, settings.num_examples, source, model, tokenizer)
+    assert settings.examples is not None
+    return task_objective(settings, settings.examples, source)
+
+
+def task_objective(settings: HeadSettings, path: Path, source: Path) -> FineTuning:
+    """The loss of a fine-tuned model's own task on the first examples of a file."""
+    predictor = load_predictor(source, device="cpu", precision="fp32").asked(settings.columns)
+    task = predictor.task
+    reader = task.reader(path, settings.columns, labelled=True)
+    examples = list(rows_of(reader, settings.num_examples))
+    if not examples:
+        raise InputError(f"{path}: holds no example. Name a file with some.")
+    loaded = predictor.loaded
+    encoded = task.encode(loaded.tokenizer, examples, loaded.max_length, labelled=True)
+    train = training_examples(task, encoded, path, examples)
+    held_out = HeldOutExamples(encoded, path, examples)
+    return FineTuning(task, train, held_out, batch_size=len(train))
+
+
+def corpus_objective(
+    path: Path, num_rows: int, source: Path, model: BertModel, tokenizer: Tokenizer
+) -> Pretraining:
+    """The loss of pre-training on the first rows of a corpus, by the heads that the model has."""
+    if "masked_lm" not in model.heads:
+        raise CheckpointError(
+            f"{source}: the model has no masked-LM head, so a corpus cannot weigh its attention "
+            "heads. Give --examples if it is fine-tuned, or use a folder that 'bertsmith pretrain' "
+            "wrote."
+        )
+    corpus = open_corpus(path, tokenizer)
+    paired = "next_sentence" in model.heads and corpus.num_documents > 1
+    length = min(MAX_ROW_TOKENS, model.config.max_position_embeddings)
+    return Pretraining(
+        corpus,
+        Corpus.open(path, "held_out"),
+        PretrainingSettings(max_length=length, next_sentence=paired),
+        batch_size=num_rows,
+        micro_batch_size=WEIGHED_ROWS,
+    )

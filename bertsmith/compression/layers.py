@@ -1,0 +1,57 @@
+"""A model folder in, one with fewer layers out."""
+
+from dataclasses import dataclass
+
+from bertsmith.compression.folder import (
+    Compressed,
+    CompressSettings,
+    Smaller,
+    finish,
+    open_source,
+)
+from bertsmith.errors import ConfigError
+from bertsmith.model.truncation import LayerChoice, choose_layers, truncate_layers
+
+
+@dataclass(frozen=True)
+class LayerSettings(CompressSettings):
+    """Which layers stay."""
+
+    keep: str | None = None
+    """The layers to keep, counted from 0, such as 0,2,5."""
+    num_layers: int | None = None
+    """How many layers to keep, instead of --keep."""
+    choice: LayerChoice = "spread"
+    """Which ones, with --num-layers: at equal distances from the first to the last (of twelve, the
+    six that DistilBERT took), the first, or the last."""
+
+
+def compress_layers(settings: LayerSettings) -> Compressed:
+    """Keep some of a model's layers.
+
+    Raises:
+        ConfigError: layers that the model has not, or an occupied `out`.
+        CheckpointError: the folder is incomplete or not a BERT.
+    """
+    source, model, tokenizer = open_source(settings)
+    keep = layers_to_keep(settings, model.config.num_hidden_layers)
+    named = ", ".join(map(str, keep))
+    done = f"kept {len(keep)} of {model.config.num_hidden_layers} layers: {named}"
+    facts = {"method": "layers", "kept_layers": keep}
+    return finish(settings, source, Smaller(truncate_layers(model, keep), tokenizer, done, facts))
+
+
+def layers_to_keep(settings: LayerSettings, num_layers: int) -> list[int]:
+    """The layers that the settings name, or choose."""
+    if (settings.keep is None) == (settings.num_layers is None):
+        raise ConfigError("Give --keep or --num-layers; exactly one of them.")
+    if settings.num_layers is not None:
+        return choose_layers(num_layers, settings.num_layers, settings.choice)
+    assert settings.keep is not None
+    try:
+        return [int(number) for number in settings.keep.split(",")]
+    except ValueError:
+        raise ConfigError(
+            f"--keep: found '{settings.keep}'; allowed are numbers of layers with commas between, "
+            f"0 to {num_layers - 1}, such as 0,{num_layers - 1}."
+        ) from None

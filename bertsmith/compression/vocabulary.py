@@ -1,0 +1,110 @@
+"""A model folder and texts in, one that knows only the word pieces of these texts out."""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from bertsmith.comparison import RANDOM_TEXTS, RANDOM_TOKENS, first_of
+from bertsmith.compression.folder import (
+    Compressed,
+    CompressSettings,
+    Smaller,
+    finish,
+    open_corpus,
+    open_source,
+)
+from bertsmith.data.documents import Errors, SourceReport, iter_documents
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.model.vocabulary_trimming import trim_vocabulary
+from bertsmith.text.used_pieces import Counts, count_pieces, kept_tokens
+from bertsmith.text.wordpiece import Tokenizer
+
+
+@dataclass(frozen=True)
+class VocabularySettings(CompressSettings):
+    """Which pieces stay."""
+
+    texts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILES")] = ()
+    """Texts whose word pieces to keep: .txt, .jsonl, .csv, .tsv or .parquet, also as .gz, .xz or
+    .zst; folders and patterns are searched."""
+    corpus: Path | None = None
+    """A folder of `bertsmith corpus build` with the model's tokenizer, instead of --texts."""
+    min_count: int = 1
+    """Keep a piece that occurs at least so often."""
+    keep_characters: bool = True
+    """Whether pieces of a single character stay in any case, so that new words of the same alphabet
+    can still be read. --no-keep-characters drops those that do not occur, which saves much in
+    Chinese."""
+    text_column: str = "text"
+    """The column that holds the text in .jsonl, .csv, .tsv and .parquet files of --texts."""
+    errors: Errors = "strict"
+    """What to do with a line or row of --texts that cannot be read: stop there, or skip it."""
+
+
+def compress_vocabulary(settings: VocabularySettings) -> Compressed:
+    """Keep the word pieces that texts use.
+
+    Raises:
+        ConfigError: no texts, or an occupied `out`.
+        InputError: the texts cannot be read, or use no piece.
+        CheckpointError: the folder is incomplete, not a BERT, or its tokenizer is not WordPiece.
+    """
+    if bool(settings.texts) == (settings.corpus is not None) or settings.min_count < 1:
+        raise ConfigError(
+            "Give --texts FILES or --corpus DIR, one of them, to say which pieces are used, and a "
+            "--min-count above 0."
+        )
+    source, model, tokenizer = open_source(settings)
+    read = SourceReport()
+    counts = piece_counts(settings, tokenizer, read)
+    ids = kept_tokens(
+        tokenizer, counts, min_count=settings.min_count, keep_characters=settings.keep_characters
+    )
+    trimmed, smaller = trim_vocabulary(model, tokenizer, ids)
+    covered = counts[ids].sum() / counts.sum()
+    done = (
+        f"kept {len(ids):,} of {tokenizer.vocab_size:,} tokens, which are {covered:.4%} of the "
+        f"{counts.sum():,} tokens read"
+    )
+    facts = {"method": "vocabulary", "vocab_size": len(ids), "covered": float(covered),
+             "num_tokens_read": int(counts.sum()), "skipped": dict(read.skipped)}  # fmt: skip
+    notes = tuple(
+        f"{n:,} {name} skipped".replace("_", " ") for name, n in read.skipped.items() if n
+    )
+    texts = sample_texts(settings, tokenizer)
+    return finish(settings, source, Smaller(trimmed, smaller, done, facts, notes, texts))
+
+
+def piece_counts(settings: VocabularySettings, tokenizer: Tokenizer, read: SourceReport) -> Counts:
+    """How often each token stands in the texts or the corpus."""
+    if settings.corpus is not None:
+        corpus = open_corpus(settings.corpus, tokenizer)
+        counts = corpus.count_tokens()
+    else:
+        counts = count_pieces(tokenizer, documents(settings, read))
+    if not counts.sum():
+        raise InputError("--texts: no word in them. Name files with text.")
+    return counts
+
+
+def documents(settings: VocabularySettings, read: SourceReport | None = None) -> Iterable[str]:
+    """The texts that the settings name, one at a time."""
+    return iter_documents(
+        settings.texts, text_column=settings.text_column, errors=settings.errors, report=read
+    )
+
+
+def sample_texts(settings: VocabularySettings, tokenizer: Tokenizer) -> list[str]:
+    """Some of the texts, to be timed on."""
+    if settings.corpus is None:
+        cut = (text[: 8 * RANDOM_TOKENS] for text in documents(settings))
+        return first_of(itertools.islice(cut, RANDOM_TEXTS), len)
+    corpus = open_corpus(settings.corpus, tokenizer)
+    starts = corpus.sentence_starts[corpus.document_starts]
+    bounds = list(itertools.pairwise(starts.tolist()))[:RANDOM_TEXTS]
+    rows = [corpus.token_ids(start, min(end, start + RANDOM_TOKENS)) for start, end in bounds]
+    return [tokenizer.decode(row.tolist()) for row in rows]

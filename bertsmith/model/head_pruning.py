@@ -1,0 +1,91 @@
+"""Fewer attention heads: a model and the heads to take out in, one with smaller matrices out.
+
+A pruned head's rows leave query, key and value, and its columns the output projection, so that
+parameters and time are saved. The folder is that of transformers 4: `pruned_heads` in config.json
+names them, and weights are stored without them. transformers 5 gave pruning up and cannot open such
+a folder; with `zero_heads` the matrices keep their shape, every version opens them, and nothing is
+saved.
+"""
+
+import copy
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.model.attention import SelfAttention
+from bertsmith.model.bert import BertConfig, BertModel
+
+Heads = Mapping[int, Collection[int]]
+"""Heads by the number of their layer, both from 0, as they were counted before any was pruned."""
+
+
+def prune_heads(model: BertModel, heads: Heads) -> BertModel:
+    """A copy of a model without these heads; those that are gone already may be among them.
+
+    Raises:
+        ConfigError: a head that the model has not, or all of a layer.
+    """
+    config = with_pruned(model.config, heads)
+    smaller = copy.deepcopy(model)
+    smaller.config = config
+    for number in heads:
+        kept = config.heads_of(number)
+        places = [i for i, head in enumerate(model.config.heads_of(number)) if head in kept]
+        narrow(smaller.layers[number].attention, places)  # type: ignore[arg-type]
+    return smaller
+
+
+def zero_heads(model: BertModel, heads: Heads) -> BertModel:
+    """A copy of a model in which these heads say nothing, and all shapes are as they were.
+
+    Raises:
+        ConfigError: as `prune_heads`.
+    """
+    with_pruned(model.config, heads)
+    silent = copy.deepcopy(model)
+    for number, pruned in heads.items():
+        places = [i for i, head in enumerate(model.config.heads_of(number)) if head in pruned]
+        silence(silent.layers[number].attention, places)  # type: ignore[arg-type]
+    return silent
+
+
+def with_pruned(config: BertConfig, heads: Heads) -> BertConfig:
+    """A config that lacks these heads too."""
+    pruned = dict(config.pruned_heads)
+    for number, more in heads.items():
+        pruned[number] = sorted({*pruned.get(number, ()), *more})
+    return replace(config, pruned_heads={number: gone for number, gone in pruned.items() if gone})
+
+
+def columns(attention: SelfAttention, places: Collection[int]) -> Tensor:
+    """Where heads, by their places among those that are there, stand in a context vector."""
+    size = attention.output.in_features // attention.num_heads
+    firsts = torch.tensor(list(places), dtype=torch.int64) * size
+    return (firsts[:, None] + torch.arange(size)).flatten()
+
+
+def narrow(attention: SelfAttention, places: Collection[int]) -> None:
+    """Leave an attention layer the heads at these places alone."""
+    kept = columns(attention, places)
+    width = attention.output.in_features
+    rows = torch.cat([kept + part * width for part in range(3)])  # query, key, value
+    qkv, output = attention.qkv, attention.output
+    attention.qkv = linear(qkv.weight[rows], qkv.bias[rows])
+    attention.output = linear(output.weight[:, kept], output.bias)
+    attention.num_heads = len(places)
+
+
+def silence(attention: SelfAttention, places: Collection[int]) -> None:
+    """Let the heads at these places add nothing to an attention layer's output."""
+    with torch.no_grad():
+        attention.output.weight[:, columns(attention, places)] = 0.0
+
+
+def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    """A linear layer of its own with these values."""
+    made = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    made.weight = nn.Parameter(weight.detach().clone())
+    made.bias = nn.Parameter(bias.detach().clone())
+    return made

@@ -1,0 +1,118 @@
+"""How much each attention head matters to an objective, and which heads matter least.
+
+Michel et al. 2019 ("Are Sixteen Heads Really Better than One?", section 4.1): a head is multiplied
+by a mask of 1, and its importance is the mean over the examples of the absolute gradient of an
+example's loss by that mask, divided by the length (l2) of all importances of the layer. By the
+chain rule that gradient is the product of the head's output with its own gradient, summed over the
+example's tokens, so no mask is needed and one backward pass serves all heads.
+"""
+
+import copy
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.errors import ConfigError
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.tasks.objective import Objective
+
+Importance = NDArray[np.float64]
+"""`[layers, heads]`; 0 for a head that was pruned earlier."""
+
+
+def head_importance(model: BertModel, objective: Objective, num_steps: int = 1) -> Importance:
+    """The importance of every head over the first steps of an objective, without dropout.
+
+    How a step is divided into micro-batches changes nothing but rounding.
+    """
+    model = copy.deepcopy(model).train()  # in training the last layer is computed for all tokens
+    model.set_dropout(0.0)
+    totals = [torch.zeros(len(model.config.heads_of(i))) for i in range(len(model.layers))]
+    for step in range(1, num_steps + 1):
+        batches = objective.micro_batches(step)
+        counts: Counter[str] = Counter()
+        for batch in batches:
+            counts.update(objective.counts(batch))
+        for batch in batches:
+            for layer, found in enumerate(sensitivities(model, objective, batch, counts)):
+                totals[layer] += found
+    importance = np.zeros((len(totals), model.config.num_attention_heads))
+    for layer, total in enumerate(totals):
+        lengths = total / total.norm().clamp_min(torch.finfo(torch.float32).tiny)
+        importance[layer, model.config.heads_of(layer)] = lengths.numpy()
+    return importance
+
+
+def sensitivities(
+    model: BertModel, objective: Objective, batch: Batch, counts: Counter[str]
+) -> list[Tensor]:
+    """For each layer the absolute gradients by its heads' masks, summed over examples: [heads]."""
+    batch = batch.to(model.embeddings.word.weight.device)
+    with recorded_contexts(model) as contexts:
+        terms = objective.losses(model, batch)
+    loss = torch.stack([term.sum.float() / counts[name] for name, term in terms.items()]).sum()
+    gradients = torch.autograd.grad(loss, contexts)
+    return [
+        by_example(context.detach() * gradient, batch, len(model.config.heads_of(layer)))
+        for layer, (context, gradient) in enumerate(zip(contexts, gradients, strict=True))
+    ]
+
+
+def by_example(products: Tensor, batch: Batch, num_heads: int) -> Tensor:
+    """Sum [tokens, hidden] over each head and example; the absolute sums over examples, [heads]."""
+    heads = products[: batch.num_tokens].float().view(batch.num_tokens, num_heads, -1).sum(-1)
+    sequences = torch.arange(batch.num_sequences)
+    owners = batch.targets.get("example", sequences).to(heads.device)
+    lengths = torch.tensor(batch.lengths, device=heads.device)
+    sums = heads.new_zeros(int(owners.max()) + 1, num_heads)
+    return sums.index_add(0, owners.repeat_interleave(lengths), heads).abs().sum(0).cpu()
+
+
+@contextmanager
+def recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
+    """In the block, collects what all heads of a layer give, [tokens, heads * head_size] each."""
+    contexts: list[Tensor] = []
+
+    def record(module: Any, inputs: tuple[Tensor, ...]) -> None:
+        contexts.append(inputs[0])
+
+    hooks = [
+        layer.attention.output.register_forward_pre_hook(record)  # type: ignore[union-attr]
+        for layer in model.layers
+    ]
+    try:
+        yield contexts
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def least_important(
+    importance: Importance, config: BertConfig, num_pruned: int
+) -> dict[int, list[int]]:
+    """The `num_pruned` heads of least importance by their layers; each layer keeps its best head.
+
+    Raises:
+        ConfigError: so many would leave a layer none, or `num_pruned` is not above 0.
+    """
+    heads = [(i, head) for i in range(config.num_hidden_layers) for head in config.heads_of(i)]
+    num_left, num_layers = len(heads) - num_pruned, config.num_hidden_layers
+    if num_pruned < 1 or num_left < num_layers:
+        raise ConfigError(
+            f"heads to prune: found {num_pruned} of {len(heads)}, which leaves {num_left} for "
+            f"{num_layers} layers; allowed are 1 to {len(heads) - num_layers}, so that each layer "
+            "has a head and something is pruned."
+        )
+    best = {(i, max(config.heads_of(i), key=importance[i].__getitem__)) for i in range(num_layers)}
+    ranked = sorted((place for place in heads if place not in best), key=importance.__getitem__)
+    chosen: dict[int, list[int]] = {}
+    for layer, head in sorted(ranked[:num_pruned]):
+        chosen.setdefault(layer, []).append(head)
+    return chosen

@@ -1,0 +1,86 @@
+"""Which word pieces texts use, and which a smaller vocabulary keeps for them."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.text.grouping import group_by_size
+from bertsmith.text.normalize import Normalizer
+from bertsmith.text.wordpiece import CONTINUING_PREFIX, Tokenizer
+
+BATCH_CHARS = 1 << 20
+
+Counts = NDArray[np.int64]
+
+
+def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
+    """How often each token stands in `texts`, `[vocabulary]`; memory holds a portion of the texts.
+
+    Of a word that becomes [UNK], the pieces that were found before cutting failed count too:
+    without them a smaller vocabulary might cut the word in another way, and succeed.
+    """
+    counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    unknown = UnknownWords(tokenizer)
+    for batch in group_by_size(texts, BATCH_CHARS):
+        ids, lengths = tokenizer.encode_batch_ids(batch)
+        counts += np.bincount(ids, minlength=len(counts))
+        ends = np.cumsum(lengths)
+        with_unknown = set(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unk_id), "right"))
+        for place in with_unknown:
+            np.add.at(counts, list(unknown.pieces(batch[place])), 1)
+    return counts
+
+
+def kept_tokens(
+    tokenizer: Tokenizer, counts: Counts, *, min_count: int = 1, keep_characters: bool = True
+) -> list[int]:
+    """Ids of a vocabulary for texts with these counts, rising.
+
+    Special and added tokens stay in any case, and with `keep_characters` every piece of a single
+    character, so that a word of known characters can always be cut.
+    """
+    kept = counts >= min_count
+    kept[sorted(tokenizer.special_ids)] = True
+    for token in tokenizer.added_tokens:
+        kept[tokenizer.token_to_id(token.content)] = True
+    if keep_characters:
+        pieces = tokenizer.vocab[: tokenizer.num_pieces]
+        characters = [len(piece.removeprefix(CONTINUING_PREFIX)) == 1 for piece in pieces]
+        kept[np.flatnonzero(characters)] = True
+    ids: list[int] = np.flatnonzero(kept).tolist()
+    return ids
+
+
+class UnknownWords:
+    """Finds the words of a text that a tokenizer cannot cut, and how far it comes with them."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._normalizer = Normalizer(
+            tokenizer.lowercase, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars
+        )
+        self._longest = tokenizer.max_input_chars_per_word
+        pieces = tokenizer.vocab[: tokenizer.num_pieces]
+        self._ids = {piece: id_ for id_, piece in enumerate(pieces)}
+
+    def pieces(self, text: str) -> Iterator[int]:
+        """The pieces of each unknown word before cutting failed."""
+        for word in self._normalizer.words(text):
+            if len(word) <= self._longest:
+                found = self._cut(word)
+                if found is not None:
+                    yield from found
+
+    def _cut(self, word: str) -> list[int] | None:
+        """The pieces before the place where none fits; None of a word that can be cut."""
+        found: list[int] = []
+        start = 0
+        while start < len(word):
+            prefix = CONTINUING_PREFIX if start else ""
+            ends = range(len(word), start, -1)
+            end = next((end for end in ends if prefix + word[start:end] in self._ids), None)
+            if end is None:
+                return found
+            found.append(self._ids[prefix + word[start:end]])
+            start = end
+        return None

@@ -1,0 +1,248 @@
+"""compress layers, heads and vocabulary as they are typed."""
+
+import json
+
+import pytest
+import torch
+from tiny_models import OTHER, SPECIAL_TOKENS, reviews, save_tiny, tiny_model, write_reviews
+
+from bertsmith.cli import main
+from bertsmith.files import sha256_file
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.tasks.sentence_folder import SentenceFolder
+from bertsmith.text.wordpiece import Tokenizer
+
+FP32 = ("--device", "cpu", "--precision", "fp32")
+SHAPE = {"num_hidden_layers": 3}
+
+
+@pytest.fixture(autouse=True)
+def short_trials(monkeypatch):
+    """A few rounds are enough to see that they are made."""
+    monkeypatch.setattr("bertsmith.comparison.TIMED_SECONDS", 0.0)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, corpus_dir):
+    folder = tmp_path_factory.mktemp("compress")
+    labels = ("neg", "pos")
+    save_tiny(folder / "classifier", "classify", labels=labels, **SHAPE)
+    save_tiny(folder / "pretrained", "masked_lm", **SHAPE)
+    save_tiny(folder / "bare", **SHAPE)
+    SentenceFolder("first_token", True, 17).write(folder / "bare", 24)
+    write_reviews(folder / "data.csv", 23)
+    texts = [example.text for example in reviews(9)]
+    (folder / "texts.txt").write_text("\n\n".join(texts))
+    tokenizer = Tokenizer.load(corpus_dir / "tokenizer")
+    config = BertConfig(tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=37)
+    model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
+    save_model(model, folder / "on-corpus", tokenizer)
+    return folder
+
+
+@pytest.fixture
+def compress(capsys, place, tmp_path):
+    """Run a command; gives the JSON that it printed and the new folder."""
+
+    def run(method, model, *args, out="out"):
+        main(["compress", method, str(place / model), "--out", str(tmp_path / out), "--json", *FP32,
+              *map(str, args)])  # fmt: skip
+        return json.loads(capsys.readouterr().out), tmp_path / out
+
+    return run
+
+
+@pytest.fixture
+def refused(capsys):
+    """Run a command line that must fail; gives the one line of its message."""
+
+    def run(*args):
+        with pytest.raises(SystemExit) as caught:
+            main(["compress", *map(str, args)])
+        assert caught.value.code == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        (line,) = captured.err.splitlines()
+        return line
+
+    return run
+
+
+def record(folder):
+    return json.loads((folder / "compression.json").read_text())
+
+
+def test_layers(compress, place):
+    before = {file: sha256_file(file) for file in (place / "classifier").iterdir()}
+    report, out = compress("layers", "classifier", "--num-layers", 2, "--data", place / "data.csv")
+    assert report["kept_layers"] == [0, 2]
+    model, whole = load_model(out), load_model(place / "classifier")
+    assert model.id2label == whole.id2label
+    for mine, theirs in ((0, 0), (1, 2)):
+        for name, value in model.layers[mine].state_dict().items():
+            assert torch.equal(value, whole.layers[theirs].state_dict()[name])
+    assert 3 * report["after"]["parameters"]["encoder"] == (
+        2 * report["before"]["parameters"]["encoder"]
+    )
+    assert set(report["after"]["scores"]) > {"accuracy", "macro_f1"}
+    assert Tokenizer.load(out).fingerprint == Tokenizer.load(place / "classifier").fingerprint
+    assert {file: sha256_file(file) for file in (place / "classifier").iterdir()} == before
+    (step,) = record(out)
+    assert step["method"] == "layers" and step["after"] == report["after"]
+
+
+def test_layers_by_name_as_text(capsys, place, tmp_path):
+    main(["compress", "layers", str(place / "pretrained"), "--keep", "0,1", *FP32,
+          "--out", str(tmp_path / "out")])  # fmt: skip
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "kept 2 of 3 layers: 0, 1"
+    assert lines[1] == f"model in {tmp_path / 'out'}"
+    assert any(line.startswith("texts per second") for line in lines)
+
+
+def test_a_sentence_encoder_stays_one(compress, place):
+    _, out = compress("layers", "bare", "--num-layers", 1)
+    assert SentenceFolder.read(out) == SentenceFolder("first_token", True, 17)
+
+
+def test_steps_add_up_and_a_model_is_replaced_only_if_asked(compress, refused, place):
+    _, first = compress("layers", "classifier", "--keep", "0,1", out="first")
+    _, second = compress("vocabulary", first, "--texts", place / "texts.txt", out="second")
+    assert [step["method"] for step in record(second)] == ["layers", "vocabulary"]
+    message = refused("layers", first, "--keep", "0", "--out", second)
+    assert "holds a model. Pass --overwrite" in message
+    _, second = compress("layers", first, "--keep", "0", "--overwrite", out="second")
+    assert [step["kept_layers"] for step in record(second)] == [[0, 1], [0]]
+
+
+@pytest.mark.parametrize("amount", [("--share", 0.3), ("--keep-heads", 6)])
+def test_heads_of_a_fine_tuned_model(compress, place, amount, capsys):
+    report, out = compress(
+        "heads", "classifier", "--examples", place / "data.csv", "--data", place / "data.csv",
+        *amount,
+    )  # fmt: skip
+    pruned = {int(layer): heads for layer, heads in report["pruned_heads"].items()}
+    assert sum(map(len, pruned.values())) == 3
+    assert load_model(out).config.pruned_heads == pruned
+    assert report["after"]["weight_bytes"] < report["before"]["weight_bytes"]
+    assert "transformers 5 cannot" in report["notes"][0]
+    # The folder serves as any other.
+    main(["evaluate", str(out), "--data", str(place / "data.csv"), "--json", *FP32])
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["accuracy"] == report["after"]["scores"]["accuracy"]
+    main(["embed", str(out), str(place / "texts.txt"), "--out", str(out.parent / "v.npy"), *FP32])
+    main(["finetune", "classify", "--model", str(out), "--train", str(place / "data.csv"), "--eval",
+          str(place / "data.csv"), "--out", str(out.parent / "again"), "--steps", "2",
+          *FP32])  # fmt: skip
+    again = load_model(out.parent / "again")
+    assert again.config.pruned_heads == pruned
+    assert not torch.equal(
+        again.layers[0].attention.qkv.weight, load_model(out).layers[0].attention.qkv.weight
+    )
+
+
+def test_a_pruned_model_predicts_as_the_one_that_kept_its_shape(compress, place):
+    args = ("--examples", place / "data.csv", "--share", 0.4)
+    report, pruned = compress("heads", "classifier", *args, out="pruned")
+    other, silent = compress("heads", "classifier", *args, "--keep-shape", out="silent")
+    assert other["pruned_heads"] == report["pruned_heads"] and other["notes"] == []
+    assert load_model(silent).config.pruned_heads == {}
+    ids = torch.arange(5, 16)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(
+            load_model(pruned)(ids).logits, load_model(silent)(ids).logits, rtol=1e-5, atol=1e-5
+        )
+
+
+def test_heads_of_a_pretrained_model(compress, corpus_dir):
+    report, out = compress(
+        "heads", "on-corpus", "--corpus", corpus_dir, "--keep-heads", 2, "--num-examples", 40
+    )
+    assert [len(heads) for heads in report["pruned_heads"].values()] == [2, 2]
+    assert set(load_model(out).heads) == {"masked_lm", "next_sentence"}
+
+
+def test_vocabulary_of_texts(compress, place):
+    report, out = compress(
+        "vocabulary", "classifier", "--texts", place / "texts.txt", "--data", place / "data.csv"
+    )
+    words = {word for example in reviews(9) for word in example.text.split()}
+    smaller, whole = Tokenizer.load(out), Tokenizer.load(place / "classifier")
+    characters = {token for token in OTHER if len(token.removeprefix("##")) == 1}
+    assert set(smaller.vocab) == {*SPECIAL_TOKENS, *words, *characters}
+    assert report["vocab_size"] == smaller.vocab_size < whole.vocab_size
+    assert report["covered"] == 1.0
+    models = load_model(out), load_model(place / "classifier")
+    for example in reviews(9):
+        encodings = smaller.encode(example.text), whole.encode(example.text)
+        assert encodings[0].tokens == encodings[1].tokens
+        with torch.no_grad():
+            logits = [
+                model(torch.tensor([encoding.ids])).logits
+                for model, encoding in zip(models, encodings, strict=True)
+            ]
+        assert torch.equal(*logits)
+
+
+def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
+    report, out = compress("vocabulary", "on-corpus", "--corpus", corpus_dir, "--min-count", 20)
+    assert 0.5 < report["covered"] < 1
+    assert report["vocab_size"] == Tokenizer.load(out).vocab_size
+    whole, _ = compress("vocabulary", "on-corpus", "--corpus", corpus_dir, out="whole")
+    assert whole["covered"] == 1.0 and whole["vocab_size"] > report["vocab_size"]
+
+
+@pytest.mark.parametrize(
+    "args, part",
+    [
+        (("layers", "classifier"), "Give --keep or --num-layers; exactly one"),
+        (("layers", "classifier", "--keep", "0", "--num-layers", 1), "exactly one"),
+        (("layers", "classifier", "--keep", "0,three"), "--keep: found '0,three'"),
+        (("layers", "classifier", "--keep", "0,3"), "keep: found 0, 3; allowed are layers 0 to 2"),
+        (("layers", "classifier", "--num-layers", 4), "num_layers: found 4; the model has 1 to 3"),
+        (("layers", "nowhere", "--num-layers", 1), "nowhere: there is no such folder"),
+        (("layers", "classifier", "--num-layers", 1, "--data", "none.csv"), "none.csv: no such"),
+        (("heads", "classifier", "--share", 0.3), "Give --examples FILE"),
+        (("heads", "classifier", "--examples", "data.csv"), "Give --share or --keep-heads"),
+        (("heads", "classifier", "--examples", "data.csv", "--share", 1), "--share: found 1.0"),
+        (
+            ("heads", "classifier", "--examples", "data.csv", "--keep-heads", 0),
+            "found 9 of 9, which leaves 0 for 3 layers",
+        ),
+        (
+            ("heads", "classifier", "--examples", "data.csv", "--share", 0.8),
+            "found 7 of 9, which leaves 2 for 3 layers",
+        ),
+        (("heads", "bare", "--corpus", "corpus", "--share", 0.3), "no masked-LM head"),
+        (("heads", "pretrained", "--corpus", "corpus", "--share", 0.3), "another tokenizer"),
+        (("heads", "pretrained", "--examples", "data.csv", "--share", 0.3), "no classification"),
+        (("vocabulary", "classifier"), "Give --texts FILES or --corpus DIR"),
+        (("vocabulary", "classifier", "--corpus", "corpus"), "built with another tokenizer"),
+        (("vocabulary", "classifier", "--texts", "none.txt"), "none.txt"),
+        (("vocabulary", "gpt2", "--texts", "texts.txt"), "its model is BPE"),
+    ],
+)
+def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, args, part):
+    monkeypatch.chdir(place)
+    if not (place / "corpus").exists():
+        (place / "corpus").symlink_to(corpus_dir)
+        save_model(tiny_model(), place / "gpt2")
+        broken = json.loads((place / "bare" / "tokenizer.json").read_text())
+        broken["model"]["type"] = "BPE"
+        (place / "gpt2" / "tokenizer.json").write_text(json.dumps(broken))
+    assert part in refused(*args, "--out", tmp_path / "out", *FP32)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_places_where_something_would_be_lost(refused, place, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "diary.txt").write_text("mine")
+    ask = ("layers", place / "classifier", "--keep", "0", "--overwrite", "--out")
+    assert "a file, not a folder" in refused(*ask, tmp_path / "file")
+    assert "holds more than a model (diary.txt)" in refused(*ask, tmp_path / "notes")
+    for source in (place / "classifier", place):
+        assert "holds the model" in refused(*ask, source)
+    assert (tmp_path / "notes" / "diary.txt").read_text() == "mine"

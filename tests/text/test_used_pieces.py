@@ -1,0 +1,76 @@
+"""A vocabulary of the pieces that texts use cuts these texts as the whole one does."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_models import SPECIAL_TOKENS
+
+from bertsmith.model.vocabulary_trimming import trim_tokenizer
+from bertsmith.text.added_tokens import AddedToken
+from bertsmith.text.used_pieces import count_pieces, kept_tokens
+from bertsmith.text.wordpiece import Tokenizer
+
+WORDS = st.text("abcd", min_size=1, max_size=7)
+PIECES = st.lists(
+    st.tuples(st.booleans(), st.text("abc", min_size=1, max_size=4)), min_size=3, unique=True
+).map(lambda drawn: ["##" * continues + piece for continues, piece in drawn])
+
+
+def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
+    return tokenizer.encode(text).tokens
+
+
+@given(pieces=PIECES, words=st.lists(WORDS, max_size=20), keep=st.booleans())
+def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(pieces, words, keep):
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, *pieces])
+    counts = count_pieces(tokenizer, words)
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=keep))
+    for word in words:
+        assert tokens(smaller, word) == tokens(tokenizer, word)
+
+
+def test_an_unknown_word_would_be_cut_if_what_was_found_of_it_went():
+    """ "abc" is unknown, since "ab" is taken first and nothing goes on with "c"."""
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "ab", "a", "##bc", "x"])
+    counts = count_pieces(tokenizer, ["abc x"])
+    assert dict(zip(tokenizer.vocab, counts.tolist(), strict=True))["ab"] == 1
+    counts[tokenizer.token_to_id("##bc")] = 1
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts))
+    assert tokens(smaller, "abc x") == ["[CLS]", "[UNK]", "x", "[SEP]"]
+    counts[tokenizer.token_to_id("ab")] = 0
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts))
+    assert tokens(smaller, "abc") == ["[CLS]", "a", "##bc", "[SEP]"]
+
+
+def test_counts_are_those_of_the_ids(monkeypatch):
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "un", "##able", "able", "a", "##b", "!"])
+    texts = ["Unable able!", "", "a ab [MASK] ü", "able" * 30]
+    expected = np.bincount(
+        [id_ for text in texts for id_ in tokenizer.encode_ids(text)], minlength=11
+    )
+    for size in (1, 7, 1 << 20):
+        monkeypatch.setattr("bertsmith.text.used_pieces.BATCH_CHARS", size)
+        assert count_pieces(tokenizer, iter(texts)).tolist() == expected.tolist()
+
+
+def test_what_stays_in_any_case():
+    added = [*map(AddedToken, SPECIAL_TOKENS), AddedToken("<new>", special=False)]
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "ab", "##ab", "a", "##a"], added_tokens=added)
+    counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    counts[5] = 2
+
+    def kept(**settings: int) -> list[str]:
+        return [tokenizer.vocab[id_] for id_ in kept_tokens(tokenizer, counts, **settings)]
+
+    assert kept() == [*SPECIAL_TOKENS, "ab", "a", "##a", "<new>"]
+    assert kept(min_count=3) == [*SPECIAL_TOKENS, "a", "##a", "<new>"]
+    assert kept(keep_characters=False) == [*SPECIAL_TOKENS, "ab", "<new>"]
+
+
+@given(pieces=PIECES, words=st.lists(st.text("abc", min_size=1, max_size=7), max_size=20))
+def test_with_its_characters_an_alphabet_gives_no_new_unknown_words(pieces, words):
+    alphabet = ["a", "b", "c", "##a", "##b", "##c"]
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, *alphabet, *(set(pieces) - set(alphabet))])
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, count_pieces(tokenizer, ["a"])))
+    for word in words:
+        assert "[UNK]" not in tokens(smaller, word)
