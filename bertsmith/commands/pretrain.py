@@ -56,7 +56,7 @@ class Settings:
 
 def parse(args: Sequence[str], prog: str) -> Request[Settings]:
     """Read recipe and flags; a length on the line replaces the other kind in the recipe."""
-    settings = parse_with_recipe(Settings, _one_length(args), prog, DESCRIPTION)
+    settings = parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
     return Request(settings, resume_command(args, prog))
 
 
@@ -112,7 +112,7 @@ def describe(result: dict[str, float | str]) -> str:
     return "\n".join(lines)
 
 
-def _one_length(args: Sequence[str]) -> list[str]:
+def one_length(args: Sequence[str]) -> list[str]:
     """Unset `steps` where `minutes` is given on the line, and the reverse."""
     given = {word.split("=")[0] for word in args}
     unset = [

@@ -34,12 +34,12 @@ CLOSE = 0.1
 
 @dataclass(frozen=True)
 class Teaching:
-    """How much a student learns from whom: its own loss has weight 1 - `alpha`, soft targets at
-    `temperature` have `alpha`, and the last layer's vectors `hidden_weight`; no vectors are
-    compared where that is 0."""
+    """How much a student learns from whom: its own loss has weight 1 - `soft_weight`, soft targets
+    at `soft_temperature` have `soft_weight`, and the last layer's vectors `hidden_weight`; where
+    that is 0, none are compared."""
 
-    alpha: float
-    temperature: float
+    soft_weight: float
+    soft_temperature: float
     hidden_weight: float
 
 
@@ -127,11 +127,11 @@ class Distillation:
         teaching, taught = self.teaching, self.teacher.taught(batch)
         with watch_last_layer(model) as student:
             outputs = self.task.outputs(model, batch)
-        soft = self.task.imitation(outputs, taught.outputs, batch, teaching.temperature)
+        soft = self.task.imitation(outputs, taught.outputs, batch, teaching.soft_temperature)
         counts = self.counts(batch)
         terms = {
             self.task.name: self._own_term(outputs, batch),
-            "soft": LossTerm(*soft, counts["soft"], teaching.alpha),
+            "soft": LossTerm(*soft, counts["soft"], teaching.soft_weight),
         }
         if taught.hidden is not None and teaching.hidden_weight:
             hidden = soft_vector_loss(student.vectors(batch), taught.hidden, CLOSE)
@@ -141,7 +141,7 @@ class Distillation:
     def _own_term(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """What the labels say; nothing of a batch that has none."""
         # The share of labelled texts, so that each text counts the same.
-        weight = (1 - self.teaching.alpha) * self.labelled.batch_size / self.batch_size
+        weight = (1 - self.teaching.soft_weight) * self.labelled.batch_size / self.batch_size
         if UNLABELLED in batch.targets:
             nothing = torch.zeros((), device=outputs.device)
             return LossTerm(nothing, nothing, 0, weight)

@@ -216,6 +216,14 @@ def training_examples(
     task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
 ) -> TrainingExamples:
     """What a task learns by: its examples, or each of their rows by itself."""
+    notes = tuple(task.notes(examples, encoded))
+    return replace(unnoted_examples(task, encoded, path, examples), notes=notes)
+
+
+def unnoted_examples(
+    task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
+) -> TrainingExamples:
+    """The same without notes, which are about right answers."""
     if task.rows_are_windows:
         encoded = encoded.thinned(MICRO_BATCH_TOKENS)
     rows = [example.row for example in examples]
@@ -224,8 +232,7 @@ def training_examples(
         learnt = encoded.by_row()
         rows = [rows[owner] for owner in encoded.owners().tolist()]
     num_windowed = 0 if task.windowing is None else encoded.num_windowed
-    notes = tuple(task.notes(examples, encoded))
-    return TrainingExamples(learnt, path, rows, num_windowed, encoded.num_truncated, notes)
+    return TrainingExamples(learnt, path, rows, num_windowed, encoded.num_truncated)
 
 
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:

@@ -34,6 +34,8 @@ ROWS = "row"
 """The target of a batch that says where its sequences stand among all rows, int64 `[sequences]`."""
 
 PART_ROWS = 1024
+MAX_OPEN = 256
+"""Files of a kind that are open at a time: a system allows a process about a thousand."""
 BATCH_TOKENS = 2048
 MANIFEST = "manifest.json"
 DIFFERING = {
@@ -41,7 +43,7 @@ DIFFERING = {
     "tokenizer": "with another vocabulary",
     "max_length": "with another --max-length",
     "texts": "for other texts",
-    "hidden": "with or without the vectors of its last layer (--hidden-weight)",
+    "hidden": "without the vectors of its last layer (with --hidden-weight 0)",
 }
 """What a cache may have that is not what is asked for."""
 
@@ -90,6 +92,8 @@ class StoredRows:
 
     def _part(self, part: int) -> NDArray[Any]:
         if part not in self._parts:
+            if len(self._parts) == MAX_OPEN:
+                self._parts.clear()
             self._parts[part] = self._open(part)
         return self._parts[part]
 
@@ -165,6 +169,8 @@ def check_folder(directory: Path, wanted: Mapping[str, Any]) -> None:
         return
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
+        found["hidden"] = found["hidden"] or not wanted["hidden"]  # more than is needed will do
+        wanted = {**wanted, "hidden": True}
         others = [words for name, words in DIFFERING.items() if found[name] != wanted[name]]
     except (ValueError, KeyError, TypeError):
         raise _damaged(path) from None
