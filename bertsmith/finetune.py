@@ -196,6 +196,7 @@ def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> F
 
 def check_out(settings: FinetuneSettings) -> None:
     """Refuse to write over the model that training starts from, or unasked over anything else."""
+    settings.check_held_out()
     out = settings.out
     if settings.model.resolve().is_relative_to(out.resolve()):
         raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")

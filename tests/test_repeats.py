@@ -185,7 +185,7 @@ def test_what_excludes_each_other(settings):
         with pytest.raises(ConfigError, match=message):
             replace(settings, **changes)
     with pytest.raises(ConfigError, match="--eval: not given"):
-        ClassifySettings(model=settings.model, train=settings.train, out=settings.out)
+        finetune(Classify, replace(settings, eval=NOT_GIVEN))
 
 
 def test_only_the_runs_of_the_earlier_series_are_removed(settings):

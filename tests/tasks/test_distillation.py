@@ -54,7 +54,8 @@ class Case:
         with torch.no_grad():
             for weight in model.parameters():
                 weight.add_(0.1 * torch.randn(weight.shape, generator=generator))
-        return model
+        model.set_dropout(0.0)
+        return model.train()
 
     def teacher(self, hidden=True, seed=5):
         return LiveTeacher(self.task, self.model(seed), hidden=hidden)
@@ -103,7 +104,7 @@ def total(objective, model, batches):
 
 
 def test_terms_are_the_tasks_own_the_teachers_answers_and_its_vectors(case):
-    objective, model = case.objective(), case.model(seed=1).eval()
+    objective, model = case.objective(), case.model(seed=1)
     kinds = set()
     for batch in objective.micro_batches(2):
         terms = objective.losses(model, batch)
@@ -125,7 +126,7 @@ def test_terms_are_the_tasks_own_the_teachers_answers_and_its_vectors(case):
 
 def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it(case):
     objective = case.objective(case.teacher(seed=1))
-    model = case.model(seed=1).eval()
+    model = case.model(seed=1)
     for batch in objective.micro_batches(1):
         terms = objective.losses(model, batch)
         for name in ("soft", "hidden"):
@@ -138,7 +139,7 @@ def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it(case):
 def test_a_divided_step_has_the_gradients_of_a_whole_one(case):
     found = []
     for settings in ({}, {"num_parts": 2, "micro_batch_tokens": 30}):
-        objective, model = case.objective(**settings), case.model(seed=1).eval()
+        objective, model = case.objective(**settings), case.model(seed=1)
         total(objective, model, objective.micro_batches(1)).backward()
         grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
         found.append(torch.cat(grads))
@@ -185,7 +186,7 @@ def test_without_vectors_the_answers_are_the_same(case):
 
 
 def test_words_are_numbered_anew_for_student_and_teacher_alike(case):
-    objective, model = case.objective(), case.model(seed=1).eval()
+    objective, model = case.objective(), case.model(seed=1)
     batches = objective.micro_batches(1)
     before = [objective.losses(model, batch) for batch in batches]
     used = objective.use_words(model)
@@ -196,7 +197,7 @@ def test_words_are_numbered_anew_for_student_and_teacher_alike(case):
 
 
 def test_it_goes_to_other_processes_without_weights(case):
-    objective, model = case.objective(), case.model(seed=1).eval()
+    objective, model = case.objective(), case.model(seed=1)
     copy = pickle.loads(pickle.dumps(objective))
     for mine, theirs in zip(objective.micro_batches(2), copy.micro_batches(2), strict=True):
         first, second = objective.losses(model, mine), copy.losses(model, theirs)
