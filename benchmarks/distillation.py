@@ -153,7 +153,7 @@ def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any]
 
 def measure(folder: Path, settings: Any, seconds: float) -> Student:
     """Teacher and student side by side."""
-    from bertsmith.comparison import Trial, compare
+    from bertsmith.before_after import Trial, compare
 
     trial = Trial(data=settings.eval, device="cpu", precision=settings.precision)
     found = compare(folder / "teacher", folder / "student", trial)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from bertsmith.comparison import Comparison, Trial, compare
+from bertsmith.before_after import Comparison, Trial, compare
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.finetune import (

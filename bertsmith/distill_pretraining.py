@@ -10,9 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from bertsmith.comparison import Comparison, Trial, compare
+from bertsmith.before_after import Comparison, Trial, compare
 from bertsmith.config import to_jsonable
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.hardware import compute_settings, count_trainers, select_device, select_precision
@@ -152,15 +150,17 @@ def distill_pretraining(
                     "distillation": facts_of(job.student, mark, made_of),
                     "precision": precision,
                     **machine_facts(device),
-                    "data": {**pretraining.facts(), **figures_of_teacher(objective)},
+                    "data": pretraining.facts(),
                 }
             )
         summary = trainer.run()
     data = folder.read_run()["data"]
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
-    trial = Trial(device=job.training.device, precision=job.training.precision)
+    training = job.training
+    trial = Trial(device=training.device, precision=training.precision, objective=pretraining)
     comparison = compare(job.student.teacher, out, trial)
+    folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
     return result_of(summary, {"out": str(out), "student": made_of, **data}, comparison)
 
 
@@ -198,13 +198,6 @@ def check_corpus(pretraining: Pretraining, teacher: Path, tokenizer: Tokenizer) 
     """
     corpus = pretraining.train.corpus
     check_vocabularies(teacher, tokenizer, corpus.directory, corpus.tokenizer())
-
-
-def figures_of_teacher(objective: PretrainingDistillation) -> dict[str, float]:
-    """How well the teacher itself guesses words of held-out text."""
-    with torch.inference_mode():
-        figures = objective.evaluate(objective.teacher.model)
-    return {f"teacher_{name}": value for name, value in figures.items() if "mlm" in name}
 
 
 def result_of(summary: Summary, facts: dict[str, Any], comparison: Comparison) -> dict[str, Any]:

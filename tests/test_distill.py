@@ -11,7 +11,7 @@ import transformers
 from tasks.samples import SAMPLES
 from tiny_models import save_tiny, tiny_tokenizer, write_reviews
 
-from bertsmith import comparison
+from bertsmith import before_after
 from bertsmith.distill import DistillSettings, distill
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, Interrupted
 from bertsmith.evaluate import evaluate
@@ -26,7 +26,7 @@ from bertsmith.text.wordpiece import Tokenizer
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
     """Models are timed for as short as can be."""
-    monkeypatch.setattr(comparison, "TIMED_SECONDS", 0.01)
+    monkeypatch.setattr(before_after, "TIMED_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ from bertsmith.predict import load
 from bertsmith.repeats import finetune_repeatedly, split
 from bertsmith.tasks.answer import Answer
 from bertsmith.tasks.classify import Classify, ClassifySettings
+from bertsmith.tasks.settings import NOT_GIVEN
 from bertsmith.tasks.task import Lesson
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
@@ -89,15 +89,5 @@ def main(request: Request[Settings]) -> None:
     if settings.json:
         print(json.dumps({**result, "comparison": comparison.to_json()}))
     else:
-        print(describe(result), *about_teacher(result), "", comparison, sep="\n")
-
-
-def about_teacher(result: dict[str, Any]) -> list[str]:
-    """What the student is made of, and how well the teacher guesses the same words."""
-    lines = [f"student    {result['student']}"]
-    if "teacher_held_out_mlm_loss" in result:
-        lines.append(
-            f"teacher    masked words: loss {result['teacher_held_out_mlm_loss']:.3f}, "
-            f"{result['teacher_held_out_mlm_accuracy']:.1%} right"
-        )
-    return [*lines, "", "teacher (before) and student (after):"]
+        print(describe(result), f"student    {result['student']}", sep="\n")
+        print("", "teacher (before) and student (after):", comparison, sep="\n")

@@ -13,13 +13,14 @@ from typing import Any, Literal
 import tyro
 
 from bertsmith import __version__
-from bertsmith.comparison import Comparison, Trial, compare
+from bertsmith.before_after import Comparison, Trial, compare
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import atomic_dir, write_json
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
+from bertsmith.tasks.objective import Objective
 from bertsmith.tasks.sentence_folder import read_settings
 from bertsmith.text.wordpiece import Tokenizer
 from bertsmith.training.run_folder import MODEL_FILES
@@ -60,7 +61,13 @@ class CompressSettings:
     @property
     def trial(self) -> Trial:
         """What the models are measured on."""
-        return Trial(self.data, self.columns, self.limit, (), self.device, self.precision)
+        return Trial(
+            self.data,
+            self.columns,
+            self.limit,
+            device=self.device,
+            precision=self.precision,
+        )
 
 
 @dataclass(frozen=True)
@@ -99,6 +106,8 @@ class Smaller:
     facts: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     texts: Sequence[str] = ()
+    objective: Objective | None = None
+    """What scores a pre-trained model."""
 
 
 def open_source(settings: CompressSettings) -> tuple[Path, BertModel, Tokenizer]:
@@ -140,11 +149,10 @@ def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compre
         notes = (*notes, f"left out, having no place in the model: {', '.join(report.unused[:3])}")
     with atomic_dir(settings.out) as folder:
         save_model(smaller.model, folder, smaller.tokenizer)
-        for name in SENTENCE_FILES:
-            if (source / name).is_file():
-                (folder / name).parent.mkdir(exist_ok=True)
-                shutil.copyfile(source / name, folder / name)
-        comparison = compare(source, folder, replace(settings.trial, texts=smaller.texts))
+        copy_sentence_files(source, folder)
+        objective = smaller.objective if settings.data is None else None
+        trial = replace(settings.trial, texts=smaller.texts, objective=objective)
+        comparison = compare(source, folder, trial)
         record = {
             "version": __version__,
             "source": str(settings.model),
@@ -153,6 +161,14 @@ def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compre
         }
         write_json(folder / RECORD_FILE, [*read_settings(source / RECORD_FILE, []), record])
     return Compressed(settings.out, smaller.done, smaller.facts, comparison, notes)
+
+
+def copy_sentence_files(source: Path, folder: Path) -> None:
+    """Take along what makes a folder that of a sentence encoder, where it is one."""
+    for name in SENTENCE_FILES:
+        if (source / name).is_file():
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(source / name, folder / name)
 
 
 def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:

@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from bertsmith.compression.folder import (
     Compressed,
     CompressSettings,
@@ -20,7 +18,12 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.head_pruning import prune_heads, zero_heads
 from bertsmith.predict import load_predictor, rows_of
 from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_examples
-from bertsmith.tasks.head_importance import head_importance, least_important
+from bertsmith.tasks.head_importance import (
+    all_heads,
+    check_num_pruned,
+    head_importance,
+    least_important,
+)
 from bertsmith.tasks.objective import Objective
 from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
 from bertsmith.text.wordpiece import Tokenizer
@@ -45,7 +48,8 @@ class HeadSettings(CompressSettings):
     """Labelled examples by which heads are weighed, for a fine-tuned model: such as those it was
     trained with, and better not those of --data."""
     corpus: Path | None = None
-    """A folder of `bertsmith corpus build`, instead of --examples, for a pre-trained model."""
+    """A folder of `bertsmith corpus build`, instead of --examples, for a pre-trained model: its
+    training rows weigh the heads, and its held-out rows score both models."""
     num_examples: int = 1000
     """How many examples, or rows of the corpus, heads are weighed by."""
     share: float | None = None
@@ -66,25 +70,29 @@ def compress_heads(settings: HeadSettings) -> Compressed:
         CheckpointError: the folder is incomplete or not a BERT.
     """
     source, model, tokenizer = open_source(settings)
-    num_heads = count_heads(model)
+    num_heads = len(all_heads(model.config))
     num_pruned = heads_to_prune(settings, num_heads)
-    least_important(np.zeros((len(model.layers), num_heads)), model.config, num_pruned)  # or refuse
+    check_num_pruned(model.config, num_pruned)
     objective = weighing_objective(settings, source, model, tokenizer)
     importance = head_importance(model.to(select_device(settings.device)), objective)
     heads = least_important(importance, model.config, num_pruned)
     change = zero_heads if settings.keep_shape else prune_heads
-    done = f"{'silenced' if settings.keep_shape else 'pruned'} {num_pruned} of {num_heads} heads: "
-    named = (f"layer {layer}: {', '.join(map(str, gone))}" for layer, gone in heads.items())
-    facts = {"method": "heads", "kept_shape": settings.keep_shape, "pruned_heads": heads,
-             "importance": importance.round(6).tolist()}  # fmt: skip
-    notes = () if settings.keep_shape else (TRANSFORMERS_NOTE,)
-    made = change(model.cpu(), heads)
-    return finish(settings, source, Smaller(made, tokenizer, done + "; ".join(named), facts, notes))
-
-
-def count_heads(model: BertModel) -> int:
-    """Attention heads in all layers together."""
-    return sum(len(model.config.heads_of(layer)) for layer in range(len(model.layers)))
+    named = "; ".join(f"layer {i}: {', '.join(map(str, gone))}" for i, gone in heads.items())
+    verb = "silenced" if settings.keep_shape else "pruned"
+    smaller = Smaller(
+        change(model.cpu(), heads),
+        tokenizer,
+        done=f"{verb} {num_pruned} of {num_heads} heads: {named}",
+        facts={
+            "method": "heads",
+            "kept_shape": settings.keep_shape,
+            "pruned_heads": heads,
+            "importance": importance.round(6).tolist(),
+        },
+        notes=() if settings.keep_shape else (TRANSFORMERS_NOTE,),
+        objective=objective if settings.corpus is not None else None,
+    )
+    return finish(settings, source, smaller)
 
 
 def heads_to_prune(settings: HeadSettings, num_heads: int) -> int:

@@ -38,7 +38,8 @@ def compress_layers(settings: LayerSettings) -> Compressed:
     named = ", ".join(map(str, keep))
     done = f"kept {len(keep)} of {model.config.num_hidden_layers} layers: {named}"
     facts = {"method": "layers", "kept_layers": keep}
-    return finish(settings, source, Smaller(truncate_layers(model, keep), tokenizer, done, facts))
+    smaller = Smaller(truncate_layers(model, keep), tokenizer, done, facts)
+    return finish(settings, source, smaller)
 
 
 def layers_to_keep(settings: LayerSettings, num_layers: int) -> list[int]:

@@ -1,14 +1,14 @@
 """A model folder and texts in, one that knows only the word pieces of these texts out."""
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
-from bertsmith.comparison import RANDOM_TEXTS, RANDOM_TOKENS, first_of
+from bertsmith.before_after import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.compression.folder import (
     Compressed,
     CompressSettings,
@@ -39,10 +39,16 @@ class VocabularySettings(CompressSettings):
     """Whether pieces of a single character stay in any case, so that new words of the same alphabet
     can still be read. --no-keep-characters drops those that do not occur, which saves much in
     Chinese."""
-    text_column: str = "text"
+    texts_column: str = "text"
     """The column that holds the text in .jsonl, .csv, .tsv and .parquet files of --texts."""
     errors: Errors = "strict"
-    """What to do with a line or row of --texts that cannot be read: stop there, or skip it."""
+    """What to do with a line or row of --texts that cannot be read: stop there, or skip and count
+    it."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no vocabulary can be trimmed by."""
+        if self.min_count < 1:
+            raise ConfigError(f"--min-count: found {self.min_count}; allowed is 1 or more.")
 
 
 def compress_vocabulary(settings: VocabularySettings) -> Compressed:
@@ -53,10 +59,9 @@ def compress_vocabulary(settings: VocabularySettings) -> Compressed:
         InputError: the texts cannot be read, or use no piece.
         CheckpointError: the folder is incomplete, not a BERT, or its tokenizer is not WordPiece.
     """
-    if bool(settings.texts) == (settings.corpus is not None) or settings.min_count < 1:
+    if bool(settings.texts) == (settings.corpus is not None):
         raise ConfigError(
-            "Give --texts FILES or --corpus DIR, one of them, to say which pieces are used, and a "
-            "--min-count above 0."
+            "Give --texts FILES or --corpus DIR, one of them, to say which pieces are used."
         )
     source, model, tokenizer = open_source(settings)
     read = SourceReport()
@@ -64,19 +69,31 @@ def compress_vocabulary(settings: VocabularySettings) -> Compressed:
     ids = kept_tokens(
         tokenizer, counts, min_count=settings.min_count, keep_characters=settings.keep_characters
     )
-    trimmed, smaller = trim_vocabulary(model, tokenizer, ids)
-    covered = counts[ids].sum() / counts.sum()
-    done = (
-        f"kept {len(ids):,} of {tokenizer.vocab_size:,} tokens, which are {covered:.4%} of the "
-        f"{counts.sum():,} tokens read"
+    num_read, covered = int(counts.sum()), float(counts[ids].sum() / counts.sum())
+    trimmed, smaller_tokenizer = trim_vocabulary(model, tokenizer, ids)
+    smaller = Smaller(
+        trimmed,
+        smaller_tokenizer,
+        done=f"kept {len(ids):,} of {tokenizer.vocab_size:,} tokens, which are {covered:.2%} of "
+        f"the {num_read:,} that were read",
+        facts={
+            "method": "vocabulary",
+            "vocab_size": len(ids),
+            "num_tokens_read": num_read,
+            "covered": covered,
+            "skipped": dict(read.skipped),
+        },
+        notes=tuple(skipped_notes(read)),
+        texts=sample_texts(settings, tokenizer),
     )
-    facts = {"method": "vocabulary", "vocab_size": len(ids), "covered": float(covered),
-             "num_tokens_read": int(counts.sum()), "skipped": dict(read.skipped)}  # fmt: skip
-    notes = tuple(
-        f"{n:,} {name} skipped".replace("_", " ") for name, n in read.skipped.items() if n
-    )
-    texts = sample_texts(settings, tokenizer)
-    return finish(settings, source, Smaller(trimmed, smaller, done, facts, notes, texts))
+    return finish(settings, source, smaller)
+
+
+def skipped_notes(read: SourceReport) -> Iterator[str]:
+    """What of the texts was left out."""
+    for reason, count in read.skipped.items():
+        if count:
+            yield f"{count:,} {reason.replace('_', ' ')} skipped"
 
 
 def piece_counts(settings: VocabularySettings, tokenizer: Tokenizer, read: SourceReport) -> Counts:
@@ -94,7 +111,7 @@ def piece_counts(settings: VocabularySettings, tokenizer: Tokenizer, read: Sourc
 def documents(settings: VocabularySettings, read: SourceReport | None = None) -> Iterable[str]:
     """The texts that the settings name, one at a time."""
     return iter_documents(
-        settings.texts, text_column=settings.text_column, errors=settings.errors, report=read
+        settings.texts, text_column=settings.texts_column, errors=settings.errors, report=read
     )
 
 

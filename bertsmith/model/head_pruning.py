@@ -14,6 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from bertsmith.errors import ConfigError
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertConfig, BertModel
 
@@ -25,9 +26,9 @@ def prune_heads(model: BertModel, heads: Heads) -> BertModel:
     """A copy of a model without these heads; those that are gone already may be among them.
 
     Raises:
-        ConfigError: a head that the model has not, or all of a layer.
+        ConfigError: a head that the model has not, or all of a layer; or layers share theirs.
     """
-    config = with_pruned(model.config, heads)
+    config = with_pruned(model, heads)
     smaller = copy.deepcopy(model)
     smaller.config = config
     for number in heads:
@@ -43,7 +44,7 @@ def zero_heads(model: BertModel, heads: Heads) -> BertModel:
     Raises:
         ConfigError: as `prune_heads`.
     """
-    with_pruned(model.config, heads)
+    with_pruned(model, heads)
     silent = copy.deepcopy(model)
     for number, pruned in heads.items():
         places = [i for i, head in enumerate(model.config.heads_of(number)) if head in pruned]
@@ -51,12 +52,19 @@ def zero_heads(model: BertModel, heads: Heads) -> BertModel:
     return silent
 
 
-def with_pruned(config: BertConfig, heads: Heads) -> BertConfig:
-    """A config that lacks these heads too."""
-    pruned = dict(config.pruned_heads)
+def with_pruned(model: BertModel, heads: Heads) -> BertConfig:
+    """A model's config that lacks these heads too."""
+    if len({layer.attention for layer in model.layers}) < len(model.layers):
+        raise ConfigError(
+            "the layers of this model share their attention, so none can lose heads by itself. "
+            "Choose a model whose layers have weights of their own."
+        )
+    pruned = dict(model.config.pruned_heads)
     for number, more in heads.items():
         pruned[number] = sorted({*pruned.get(number, ()), *more})
-    return replace(config, pruned_heads={number: gone for number, gone in pruned.items() if gone})
+    return replace(
+        model.config, pruned_heads={number: gone for number, gone in pruned.items() if gone}
+    )
 
 
 def columns(attention: SelfAttention, places: Collection[int]) -> Tensor:

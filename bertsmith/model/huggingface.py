@@ -29,6 +29,7 @@ from bertsmith.model.heads import (
     ClassificationHead,
     build_heads,
 )
+from bertsmith.model.skeleton import skeleton
 from bertsmith.model.weights import read_weights, write_safetensors
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def load_model(
     num_labels = num_labels or (checkpoint.num_outputs if stored in heads else None)
     new_heads = build_heads(checkpoint.config, heads, num_labels)
     pooler = "bert.pooler.dense.weight" in tensors if not new_heads else None
-    with torch.device("meta"):  # the encoder's values are about to be replaced
+    with skeleton():
         model = BertModel(checkpoint.config, new_heads, pooler=pooler)
     missing = fill(model, tensors, checkpoint.directory)
     model.load_report = report(model, missing, checkpoint.stored_names)

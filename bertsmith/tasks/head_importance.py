@@ -83,10 +83,9 @@ def recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
     def record(module: Any, inputs: tuple[Tensor, ...]) -> None:
         contexts.append(inputs[0])
 
-    hooks = [
-        layer.attention.output.register_forward_pre_hook(record)  # type: ignore[union-attr]
-        for layer in model.layers
-    ]
+    # Layers may share their attention, which then records once for each of them.
+    outputs = {layer.attention.output for layer in model.layers}  # type: ignore[union-attr]
+    hooks = [output.register_forward_pre_hook(record) for output in outputs]  # type: ignore[union-attr]
     try:
         yield contexts
     finally:
@@ -100,19 +99,33 @@ def least_important(
     """The `num_pruned` heads of least importance by their layers; each layer keeps its best head.
 
     Raises:
-        ConfigError: so many would leave a layer none, or `num_pruned` is not above 0.
+        ConfigError: as `check_num_pruned`.
     """
-    heads = [(i, head) for i in range(config.num_hidden_layers) for head in config.heads_of(i)]
-    num_left, num_layers = len(heads) - num_pruned, config.num_hidden_layers
-    if num_pruned < 1 or num_left < num_layers:
-        raise ConfigError(
-            f"heads to prune: found {num_pruned} of {len(heads)}, which leaves {num_left} for "
-            f"{num_layers} layers; allowed are 1 to {len(heads) - num_layers}, so that each layer "
-            "has a head and something is pruned."
-        )
-    best = {(i, max(config.heads_of(i), key=importance[i].__getitem__)) for i in range(num_layers)}
-    ranked = sorted((place for place in heads if place not in best), key=importance.__getitem__)
+    check_num_pruned(config, num_pruned)
+    layers = range(config.num_hidden_layers)
+    best = {(i, max(config.heads_of(i), key=importance[i].__getitem__)) for i in layers}
+    others = [place for place in all_heads(config) if place not in best]
     chosen: dict[int, list[int]] = {}
-    for layer, head in sorted(ranked[:num_pruned]):
+    for layer, head in sorted(sorted(others, key=importance.__getitem__)[:num_pruned]):
         chosen.setdefault(layer, []).append(head)
     return chosen
+
+
+def all_heads(config: BertConfig) -> list[tuple[int, int]]:
+    """Every head that a model has, as its layer and its number there."""
+    return [(i, head) for i in range(config.num_hidden_layers) for head in config.heads_of(i)]
+
+
+def check_num_pruned(config: BertConfig, num_pruned: int) -> None:
+    """Refuse to prune no head, or so many that a layer would have none.
+
+    Raises:
+        ConfigError: says how many can be pruned.
+    """
+    total, num_layers = len(all_heads(config)), config.num_hidden_layers
+    if not 1 <= num_pruned <= total - num_layers:
+        raise ConfigError(
+            f"heads to prune: found {num_pruned} of {total}, which leaves {total - num_pruned} for "
+            f"{num_layers} layers; allowed are 1 to {total - num_layers}, so that each layer has a "
+            "head and something is pruned."
+        )

@@ -105,6 +105,19 @@ class Team:
         """Turn dropout on or off in this process; workers never turn it off."""
         self.compute_model.train(mode)
 
+    @contextlib.contextmanager
+    def measuring(self) -> Iterator[BertModel]:
+        """The model that computes, without dropout, on the cores of the workers too: they wait."""
+        threads = torch.get_num_threads()
+        self.train(False)
+        if self.workers:  # also while they start: how many cores take part changes last digits
+            torch.set_num_threads(self._threads_before)
+        try:
+            yield self.compute_model
+        finally:
+            torch.set_num_threads(threads)
+            self.train()
+
     def moments(self) -> dict[str, Tensor]:
         """The optimizer's state, named `<kind>/<parameter>`; views of the arrays."""
         return {

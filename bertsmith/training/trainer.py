@@ -355,10 +355,8 @@ class Trainer:
     def _evaluate(self) -> None:
         """Measure on held-out data and note how long that takes."""
         started_at = self._clock()
-        self.team.train(False)
-        with torch.inference_mode():
-            figures = self.objective.evaluate(self.team.compute_model)
-        self.team.train()
+        with self.team.measuring() as model, torch.inference_mode():
+            figures = self.objective.evaluate(model)
         self.state.counters["evaluation_seconds"] = self._clock() - started_at
         self.budget.reserve = self.state.counters["evaluation_seconds"]
         _check_finite(self.state.step, figures)

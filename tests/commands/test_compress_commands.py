@@ -7,10 +7,12 @@ import torch
 from tiny_models import OTHER, SPECIAL_TOKENS, reviews, save_tiny, tiny_model, write_reviews
 
 from bertsmith.cli import main
+from bertsmith.data.shards import Corpus
 from bertsmith.files import sha256_file
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.text.wordpiece import Tokenizer
 
@@ -21,7 +23,7 @@ SHAPE = {"num_hidden_layers": 3}
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch):
     """A few rounds are enough to see that they are made."""
-    monkeypatch.setattr("bertsmith.comparison.TIMED_SECONDS", 0.0)
+    monkeypatch.setattr("bertsmith.before_after.TIMED_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +134,7 @@ def test_heads_of_a_fine_tuned_model(compress, place, amount, capsys):
     main(["evaluate", str(out), "--data", str(place / "data.csv"), "--json", *FP32])
     scores = json.loads(capsys.readouterr().out)
     assert scores["accuracy"] == report["after"]["scores"]["accuracy"]
-    main(["embed", str(out), str(place / "texts.txt"), "--out", str(out.parent / "v.npy"), *FP32])
+    main(["embed", str(out), str(place / "data.csv"), "--out", str(out.parent / "v.npy"), *FP32])
     main(["finetune", "classify", "--model", str(out), "--train", str(place / "data.csv"), "--eval",
           str(place / "data.csv"), "--out", str(out.parent / "again"), "--steps", "2",
           *FP32])  # fmt: skip
@@ -156,12 +158,20 @@ def test_a_pruned_model_predicts_as_the_one_that_kept_its_shape(compress, place)
         )
 
 
-def test_heads_of_a_pretrained_model(compress, corpus_dir):
+def test_heads_of_a_pretrained_model(compress, corpus_dir, place):
     report, out = compress(
         "heads", "on-corpus", "--corpus", corpus_dir, "--keep-heads", 2, "--num-examples", 40
     )
     assert [len(heads) for heads in report["pruned_heads"].values()] == [2, 2]
     assert set(load_model(out).heads) == {"masked_lm", "next_sentence"}
+    held_out = Corpus.open(corpus_dir, "held_out")
+    objective = Pretraining(
+        Corpus.open(corpus_dir), held_out, PretrainingSettings(max_length=37), batch_size=1
+    )
+    for folder, side in ((place / "on-corpus", "before"), (out, "after")):
+        with torch.no_grad():
+            assert report[side]["scores"] == objective.evaluate(load_model(folder))
+    assert report["before"]["scores"] != report["after"]["scores"]
 
 
 def test_vocabulary_of_texts(compress, place):
@@ -188,7 +198,8 @@ def test_vocabulary_of_texts(compress, place):
 
 def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
     report, out = compress("vocabulary", "on-corpus", "--corpus", corpus_dir, "--min-count", 20)
-    assert 0.5 < report["covered"] < 1
+    counts = Corpus.open(corpus_dir).count_tokens()
+    assert report["covered"] == counts[counts >= 20].sum() / counts.sum() < 1
     assert report["vocab_size"] == Tokenizer.load(out).vocab_size
     whole, _ = compress("vocabulary", "on-corpus", "--corpus", corpus_dir, out="whole")
     assert whole["covered"] == 1.0 and whole["vocab_size"] > report["vocab_size"]
@@ -218,6 +229,7 @@ def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
         (("heads", "bare", "--corpus", "corpus", "--share", 0.3), "no masked-LM head"),
         (("heads", "pretrained", "--corpus", "corpus", "--share", 0.3), "another tokenizer"),
         (("heads", "pretrained", "--examples", "data.csv", "--share", 0.3), "no classification"),
+        (("vocabulary", "classifier", "--texts", "texts.txt", "--min-count", 0), "--min-count: f"),
         (("vocabulary", "classifier"), "Give --texts FILES or --corpus DIR"),
         (("vocabulary", "classifier", "--corpus", "corpus"), "built with another tokenizer"),
         (("vocabulary", "classifier", "--texts", "none.txt"), "none.txt"),

@@ -7,7 +7,7 @@ import torch
 import transformers
 from tiny_models import save_tiny, write_reviews
 
-from bertsmith import comparison
+from bertsmith import before_after
 from bertsmith.cli import COMMANDS, main
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError
@@ -22,7 +22,7 @@ FP32 = ("--device", "cpu", "--precision", "fp32")
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
     """Models are timed for as short as can be."""
-    monkeypatch.setattr(comparison, "TIMED_SECONDS", 0.01)
+    monkeypatch.setattr(before_after, "TIMED_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def of_corpus(corpus_dir, teacher, out, *more):
 def test_pretraining_with_a_teacher(bertsmith, corpus_dir, reader, tmp_path):
     printed = bertsmith(*of_corpus(corpus_dir, reader, tmp_path / "out", "--steps", 4))
     assert "student    layers 1, 4 of the 4 of " in printed
-    assert "teacher    masked words: loss" in printed
+    assert "held out mlm loss" in printed
     assert "teacher (before) and student (after):" in printed
     lines = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
     first = next(entry for entry in map(json.loads, lines) if "loss" in entry)
@@ -144,7 +144,9 @@ def test_pretraining_with_a_teacher(bertsmith, corpus_dir, reader, tmp_path):
     assert first["loss"] == pytest.approx(parts)
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert run["distillation"]["teacher"] == str(reader)
-    assert run["data"]["teacher_held_out_mlm_loss"] == pytest.approx(5.0, abs=0.3)
+    before, after = (run["comparison"][side]["scores"] for side in ("before", "after"))
+    assert before["held_out_mlm_loss"] == pytest.approx(5.0, abs=0.3)
+    assert 0 < before["held_out_mlm_loss"] - after["held_out_mlm_loss"] < 1
     model = load_model(tmp_path / "out")
     assert (model.config.num_hidden_layers, list(model.heads)) == (2, ["masked_lm"])
     transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "out")

@@ -80,6 +80,9 @@ def test_documents_come_back_and_none_spans_two_shards(
     assert corpus.num_sentences == sum(map(len, docs)) == len(corpus.sentence_starts) - 1
     lengths = [len(sentence) for document in docs for sentence in document]
     assert corpus.num_tokens == sum(lengths) == corpus.sentence_starts[-1]
+    ids = [id_ for document in docs for sentence in document for id_ in sentence]
+    counts = np.bincount(ids, minlength=corpus.vocab_size) if ids else 0 * corpus.count_tokens()
+    assert corpus.count_tokens().tolist() == counts.tolist()
     part = corpus.manifest.splits["train"]
     for power, count in enumerate(part.sentence_lengths):
         assert count == sum(2**power <= length < 2 ** (power + 1) for length in lengths)

@@ -166,6 +166,12 @@ def test_heads_that_cannot_be_pruned(
             change(whole, heads)
 
 
+def test_layers_that_share_their_attention_cannot_lose_heads_alone(whole: BertModel) -> None:
+    whole.layers[1].attention = whole.layers[0].attention
+    with pytest.raises(ConfigError, match="share their attention"):
+        prune_heads(whole, {0: [1]})
+
+
 @pytest.mark.parametrize("found", [["0"], {"x": [0]}, {"0": 1}, {"0": ["a"]}, "0"])
 def test_a_damaged_list_in_the_folder(whole: BertModel, tmp_path: Path, found: object) -> None:
     save_model(whole, tmp_path)

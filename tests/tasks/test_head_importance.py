@@ -113,7 +113,7 @@ def test_a_corpus_weighs_by_both_losses(corpus_dir):
             settings,
             batch_size=23,
             micro_batch_size=size,
-        )  # fmt: skip
+        )
         for size in (23, 5)
     )
     importance = head_importance(model, whole)

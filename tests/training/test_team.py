@@ -79,6 +79,18 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+def test_measuring_uses_the_cores_of_the_workers(corpus_dir: Path) -> None:
+    torch.set_num_threads(2)
+    with new_team(objective(corpus_dir), num_members=2) as team:
+        assert torch.get_num_threads() == 1
+        with team.measuring() as model:
+            assert torch.get_num_threads() == 2
+            assert not model.training
+        assert torch.get_num_threads() == 1
+        assert model.training
+    assert torch.get_num_threads() == 2
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("num_members", [2, 3])
 def test_workers_do_what_one_process_would(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.evaluate import tally_examples
@@ -21,14 +22,15 @@ from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.weights import weight_files
 from bertsmith.predict import AnyPredictor, load_predictor, rows_of
 from bertsmith.tasks.embed import TextEncoder
+from bertsmith.tasks.objective import Objective
 from bertsmith.text.wordpiece import Tokenizer
 
-TIMED_CHARS = 32_000
-"""Characters of the texts that are timed, some 8,000 tokens: a second of a base model on a good
-CPU, and enough that a small one is not timed for its beginnings."""
+TIMED_CHARS = 16_000
+"""Characters of the texts that are timed, some 4,000 tokens: seconds of a base model on a CPU, and
+enough that a small one is not timed for its beginnings."""
 
-TIMED_SECONDS = 5.0
-MIN_ROUNDS = 3
+TIMED_SECONDS = 6.0
+MIN_ROUNDS = 5
 RANDOM_TEXTS = 128
 RANDOM_TOKENS = 64
 
@@ -49,6 +51,8 @@ class Trial:
     precision: str = "auto"
     seconds: float | None = None
     """How long both are timed, together; `TIMED_SECONDS` where not given."""
+    objective: Objective | None = None
+    """Without data, what pre-trained models are scored by: its held-out figures."""
 
 
 @dataclass(frozen=True)
@@ -56,13 +60,13 @@ class Figures:
     """What one model costs and gives."""
 
     parameters: Mapping[str, int]
-    """Of `embeddings`, `encoder` and `heads` (with the pooler), and in `total`."""
+    """In `total`, and of `embeddings`, `encoder` and `pooler_and_heads`."""
     weight_bytes: int
     """The size of the files that hold the weights."""
     texts_per_second: float
     """From text to answer; or to vector, where there is no data."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """The task's figures on the trial's data."""
+    """The task's figures on the trial's data, or the objective's."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Comparison:
     def _rows(self) -> Iterator[tuple[str, str, str, str]]:
         before, after = self.before, self.after
         for name, number in before.parameters.items():
-            label = "parameters" if name == "total" else f"  {name}"
+            label = "parameters" if name == "total" else "  " + name.replace("_", " ")
             yield row(label, number, after.parameters[name], "{:,}")
         yield row("weights", before.weight_bytes / 1e6, after.weight_bytes / 1e6, "{:,.1f} MB")
         yield row("texts per second", before.texts_per_second, after.texts_per_second, "{:,.1f}")
@@ -174,7 +178,10 @@ class Runner:
             self.model.predict(things)
 
     def scores(self, trial: Trial) -> tuple[dict[str, float], int]:
-        """The task's figures on the trial's data, and how many rows were skipped; none without."""
+        """The figures on what the trial holds out, and how many rows of it were skipped."""
+        if trial.objective is not None:
+            with torch.no_grad():
+                return trial.objective.evaluate(load_model(self.path)), 0
         if trial.data is None or isinstance(self.model, TextEncoder):
             return {}, 0
         reader = self.model.task.reader(trial.data, trial.columns, labelled=True)
@@ -235,12 +242,13 @@ def alternate(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[lis
 
 
 def count_parameters(model: BertModel) -> dict[str, int]:
-    """Parameters of the embeddings, of the encoder's layers, of the rest, and of all."""
-    parts = {"embeddings": 0, "encoder": 0, "heads": 0}
+    """Parameters of all, of the embeddings, of the encoder's layers, and of the rest."""
+    counts = {"total": 0, "embeddings": 0, "encoder": 0, "pooler_and_heads": 0}
     places = {"embeddings": "embeddings", "layers": "encoder"}
     for name, parameter in model.named_parameters():
-        parts[places.get(name.partition(".")[0], "heads")] += parameter.numel()
-    return {**parts, "total": sum(parts.values())}
+        counts[places.get(name.partition(".")[0], "pooler_and_heads")] += parameter.numel()
+        counts["total"] += parameter.numel()
+    return counts
 
 
 def weight_bytes(directory: Path) -> int:
