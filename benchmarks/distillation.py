@@ -1,7 +1,7 @@
 """Half the layers: what a student keeps of its teacher's SST-2 score, with its size and speed.
 
 The teacher is a published checkpoint (6 layers, 384 wide) fine-tuned on so many labelled sentences.
-Three students begin as layers 1, 3 and 6 of that teacher: one is fine-tuned on the same labels
+Three students begin as layers 0, 2 and 5 of that teacher: one is fine-tuned on the same labels
 without a teacher, one is distilled on the same sentences, and one on more sentences, of which the
 others have no label. All are scored on the development set by the weights that did best on it, as
 is the teacher; sizes and speeds are measured in the same run, teacher and student in turn.
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=20_000, help="with and without labels")
     parser.add_argument("--epochs", type=float, default=3)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--num-layers", type=int, default=3)
     parser.add_argument("--precision", choices=("auto", "bf16", "fp32"), default="auto")
     parser.add_argument("--soft-weight", type=float, default=None)
     parser.add_argument("--hidden-weight", type=float, default=None)
@@ -128,11 +128,11 @@ def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any]
         for name in ("soft_weight", "hidden_weight", "soft_temperature")
         if (value := getattr(args, name)) is not None
     }
-    student = DistillSettings(teacher=folder / "teacher", layers=args.layers, **asked)
+    student = DistillSettings(teacher=folder / "teacher", num_layers=args.num_layers, **asked)
 
     def alone(settings: Any) -> None:
         teacher = load_model(folder / "teacher")
-        keep = choose_layers(teacher.config.num_hidden_layers, args.layers)
+        keep = choose_layers(teacher.config.num_hidden_layers, args.num_layers)
         start = truncate_layers(teacher, keep)
         save_model(start, folder / "start", Tokenizer.load(folder / "teacher"))
         finetune(Classify, replace(settings, model=folder / "start"))
@@ -176,7 +176,7 @@ def page(args: argparse.Namespace, found: dict[str, list[Student]]) -> str:
         "",
         f"SST-2, development set. The teacher, all-MiniLM-L6-v2 fine-tuned on {args.labelled:,} "
         f"sentences for {args.epochs:g} epochs, has an accuracy of {teacher:.2%}. Students have "
-        f"{args.layers} of its 6 layers; {args.seeds} seeds, mean ± standard deviation.",
+        f"{args.num_layers} of its 6 layers; {args.seeds} seeds, mean ± standard deviation.",
         "",
         "| student | accuracy | kept of the teacher's | encoder smaller by | weights smaller by | "
         "faster by | seconds |",

@@ -25,7 +25,7 @@ class StudentSettings:
     student: Path | None = None
     """Folder of a smaller model to start from, with the teacher's vocabulary. Where not given, the
     student is made of the teacher's own layers."""
-    layers: int | None = None
+    num_layers: int | None = None
     """How many of the teacher's layers the student is made of, spread from the first to the last.
     Half of them where not given."""
     soft_weight: float = 0.5
@@ -40,8 +40,8 @@ class StudentSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be learnt by."""
-        if self.layers is not None and self.student is not None:
-            raise ConfigError("--layers and --student exclude each other. Give one of them.")
+        if self.num_layers is not None and self.student is not None:
+            raise ConfigError("--num-layers and --student exclude each other. Give one of them.")
         if not 0 <= self.soft_weight <= 1:
             raise ConfigError(f"--soft-weight: found {self.soft_weight}; allowed is 0 to 1.")
         if not 0 < self.soft_temperature < math.inf:
@@ -72,14 +72,14 @@ class StudentSettings:
         if self.student is not None:
             return model, f"{self.student}; {model.load_report}"
         num_layers = model.config.num_hidden_layers
-        num_kept = max(1, num_layers // 2) if self.layers is None else self.layers
+        num_kept = max(1, num_layers // 2) if self.num_layers is None else self.num_layers
         if not 1 <= num_kept <= num_layers:
             raise ConfigError(
-                f"--layers: found {num_kept}; the teacher {self.teacher} has {num_layers} layers. "
-                f"Give 1 to {num_layers}."
+                f"--num-layers: found {num_kept}; the teacher {self.teacher} has {num_layers} "
+                f"layers. Give 1 to {num_layers}."
             )
         keep = choose_layers(num_layers, num_kept)
-        named = ", ".join(str(number + 1) for number in keep)
+        named = ", ".join(str(number) for number in keep)
         return truncate_layers(model, keep), f"layers {named} of the {num_layers} of {self.teacher}"
 
     def resolved_hidden_weight(self, student: BertConfig, teacher: BertConfig) -> float:

@@ -65,7 +65,7 @@ def journal(out):
 
 def test_a_student_of_half_the_layers_learns_what_its_teacher_knows(settings, student, place):
     result = distill(Classify, settings, student)
-    assert result.made_of == f"layers 1, 4 of the 4 of {place / 'teacher'}"
+    assert result.made_of == f"layers 0, 3 of the 4 of {place / 'teacher'}"
     scores = result.student.evaluation
     assert scores.accuracy > 0.8
     assert evaluate(load(settings.out, device="cpu", precision="fp32"), settings.eval) == scores
@@ -245,8 +245,8 @@ def test_labels_in_another_order(settings, student, place, tmp_path):
 @pytest.mark.parametrize(
     "changes, words",
     [
-        ({"layers": 5}, "has 4 layers. Give 1 to 4"),
-        ({"layers": 0}, "--layers: found 0"),
+        ({"num_layers": 5}, "has 4 layers. Give 1 to 4"),
+        ({"num_layers": 0}, "--num-layers: found 0"),
         ({"teacher": DistillSettings().teacher}, "--teacher: not given"),
     ],
 )
@@ -260,7 +260,7 @@ def test_layers_and_teachers_that_there_are_not(settings, student, changes, word
         ({"soft_weight": 1.5}, "--soft-weight: found 1.5; allowed is 0 to 1"),
         ({"soft_temperature": 0.0}, "--soft-temperature: found 0.0; allowed is above 0"),
         ({"hidden_weight": -1.0}, "--hidden-weight: found -1.0"),
-        ({"layers": 2, "student": "x"}, "--layers and --student exclude"),
+        ({"num_layers": 2, "student": "x"}, "--num-layers and --student exclude"),
     ],
 )
 def test_settings_that_nothing_can_be_learnt_by(changes, words):

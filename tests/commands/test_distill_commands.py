@@ -58,8 +58,8 @@ def of_task(place, out, *more):
 
 
 def test_a_student_by_flags(bertsmith, place, tmp_path):
-    printed = bertsmith(*of_task(place, tmp_path / "out", "--layers", 3))
-    assert printed.startswith("student: layers 1, 2, 4 of the 4 of ")
+    printed = bertsmith(*of_task(place, tmp_path / "out", "--num-layers", 3))
+    assert printed.startswith("student: layers 0, 1, 3 of the 4 of ")
     assert "teacher (before) and student (after):" in printed
     found = json.loads(bertsmith(*of_task(place, tmp_path / "json", "--json")))
     assert found["comparison"]["before"]["parameters"]["encoder"] > 0
@@ -70,12 +70,12 @@ def test_a_student_by_a_recipe(bertsmith, place, tmp_path, capsys):
     recipe = tmp_path / "student.toml"
     recipe.write_text(
         f"train = '{place}/data.csv'\neval = '{place}/data.csv'\nsteps = 1\n"
-        f"[distillation]\nteacher = '{place}/teacher'\nlayers = 1\nsoft_temperature = 3.0\n"
+        f"[distillation]\nteacher = '{place}/teacher'\nnum_layers = 1\nsoft_temperature = 3.0\n"
     )
     found = json.loads(
         bertsmith("distill", "classify", recipe, "--out", tmp_path / "out", "--json", *FP32)
     )
-    assert found["made_of"].startswith("layers 1 of the 4")
+    assert found["made_of"].startswith("layers 0 of the 4")
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert run["distillation"]["soft_temperature"] == 3.0
     recipe.write_text(f"model = 'x'\n{recipe.read_text()}")
@@ -96,7 +96,7 @@ def test_several_students(bertsmith, place, tmp_path):
 def test_what_is_asked_for_in_vain(bertsmith, place, tmp_path, capsys):
     for words, more in {
         "--cache and --folds exclude": ("--folds", 2, "--cache", tmp_path / "cache"),
-        "--layers and --student exclude": ("--layers", 1, "--student", place / "teacher"),
+        "--num-layers and --student exclude": ("--num-layers", 1, "--student", place / "teacher"),
     }.items():
         args = of_task(place, tmp_path / "out", *more)
         if "--folds" in args:
@@ -135,7 +135,7 @@ def of_corpus(corpus_dir, teacher, out, *more):
 
 def test_pretraining_with_a_teacher(bertsmith, corpus_dir, reader, tmp_path):
     printed = bertsmith(*of_corpus(corpus_dir, reader, tmp_path / "out", "--steps", 4))
-    assert "student    layers 1, 4 of the 4 of " in printed
+    assert "student    layers 0, 3 of the 4 of " in printed
     assert "held out mlm loss" in printed
     assert "teacher (before) and student (after):" in printed
     lines = (tmp_path / "out" / "journal.jsonl").read_text().splitlines()
@@ -184,7 +184,7 @@ def test_what_cannot_be_learnt(bertsmith, corpus_dir, reader, tmp_path, capsys, 
     elif change == "vocabulary":
         teacher = save_tiny(tmp_path / "other", "masked_lm")
     elif change == "layers":
-        more = ("--layers", 5)
+        more = ("--num-layers", 5)
     else:
         more = ("--next-sentence",)
     with pytest.raises(SystemExit):
