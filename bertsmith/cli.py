@@ -41,6 +41,9 @@ COMMANDS = {
     ),
     "params": Command("params", "Model", "count a model's parameters, by component"),
     "plan": Command("plan", "Model", "what a pre-training run will take: time, memory, arithmetic"),
+    "distill pretraining": Command(
+        "distill_pretraining", "Model", "teach a smaller BERT your texts, by a larger one"
+    ),
     "fill": Command("fill", "Model", "let a pre-trained BERT fill in [MASK]"),
     "finetune classify": Command(
         "finetune", "Task", "teach a BERT to sort texts into your classes"
@@ -59,6 +62,17 @@ COMMANDS = {
     "evaluate": Command("evaluate", "Task", "score a fine-tuned model on labelled data"),
     "predict": Command("predict", "Task", "let a fine-tuned model answer for new texts"),
     "embed": Command("embed", "Task", "turn texts into vectors that tell how alike they are"),
+    **{
+        f"distill {task}": Command("distill", "Task", f"teach a smaller BERT {what}")
+        for task, what in {
+            "classify": "to sort texts as a fine-tuned one does",
+            "answer": "to answer questions as a fine-tuned one does",
+            "tag": "to label words as a fine-tuned one does",
+            "regress": "to give texts the numbers that a fine-tuned one does",
+            "choose": "to choose as a fine-tuned one does",
+            "embed": "to make the vectors that a larger one does",
+        }.items()
+    },
     "compress layers": Command("compress_layers", "Task", "keep some of a model's layers"),
     "compress heads": Command(
         "compress_heads", "Task", "take out the attention heads that matter least"

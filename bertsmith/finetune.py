@@ -6,7 +6,7 @@ touched. Of all that was held against the held-out examples, the best weights ar
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,12 @@ from bertsmith.hardware import (
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import find_checkpoint, load_model, write_task_settings
-from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_examples
+from bertsmith.tasks.finetuning import (
+    ExampleObjective,
+    FineTuning,
+    HeldOutExamples,
+    training_examples,
+)
 from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Evaluation, Lesson, Task
@@ -133,20 +138,39 @@ def finetune(
     # Saved with the model, so that it is used as it was trained.
     tokenizer.model_max_length = limit
     objective = build_objective(settings, lesson, tokenizer)
-    folder = RunFolder(settings.out)
-    checkpoint = newest_checkpoint(folder.checkpoints_dir) if settings.resume else None
     load_report = str(model.load_report)
     if settings.from_scratch:
         load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
-    if checkpoint is not None:
-        model = load_model(checkpoint.path)
+    plan = Plan(task_type, settings, lesson, model, tokenizer, objective, load_report)
+    return carry_out(plan, watchers, resume_command)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run of which everything was read and checked, and nothing written yet."""
+
+    task_type: type[Task[Any, Any]]
+    settings: FinetuneSettings
+    lesson: Lesson[Any]
+    model: BertModel
+    tokenizer: Tokenizer
+    objective: ExampleObjective
+    load_report: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What `run.json` is to hold besides."""
+
+
+def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> FineTuned:
+    """Train, score what was saved, and write it all down."""
+    settings, lesson, objective = plan.settings, plan.lesson, plan.objective
+    folder = RunFolder(settings.out)
+    checkpoint = newest_checkpoint(folder.checkpoints_dir) if settings.resume else None
+    model = plan.model if checkpoint is None else load_model(checkpoint.path)
     model.set_dropout(settings.dropout)
     freeze(model, optim(settings, model.config))
-    summary, best = train(
-        settings, model, objective, tokenizer, checkpoint, watchers, resume_command
-    )
+    summary, best = train(replace(plan, model=model), checkpoint, watchers, resume_command)
     lesson.task.write_files(settings.out)
-    evaluation = evaluate_saved(task_type, settings, lesson)
+    evaluation = evaluate_saved(plan.task_type, settings, lesson)
     write_task_settings(settings.out, lesson.task.settled(evaluation).saved_settings)
     result = FineTuned(
         out=settings.out,
@@ -159,7 +183,7 @@ def finetune(
         num_train_skipped=lesson.num_skipped,
         num_leaked=lesson.num_leaked,
         notes=objective.train.notes,
-        load_report=load_report,
+        load_report=plan.load_report,
         best_step=best.step,
         best_score=best.score,
         learning_rate=settings.rate(model.config.hidden_size),
@@ -172,6 +196,7 @@ def finetune(
 
 def check_out(settings: FinetuneSettings) -> None:
     """Refuse to write over the model that training starts from, or unasked over anything else."""
+    settings.check_held_out()
     out = settings.out
     if settings.model.resolve().is_relative_to(out.resolve()):
         raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
@@ -284,10 +309,7 @@ def check_parts(folder: RunFolder, batch_size: int, num_parts: int) -> None:
 
 
 def train(
-    settings: FinetuneSettings,
-    model: BertModel,
-    objective: FineTuning,
-    tokenizer: Tokenizer,
+    plan: Plan,
     checkpoint: Checkpoint | None,
     watchers: Sequence[Watcher],
     resume_command: str,
@@ -296,6 +318,7 @@ def train(
 
     A run that was stopped after it, before its scores were there, is not trained again.
     """
+    settings, model, objective = plan.settings, plan.model, plan.objective
     device = select_device(settings.device)
     used = objective.use_words(model)
     steps = settings.num_steps(objective.steps_per_epoch)
@@ -316,7 +339,7 @@ def train(
             optim(settings, model.config),
             precision=select_precision(settings.precision, device),
             num_processes=objective.num_parts,
-            tokenizer=tokenizer,
+            tokenizer=plan.tokenizer,
             watchers=watchers,
             best=BestSettings(
                 f"held_out_{objective.task.name}_{settings.figure}",
@@ -334,7 +357,8 @@ def train(
             if settings.resume:
                 trainer.resume(checkpoint)
             else:
-                trainer.begin({"settings": to_jsonable(settings), **machine_facts(device)})
+                facts = {"settings": to_jsonable(settings), **plan.facts}
+                trainer.begin({**facts, **machine_facts(device)})
             summary = trainer.run()
     assert trainer.best is not None
     shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)

@@ -27,6 +27,8 @@ from bertsmith.training.run_folder import RunFolder
 
 Kind = Literal["seed", "fold"]
 Say = Callable[[str], object]
+Train = Callable[..., Any]
+"""`finetune`, or what is called as it is and gives a result with the same facts."""
 
 RUNS = "runs"
 WEIGHTS = "model.safetensors"
@@ -100,6 +102,8 @@ def finetune_repeatedly(
     watchers: Sequence[Watcher] = (),
     resume_command: str = "the same call with resume",
     say: Say = lambda line: None,
+    *,
+    train: Train = finetune,
 ) -> Repeats:
     """Fine-tune with `settings.seeds` seeds, or on `settings.folds` folds, and keep the best.
 
@@ -115,7 +119,7 @@ def finetune_repeatedly(
     results: list[dict[str, Any]] = []
     for number, run in enumerate(runs, start=1):
         say(f"{run.name}, {number} of {len(runs)}{': was done before' if is_done(run) else ''}")
-        results.append(finish(task_type, run, watchers, resume_command))
+        results.append(finish(task_type, run, watchers, resume_command, train))
         drop_worse(runs, results)
     return conclude(folder, settings, kind, runs, results)
 
@@ -248,7 +252,11 @@ def is_done(run: Run) -> bool:
 
 
 def finish(
-    task_type: type[Task[Any, Any]], run: Run, watchers: Sequence[Watcher], resume_command: str
+    task_type: type[Task[Any, Any]],
+    run: Run,
+    watchers: Sequence[Watcher],
+    resume_command: str,
+    train: Train = finetune,
 ) -> dict[str, Any]:
     """The result of a run: as it was written if it is complete, else after the rest of it."""
     folder = RunFolder(run.settings.out)
@@ -257,7 +265,7 @@ def finish(
         return dict(folder.read_run()["result"])
     if folder.run_path.exists():
         settings = replace(settings, resume=True)
-    result = finetune(task_type, settings, watchers, resume_command, lesson=run.lesson)
+    result = train(task_type, settings, watchers, resume_command, lesson=run.lesson)
     return dict(json.loads(json.dumps(result.to_json())))
 
 

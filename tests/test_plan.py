@@ -13,7 +13,7 @@ from bertsmith.errors import ConfigError, CorpusError
 from bertsmith.model.sizes import rounded_up
 from bertsmith.plan import Accelerator, Forecast, Trial, accelerators, forecast, to_json
 from bertsmith.pretrain import ModelSettings, PretrainJob, build_objective
-from bertsmith.tasks.pretraining import PretrainingSettings
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.trainer import TrainingSettings
 
 STEPS = 40

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bertsmith.cli import COMMANDS, main
-from bertsmith.commands.pretrain import parse
+from bertsmith.commands import distill, distill_pretraining, pretrain
 from bertsmith.config import to_jsonable
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -21,11 +21,13 @@ def commands_in(path: Path) -> list[list[str]]:
 
 
 SHOWN = commands_in(ROOT / "README.md")
+ALIKE = {f"distill {task}" for task in ("answer", "tag", "regress", "choose", "embed")}
+"""What is used as `distill classify` is."""
 
 
 def test_the_readme_shows_the_whole_road() -> None:
     shown = {name for words in SHOWN for name in COMMANDS if " ".join(words).startswith(name)}
-    assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect"}
+    assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect"} - ALIKE
 
 
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
@@ -42,6 +44,14 @@ def test_shown_commands_and_flags_exist(
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_every_recipe_loads(path: Path) -> None:
-    request = parse([str(path), "--corpus", "c", "--out", "o"], "bertsmith pretrain")
-    assert to_jsonable(request.settings)["corpus"] == "c"
-    request.settings.training.budget()
+    if path.parent.name == "pretrain" or path.stem == "pretraining":
+        of_teacher = path.parent.name == "distill"
+        parse = distill_pretraining.parse if of_teacher else pretrain.parse
+        more = ["--teacher", "t"] if of_teacher else []
+        request = parse([str(path), "--corpus", "c", "--out", "o", *more], "bertsmith pretrain")
+        assert to_jsonable(request.settings)["corpus"] == "c"
+        request.settings.training.budget()
+    else:
+        flags = {"--teacher": "t", "--train": "a", "--eval": "b", "--out": "o"}
+        words = [str(path), *(word for pair in flags.items() for word in pair)]
+        assert distill.parse(words, "bertsmith distill classify").student.teacher == Path("t")

@@ -19,6 +19,7 @@ from bertsmith.predict import load
 from bertsmith.repeats import finetune_repeatedly, split
 from bertsmith.tasks.answer import Answer
 from bertsmith.tasks.classify import Classify, ClassifySettings
+from bertsmith.tasks.settings import NOT_GIVEN
 from bertsmith.tasks.task import Lesson
 
 
@@ -185,7 +186,7 @@ def test_what_excludes_each_other(settings):
         with pytest.raises(ConfigError, match=message):
             replace(settings, **changes)
     with pytest.raises(ConfigError, match="--eval: not given"):
-        ClassifySettings(model=settings.model, train=settings.train, out=settings.out)
+        finetune(Classify, replace(settings, eval=NOT_GIVEN))
 
 
 def test_only_the_runs_of_the_earlier_series_are_removed(settings):

@@ -9,7 +9,8 @@ from tiny_models import tiny_config
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import PRETRAINING_HEADS, build_heads
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.timing import MIN_STEPS, StepTime, StepTimer
 
 

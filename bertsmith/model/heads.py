@@ -208,38 +208,63 @@ class MaskedLMLoss(torch.autograd.Function):
     def forward(
         ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
     ) -> tuple[Tensor, Tensor]:
-        loss_sum = torch.zeros((), device=hidden.device)
-        num_correct = torch.zeros((), device=hidden.device)
-        grad_hidden = torch.zeros_like(hidden)
-        grad_weight = grad_bias = None
-        max_logits = MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS
-        for rows in equal_chunks(len(hidden), max(1, max_logits // len(weight))):
-            logits = F.linear(hidden[rows], weight, bias)
+        def take(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             wanted = labels[rows]
             logits[len(wanted) :] = 0.0
-            loss, correct = cross_entropy_and_gradient(logits[: len(wanted)], wanted)
-            loss_sum += loss
-            num_correct += correct
-            gradient, vectors = logits, hidden[rows].to(logits.dtype)
-            grad_hidden[rows] = gradient @ weight.to(logits.dtype)
-            grad_weight = accumulate(grad_weight, gradient.T @ vectors)
-            # A product with ones is a sum, and three times as fast as torch's over rows.
-            grad_bias = accumulate(grad_bias, (gradient.new_ones(1, len(vectors)) @ gradient)[0])
-        ctx.gradients = (grad_hidden, grad_weight, grad_bias)
-        ctx.dtypes = (hidden.dtype, weight.dtype, bias.dtype)
-        ctx.mark_non_differentiable(num_correct)
-        return loss_sum, num_correct
+            return cross_entropy_and_gradient(logits[: len(wanted)], wanted)
+
+        max_logits = MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS
+        return decode_in_chunks(ctx, hidden, weight, bias, take, max_logits)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        if ctx.gradients is None:
-            raise RuntimeError("masked_lm_loss keeps its gradients for one backward pass only")
-        scaled = [
-            None if gradient is None else gradient.mul_(grad_outputs[0]).to(dtype)
-            for gradient, dtype in zip(ctx.gradients, ctx.dtypes, strict=True)
-        ]
-        ctx.gradients = None  # they were scaled in place, which spares a copy of [vocab, hidden]
-        return (*scaled, None)
+        return (*scaled_gradients(ctx, grad_outputs[0]), None)
+
+
+def decode_in_chunks(
+    ctx: Any,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    take: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
+    max_logits: int,
+) -> tuple[Tensor, Tensor]:
+    """The forward pass of a loss over the vocabulary: a chunk of logits at a time goes to `take`.
+
+    `take` gets logits `[rows, vocabulary]` and which rows they are of; it gives summed loss and
+    number of right guesses, and makes the logits their gradient. The gradients of `hidden`,
+    `weight` and `bias` are kept for `scaled_gradients`.
+    """
+    loss_sum = torch.zeros((), device=hidden.device)
+    num_correct = torch.zeros((), device=hidden.device)
+    grad_hidden = torch.zeros_like(hidden)
+    grad_weight = grad_bias = None
+    for rows in equal_chunks(len(hidden), max(1, max_logits // len(weight))):
+        logits = F.linear(hidden[rows], weight, bias)
+        loss, correct = take(logits, rows)
+        loss_sum += loss
+        num_correct += correct
+        gradient, vectors = logits, hidden[rows].to(logits.dtype)
+        grad_hidden[rows] = gradient @ weight.to(logits.dtype)
+        grad_weight = accumulate(grad_weight, gradient.T @ vectors)
+        # A product with ones is a sum, and three times as fast as torch's over rows.
+        grad_bias = accumulate(grad_bias, (gradient.new_ones(1, len(vectors)) @ gradient)[0])
+    ctx.gradients = (grad_hidden, grad_weight, grad_bias)
+    ctx.dtypes = (hidden.dtype, weight.dtype, bias.dtype)
+    ctx.mark_non_differentiable(num_correct)
+    return loss_sum, num_correct
+
+
+def scaled_gradients(ctx: Any, scale: Tensor) -> list[Tensor | None]:
+    """The backward pass of a loss that `decode_in_chunks` computed."""
+    if ctx.gradients is None:
+        raise RuntimeError("a loss over the vocabulary keeps its gradients for one backward pass")
+    scaled = [
+        None if gradient is None else gradient.mul_(scale).to(dtype)
+        for gradient, dtype in zip(ctx.gradients, ctx.dtypes, strict=True)
+    ]
+    ctx.gradients = None  # they were scaled in place, which spares a copy of [vocab, hidden]
+    return scaled
 
 
 def accumulate(total: Tensor | None, part: Tensor) -> Tensor:

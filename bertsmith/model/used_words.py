@@ -47,6 +47,10 @@ class UsedWords:
         numbers[self.ids.numpy()] = np.arange(len(self.ids), dtype=np.int32)
         return numbers
 
+    def of_other(self, model: BertModel) -> "UsedWords":
+        """The same words of another model with the same vocabulary."""
+        return UsedWords(self.ids, model.embeddings.word.weight.detach())
+
     def narrow(self, model: BertModel) -> None:
         """Leave the model the used rows alone: it reads the new numbers from now on."""
         model.embeddings.word = self._embedding(model, self.embedding[self.ids])

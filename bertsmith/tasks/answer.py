@@ -40,6 +40,7 @@ from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
+from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import Lesson, Outcome, Task, limited
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -180,6 +181,7 @@ Face's transformers open."""
     heads: ClassVar[tuple[str, ...]] = ("answer",)
     endings: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
     rows_stay_together: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = True
 
     @classmethod
     def read(cls, settings: AnswerSettings) -> Lesson[Question]:
@@ -295,9 +297,9 @@ Face's transformers open."""
             *counted(num_empty, "question has an empty passage", "questions have an empty passage"),
         ]
 
-    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
         """The mean cross entropy of start and end, summed over windows; both must be right."""
-        logits = padded_logits(self.logits(model, batch), batch)
+        logits = padded_logits(outputs, batch)
         windows = batch.targets["example"]  # each is learnt as an example of its own
         starts, ends = (batch.targets[f"{name}_positions"][windows] for name in ("start", "end"))
         losses = [
@@ -313,7 +315,19 @@ Face's transformers open."""
             )
         }
 
-    def logits(self, model: BertModel, batch: Batch) -> Tensor:
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """The mean divergence of starts' and ends' probabilities; the same is said where both are
+        likeliest at the same tokens."""
+        logits, wanted = (padded_logits(each, batch) for each in (outputs, taught))
+        starts, ends = (
+            soft_class_loss(logits[..., place], wanted[..., place], temperature)[0]
+            for place in (0, 1)
+        )
+        return (starts + ends) / 2, (logits.argmax(1) == wanted.argmax(1)).all(1).sum()
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """Of start and end, fp32 `[tokens, 2]`, in the batch's order."""
         return token_logits(model, batch, "answer")
 
@@ -321,7 +335,7 @@ Face's transformers open."""
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Question]
     ) -> list[AnswerPrediction]:
         """The answers of each question, from all of its windows."""
-        logits = compute_tokens_in_order(model, encoded.rows, self.logits)
+        logits = compute_tokens_in_order(model, encoded.rows, self.outputs)
         found = best_answers(logits, encoded, self.max_answer_length)
         threshold = (self.threshold or 0.0) if self.may_abstain else None
         losses = mean_losses(logits, encoded)

@@ -31,6 +31,7 @@ from bertsmith.tasks.logits import sequence_logits, softmax
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import Lesson, Outcome, Task
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -232,9 +233,9 @@ letter of the right one: one file to learn from, one to score by. The result is 
             num_parts=counts,
         )
 
-    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
         """Cross entropy over each prompt's choices, summed over the prompts."""
-        logits = choice_logits(self.logits(model, batch)[:, 0], batch)
+        logits = choice_logits(outputs[:, 0], batch)
         labels = batch.targets["labels"]
         return {
             self.name: LossTerm(
@@ -244,7 +245,14 @@ letter of the right one: one file to learn from, one to score by. The result is 
             )
         }
 
-    def logits(self, model: BertModel, batch: Batch) -> Tensor:
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """The divergence of the choices' probabilities."""
+        logits, wanted = (choice_logits(each[:, 0], batch) for each in (outputs, taught))
+        return soft_class_loss(logits, wanted, temperature)
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """fp32 `[sequences, 1]`, in the batch's order."""
         return sequence_logits(model, batch, "choose")
 
@@ -252,7 +260,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ChoiceExample]
     ) -> list[Choice]:
         """The likeliest choice of each prompt."""
-        logits = compute_in_order(model, encoded.rows, self.logits)[:, 0]
+        logits = compute_in_order(model, encoded.rows, self.outputs)[:, 0]
         found = []
         for place, example in enumerate(examples):
             rows = encoded.rows_of(place)

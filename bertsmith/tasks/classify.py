@@ -5,12 +5,13 @@ by cross entropy. With several labels for a text it is the task of multi_label.p
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
@@ -28,6 +29,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.model.bert import BertModel
+from bertsmith.tasks.finetuning import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax
 from bertsmith.tasks.losses import ClassLoss, LossSettings
@@ -35,6 +37,7 @@ from bertsmith.tasks.multi_label import MultiLabel, MultiLabelClassifier
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import Lesson, Outcome
 from bertsmith.tasks.texts import TextTask
 
@@ -204,9 +207,9 @@ predict` and Hugging Face's transformers open."""
         """`labels`, int64 `[examples]`."""
         return {"labels": class_numbers(examples, self.labels, Path("examples"))}
 
-    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
         """The loss summed over the texts of the batch."""
-        logits = self.batch_logits(model, batch)
+        logits = mean_over_rows(outputs, batch)
         labels = batch.targets["labels"]
         return {
             self.name: LossTerm(
@@ -215,6 +218,17 @@ predict` and Hugging Face's transformers open."""
                 count=len(labels),
             )
         }
+
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """The divergence of the labels' probabilities."""
+        logits, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
+        return soft_class_loss(logits, wanted, temperature)
+
+    def with_labels(self, labels: tuple[str, ...]) -> Self:
+        """The same with other labels, and the weights that its own had."""
+        return replace(self, labels=labels, loss=self.loss.relabelled(self.labels, labels))
 
     def probabilities(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float64]:
         """Probabilities `[examples, labels]`, in the order of the examples and of `labels`."""

@@ -7,7 +7,7 @@ a step's examples are dealt out to parts that are computed at the same time.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from bertsmith.data.batches import Batch, group_by_length, pack
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.model.bert import BertModel
 from bertsmith.model.used_words import UsedWords
-from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.objective import LossTerm, Objective
 from bertsmith.tasks.task import Task
 
 MICRO_BATCH_TOKENS = 8_192
@@ -53,6 +53,34 @@ class HeldOutExamples:
     encoded: EncodedExamples
     path: Path
     examples: Sequence[Any]
+
+
+class ExampleObjective(Objective, Protocol):
+    """An objective over the examples of a task; `FineTuning` is one."""
+
+    @property
+    def task(self) -> Task[Any, Any]:
+        """What is learnt."""
+        ...
+
+    @property
+    def train(self) -> TrainingExamples:
+        """The labelled examples to learn from."""
+        ...
+
+    @property
+    def num_parts(self) -> int:
+        """How many parts a step is divided into."""
+        ...
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which every example is seen once."""
+        ...
+
+    def use_words(self, model: BertModel) -> UsedWords:
+        """Leave the model only the words of these examples, which are numbered anew."""
+        ...
 
 
 class FineTuning:
@@ -104,13 +132,21 @@ class FineTuning:
 
     def use_words(self, model: BertModel) -> UsedWords:
         """Leave the model only the words of these examples, which are numbered anew."""
-        train, held_out = self.train, self.held_out
-        used = UsedWords.of(model, [*train.encoded.rows.ids, *held_out.encoded.rows.ids])
-        numbers = used.numbers
-        self.train = replace(train, encoded=train.encoded.renumbered(numbers))
-        self.held_out = replace(held_out, encoded=held_out.encoded.renumbered(numbers))
+        used = UsedWords.of(model, self.token_rows)
+        self.renumber(used.numbers)
         used.narrow(model)
         return used
+
+    @property
+    def token_rows(self) -> list[NDArray[np.int32]]:
+        """The token ids of all rows of these examples."""
+        return [*self.train.encoded.rows.ids, *self.held_out.encoded.rows.ids]
+
+    def renumber(self, numbers: NDArray[np.int32]) -> None:
+        """Put `numbers[i]` in place of token id `i`."""
+        train, held_out = self.train, self.held_out
+        self.train = replace(train, encoded=train.encoded.renumbered(numbers))
+        self.held_out = replace(held_out, encoded=held_out.encoded.renumbered(numbers))
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The examples of a step, counted from 1: a function of the data, the seed and `step`."""
@@ -180,6 +216,14 @@ def training_examples(
     task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
 ) -> TrainingExamples:
     """What a task learns by: its examples, or each of their rows by itself."""
+    notes = tuple(task.notes(examples, encoded))
+    return replace(unnoted_examples(task, encoded, path, examples), notes=notes)
+
+
+def unnoted_examples(
+    task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
+) -> TrainingExamples:
+    """The same without notes, which are about right answers."""
     if task.rows_are_windows:
         encoded = encoded.thinned(MICRO_BATCH_TOKENS)
     rows = [example.row for example in examples]
@@ -188,8 +232,7 @@ def training_examples(
         learnt = encoded.by_row()
         rows = [rows[owner] for owner in encoded.owners().tolist()]
     num_windowed = 0 if task.windowing is None else encoded.num_windowed
-    notes = tuple(task.notes(examples, encoded))
-    return TrainingExamples(learnt, path, rows, num_windowed, encoded.num_truncated, notes)
+    return TrainingExamples(learnt, path, rows, num_windowed, encoded.num_truncated)
 
 
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:

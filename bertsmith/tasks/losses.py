@@ -6,7 +6,7 @@ all right, and focal loss (Lin et al. 2017, eq. 5) for a mass of easy examples.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -89,6 +89,10 @@ class ClassLoss:
             scaled = scaled * weights[labels.clamp(min=0)]
         return scaled.sum()
 
+    def relabelled(self, before: Sequence[str], after: Sequence[str]) -> "ClassLoss":
+        """The same where the labels `before` are now some of `after`."""
+        return replace(self, weights=moved_weights(self.weights, before, after))
+
 
 @dataclass(frozen=True)
 class BinaryLoss:
@@ -110,6 +114,20 @@ class BinaryLoss:
             wrong = torch.sigmoid(torch.where(labels > 0, -logits, logits)).clamp(min=1e-8)
             losses = wrong**self.focal_gamma * losses
         return losses.mean(1).sum()
+
+    def relabelled(self, before: Sequence[str], after: Sequence[str]) -> "BinaryLoss":
+        """The same where the labels `before` are now some of `after`."""
+        return replace(self, weights=moved_weights(self.weights, before, after))
+
+
+def moved_weights(
+    weights: tuple[float, ...] | None, before: Sequence[str], after: Sequence[str]
+) -> tuple[float, ...] | None:
+    """The weights `[after]` of labels that had `weights` `[before]`; those that are new have 1."""
+    if weights is None:
+        return None
+    known = dict(zip(before, weights, strict=True))
+    return tuple(known.get(label, 1.0) for label in after)
 
 
 def class_weights(

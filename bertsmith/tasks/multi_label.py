@@ -4,13 +4,15 @@ Each label is a decision of its own, learnt by binary cross entropy; a text has 
 probability reaches the threshold.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
@@ -27,12 +29,14 @@ from bertsmith.data.labels import label_flags, label_names
 from bertsmith.data.windows import Windowing
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport, label_scores
 from bertsmith.model.bert import BertModel
+from bertsmith.tasks.finetuning import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.task import Lesson, Outcome
 from bertsmith.tasks.texts import TextTask
 
@@ -165,12 +169,24 @@ class MultiLabel(TextTask[LabelsPrediction]):
         flags = label_flags(examples, self.labels, self.label_separator, Path("examples"))
         return {"labels": flags.astype(np.float32)}
 
-    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
         """Binary cross entropy, the mean over the labels summed over the texts; `correct` counts
         texts with exactly the right labels."""
-        logits, labels = self.batch_logits(model, batch), batch.targets["labels"]
+        logits, labels = mean_over_rows(outputs, batch), batch.targets["labels"]
         is_right = ((logits.sigmoid() >= self.threshold) == (labels > 0)).all(1)
         return {self.name: LossTerm(self.loss.sum(logits, labels), is_right.sum(), len(labels))}
+
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """The divergence of each label's probability, the mean over the labels."""
+        logits, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
+        border = math.log(self.threshold / (1 - self.threshold))
+        return soft_binary_loss(logits, wanted, temperature, border)
+
+    def with_labels(self, labels: tuple[str, ...]) -> Self:
+        """The same with other labels, and the weights that its own had."""
+        return replace(self, labels=labels, loss=self.loss.relabelled(self.labels, labels))
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]

@@ -20,6 +20,8 @@ TERM_NAMES = {
     "sop": "sentence order",
     "classify": "classes",
     "tag": "labels",
+    "soft": "as teacher",
+    "hidden": "its vectors",
 }
 """What loss terms are called where people read them; others keep their own name."""
 
@@ -31,6 +33,8 @@ class LossTerm:
     sum: Tensor
     correct: Tensor
     count: int
+    weight: float = 1.0
+    """How much the term counts where terms are added; the same in all batches of a run."""
 
     @property
     def pair(self) -> tuple[Tensor, Tensor]:
@@ -42,7 +46,7 @@ class Objective(Protocol):
     """Something to learn, bound to its data.
 
     The loss of a step is, for every term, the sum over all micro-batches divided by the count
-    over all of them, and the terms added: how a step is split changes nothing.
+    over all of them, and the terms added by their weights: how a step is split changes nothing.
     """
 
     def micro_batches(self, step: int) -> Sequence[Batch]:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
@@ -26,6 +27,7 @@ from bertsmith.metrics.regression import pearson, rmse, spearman
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.tasks.agreement import NumberAgreement
+from bertsmith.tasks.finetuning import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
@@ -205,19 +207,22 @@ transformers open."""
         """`numbers`, fp32 `[examples]`."""
         return {"numbers": numbers(examples, Path("examples")).astype(np.float32)}
 
-    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
         """Squared error summed over the texts of the batch; `correct` counts those that are
         close."""
-        found = self.batch_logits(model, batch)[:, 0]
-        targets = batch.targets["numbers"]
-        is_close = (found - targets).abs() <= CLOSE * self.spread
-        return {
-            self.name: LossTerm(
-                sum=F.mse_loss(found, targets, reduction="sum"),
-                correct=is_close.sum(),
-                count=len(targets),
-            )
-        }
+        found, targets = mean_over_rows(outputs, batch)[:, 0], batch.targets["numbers"]
+        return {self.name: LossTerm(*self._compare(found, targets), len(targets))}
+
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """Squared error: a number has no temperature."""
+        found, wanted = (mean_over_rows(each, batch)[:, 0] for each in (outputs, taught))
+        return self._compare(found, wanted)
+
+    def _compare(self, found: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        is_close = (found - wanted).abs() <= CLOSE * self.spread
+        return F.mse_loss(found, wanted, reduction="sum"), is_close.sum()
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]

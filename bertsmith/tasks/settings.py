@@ -114,14 +114,18 @@ class FinetuneSettings:
             value = getattr(self, name)
             if value is not None and value < 2:
                 raise ConfigError(f"--{name}: found {value}; allowed is 2 or more.")
+        if self.folds is not None and self.eval not in (NOT_GIVEN, self.train):
+            raise ConfigError(
+                "--eval and --folds exclude each other: folds are taken from --train. Give one."
+            )
+
+    def check_held_out(self) -> None:
+        """Refuse a run that nothing is held out from; a recipe may leave that to the command line,
+        so it is not asked of all settings."""
         if self.folds is None and self.eval == NOT_GIVEN:
             raise ConfigError(
                 "--eval: not given. Name labelled examples to score by, or pass --folds 5 to take "
                 "them from --train."
-            )
-        if self.folds is not None and self.eval not in (NOT_GIVEN, self.train):
-            raise ConfigError(
-                "--eval and --folds exclude each other: folds are taken from --train. Give one."
             )
 
     def check_positive(self, *names: str) -> None:

@@ -46,6 +46,7 @@ from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder
 from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Lesson, Outcome, Task
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -483,10 +484,10 @@ That holds a vector of every text, and takes time that grows with the square of 
             row_targets={"text": np.array([numbers[text] for text in texts], dtype=np.int64)},
         )
 
-    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
         """The loss of a group; `correct` counts anchors whose own text is the nearest, or cosines
         that are close."""
-        vectors = self.vectors(model, batch).float()
+        vectors = outputs.float()
         if self.loss == "contrastive":
             loss, correct = self._contrast(vectors, batch)
         else:
@@ -514,7 +515,17 @@ That holds a vector of every text, and takes time that grows with the square of 
             vectors[anchors], vectors[others], right, is_excluded, 1 / self.temperature
         )
 
-    def vectors(self, model: BertModel, batch: Batch) -> Tensor:
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """How far the vectors' cosines are from 1; the same is said where they are close to it."""
+        return soft_vector_loss(outputs, taught, CLOSE)
+
+    def num_imitated(self, batch: Batch) -> int:
+        """Texts."""
+        return batch.num_sequences
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """`[sequences, hidden]`, in the batch's order."""
         if model.training and self.pooling == "first_token":
             # The whole last layer is computed, and with it every token's own dropout.
@@ -525,7 +536,7 @@ That holds a vector of every text, and takes time that grows with the square of 
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[RelatedTexts]
     ) -> list[Vectors]:
         """The vectors of each example's texts."""
-        vectors = compute_in_order(model, encoded.rows, self.vectors)
+        vectors = compute_in_order(model, encoded.rows, self.outputs)
         parts = np.split(vectors, encoded.starts[1:-1])
         return [Vectors(part, cut > 0) for part, cut in zip(parts, encoded.num_cut, strict=True)]
 

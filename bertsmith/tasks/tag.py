@@ -43,6 +43,7 @@ from bertsmith.tasks.losses import ClassLoss, LossSettings
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.tagged_text import conll_block, marked_text, span_types
 from bertsmith.tasks.task import Lesson, Outcome, Task, limited
 from bertsmith.text.tokenizer import Tokenizer
@@ -207,6 +208,7 @@ transformers open."""
     heads: ClassVar[tuple[str, ...]] = ("tag",)
     endings: ClassVar[tuple[str, ...]] = (".jsonl", ".conll")
     rows_stay_together: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = True
 
     @classmethod
     def read(cls, settings: TagSettings) -> Lesson[TaggedSentence]:
@@ -329,18 +331,51 @@ transformers open."""
         """Words with a label; one where there is none, as nothing can be divided by that."""
         return {self.name: max(1, int((batch.targets["labels"] != IGNORE_INDEX).sum()))}
 
-    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
         """The loss summed over the words of the batch: cross entropy, or what was asked for."""
-        logits, labels = self.logits(model, batch), batch.targets["labels"]
+        labels = batch.targets["labels"]
         return {
             self.name: LossTerm(
-                sum=self.loss.sum(logits, labels),
-                correct=(logits.argmax(-1) == labels).sum(),
+                sum=self.loss.sum(outputs, labels),
+                correct=(outputs.argmax(-1) == labels).sum(),
                 count=self.counts(batch)[self.name],
             )
         }
 
-    def logits(self, model: BertModel, batch: Batch) -> Tensor:
+    def taught_by(self, teacher: Self) -> Self:
+        """Also the scheme must be the teacher's."""
+        if self.scheme != teacher.scheme:
+            raise ConfigError(
+                f"the labels of the examples would follow the scheme {self.scheme}, those of the "
+                f"teacher follow {teacher.scheme}. Pass --learn {teacher.scheme}."
+            )
+        return super().taught_by(teacher)
+
+    def with_labels(self, labels: tuple[str, ...]) -> Self:
+        """The same with other labels, and the weights that its own had."""
+        return replace(self, labels=labels, loss=self.loss.relabelled(self.labels, labels))
+
+    def encode_unlabelled(
+        self, tokenizer: Tokenizer, examples: Sequence[TaggedSentence], max_length: int
+    ) -> EncodedExamples:
+        """With a target `labels` that says no more than where a label is wanted."""
+        encoded = self.encode(tokenizer, examples, max_length, labelled=False)
+        nothing = [np.zeros(len(example.words), dtype=np.int64) for example in examples]
+        return replace(encoded, token_targets={"labels": label_pieces(encoded, nothing)})
+
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """The divergence of the labels' probabilities, of the words that this batch decides
+        about."""
+        places = (batch.targets["labels"] != IGNORE_INDEX).nonzero()[:, 0]
+        return soft_class_loss(outputs[places], taught[places], temperature)
+
+    def num_imitated(self, batch: Batch) -> int:
+        """Words."""
+        return self.counts(batch)[self.name]
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """fp32 `[tokens, labels]`, in the order of the packed row."""
         return token_logits(model, batch, "tag")
 
@@ -348,7 +383,7 @@ transformers open."""
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[TaggedSentence]
     ) -> list[TagPrediction]:
         """The likeliest label of each word; with `repair`, made legal."""
-        logits = compute_tokens_in_order(model, encoded.rows, self.logits)
+        logits = compute_tokens_in_order(model, encoded.rows, self.outputs)
         return [
             self._decide(example, [(encoded.alignment[row], logits[row]) for row in rows])
             for example, rows in zip(

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
 
+from torch import Tensor
+
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.windows import LongTexts, Windowing
@@ -176,6 +178,8 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     learnt by itself, and batch sizes count rows."""
     rows_are_windows: ClassVar[bool] = False
     """Whether an example can be learnt by some of its rows where all are too many for memory."""
+    reads_tokens: ClassVar[bool] = False
+    """Whether `outputs` has a row for each token, not for each sequence."""
     outcome_scale: ClassVar[Literal["share", "distance"]] = "share"
     """What an outcome's score is: the share that is right, or 1 less the distance from it."""
     endings: ClassVar[tuple[str, ...]] = (".jsonl",)
@@ -283,8 +287,19 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         """Rows of at most `max_length` tokens, and targets where examples are `labelled`."""
 
     @abstractmethod
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """What the model says of a batch: logits in fp32, or vectors, in the batch's order.
+
+        A row for each sequence, `[sequences, columns]`, or for each token, `[tokens, columns]`.
+        """
+
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """The loss terms of a batch that `collate` (tasks/finetuning.py) made.
+        """The loss terms of a batch that `collate` (tasks/finetuning.py) made."""
+        return self.output_losses(self.outputs(model, batch), batch)
+
+    @abstractmethod
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+        """The same of a model's `outputs`.
 
         The term's name is the task's; its count is what `counts` says.
         """
@@ -292,6 +307,49 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     def counts(self, batch: Batch) -> dict[str, int]:
         """Predictions of each loss term in a batch: one per example unless overridden."""
         return {self.name: int(batch.targets["num_examples"])}
+
+    # With a teacher.
+
+    def taught_by(self, teacher: Self) -> Self:
+        """The same task with the labels of `teacher`, in the order of its outputs.
+
+        Raises:
+            ConfigError: the examples have a label that the teacher does not know, or that
+                means something else to it.
+        """
+        if unknown := [label for label in self.labels if label not in teacher.labels]:
+            raise ConfigError(
+                f"the teacher does not know the label{'s' * (len(unknown) > 1)} "
+                f"{', '.join(map(repr, unknown[:8]))} of the examples; it knows "
+                f"{', '.join(map(repr, teacher.labels[:8]))}. Give a teacher that was trained for "
+                "these labels, or examples with its own."
+            )
+        return self if self.labels == teacher.labels else self.with_labels(teacher.labels)
+
+    def with_labels(self, labels: tuple[str, ...]) -> Self:
+        """The same with other labels, of which its own are some."""
+        relabelled: Self = replace(self, labels=labels)  # type: ignore[type-var]
+        return relabelled
+
+    def encode_unlabelled(
+        self, tokenizer: Tokenizer, examples: Sequence[ExampleT], max_length: int
+    ) -> EncodedExamples:
+        """Rows of examples of which only a teacher says something, with what `imitation` needs."""
+        return self.encode(tokenizer, examples, max_length, labelled=False)
+
+    @abstractmethod
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """How far a model's `outputs` are from a teacher's, and how often both say the same.
+
+        The first is a loss summed over `num_imitated` predictions: where these are choices, the
+        divergence of their probabilities at `temperature` (tasks/soft_targets.py).
+        """
+
+    def num_imitated(self, batch: Batch) -> int:
+        """Predictions in a batch that a teacher's are compared with: one per example."""
+        return int(batch.targets["num_examples"])
 
     @abstractmethod
     def predict(

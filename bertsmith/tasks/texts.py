@@ -19,7 +19,6 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Columns, Example, ExampleReader, typed_examples, typed_pairs
 from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.finetuning import mean_over_rows
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.task import PredictionT, Task
@@ -63,15 +62,11 @@ class TextTask(Task[Example, PredictionT]):
         encoded = encode_windowed(tokenizer, texts, max_length, self.windowing)
         return replace(encoded, example_targets=self.targets(examples)) if labelled else encoded
 
-    def row_logits(self, model: BertModel, batch: Batch) -> Tensor:
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """fp32 `[sequences, outputs]`, in the batch's order."""
         assert self.head is not None
         return sequence_logits(model, batch, self.head)
 
-    def batch_logits(self, model: BertModel, batch: Batch) -> Tensor:
-        """fp32 `[examples, outputs]`, in the order of the batch's example targets."""
-        return mean_over_rows(self.row_logits(model, batch), batch)
-
     def logits(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
         """The same for any number of examples, in their order, without gradients."""
-        return encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.row_logits))
+        return encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.outputs))

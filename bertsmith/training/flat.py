@@ -4,11 +4,8 @@ One array of a kind can lie in memory that several processes share, and be divid
 anywhere; and an update is a few operations instead of a few for each of dozens of tensors.
 """
 
-import os
-import tempfile
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -104,39 +101,6 @@ class Arrays:
     def num_bytes(size: int, num_parts: int, dtype: torch.dtype) -> int:
         """Memory that the arrays take."""
         return 4 * size * (3 + num_parts) + (0 if dtype == torch.float32 else size * dtype.itemsize)
-
-
-class SharedFile:
-    """Zeros that other processes can map by the file's `path`, until `close`.
-
-    The file has no place on a disk where the system allows that.
-    """
-
-    def __init__(self, num_bytes: int) -> None:
-        self.num_bytes = num_bytes
-        if hasattr(os, "memfd_create"):
-            self._file = os.memfd_create("bertsmith")
-            self.path = f"/proc/{os.getpid()}/fd/{self._file}"
-            self._named: str | None = None
-        else:
-            self._file, self.path = tempfile.mkstemp(prefix="bertsmith-")
-            self._named = self.path
-        os.ftruncate(self._file, num_bytes)
-
-    def map(self) -> Tensor:
-        """The file's bytes, uint8 `[num_bytes]`; they stay mapped as long as the tensor lives."""
-        return map_file(self.path, self.num_bytes)
-
-    def close(self) -> None:
-        """From now on nobody else can map it."""
-        os.close(self._file)
-        if self._named is not None:
-            Path(self._named).unlink()
-
-
-def map_file(path: str, num_bytes: int) -> Tensor:
-    """The bytes of a shared file, uint8 `[num_bytes]`."""
-    return torch.from_file(path, shared=True, size=num_bytes, dtype=torch.uint8)
 
 
 class GradientCollector:

@@ -6,7 +6,7 @@ alone: a process that does the work of several comes to the same weights.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -78,23 +78,21 @@ class Member:
         device = self._gradients.device
         with dropout_seed(seed, device):
             terms = self.plan.objective.losses(self.model, batch.to(device))
-        loss = torch.stack([term.sum / counts[name] for name, term in terms.items()]).sum()
+        parts = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
+        loss = torch.stack(parts).sum()
         loss.backward()  # type: ignore[no-untyped-call]
-        return {
-            name: LossTerm(term.sum.detach(), term.correct, term.count)
-            for name, term in terms.items()
-        }
+        return {name: replace(term, sum=term.sum.detach()) for name, term in terms.items()}
 
 
-Figures = dict[str, tuple[float, float]]
-"""Summed loss and number of right guesses of each loss term."""
+Figures = dict[str, tuple[float, float, float]]
+"""Summed loss, number of right guesses and weight of each loss term."""
 
 
 def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
     """Plain numbers, by micro-batch; read all at once, since reading waits for a GPU."""
     numbers = [x.float() for each in terms for term in each.values() for x in term.pair]
     pairs = iter(torch.stack(numbers).view(-1, 2).tolist() if numbers else [])
-    return [{name: tuple(next(pairs)) for name in each} for each in terms]
+    return [{name: (*next(pairs), term.weight) for name, term in each.items()} for each in terms]
 
 
 def total_counts(objective: Objective, batches: Sequence[Batch]) -> dict[str, int]:

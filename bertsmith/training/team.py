@@ -27,14 +27,8 @@ from bertsmith.data.batches import Batch
 from bertsmith.errors import TrainingError
 from bertsmith.hardware import own_process
 from bertsmith.model.bert import BertModel
-from bertsmith.training.flat import (
-    Arrays,
-    GradientCollector,
-    Layout,
-    SharedFile,
-    map_file,
-    use_arrays,
-)
+from bertsmith.model.shared import SharedFile, map_file
+from bertsmith.training.flat import Arrays, GradientCollector, Layout, use_arrays
 from bertsmith.training.member import Figures, Member, Plan, to_figures
 from bertsmith.training.prefetch import Prefetcher
 

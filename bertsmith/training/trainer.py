@@ -333,9 +333,10 @@ class Trainer:
         counts = total_counts(self.objective, micro_batches)
         sums = {name: sum(each[name][0] for each in found) for name in counts}
         correct = {name: sum(each[name][1] for each in found) for name in counts}
+        weights = {name: each[name][2] for each in found for name in each}
         losses = {name: sums[name] / count for name, count in counts.items()}
         return {
-            "loss": sum(losses.values()),
+            "loss": sum(weights[name] * loss for name, loss in losses.items()),
             **{f"{name}_loss": loss for name, loss in losses.items()},
             **{f"{name}_accuracy": correct[name] / count for name, count in counts.items()},
         }

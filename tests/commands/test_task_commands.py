@@ -264,3 +264,13 @@ def test_tag_columns_that_are_not_there(refused, names):
     file = names / "names.conll"
     message = refused("evaluate", names / "tagger", "--data", file, "--label-column", "3", *FP32)
     assert "no column '3' for the label. The row has 2" in message
+
+
+def test_a_recipe_may_leave_files_to_the_line(bertsmith, place, tmp_path):
+    recipe = tmp_path / "short.toml"
+    recipe.write_text("steps = 1\nbatch_size = 4\n")
+    printed = bertsmith(
+        "finetune", "classify", recipe, "--model", place / "pretrained", "--train",
+        place / "data.csv", "--eval", place / "data.csv", "--out", tmp_path / "out", *FP32,
+    )  # fmt: skip
+    assert printed.startswith("learnt 2 labels from 9 texts in 1 steps")

@@ -8,7 +8,8 @@ import pytest
 from bertsmith.data.random_corpus import write_random_corpus
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.tasks.pretraining import Pretraining, PretrainingSettings
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
 
 
 def test_rows_are_as_long_as_they_may_be(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_folder_of_transformers_answers_here_with_equal_logits_and_loss(tmp_pa
             start_positions=batch.targets["start_positions"][order],
             end_positions=batch.targets["end_positions"][order],
         )
-        ours = padded_logits(answerer.task.logits(answerer.loaded.model, batch), batch)
+        ours = padded_logits(answerer.task.outputs(answerer.loaded.model, batch), batch)
     is_token = places < lengths[:, None]
     torch.testing.assert_close(ours[..., 0][is_token], expected.start_logits[is_token])
     torch.testing.assert_close(ours[..., 1][is_token], expected.end_logits[is_token])

@@ -59,9 +59,9 @@ def test_order_changes_nothing():
         ids=tuple(texts.ids[i] for i in order),
         type_ids=tuple(texts.type_ids[i] for i in order),
     )
-    logits = compute_in_order(model, texts, CLASSIFY.row_logits)
+    logits = compute_in_order(model, texts, CLASSIFY.outputs)
     np.testing.assert_allclose(
-        compute_in_order(model, shuffled, CLASSIFY.row_logits), logits[order], atol=1e-6
+        compute_in_order(model, shuffled, CLASSIFY.outputs), logits[order], atol=1e-6
     )
 
 
@@ -75,7 +75,7 @@ def test_packed_equals_padded():
         mask[row, : len(ids)] = 1
     with torch.inference_mode():
         padded = model(input_ids, mask).logits
-    packed = compute_in_order(model, texts, CLASSIFY.row_logits)
+    packed = compute_in_order(model, texts, CLASSIFY.outputs)
     np.testing.assert_allclose(packed, padded.numpy(), atol=1e-6)
 
 
@@ -85,7 +85,7 @@ def test_evaluation_tells_loss_and_scores_and_leaves_the_mode():
     figures = task.evaluate(model)
     assert model.training
     rows = task.held_out.encoded.rows
-    logits = torch.from_numpy(compute_in_order(model, rows, CLASSIFY.row_logits))
+    logits = torch.from_numpy(compute_in_order(model, rows, CLASSIFY.outputs))
     labels = torch.from_numpy(task.held_out.encoded.example_targets["labels"])
     expected = torch.nn.functional.cross_entropy(logits, labels)
     assert figures["held_out_loss"] == pytest.approx(expected.item(), rel=1e-5)
@@ -109,8 +109,8 @@ def test_saved_and_loaded_gives_the_same_logits(tmp_path):
     save_model(model, tmp_path, tiny_tokenizer(), id2label=dict(enumerate(NAMES)))
     texts = labelled(reviews(7)).rows
     np.testing.assert_array_equal(
-        compute_in_order(model, texts, CLASSIFY.row_logits),
-        compute_in_order(load_model(tmp_path), texts, CLASSIFY.row_logits),
+        compute_in_order(model, texts, CLASSIFY.outputs),
+        compute_in_order(load_model(tmp_path), texts, CLASSIFY.outputs),
     )
 
 
@@ -187,7 +187,7 @@ def test_a_long_text_has_the_mean_logits_of_its_windows(tmp_path):
     rows = CLASSIFY.encode(
         tiny_tokenizer(), [Example(text) for text in windows], 37, labelled=False
     )
-    logits = compute_in_order(classifier.loaded.model, rows.rows, CLASSIFY.row_logits)
+    logits = compute_in_order(classifier.loaded.model, rows.rows, CLASSIFY.outputs)
     prediction = classifier(" ".join(words))
     assert prediction.num_windows == 3
     expected = softmax(logits.mean(0, keepdims=True))[0]

@@ -173,7 +173,7 @@ def test_other_losses_leave_out_all_but_first_pieces(tmp_path, changes):
     model, tokenizer = load_for_task(asked, lesson)
     encoded = lesson.task.encode(tokenizer, lesson.train, NUM_POSITIONS, labelled=True)
     batch = collate(encoded.by_row(), range(7))
-    logits, labels = lesson.task.logits(model.eval(), batch), batch.targets["labels"]
+    logits, labels = lesson.task.outputs(model.eval(), batch), batch.targets["labels"]
     known = labels != IGNORE_INDEX
     expected = lesson.task.loss.sum(logits[known], labels[known])
     found = lesson.task.losses(model, batch)["tag"].sum

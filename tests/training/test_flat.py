@@ -10,14 +10,13 @@ from torch import nn
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import their_names
+from bertsmith.model.shared import SharedFile, map_file
 from bertsmith.training.flat import (
     ALIGNMENT,
     CHUNK,
     Arrays,
     GradientCollector,
     Layout,
-    SharedFile,
-    map_file,
     use_arrays,
 )
 

@@ -1,0 +1,115 @@
+"""`bertsmith distill TASK`: a fine-tuned model and examples → a smaller model for the same."""
+
+import dataclasses
+import json as json_module
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from bertsmith.commands.finetune import RECIPE, Eval, Json
+from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
+from bertsmith.config import parse_with_recipe
+from bertsmith.distill import DistillSettings, distill
+from bertsmith.errors import ConfigError
+from bertsmith.repeats import finetune_repeatedly
+from bertsmith.tasks.catalog import task_named
+from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
+from bertsmith.tasks.task import Task
+from bertsmith.training.display import Display
+
+DESCRIPTION = """Teach a smaller BERT what a fine-tuned one does: {task}.
+
+Takes the larger model, the teacher, and two files of labelled examples, as 'bertsmith finetune
+{task}' does. The student begins as every second layer of the teacher, and learns from the labels,
+from how likely the teacher holds each answer, and from its vectors. Texts without labels teach as
+well (--unlabelled). The result is a folder as any of this task; at the end teacher and student are
+set side by side: parameters, file size, speed and scores."""
+
+NoModel = Annotated[Path, tyro.conf.Suppress]
+
+
+@dataclass(frozen=True)
+class DistillRequest(Request[FinetuneSettings]):
+    """A request for a task."""
+
+    task: type[Task[Any, Any]]
+    student: DistillSettings
+    json: bool
+
+
+def parse(args: Sequence[str], prog: str) -> DistillRequest:
+    """Read recipe and flags of the task that `prog` ends with."""
+    task = task_named(prog.split()[-1])
+    settings: Any = parse_with_recipe(
+        command_line(task),
+        args,
+        prog,
+        DESCRIPTION.format(task=task.name) + RECIPE,
+        tyro.conf.OmitArgPrefixes,
+    )
+    if settings.model != NOT_GIVEN:
+        raise ConfigError(
+            f"{args[0]}: 'model' is not a key of a distillation. Give 'teacher', and 'student' if "
+            "it is not made of the teacher's layers, in a table [distillation]."
+        )
+    student = settings.distillation
+    settings = replace(settings, model=student.start)
+    return DistillRequest(settings, resume_command(args, prog), task, student, settings.json)
+
+
+def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
+    """The task's settings without the model to start from, the student's, and what only the command
+    line has."""
+    fields = [
+        ("distillation", DistillSettings, dataclasses.field(default_factory=DistillSettings)),
+        ("eval", Eval, dataclasses.field(default=NOT_GIVEN)),
+        ("model", NoModel, dataclasses.field(default=NOT_GIVEN)),
+        ("json", Json, dataclasses.field(default=False)),
+    ]
+    return dataclasses.make_dataclass(
+        "Settings", fields, bases=(task.settings,), frozen=True, kw_only=True
+    )
+
+
+def main(request: DistillRequest) -> None:
+    """Train, then print the scores and both models side by side."""
+    if request.settings.is_series:
+        repeat(request)
+        return
+    if request.settings.resume:
+        tell_where_it_resumes(request.settings.out)
+    with Display() as display:
+        result = distill(
+            request.task, request.settings, request.student, [display], request.resume_command,
+            say=say,
+        )  # fmt: skip
+    print(json_module.dumps(result.to_json()) if request.json else result)
+
+
+def repeat(request: DistillRequest) -> None:
+    """The same with several seeds or folds."""
+    if request.settings.folds is not None and request.student.cache is not None:
+        raise ConfigError(
+            "--cache and --folds exclude each other: each fold learns from other texts. Leave one "
+            "of them out."
+        )
+    with Display() as display:
+        repeats = finetune_repeatedly(
+            request.task, request.settings, [display], request.resume_command, say,
+            train=partial(_distill, request.student),
+        )  # fmt: skip
+    print(json_module.dumps(repeats.to_json()) if request.json else repeats)
+
+
+def _distill(student: DistillSettings, task: Any, settings: Any, *args: Any, **named: Any) -> Any:
+    return distill(task, settings, student, *args, say=say, **named)
+
+
+def say(line: str) -> None:
+    """Tell the user what is being done, beside the result."""
+    print(line, file=sys.stderr, flush=True)

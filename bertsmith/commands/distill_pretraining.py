@@ -1,0 +1,93 @@
+"""`bertsmith distill pretraining`: a pre-trained model and a corpus → a smaller one."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from bertsmith.commands.pretrain import describe, one_length
+from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
+from bertsmith.config import parse_with_recipe
+from bertsmith.distill_pretraining import (
+    DistillPretrainingJob,
+    PretrainingStudentSettings,
+    distill_pretraining,
+)
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.training.display import Display
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.trainer import TrainingSettings
+
+DESCRIPTION = """Teach a smaller BERT your texts with the help of a larger one: DistilBERT's recipe.
+
+The student begins as every second layer of the teacher. It learns to guess hidden words, to find
+each word as likely as the teacher does, and to make the teacher's vectors. No labels are needed.
+The teacher is asked at each step, as other words are hidden each time; so there is no cache. The
+result is a Hugging Face folder, ready for `bertsmith fill` and `bertsmith finetune`; at the end
+teacher and student are set side by side.
+
+A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The command line of `bertsmith distill pretraining`."""
+
+    corpus: Path
+    """The folder that `bertsmith corpus build` wrote, with the teacher's vocabulary."""
+    out: Path
+    """The folder for the student, its checkpoints, journal and curves."""
+    distillation: Annotated[PretrainingStudentSettings, tyro.conf.arg(name="")] = field(
+        default_factory=PretrainingStudentSettings
+    )
+    training: Annotated[TrainingSettings, tyro.conf.arg(name="")] = field(
+        default_factory=TrainingSettings
+    )
+    pretraining: Annotated[PretrainingSettings, tyro.conf.arg(name="")] = field(
+        default_factory=lambda: PretrainingSettings(pairs="none")
+    )
+    optim: OptimSettings = field(default_factory=OptimSettings)
+    resume: bool = False
+    """Continue the run in --out from its newest checkpoint, as if it had never stopped."""
+    overwrite: bool = False
+    """Replace an earlier run in --out."""
+    json: bool = False
+    """Print one JSON object at the end instead of text."""
+
+
+def parse(args: Sequence[str], prog: str) -> Request[Settings]:
+    """Read recipe and flags; a length on the line replaces the other kind in the recipe."""
+    settings = parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
+    return Request(settings, resume_command(args, prog))
+
+
+def main(request: Request[Settings]) -> None:
+    """Train, then print what it came to and both models side by side."""
+    settings = request.settings
+    job = DistillPretrainingJob(
+        corpus=settings.corpus,
+        student=settings.distillation,
+        pretraining=settings.pretraining,
+        training=settings.training,
+        optim=settings.optim,
+    )
+    if settings.resume:
+        tell_where_it_resumes(settings.out)
+    with Display() as display:
+        result = distill_pretraining(
+            job,
+            settings.out,
+            resume=settings.resume,
+            overwrite=settings.overwrite,
+            watchers=[display],
+            resume_command=request.resume_command,
+        )
+    comparison = result.pop("comparison")
+    if settings.json:
+        print(json.dumps({**result, "comparison": comparison.to_json()}))
+    else:
+        print(describe(result), f"student    {result['student']}", sep="\n")
+        print("", "teacher (before) and student (after):", comparison, sep="\n")

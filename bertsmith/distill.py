@@ -1,0 +1,338 @@
+"""A fine-tuned model and examples in, a smaller model that does the same out.
+
+It is fine-tuning with another objective: the student begins as layers of its teacher and learns
+from labels and from what the teacher says. At the end both stand side by side.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bertsmith.before_after import Comparison, Trial, compare
+from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.finetune import (
+    FineTuned,
+    Plan,
+    build_objective,
+    carry_out,
+    check_out,
+    count_parts,
+    load_for_task,
+    optim,
+)
+from bertsmith.hardware import compute_settings, select_device, select_precision
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.student import StudentSettings, check_vocabularies, facts_of
+from bertsmith.tasks.catalog import task_of_folder
+from bertsmith.tasks.distillation import Distillation, Teaching, divide_batch
+from bertsmith.tasks.finetuning import FineTuning, TrainingExamples, unnoted_examples
+from bertsmith.tasks.inference import DTYPES, LoadedModel
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.task import Lesson, Task, limited
+from bertsmith.tasks.teacher import LiveTeacher, Teacher, fingerprint
+from bertsmith.tasks.teacher_cache import ROWS, stored_teacher
+from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.training.recorder import Watcher
+from bertsmith.training.run_folder import RunFolder
+
+Say = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class DistillSettings(StudentSettings):
+    """Who teaches, what the student is made of, and what it learns by."""
+
+    unlabelled: Path | None = None
+    """Texts without labels, read as --train is: the teacher alone says what is right of them. An
+    update reads as many of them as is their share of all texts."""
+    cache: Path | None = None
+    """Compute what the teacher says of each text once, and keep it in this folder for all epochs
+    and for later runs on the same texts: other seeds, students or weights. Takes a few numbers for
+    each text; and, unless --hidden-weight is 0, two bytes for each number of each token's
+    vector."""
+
+
+@dataclass(frozen=True)
+class Distilled:
+    """What came of a run: the student's scores, and both models side by side."""
+
+    student: FineTuned
+    made_of: str
+    num_unlabelled: int
+    comparison: Comparison | None
+    """Teacher and student; None where the examples are not those of files."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            **self.student.to_json(),
+            "made_of": self.made_of,
+            "num_unlabelled": self.num_unlabelled,
+            "comparison": self.comparison and self.comparison.to_json(),
+        }
+
+    def __str__(self) -> str:
+        """What was learnt from whom, the student's scores, and the table."""
+        lines = [f"student: {self.made_of}", str(self.student)]
+        if self.num_unlabelled:
+            lines.insert(1, f"the teacher alone spoke of {self.num_unlabelled:,} further texts")
+        return "\n".join(
+            [*lines, "", "teacher (before) and student (after):", str(self.comparison)]
+        )
+
+
+@dataclass(frozen=True)
+class LoadedTeacher:
+    """A teacher as its folder has it: the model in fp32, and the task as it does it."""
+
+    path: Path
+    model: BertModel
+    tokenizer: Tokenizer
+    task: Task[Any, Any]
+    fingerprint: str
+
+
+def distill(
+    task_type: type[Task[Any, Any]],
+    settings: FinetuneSettings,
+    student: DistillSettings,
+    watchers: Sequence[Watcher] = (),
+    resume_command: str = "the same call with resume",
+    *,
+    lesson: Lesson[Any] | None = None,
+    say: Say = lambda line: None,
+) -> Distilled:
+    """Teach a smaller model what a fine-tuned one does.
+
+    `settings.model` does not count: the student begins as `student.start`.
+
+    Raises:
+        CheckpointError: the teacher does another task, or the student reads otherwise than it.
+        ConfigError: more layers than the teacher has, labels that it does not know, a cache that
+            was made for something else; and as `finetune`.
+    """
+    settings = replace(settings, model=student.start)
+    check_out(settings)
+    student.check_out(settings.out)
+    are_of_files = lesson is None
+    lesson = lesson or task_type.read(settings)
+    teacher = load_teacher(student.teacher, task_type, lesson.task)
+    lesson = replace(lesson, task=task_of_student(lesson.task, teacher))
+    plan, unlabelled = plan_of(task_type, settings, student, lesson, teacher, say)
+    result = carry_out(plan, watchers, resume_command)
+    comparison = side_by_side(settings, student, say) if are_of_files else None
+    distilled = Distilled(result, plan.load_report, len(unlabelled), comparison)
+    folder = RunFolder(settings.out)
+    folder.write_run({**folder.read_run(), "result": distilled.to_json()})
+    return distilled
+
+
+def load_teacher(
+    path: Path, task_type: type[Task[Any, Any]], task: Task[Any, Any]
+) -> LoadedTeacher:
+    """The model of a folder, if it does this task.
+
+    Raises:
+        CheckpointError: it does another one, or none.
+    """
+    path = find_checkpoint(path)
+    found = task_of_folder(path)
+    model = load_model(path)
+    is_bare_encoder = found is None and not model.heads and task.head is None
+    does_it = task.head is None or task.head in model.heads
+    if not (is_bare_encoder or (found is task_type and does_it)):
+        raise CheckpointError(
+            f"{path}: {what_it_does(model, found)}; a teacher here is one that 'bertsmith finetune "
+            f"{task_type.name}' makes for the same kind of labels. Name such a folder, or distill "
+            "this one with its own task."
+        )
+    tokenizer = Tokenizer.load(path)
+    length = max_text_length(tokenizer, model.config.max_length, None)
+    loaded = LoadedModel(path, model, tokenizer, length)
+    return LoadedTeacher(
+        path, model, tokenizer, task_type.predictor(loaded).task, fingerprint(model)
+    )
+
+
+def what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
+    """What a folder is a model of, in words."""
+    if task is None:
+        return "was not fine-tuned"
+    heads = " and ".join(f"'{name}'" for name in model.heads)
+    return f"was fine-tuned to '{task.name}'" + (f" with the head {heads}" if heads else "")
+
+
+def task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, Any]:
+    """The task of the examples with the teacher's labels."""
+    try:
+        return task.taught_by(teacher.task)
+    except ConfigError as error:
+        raise ConfigError(f"{teacher.path}: {error}") from None
+
+
+def plan_of(
+    task_type: type[Task[Any, Any]],
+    settings: FinetuneSettings,
+    student: DistillSettings,
+    lesson: Lesson[Any],
+    teacher: LoadedTeacher,
+    say: Say,
+) -> tuple[Plan, list[Any]]:
+    """Everything that training needs, checked, and the examples without labels."""
+    whole, tokenizer = load_for_task(settings, lesson)
+    check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
+    model, made_of = student.shortened(whole)
+    if settings.from_scratch:
+        made_of = "nothing but the shape; every weight begins at random (--from-scratch)"
+    teaching = teaching_of(student, model, teacher, lesson.task)
+    positions = [each.config.max_length for each in (model, teacher.model)]
+    limit = max_text_length(tokenizer, min(positions), settings.max_length)
+    optim(settings, model.config)
+    tokenizer.model_max_length = limit
+    unlabelled = read_unlabelled(settings, student, lesson)
+    lessons = build_lessons(settings, student, lesson, tokenizer, unlabelled)
+    facts = {"teacher": teacher.fingerprint, "is_cached": student.cache is not None}
+    live = live_teacher(settings, teacher, hidden=teaching.hidden_weight > 0)
+    chosen: Teacher = live
+    if student.cache is not None:
+        chosen = cached(student.cache, live, lessons, teacher, limit, settings, say)
+    objective = Distillation(
+        lessons[0], chosen, teaching, unlabelled=lessons[1] if unlabelled else None, facts=facts
+    )
+    known = facts_of(student, teacher.fingerprint, made_of)
+    known["hidden_weight"] = teaching.hidden_weight
+    plan = Plan(
+        task_type, settings, lesson, model, tokenizer, objective, made_of, {"distillation": known}
+    )
+    return plan, unlabelled
+
+
+def teaching_of(
+    student: DistillSettings, model: BertModel, teacher: LoadedTeacher, task: Task[Any, Any]
+) -> Teaching:
+    """How much each loss term counts.
+
+    Raises:
+        ConfigError: what both models give cannot be compared.
+    """
+    sizes = model.config.hidden_size, teacher.model.config.hidden_size
+    if task.head is None and sizes[0] != sizes[1]:
+        raise ConfigError(
+            f"{student.start}: makes vectors of {sizes[0]} numbers, and the teacher of {sizes[1]}. "
+            "Choose a --student as wide as the teacher, or take layers of the teacher itself."
+        )
+    hidden = student.resolved_hidden_weight(model.config, teacher.model.config)
+    return Teaching(student.soft_weight, student.soft_temperature, hidden)
+
+
+def read_unlabelled(
+    settings: FinetuneSettings, student: DistillSettings, lesson: Lesson[Any]
+) -> list[Any]:
+    """The examples without labels; none where no file is given."""
+    if student.unlabelled is None:
+        return []
+    if settings.batch_size < 2:
+        raise ConfigError(
+            "--batch-size: found 1; with --unlabelled allowed is 2 or more, as each update reads "
+            "texts with and without labels."
+        )
+    reader = lesson.task.reader(student.unlabelled, settings.columns, labelled=False)
+    return limited(reader, None)
+
+
+def build_lessons(
+    settings: FinetuneSettings,
+    student: DistillSettings,
+    lesson: Lesson[Any],
+    tokenizer: Tokenizer,
+    unlabelled: Sequence[Any],
+) -> list[FineTuning]:
+    """The task over examples with labels, and over those without if there are any; the rows of all
+    are numbered."""
+    sizes: Sequence[int] = (settings.batch_size,)
+    if unlabelled:
+        sizes = divide_batch(settings.batch_size, len(lesson.train), len(unlabelled))
+    labelled = build_objective(replace(settings, batch_size=sizes[0]), lesson, tokenizer)
+    labelled.train = with_row_numbers(labelled.train, 0)
+    if not unlabelled:
+        return [labelled]
+    assert student.unlabelled is not None
+    limit = tokenizer.model_max_length
+    encoded = lesson.task.encode_unlabelled(tokenizer, unlabelled, limit)
+    texts = unnoted_examples(lesson.task, encoded, student.unlabelled, unlabelled)
+    others = FineTuning(
+        lesson.task,
+        with_row_numbers(texts, len(labelled.train.encoded.rows)),
+        labelled.held_out,
+        batch_size=sizes[1],
+        num_parts=count_parts(replace(settings, batch_size=sizes[1])),
+        seed=settings.seed,
+    )
+    return [labelled, others]
+
+
+def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples:
+    """The same with a target that numbers the rows, by which what is known of them is found."""
+    encoded = examples.encoded
+    numbers = np.arange(first, first + len(encoded.rows), dtype=np.int64)
+    targets = {**encoded.row_targets, ROWS: numbers}
+    return replace(examples, encoded=replace(encoded, row_targets=targets))
+
+
+def live_teacher(
+    settings: FinetuneSettings, teacher: LoadedTeacher, *, hidden: bool
+) -> LiveTeacher:
+    """The teacher in the precision of the run; its head computes in fp32, as the student's."""
+    device = select_device(settings.device)
+    with compute_settings(device, settings.threads):
+        dtype = DTYPES[select_precision(settings.precision, device)]
+    model = teacher.model.to(dtype)
+    model.heads.float()
+    return LiveTeacher(teacher.task, model.to(device), hidden=hidden)
+
+
+def cached(
+    directory: Path,
+    live: LiveTeacher,
+    lessons: Sequence[FineTuning],
+    teacher: LoadedTeacher,
+    max_length: int,
+    settings: FinetuneSettings,
+    say: Say,
+) -> Teacher:
+    """What the teacher says of all rows, kept in a folder."""
+    texts = all_texts([lesson.train.encoded.rows for lesson in lessons])
+    facts: Mapping[str, Any] = {
+        "teacher": teacher.fingerprint,
+        "tokenizer": teacher.tokenizer.fingerprint,
+        "max_length": max_length,
+    }
+    with compute_settings(select_device(settings.device), settings.threads):
+        return stored_teacher(directory, live, texts, facts, say)
+
+
+def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
+    """The rows of several sets, one set after the other."""
+    return EncodedTexts(
+        tuple(row for part in parts for row in part.ids),
+        tuple(row for part in parts for row in part.type_ids),
+        tuple(cut for part in parts for cut in part.num_cut),
+    )
+
+
+def side_by_side(settings: FinetuneSettings, student: DistillSettings, say: Say) -> Comparison:
+    """Teacher and student on the examples to score by."""
+    say("measuring teacher and student side by side")
+    trial = Trial(
+        data=settings.eval,
+        columns=settings.columns,
+        limit=settings.eval_limit,
+        device=settings.device,
+        precision=settings.precision,
+    )
+    return compare(student.teacher, settings.out, trial)

@@ -1,0 +1,211 @@
+"""A pre-trained model and a corpus in, a smaller pre-trained model out.
+
+It is pre-training with another objective: the student begins as layers of its teacher, and learns
+to guess hidden words as the teacher does.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bertsmith.before_after import Comparison, Trial, compare
+from bertsmith.config import to_jsonable
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.hardware import compute_settings, count_trainers, select_device, select_precision
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.shared import SharedModel
+from bertsmith.model_settings import ModelSettings
+from bertsmith.pretrain import PretrainJob, build_objective
+from bertsmith.student import StudentSettings, check_vocabularies, facts_of
+from bertsmith.tasks.distillation import Teaching
+from bertsmith.tasks.inference import DTYPES
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_distillation import PretrainingDistillation
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.tasks.teacher import fingerprint
+from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.training.checkpoint import newest_checkpoint
+from bertsmith.training.curves import draw_curves
+from bertsmith.training.journal import read_journal
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.recorder import Watcher
+from bertsmith.training.run_folder import RunFolder, machine_facts
+from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
+
+LEARNING_RATE = 5e-4
+"""DistilBERT's, where none is given: a student made of a teacher's layers bears more than one that
+goes on as it was."""
+
+
+@dataclass(frozen=True)
+class PretrainingStudentSettings(StudentSettings):
+    """Who teaches, what the student is made of, and what it learns by."""
+
+    teacher: Path = Path()
+    """Folder of the pre-trained model to learn from, with a masked-LM head. It is only read."""
+    soft_weight: float = 0.7
+    """How much the teacher's guesses at hidden words count, from 0 to 1; the words themselves count
+    for the rest. DistilBERT has 5 to 2."""
+    hidden_weight: float | None = 0.15
+    """How much it counts that the vectors of the last layer point where the teacher's do; 0 does
+    not look at them. DistilBERT has 1 to 5 and 2 of the above."""
+
+
+@dataclass(frozen=True)
+class DistillPretrainingJob:
+    """Everything that defines a run, apart from the folder it is written to."""
+
+    corpus: Path
+    student: PretrainingStudentSettings
+    pretraining: PretrainingSettings = field(
+        default_factory=lambda: PretrainingSettings(pairs="none")
+    )
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    optim: OptimSettings = field(default_factory=OptimSettings)
+
+    def __post_init__(self) -> None:
+        """Refuse what a student does not learn."""
+        if (task := self.pretraining.pair_task) != "none":
+            raise ConfigError(
+                f"pretraining.pairs: found {task!r}; a student learns hidden words alone, as "
+                "DistilBERT. Leave it out."
+            )
+
+    @property
+    def resolved_optim(self) -> OptimSettings:
+        """With a learning rate, if none was given."""
+        return replace(self.optim, learning_rate=self.optim.learning_rate or LEARNING_RATE)
+
+    def pretraining_of(self, model: BertModel, num_processes: int) -> Pretraining:
+        """The corpus as pre-training reads it, for a model of this shape."""
+        shape = ModelSettings(max_position_embeddings=model.config.max_length)
+        job = PretrainJob(self.corpus, shape, self.pretraining, self.training, self.resolved_optim)
+        return build_objective(job, num_processes)
+
+
+def distill_pretraining(
+    job: DistillPretrainingJob,
+    out: Path,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    watchers: Sequence[Watcher] = (),
+    resume_command: str = "the same call with resume",
+) -> dict[str, Any]:
+    """Run a job and give its summary with the facts about its data, and both models side by side.
+
+    Raises:
+        BertsmithError: settings, models, corpus or folder do not allow it (nothing was written), or
+            the run had to stop.
+    """
+    job.training.budget()
+    start = job.student.start
+    folder = RunFolder(out)
+    folder.check(resume=resume, overwrite=overwrite)
+    job.student.check_out(out)
+    device = select_device(job.training.device)
+    with compute_settings(device, job.training.threads):
+        precision = select_precision(job.training.precision, device)
+        num_processes = count_trainers(device)
+        teacher, tokenizer = load_teacher(job.student.teacher)
+        mark = fingerprint(teacher)
+        whole, own_tokenizer = load_model(start, heads=["masked_lm"]), Tokenizer.load(start)
+        check_vocabularies(job.student.teacher, tokenizer, start, own_tokenizer)
+        model, made_of = job.student.shortened(whole)
+        check_sizes(job.student, model, teacher)
+        pretraining = job.pretraining_of(model, num_processes)
+        check_corpus(pretraining, job.student.teacher, tokenizer)
+        teaching = Teaching(
+            job.student.soft_weight,
+            job.student.soft_temperature,
+            job.student.resolved_hidden_weight(model.config, teacher.config),
+        )
+        reading = SharedModel(teacher.to(DTYPES[precision]).to(device).eval())
+        objective = PretrainingDistillation(pretraining, reading, teaching, mark)
+        checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
+        if checkpoint is not None:
+            model = load_model(checkpoint.path)
+        trainer = Trainer(
+            model.to(device),
+            objective,
+            folder,
+            job.training,
+            job.resolved_optim,
+            precision=precision,
+            num_processes=num_processes,
+            tokenizer=tokenizer,
+            watchers=watchers,
+            resume_command=resume_command,
+            chosen=made_of,
+        )
+        if resume:
+            trainer.resume(checkpoint)
+        else:
+            trainer.begin(
+                {
+                    "command": "distill pretraining",
+                    "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "settings": to_jsonable(replace(job, optim=job.resolved_optim)),
+                    "distillation": facts_of(job.student, mark, made_of),
+                    "precision": precision,
+                    **machine_facts(device),
+                    "data": pretraining.facts(),
+                }
+            )
+        summary = trainer.run()
+    data = folder.read_run()["data"]
+    entries = read_journal(folder.journal_path)
+    draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
+    training = job.training
+    trial = Trial(device=training.device, precision=training.precision, objective=pretraining)
+    comparison = compare(job.student.teacher, out, trial)
+    folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
+    return result_of(summary, {"out": str(out), "student": made_of, **data}, comparison)
+
+
+def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
+    """The model of a folder, if it can guess hidden words.
+
+    Raises:
+        CheckpointError: it has no masked-LM head.
+    """
+    path = find_checkpoint(path)
+    model = load_model(path)
+    if "masked_lm" not in model.heads:
+        raise CheckpointError(
+            f"{path}: has no masked-LM head, so it cannot teach that. Use a folder "
+            "that 'bertsmith pretrain' wrote, or one whose encoder it has trained further."
+        )
+    return load_model(path, heads=["masked_lm"]), Tokenizer.load(path)
+
+
+def check_sizes(student: StudentSettings, model: BertModel, teacher: BertModel) -> None:
+    """Refuse two models whose guesses are not about the same words."""
+    sizes = model.config.vocab_size, teacher.config.vocab_size
+    if sizes[0] != sizes[1]:
+        raise CheckpointError(
+            f"{student.start}: has {sizes[0]:,} word embeddings, and the teacher "
+            f"{student.teacher} {sizes[1]:,}. Use a student with as many, or the teacher's layers."
+        )
+
+
+def check_corpus(pretraining: Pretraining, teacher: Path, tokenizer: Tokenizer) -> None:
+    """Refuse a corpus that the teacher does not read.
+
+    Raises:
+        CheckpointError: it was built with another vocabulary.
+    """
+    corpus = pretraining.train.corpus
+    check_vocabularies(teacher, tokenizer, corpus.directory, corpus.tokenizer())
+
+
+def result_of(summary: Summary, facts: dict[str, Any], comparison: Comparison) -> dict[str, Any]:
+    """The summary as one flat object, and the comparison."""
+    found = asdict(summary)
+    last_step, held_out = found.pop("last_step"), found.pop("held_out")
+    figures = {name: value for name, value in last_step.items() if "loss" in name or "acc" in name}
+    measured = {name: value for name, value in held_out.items() if name.startswith("held_out_")}
+    return {**facts, **found, **figures, **measured, "comparison": comparison}

@@ -1,0 +1,183 @@
+"""Learning a task from a teacher: an objective over examples and a teacher in, loss terms out.
+
+Three terms: the task's own loss on the labels, the teacher's outputs as soft targets (Hinton et al.
+2015), and the cosine of the last layer's vectors (Sanh et al. 2019, section 2). Each task says how
+two models' outputs compare (`Task.imitation`); the rest is the same for all.
+
+Of texts without labels the teacher alone says what is right. They stand in batches of their own,
+and a step has so many of them that all texts of both kinds are met equally often.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.model.bert import BertModel
+from bertsmith.model.last_layer import watch_last_layer
+from bertsmith.model.used_words import UsedWords
+from bertsmith.tasks.finetuning import FineTuning, TrainingExamples
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.soft_targets import soft_vector_loss
+from bertsmith.tasks.task import Task
+from bertsmith.tasks.teacher import Teacher
+
+UNLABELLED = "unlabelled"
+"""The target that batches without labels have."""
+
+CLOSE = 0.1
+"""A vector whose cosine with the teacher's is this near to 1 counts as right."""
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """How much a student learns from whom: its own loss has weight 1 - `soft_weight`, soft targets
+    at `soft_temperature` have `soft_weight`, and the last layer's vectors `hidden_weight`; where
+    that is 0, none are compared."""
+
+    soft_weight: float
+    soft_temperature: float
+    hidden_weight: float
+
+
+class Distillation:
+    """The objective of a task, learnt from labels and from a teacher.
+
+    Args:
+        labelled: the task over its examples, which are also those to score by.
+        teacher: says what is to be imitated.
+        teaching: how much each term counts.
+        unlabelled: the same task over texts of which only the teacher says something.
+    """
+
+    def __init__(
+        self,
+        labelled: FineTuning,
+        teacher: Teacher,
+        teaching: Teaching,
+        *,
+        unlabelled: FineTuning | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.labelled = labelled
+        self.unlabelled = unlabelled
+        self.teacher = teacher
+        self.teaching = teaching
+        self.facts = dict(facts or {})
+        """What tells the teacher from others, for `identity`."""
+
+    @property
+    def task(self) -> Task[Any, Any]:
+        """What is learnt."""
+        return self.labelled.task
+
+    @property
+    def train(self) -> TrainingExamples:
+        """The labelled examples."""
+        return self.labelled.train
+
+    @property
+    def num_parts(self) -> int:
+        """How many parts a step is divided into."""
+        return max(lesson.num_parts for lesson in self._lessons)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which every example is seen once, with a label or without."""
+        return max(lesson.steps_per_epoch for lesson in self._lessons)
+
+    @property
+    def batch_size(self) -> int:
+        """Examples in a step."""
+        return sum(lesson.batch_size for lesson in self._lessons)
+
+    @property
+    def _lessons(self) -> list[FineTuning]:
+        return [self.labelled] + ([] if self.unlabelled is None else [self.unlabelled])
+
+    def use_words(self, model: BertModel) -> UsedWords:
+        """Leave model and teacher only the words of these examples, which are numbered anew."""
+        rows = [row for lesson in self._lessons for row in lesson.token_rows]
+        used = UsedWords.of(model, rows)
+        for lesson in self._lessons:
+            lesson.renumber(used.numbers)
+        used.narrow(model)
+        self.teacher.use_words(used)
+        return used
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """The examples of a step, counted from 1: those with labels first."""
+        batches = self.labelled.micro_batches(step)
+        if self.unlabelled is not None:
+            batches += [_without_labels(each) for each in self.unlabelled.micro_batches(step)]
+        return [self.teacher.prepare(batch) for batch in batches]
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Predictions of each loss term in a batch."""
+        own = {self.task.name: 0} if UNLABELLED in batch.targets else self.task.counts(batch)
+        counts = {**own, "soft": self.task.num_imitated(batch)}
+        return counts | ({"hidden": batch.num_tokens} if self.teaching.hidden_weight else {})
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """The task's own loss, `soft` and `hidden`; of the latter `correct` is how often student
+        and teacher say the same."""
+        teaching, taught = self.teaching, self.teacher.taught(batch)
+        with watch_last_layer(model) as student:
+            outputs = self.task.outputs(model, batch)
+        soft = self.task.imitation(outputs, taught.outputs, batch, teaching.soft_temperature)
+        counts = self.counts(batch)
+        terms = {
+            self.task.name: self._own_term(outputs, batch),
+            "soft": LossTerm(*soft, counts["soft"], teaching.soft_weight),
+        }
+        if taught.hidden is not None and teaching.hidden_weight:
+            hidden = soft_vector_loss(student.vectors(batch), taught.hidden, CLOSE)
+            terms["hidden"] = LossTerm(*hidden, counts["hidden"], teaching.hidden_weight)
+        return terms
+
+    def _own_term(self, outputs: Tensor, batch: Batch) -> LossTerm:
+        """What the labels say; nothing of a batch that has none."""
+        # The share of labelled texts, so that each text counts the same.
+        weight = (1 - self.teaching.soft_weight) * self.labelled.batch_size / self.batch_size
+        if UNLABELLED in batch.targets:
+            nothing = torch.zeros((), device=outputs.device)
+            return LossTerm(nothing, nothing, 0, weight)
+        return replace(self.task.output_losses(outputs, batch)[self.task.name], weight=weight)
+
+    def evaluate(self, model: BertModel) -> dict[str, float]:
+        """The task's scores on the held-out examples."""
+        return self.labelled.evaluate(model)
+
+    def describe(self, step: int) -> str:
+        """The rows of the files that a step takes."""
+        return "; ".join(lesson.describe(step) for lesson in self._lessons)
+
+    def identity(self) -> dict[str, Any]:
+        """What a continued run must share with its beginning: also who taught, and how."""
+        unlabelled = self.unlabelled
+        return {
+            **self.labelled.identity(),
+            "batch_size": self.batch_size,
+            "num_parts": self.num_parts,
+            "unlabelled_sha256": unlabelled and unlabelled.train.encoded.digest(),
+            "teaching": {**asdict(self.teaching), **self.facts},
+        }
+
+
+def divide_batch(batch_size: int, num_labelled: int, num_unlabelled: int) -> tuple[int, int]:
+    """Of how many texts with labels, and how many without, a step consists: in proportion to their
+    numbers, and at least one of each.
+
+    >>> divide_batch(16, 1000, 3000), divide_batch(16, 10, 100_000)
+    ((4, 12), (1, 15))
+    """
+    share = num_labelled / (num_labelled + num_unlabelled)
+    labelled = min(max(1, round(batch_size * share)), batch_size - 1)
+    return labelled, batch_size - labelled
+
+
+def _without_labels(batch: Batch) -> Batch:
+    return replace(batch, targets={**batch.targets, UNLABELLED: torch.ones(())})

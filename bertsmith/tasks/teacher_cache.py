@@ -1,0 +1,232 @@
+"""What a teacher says of all rows of a run, computed once and kept in a folder.
+
+Outputs are kept in fp32, the vectors of its last layer (where they are asked for) in fp16: that
+is half the room, and a cosine of them the same to three digits. Rows stand in parts of a thousand,
+each a file that appears whole or not at all, so that a stopped computation goes on. `manifest.json`
+says what the outputs are of and by whom.
+
+    DIR/manifest.json              teacher, tokenizer, texts, max_length, hidden
+    DIR/outputs-00000.npy          [rows or tokens of the part, columns] fp32
+    DIR/hidden-00000.npy           [tokens of the part, hidden] fp16
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch, group_by_length
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.files import atomic_write, write_json
+from bertsmith.model.used_words import UsedWords
+from bertsmith.tasks.inference import pack_texts
+from bertsmith.tasks.teacher import LiveTeacher, Taught
+
+ROWS = "row"
+"""The target of a batch that says where its sequences stand among all rows, int64 `[sequences]`."""
+
+PART_ROWS = 1024
+MAX_OPEN = 256
+"""Files of a kind that are open at a time: a system allows a process about a thousand."""
+BATCH_TOKENS = 2048
+MANIFEST = "manifest.json"
+DIFFERING = {
+    "teacher": "of another teacher",
+    "tokenizer": "with another vocabulary",
+    "max_length": "with another --max-length",
+    "texts": "for other texts",
+    "hidden": "without the vectors of its last layer (with --hidden-weight 0)",
+}
+"""What a cache may have that is not what is asked for."""
+
+Say = Callable[[str], object]
+
+
+class StoredRows:
+    """Arrays of rows in files of `PART_ROWS` rows each, read where they lie.
+
+    Args:
+        lengths: entries of each row in the files, int64 `[rows]`.
+    """
+
+    def __init__(self, directory: Path, name: str, lengths: NDArray[np.int64]) -> None:
+        self.directory = directory
+        self.name = name
+        self.lengths = lengths
+        self._parts: dict[int, NDArray[Any]] = {}
+        self._starts = np.cumsum(lengths) - lengths
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_parts": {}}  # opened anew in each process
+
+    def path(self, part: int) -> Path:
+        """The file of a part."""
+        return self.directory / f"{self.name}-{part:05d}.npy"
+
+    def rows_of(self, part: int) -> range:
+        """The rows in a part."""
+        return range(part * PART_ROWS, min((part + 1) * PART_ROWS, len(self.lengths)))
+
+    def take(self, rows: Sequence[int]) -> Tensor:
+        """The entries of `rows`, one row after another, `[entries, columns]` in fp32."""
+        found = [self._row(row) for row in rows]
+        return torch.from_numpy(np.concatenate(found).astype(np.float32))
+
+    def write(self, part: int, rows: Sequence[NDArray[Any]]) -> None:
+        """Keep the arrays of a part's rows."""
+        with atomic_write(self.path(part)) as file:
+            np.save(file, np.concatenate(rows), allow_pickle=False)
+
+    def _row(self, row: int) -> NDArray[Any]:
+        part = row // PART_ROWS
+        start = int(self._starts[row] - self._starts[part * PART_ROWS])
+        return self._part(part)[start : start + int(self.lengths[row])]
+
+    def _part(self, part: int) -> NDArray[Any]:
+        if part not in self._parts:
+            if len(self._parts) == MAX_OPEN:
+                self._parts.clear()
+            self._parts[part] = self._open(part)
+        return self._parts[part]
+
+    def _open(self, part: int) -> NDArray[Any]:
+        path, rows = self.path(part), self.rows_of(part)
+        try:
+            found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise _damaged(path) from error
+        if len(found) != self.lengths[rows.start : rows.stop].sum():
+            raise _damaged(path)
+        return found
+
+
+class StoredTeacher:
+    """A teacher whose words were written down; see `Teacher`."""
+
+    def __init__(self, outputs: StoredRows, hidden: StoredRows | None) -> None:
+        self._outputs = outputs
+        self._hidden = hidden
+
+    def prepare(self, batch: Batch) -> Batch:
+        """The batch with what the teacher said of its rows."""
+        rows = batch.targets[ROWS].tolist()
+        taught = {"taught_outputs": self._outputs.take(rows)}
+        if self._hidden is not None:
+            taught["taught_hidden"] = self._hidden.take(rows)
+        return replace(batch, targets={**batch.targets, **taught})
+
+    def taught(self, batch: Batch) -> Taught:
+        """What `prepare` has added."""
+        return Taught(batch.targets["taught_outputs"], batch.targets.get("taught_hidden"))
+
+    def use_words(self, used: UsedWords) -> None:
+        """What was said of the rows stays what it is."""
+
+
+def stored_teacher(
+    directory: Path,
+    teacher: LiveTeacher,
+    texts: EncodedTexts,
+    facts: Mapping[str, Any],
+    say: Say = lambda line: None,
+) -> StoredTeacher:
+    """The teacher's words about `texts`, read from a folder, or computed and kept there.
+
+    Args:
+        facts: whose words they are and of what: "teacher", "tokenizer", "max_length".
+
+    Raises:
+        ConfigError: the folder holds something else.
+        CheckpointError: a file in it is damaged.
+    """
+    wanted = {**facts, "texts": digest(texts), "hidden": teacher.hidden}
+    check_folder(directory, wanted)
+    tokens = np.array(texts.lengths, dtype=np.int64)
+    lengths = tokens if teacher.task.reads_tokens else np.ones_like(tokens)
+    outputs = StoredRows(directory, "outputs", lengths)
+    hidden = StoredRows(directory, "hidden", tokens) if teacher.hidden else None
+    fill(teacher, texts, outputs, hidden, say)
+    return StoredTeacher(outputs, hidden)
+
+
+def check_folder(directory: Path, wanted: Mapping[str, Any]) -> None:
+    """Begin a cache, or see that the one that is there is the one asked for."""
+    path = directory / MANIFEST
+    if not path.exists():
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise ConfigError(
+                f"{directory}: is no cache of a teacher, and not empty. Choose another --cache."
+            )
+        write_json(path, wanted)
+        return
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        found["hidden"] = found["hidden"] or not wanted["hidden"]  # more than is needed will do
+        wanted = {**wanted, "hidden": True}
+        others = [words for name, words in DIFFERING.items() if found[name] != wanted[name]]
+    except (ValueError, KeyError, TypeError):
+        raise _damaged(path) from None
+    if others:
+        raise ConfigError(
+            f"{directory}: a cache that was made {', '.join(others)}. Choose another --cache, or "
+            "remove this one to have it made anew."
+        )
+
+
+def fill(
+    teacher: LiveTeacher,
+    texts: EncodedTexts,
+    outputs: StoredRows,
+    hidden: StoredRows | None,
+    say: Say,
+) -> None:
+    """Compute the parts that are not there yet."""
+    stores = [store for store in (outputs, hidden) if store is not None]
+    num_parts = -(-len(texts) // PART_ROWS)
+    for part in range(num_parts):
+        if all(store.path(part).exists() for store in stores):
+            continue
+        rows = outputs.rows_of(part)
+        say(f"asking the teacher about texts {rows.start + 1:,} to {rows.stop:,} of {len(texts):,}")
+        for store, found in zip(stores, ask(teacher, texts, rows), strict=True):
+            store.write(part, found)
+
+
+def ask(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
+    """Outputs of each of `rows` in their order, and where they are asked for their vectors."""
+    found: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)]
+    device = teacher.model.embeddings.word.weight.device
+    for group in group_by_length([texts.lengths[row] for row in rows], BATCH_TOKENS):
+        batch = pack_texts(texts, [rows[place] for place in group])
+        taught = teacher.taught(batch.to(device))
+        lengths = list(batch.lengths)
+        sizes = lengths if teacher.task.reads_tokens else [1] * len(lengths)
+        kinds = [(taught.outputs.float(), sizes)]
+        if taught.hidden is not None:
+            kinds.append((taught.hidden.half(), lengths))
+        for rows_found, (values, parts) in zip(found, kinds, strict=True):
+            for place, part in zip(batch.order, torch.split(values.cpu(), parts), strict=True):
+                rows_found[group[place]] = part.numpy()
+    return found
+
+
+def digest(texts: EncodedTexts) -> str:
+    """SHA-256 of the rows' token ids and segments."""
+    found = hashlib.sha256()
+    for row, types in zip(texts.ids, texts.type_ids, strict=True):
+        found.update(len(row).to_bytes(4, "little"))
+        found.update(row.astype("<i4").tobytes())
+        found.update(types.astype("<i4").tobytes())
+    return found.hexdigest()
+
+
+def _damaged(path: Path) -> CheckpointError:
+    return CheckpointError(f"{path}: damaged. Remove the file to have it computed again.")
