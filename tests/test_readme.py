@@ -11,7 +11,9 @@ from bertsmith.commands import distill, distill_pretraining, pretrain
 from bertsmith.config import to_jsonable
 
 ROOT = Path(__file__).resolve().parent.parent
-RECIPES = sorted((ROOT / "recipes" / "pretrain").glob("*.toml"))
+RECIPES = sorted(
+    path for kind in ("pretrain", "distill") for path in (ROOT / "recipes" / kind).glob("*.toml")
+)
 
 
 def commands_in(path: Path) -> list[list[str]]:
