@@ -20,7 +20,7 @@ def skeleton() -> Iterator[None]:
 
 
 class _NoFirstValues(TorchFunctionMode):
-    """The functions of torch.nn.init give back what they were given."""
+    """The functions of torch.nn.init give back tensors without memory as they were given."""
 
     def __torch_function__(
         self,
@@ -31,5 +31,7 @@ class _NoFirstValues(TorchFunctionMode):
     ) -> Any:
         given = kwargs or {}
         if getattr(func, "__module__", None) == "torch.nn.init":
-            return given["tensor"] if "tensor" in given else args[0]
+            tensor = given["tensor"] if "tensor" in given else args[0]
+            if tensor.is_meta:  # new heads are not, and begin as the model says
+                return tensor
         return func(*args, **given)

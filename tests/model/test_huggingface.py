@@ -433,3 +433,11 @@ def test_names_in_todays_spelling() -> None:
     )
     assert canonical("bert.pooler.dense.weight") == "bert.pooler.dense.weight"
     assert canonical("cls.predictions.bias") == "cls.predictions.bias"
+
+
+def test_a_head_that_is_new_begins_as_the_model_says(small_model: Build, tmp_path: Path) -> None:
+    save_model(small_model(initializer_range=0.003), tmp_path)
+    torch.manual_seed(1)
+    head = load_model(tmp_path, heads=["classify"], num_labels=97).heads["classify"]
+    assert 0.002 < head.dense.weight.std() < 0.004
+    assert not head.dense.bias.any()
