@@ -26,6 +26,9 @@ from bertsmith.training.flat import Layout as FlatLayout
 FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
 """The usual count: a vocabulary of V, 512 positions and 2 segments, L layers, all H wide."""
 
+RELEASED_VOCABULARY = 30522
+"""Word pieces of the released English models."""
+
 WORD, PROJECTION, POOLER = "word embedding", "embedding projection", "pooler"
 ATTENTION, FEED_FORWARD, LAYER_NORMS = "attention", "feed-forward", "LayerNorms"
 IN_LAYERS = (ATTENTION, FEED_FORWARD, LAYER_NORMS)

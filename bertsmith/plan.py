@@ -35,7 +35,7 @@ from bertsmith.model.sizes import rounded_up
 from bertsmith.model.skeleton import skeleton
 from bertsmith.pretrain import PretrainJob, build_model, build_objective, choose_size
 from bertsmith.tasks.pretraining import EVALUATION_TOKENS, Pretraining
-from bertsmith.timing import WARM_UP_STEPS, Computing, StepTimer
+from bertsmith.timing import WARM_UP_STEPS, Computing, StepTimer, longest_share
 from bertsmith.training.trainer import EVALUATION_SHARE
 
 Hardware = Literal["B200", "H200", "H100", "A100", "L40S", "L4", "RTX-4090", "RTX-3090"]
@@ -110,7 +110,8 @@ class Phase:
     """Steps that are alike: from number `first` to `last` (None: to the end), and one of them.
 
     `real` counts a step's real tokens, `computed` what is computed for them; `largest` is the
-    largest batch that a process computes at once. `flops` are those of the real tokens.
+    largest batch that a process computes at once, `share` the tokens of the process that has most
+    of a step. `flops` are those of the real tokens.
     """
 
     first: int
@@ -118,6 +119,7 @@ class Phase:
     real: Work
     computed: Work
     largest: Work
+    share: float
     flops: Mapping[str, float]
 
     def steps_within(self, steps: float) -> float:
@@ -367,11 +369,9 @@ def _look_at(
     """What the first steps of a phase have to compute."""
     rows = min(objective.batch_size, SAMPLED_ROWS)
     sampled = objective.resized(rows, objective.eval_rows)
-    batches = [
-        (batch, objective.counts(batch).get("mlm", 0))
-        for step in range(first, first + SAMPLED_STEPS)
-        for batch in sampled.micro_batches(step)
-    ]
+    steps = [sampled.micro_batches(step) for step in range(first, first + SAMPLED_STEPS)]
+    share = sum(longest_share(each, computing.num_processes) for each in steps)
+    batches = [(batch, objective.counts(batch).get("mlm", 0)) for each in steps for batch in each]
     works = [real_work(*each) for each in batches]
     computed = works
     if computing.device.type == "cpu":
@@ -384,6 +384,7 @@ def _look_at(
         real,
         sum(computed, Work()).times(scale),
         max(computed, key=lambda work: work.tokens),
+        share * scale,
         training_flops(count_parameters(model), model.config, real),
     )
 
@@ -410,14 +411,11 @@ def _try(
         evaluation = timer.time_evaluation()
         workers = [worker.process.pid or 0 for worker in timer.team.workers]
         peak = resident_bytes([os.getpid(), *workers]) if computing.device.type == "cpu" else None
-    growth = _longest_share(objective, objective.batch_size, computing) / _longest_share(
-        objective, rows, computing
-    )
     return Trial(
         phase,
         found.num_steps,
         rows,
-        found.seconds(growth),
+        found.seconds(phases[phase].share),
         evaluation * objective.eval_rows / eval_rows,
         _count_shapes(trial, phases[phase].first, WARM_UP_STEPS + found.num_steps, computing),
         peak,
@@ -433,13 +431,6 @@ def _trial_rows(objective: Pretraining, computing: Computing, phase: Phase) -> i
     seconds = sum(phase.flops.values()) * together / objective.batch_size / speed
     times = max(1, int(TRIAL_STEP_SECONDS / seconds))
     return min(objective.batch_size, times * together)
-
-
-def _longest_share(objective: Pretraining, rows: int, computing: Computing) -> int:
-    """Rows of the process that has most of a step's `rows`; batches are dealt out in turn."""
-    each = objective.micro_batch_size
-    sizes = [min(each, rows - first) for first in range(0, rows, each)]
-    return sum(sizes[:: computing.num_processes])
 
 
 def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int]:

@@ -92,4 +92,5 @@ def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Com
     growth = objective.batch_size / num_rows
     processes = computing.num_processes
     speedup = processes * (SHARED_SPEED if processes > 1 else 1.0)
-    return growth * found.tokens * speedup / found.seconds(growth)
+    tokens = growth * found.tokens
+    return tokens * speedup / found.seconds(tokens)

@@ -52,17 +52,23 @@ class Computing:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Of a step: seconds for the gradients and for the update, and real tokens; of all steps that
-    were timed, how many there were."""
+    """What steps took. `compute` are seconds of the gradients for a token of the process that has
+    most of them, `update` seconds of a step; `tokens` are all real ones of a step, on average."""
 
     compute: float
     update: float
     tokens: float
     num_steps: int
 
-    def seconds(self, growth: float = 1.0) -> float:
-        """What a step takes that has `growth` times as much to compute."""
-        return growth * self.compute + self.update
+    def seconds(self, share: float) -> float:
+        """What a step takes in which no process has more than `share` tokens."""
+        return share * self.compute + self.update
+
+
+def longest_share(batches: Sequence[Batch], num_members: int) -> int:
+    """Tokens of the process that has most of a step, whose batches are dealt out in turn."""
+    sizes = [batch.num_tokens for batch in batches]
+    return max(sum(sizes[member::num_members]) for member in range(num_members))
 
 
 class StepTimer:
@@ -107,7 +113,8 @@ class StepTimer:
                     deadline = time.perf_counter() + seconds
                 began, micro_batches = time.perf_counter(), next(batches)
                 computed = self._step(first + len(compute), micro_batches)
-                compute.append(computed - began)
+                share = longest_share(micro_batches, self.team.plan.num_members)
+                compute.append((computed - began) / share)
                 update.append(time.perf_counter() - computed)
                 tokens.append(sum(batch.num_tokens for batch in micro_batches))
         timed = slice(warm_up, None)

@@ -14,6 +14,7 @@ from bertsmith.model.sizes import rounded_up
 from bertsmith.plan import Accelerator, Forecast, Trial, accelerators, forecast, to_json
 from bertsmith.pretrain import ModelSettings, PretrainJob, build_objective
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.timing import longest_share
 from bertsmith.training.trainer import TrainingSettings
 
 STEPS = 40
@@ -58,6 +59,8 @@ def test_a_step_is_that_of_the_objective(job: PretrainJob, looked_at: Forecast) 
     assert rest.real.sequences == 6
     assert start.real.sequences == 12
     assert rest.largest.sequences == 2
+    shares = [longest_share(objective.micro_batches(step), 2) for step in range(8, 12)]
+    assert rest.share == sum(shares) / plan.SAMPLED_STEPS
 
 
 def test_a_run_is_the_sum_of_its_steps(looked_at: Forecast) -> None:
@@ -177,13 +180,6 @@ def test_what_does_not_fit_is_not_tried(job: PretrainJob, monkeypatch: pytest.Mo
     found = forecast(job, seconds=5)
     assert found.trial is None
     assert "GB are free" in found.problem
-
-
-def test_the_longest_share_of_a_step(job: PretrainJob) -> None:
-    objective = build_objective(job, 2)
-    computing = forecast(job, seconds=0).computing
-    shares = [plan._longest_share(objective, rows, computing) for rows in (1, 2, 3, 4, 5, 6, 7)]
-    assert shares == [1, 2, 2, 2, 3, 4, 4]
 
 
 def test_a_phase_has_its_steps(looked_at: Forecast) -> None:

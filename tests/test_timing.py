@@ -2,16 +2,18 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tiny_models import tiny_config
 
+from bertsmith.data.batches import pack
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import PRETRAINING_HEADS, build_heads
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
-from bertsmith.timing import MIN_STEPS, StepTime, StepTimer
+from bertsmith.timing import MIN_STEPS, StepTime, StepTimer, longest_share
 
 
 @pytest.fixture
@@ -30,6 +32,11 @@ def model_for(objective: Pretraining) -> BertModel:
 
 def test_the_parts_of_a_step() -> None:
     assert StepTime(compute=2.0, update=0.5, tokens=100, num_steps=3).seconds(4) == 8.5
+
+
+def test_the_longest_share_of_a_step() -> None:
+    batches = [pack([np.arange(length)]) for length in (5, 7, 11, 2, 3)]
+    assert [longest_share(batches, members) for members in (1, 2, 3, 7)] == [28, 19, 11, 11]
 
 
 @pytest.mark.parametrize("num_members", [1, 2])

@@ -12,6 +12,7 @@ import tyro
 from bertsmith.accounting import (
     FORMULA,
     IN_LAYERS,
+    RELEASED_VOCABULARY,
     beyond_formula,
     count_parameters,
     formula,
@@ -22,9 +23,6 @@ from bertsmith.accounting import (
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
 from bertsmith.model.huggingface import load_model
-
-RELEASED_VOCABULARY = 30522
-"""Word pieces of the released English models."""
 
 
 def main(

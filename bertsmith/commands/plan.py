@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bertsmith.accounting import RELEASED_VOCABULARY
 from bertsmith.commands import pretrain
 from bertsmith.commands.pretrain import build_job, one_length
 from bertsmith.config import parse_with_recipe
@@ -92,9 +93,6 @@ def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
             "build', or pass --corpus None to plan with random text."
         )
     yield build_job(settings)
-
-
-RELEASED_VOCABULARY = 30522
 
 
 def describe(facts: dict[str, Any], found: Forecast) -> str:
@@ -232,12 +230,12 @@ def _bytes(count: float) -> str:
 
 def _time_of(seconds: float | None) -> str:
     """
-    >>> [_time_of(seconds) for seconds in (0.0849, 12.3, 900, 7300, 200_000)]
-    ['84.9 ms', '12.3 s', '15.0 min', '2.0 h', '2.3 days']
+    >>> [_time_of(seconds) for seconds in (4e-5, 0.0849, 12.3, 900, 7300, 200_000)]
+    ['40.0 µs', '84.9 ms', '12.3 s', '15.0 min', '2.0 h', '2.3 days']
     """
     if seconds is None:
         return ""
     for size, name in ((86_400, "days"), (3600, "h"), (60, "min"), (1, "s")):
         if seconds >= size * (1 if size < 86_400 else 2):
             return f"{seconds / size:.1f} {name}"
-    return f"{1e3 * seconds:.1f} ms"
+    return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} µs"
