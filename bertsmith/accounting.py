@@ -197,14 +197,20 @@ def computed_work(batch: Batch, predicted: int) -> Work:
     )
 
 
+def num_heads(config: BertConfig) -> int:
+    """Attention heads of all layers, without those that were pruned."""
+    return sum(len(config.heads_of(layer)) for layer in range(config.num_hidden_layers))
+
+
 def training_flops(
     counts: Mapping[str, Component], config: BertConfig, work: Work
 ) -> dict[str, float]:
     """Operations of a pass forward and backward, by what they are for.
 
     Forward, a matrix costs two operations a number for every row that meets it, which for BERT's
-    layers are `24·H²` a token and layer; scores and their weighted means cost `4·H` a layer for
-    every look. Backward costs twice as much: gradients of inputs and of weights.
+    layers are `24·H²` a token and layer; scores and their weighted means cost 4 operations a number
+    of a head for every look, `4·H` a layer. Backward costs twice as much: gradients of inputs and
+    of weights.
     """
     names = {name: each.used for name, each in counts.items() if name != WORD}
     per_token = sum(
@@ -218,7 +224,7 @@ def training_flops(
     vocabulary = names.get(MASKED_LM, 0) + decoder
     # The gradient of the decoder's bias is a product too.
     bias = 2 * work.predicted * config.vocab_size if decoder else 0
-    looks = 4 * config.hidden_size * config.num_hidden_layers * work.looks
+    looks = 4 * config.head_size * num_heads(config) * work.looks
     return {
         "layers": 6 * per_token * work.tokens,
         "attention": 3 * looks,
@@ -287,9 +293,10 @@ def saved_activations(config: BertConfig, work: Work, width: int, *, is_fused: b
     has_dropout = config.hidden_dropout_prob > 0
     vectors = (10 if has_dropout else 8) * config.hidden_size + 2 * config.intermediate_size
     scores = 0 if is_fused else (3 if config.attention_probs_dropout_prob > 0 else 1)
-    layer = work.tokens * vectors + work.looks * config.num_attention_heads * scores
+    layers = config.num_hidden_layers * work.tokens * vectors
+    looks = num_heads(config) * work.looks * scores
     embeddings = work.tokens * config.hidden_size * (2 if has_dropout else 1)
-    return width * (config.num_hidden_layers * layer + embeddings)
+    return width * (layers + looks + embeddings)
 
 
 def vocabulary_bytes(config: BertConfig, work: Work, width: int) -> float:

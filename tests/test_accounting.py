@@ -167,9 +167,12 @@ def loss_of(model: BertModel, batch: Batch) -> torch.Tensor:
     return torch.stack([term.sum for term in terms]).sum()
 
 
+@pytest.mark.parametrize("pruned", [{}, {1: [0, 2]}])
 @pytest.mark.parametrize("lengths", [[37, 37, 37, 31, 30, 11, 5], [16] * 4, [3]])
-def test_operations_are_those_that_torch_counts(lengths: list[int]) -> None:
-    config = small_config()
+def test_operations_are_those_that_torch_counts(
+    lengths: list[int], pruned: dict[int, list[int]]
+) -> None:
+    config = replace(small_config(), pruned_heads=pruned)
     model, batch = trained(config), batch_of(lengths)
     predicted = len(batch.targets["masked_labels"])
     with FlopCounterMode(display=False) as counter:
