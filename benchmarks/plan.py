@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 
-from bertsmith.hardware import measured
+from bertsmith.hardware import compute_settings, measured
 from bertsmith.memory import resident_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -72,7 +72,7 @@ def main() -> None:
                 outcomes.append(compare(size, length, corpus, Path(work), args))
                 print(json.dumps(asdict(outcomes[-1])), flush=True)
                 args.out.parent.mkdir(parents=True, exist_ok=True)
-                args.out.write_text(page(outcomes, args.seconds), encoding="utf-8")
+                args.out.write_text(page(outcomes, args), encoding="utf-8")
 
 
 def parse() -> argparse.Namespace:
@@ -169,8 +169,9 @@ def family(process_id: int | str) -> list[int]:
     return found
 
 
-def page(outcomes: Sequence[Outcome], seconds: float) -> str:
+def page(outcomes: Sequence[Outcome], args: argparse.Namespace) -> str:
     """The result as Markdown."""
+    text = args.corpus or f"`enwiki/small.txt` with {VOCAB_SIZE:,} word pieces"
     rows = [line(outcome) for outcome in outcomes]
     worst_time = max(abs(outcome.time_error) for outcome in outcomes)
     worst_memory = max(abs(outcome.memory_error) for outcome in outcomes)
@@ -178,9 +179,8 @@ def page(outcomes: Sequence[Outcome], seconds: float) -> str:
         [
             "# What `bertsmith plan` foretold, and what came",
             "",
-            f"`python -m benchmarks.plan`, {date.today().isoformat()}: {machine()}. Runs of "
-            f"{seconds:g} s on `enwiki/small.txt` with {VOCAB_SIZE:,} word pieces and the default "
-            "settings.",
+            f"`python -m benchmarks.plan`, {date.today().isoformat()}: {machine(args.threads)}. Runs "
+            f"of {args.seconds:g} s on {text} and otherwise default settings.",
             "",
             "| size | rows of | step planned | step real | error | memory planned | without a "
             "trial | memory real | error | steps planned | steps real |",
@@ -212,9 +212,10 @@ def line(outcome: Outcome) -> str:
     return f"| {' | '.join(map(str, cells))} |"
 
 
-def machine() -> str:
+def machine(threads: int | None) -> str:
     """Processor, threads and versions."""
-    found = measured()
+    with compute_settings(torch.device("cpu"), threads):
+        found = measured()
     return (
         f"{found.processor}, {found.threads} threads, bf16 products at {found.bf16_gflops:,.0f} "
         f"GFLOP/s, torch {torch.__version__}, Python {platform.python_version()}"
