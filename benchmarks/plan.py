@@ -179,8 +179,8 @@ def page(outcomes: Sequence[Outcome], args: argparse.Namespace) -> str:
         [
             "# What `bertsmith plan` foretold, and what came",
             "",
-            f"`python -m benchmarks.plan`, {date.today().isoformat()}: {machine(args.threads)}. Runs "
-            f"of {args.seconds:g} s on {text} and otherwise default settings.",
+            f"`python -m benchmarks.plan`, {date.today().isoformat()}: {machine(args.threads)}. "
+            f"Runs of {args.seconds:g} s on {text} and otherwise default settings.",
             "",
             "| size | rows of | step planned | step real | error | memory planned | without a "
             "trial | memory real | error | steps planned | steps real |",
