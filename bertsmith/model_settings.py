@@ -18,14 +18,14 @@ from bertsmith.model.family import Family, family_named
 class ModelSettings:
     """Kind and size of the model. With --from, what is not given is as that model has it."""
 
-    family: Literal["bert", "roberta", "albert", "distilbert", "electra"] | None = None
-    """Which relative of BERT: roberta and distilbert do not tell segments apart, distilbert has
-    half of a size's layers, albert one layer's weights for all of them, electra embeddings of their
-    own width. None means bert, or that of --from."""
     preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] | None = None
     """One of BERT's released sizes; tiny learns in minutes on a laptop, large wants a large GPU.
     auto: the one that will know most after --minutes on this machine, by timing some steps.
     None means mini, or the shape of --from."""
+    family: Literal["bert", "roberta", "albert", "distilbert", "electra"] | None = None
+    """Which relative of BERT: roberta and distilbert do not tell segments apart, distilbert has
+    half of a size's layers, albert one layer's weights for all of them, electra embeddings of their
+    own width. None means bert, or that of --from."""
     max_position_embeddings: int | None = None
     """The longest text, in tokens, that the model can ever read. None means 512, or what --from
     reads; that is lengthened by repeating its positions, or shortened."""

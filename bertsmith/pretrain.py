@@ -120,9 +120,11 @@ class PretrainJob:
         Raises:
             ConfigError: a model of the family has no head for what was said.
         """
-        learnt = self.pretraining
-        if learnt.pairs is None and learnt.pair_task == "next_sentence":
-            learnt = replace(learnt, pairs=cast(PairTask, family.pair_task))
+        task = self.pretraining.pair_task
+        if self.pretraining.pairs is None and task == "next_sentence":
+            task = cast(PairTask, family.pair_task)
+        # One way to say it, where there are two.
+        learnt = replace(self.pretraining, pairs=task, next_sentence=True)
         family.check_pretraining_heads(learnt.heads)
         return replace(self, pretraining=learnt)
 

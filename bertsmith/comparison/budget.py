@@ -6,22 +6,22 @@ batches are looked at: they are known before it begins.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
+from bertsmith.accounting import count_parameters, real_work, training_flops
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
+from bertsmith.model.skeleton import skeleton
 from bertsmith.pretrain import PretrainJob, build_model, build_objective
 
 Unit = Literal["minutes", "tokens", "flops", "steps"]
 UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")
 
 SAMPLED_STEPS = 64
-BACKWARD_COST = 2
-"""Gradients of inputs and of weights: a product each for every product of the forward pass."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Budget:
         Raises:
             BertsmithError: the job cannot be run.
         """
+        job = job.prepared
         objective = build_objective(job)
         match self.unit:
             case "minutes":
@@ -54,13 +55,10 @@ class Budget:
             case "steps":
                 return {"minutes": None, "steps": round(self.amount)}
             case "tokens":
-                cost = count_tokens
+                cost: Callable[[list[Batch]], float] = count_tokens
             case "flops":
-                with torch.device("meta"):
-                    model = build_model(job, objective)
-
-                def cost(batches: list[Batch]) -> float:
-                    return sum(training_flops(model, batch) for batch in batches)
+                with skeleton():
+                    cost = partial(count_flops, build_model(job, objective))
 
         steps = steps_for(self.amount, lambda step: cost(objective.micro_batches(step)))
         return {"minutes": None, "steps": steps}
@@ -101,14 +99,8 @@ def count_tokens(batches: list[Batch]) -> float:
     return sum(batch.num_tokens for batch in batches)
 
 
-def training_flops(model: BertModel, batch: Batch) -> float:
-    """Operations of the matrix products, forward and backward, a multiply-add being two."""
-    config = model.config
-    width, tokens = config.hidden_size, batch.num_tokens
-    looks = sum(length**2 for length in batch.lengths)
-    layer = 4 * width**2 + 2 * width * config.intermediate_size
-    products = config.num_hidden_layers * (tokens * layer + 2 * looks * width)
-    products += len(batch.targets["masked_positions"]) * (width**2 + config.vocab_size * width)
-    if "next_sentence" in model.heads:
-        products += batch.num_sequences * width**2
-    return (1 + BACKWARD_COST) * 2 * products
+def count_flops(model: BertModel, batches: list[Batch]) -> float:
+    """Operations of a step, forward and backward, on its real tokens."""
+    counts = count_parameters(model)
+    works = (real_work(batch, len(batch.targets["masked_positions"])) for batch in batches)
+    return sum(sum(training_flops(counts, model.config, work).values()) for work in works)
