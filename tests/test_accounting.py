@@ -29,7 +29,7 @@ from bertsmith.accounting import (
 from bertsmith.data.batches import Batch, pack
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
-from bertsmith.model.heads import PRETRAINING_HEADS, build_heads
+from bertsmith.model.heads import build_heads
 from bertsmith.tasks.pretraining import pretraining_losses
 from bertsmith.training.flat import Arrays, Layout
 
@@ -159,7 +159,7 @@ def batch_of(lengths: list[int], seed: int = 0) -> Batch:
 
 
 def trained(config: BertConfig) -> BertModel:
-    return BertModel(config, build_heads(config, PRETRAINING_HEADS)).train()
+    return BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).train()
 
 
 def loss_of(model: BertModel, batch: Batch) -> torch.Tensor:

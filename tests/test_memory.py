@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 import pytest
 
 from bertsmith.memory import available_bytes, resident_bytes
-from bertsmith.training.flat import SharedFile, map_file
+from bertsmith.model.shared import SharedFile, map_file
 
 MEGABYTE = 2**20
 

@@ -10,7 +10,7 @@ from tiny_models import tiny_config
 from bertsmith.data.batches import pack
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
-from bertsmith.model.heads import PRETRAINING_HEADS, build_heads
+from bertsmith.model.heads import build_heads
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.timing import MIN_STEPS, StepTime, StepTimer, longest_share
@@ -27,7 +27,7 @@ def objective(corpus_dir: Path) -> Pretraining:
 
 def model_for(objective: Pretraining) -> BertModel:
     config = tiny_config(vocab_size=objective.train.corpus.vocab_size)
-    return BertModel(config, build_heads(config, PRETRAINING_HEADS))
+    return BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
 
 
 def test_the_parts_of_a_step() -> None:

@@ -198,7 +198,7 @@ class PretrainingSettings:
         """What decides the batches, as plain JSON; equal to an earlier version's where that could
         say the same."""
         found = asdict(self) | {"next_sentence": self.pair_task == "next_sentence"}
-        found["pairs"] = "sentence_order" if self.pair_task == "sentence_order" else "next_sentence"
+        found["pairs"] = "sentence_order" if self.pair_task == "sentence_order" else None
         if self.word_list is not None:
             found["word_list"] = sha256_file(self.word_list)
         defaults = {field.name: field.default for field in fields(self)}

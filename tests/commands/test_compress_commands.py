@@ -267,5 +267,5 @@ def test_places_where_something_would_be_lost(refused, place, tmp_path):
 @pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
 def test_only_word_pieces_can_be_left_out(kind, tmp_path):
     with pytest.raises(CheckpointError, match="not WordPiece") as caught:
-        as_wordpiece(tmp_path, TINY[kind]())
+        as_wordpiece(TINY[kind](), tmp_path, "trimmed")
     assert str(tmp_path) in str(caught.value)

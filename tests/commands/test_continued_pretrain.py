@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
+from tiny_tokenizers import TINY
 
 from bertsmith import cli
 from bertsmith.data.corpus import CorpusSettings, build_corpus
@@ -282,15 +283,14 @@ def test_rates_follow_the_size_of_the_layers() -> None:
     assert nearest(384, 6) == "small"
 
 
-def test_corpora_of_other_kinds_of_tokenizers_are_refused(
+def test_other_kinds_of_tokenizers_are_not_extended(
     tmp_path: Path, corpus_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "gpt"
-    folder.mkdir()
-    (folder / "tokenizer.json").write_text(json.dumps({"model": {"type": "BPE", "vocab": {}}}))
+    TINY["byte-bpe"]().save(folder)
     words = ["tokenizer", "extend", "--from", str(folder), "--texts", "x.txt", "--out",
              str(tmp_path / "out")]  # fmt: skip
-    assert "its model is BPE, and a BERT tokenizer needs WordPiece" in refused(capsys, words)
+    assert "not WordPiece, and only such a vocabulary can be extended" in refused(capsys, words)
 
 
 def test_build_corpus_with_an_extended_tokenizer_keeps_old_ids(

@@ -187,7 +187,7 @@ def test_what_cannot_be_learnt(bertsmith, corpus_dir, reader, tmp_path, capsys, 
     elif change == "layers":
         more = ("--num-layers", 5)
     else:
-        more = ("--next-sentence",)
+        more = ("--pairs", "next_sentence")
     with pytest.raises(SystemExit):
         bertsmith(*of_corpus(corpus_dir, teacher, tmp_path / "out", "--steps", 2, *more))
     assert words in capsys.readouterr().err

@@ -36,7 +36,7 @@ class Finder(Answer):
 
     null: float = -5.0
 
-    def logits(self, model, batch):
+    def outputs(self, model, batch):
         tokenizer = tiny_tokenizer()
         scores = torch.zeros(batch.num_tokens, 2)
         scores[batch.input_ids == tokenizer.token_to_id("good")] = 3.0
@@ -71,7 +71,7 @@ def test_transformers_opens_the_folder_with_equal_logits(folder):
     theirs = AutoModelForQuestionAnswering.from_pretrained(folder)
     encoded = texts(question(LONG + " good"), question("a good film", asked="what ?"))
     model = load_model(folder)
-    for row, ours in enumerate(compute_tokens_in_order(model, encoded.rows, Answer().logits)):
+    for row, ours in enumerate(compute_tokens_in_order(model, encoded.rows, Answer().outputs)):
         with torch.inference_mode():
             expected = theirs(
                 input_ids=torch.from_numpy(encoded.rows.ids[row]).long()[None],

@@ -254,7 +254,10 @@ def test_a_step_can_be_described(corpus_dir: Path) -> None:
         ({"mask_share": 0.9}, r"mask_share \+ random_share \+ keep_share: found 1\.1"),
         ({"short_seq_prob": 1.5}, r"short_seq_prob: found 1\.5"),
         ({"duplicates": -1}, r"duplicates: found -1"),
-        ({"rows": "across"}, r"rows: found 'across' with pairs 'next_sentence'.*--pairs none"),
+        (
+            {"rows": "across", "pairs": "next_sentence"},
+            r"rows: found 'across' with pairs 'next_sentence'.*--pairs none",
+        ),
         ({"word_list": Path("w")}, r"word_list: found with masking 'piece'.*--masking word"),
         ({"segmenter": "a:b"}, r"segmenter: found with masking 'piece'"),
         (
