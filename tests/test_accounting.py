@@ -163,7 +163,7 @@ def trained(config: BertConfig) -> BertModel:
 
 
 def loss_of(model: BertModel, batch: Batch) -> torch.Tensor:
-    terms = pretraining_losses(model, batch, next_sentence=True).values()
+    terms = pretraining_losses(model, batch, "next_sentence").values()
     return torch.stack([term.sum for term in terms]).sum()
 
 

@@ -91,7 +91,7 @@ def test_the_page_needs_nothing_and_tells_all(finished: Path) -> None:
     assert "<script" not in page
     assert "http" not in page.replace("http-equiv", "")
     for text in (*NAMES, "loss over million tokens", "loss over minutes", "Larger than noise?",
-                 "pretraining.next_sentence", "within noise", "4 steps", "Bonferroni"):  # fmt: skip
+                 "pretraining.pairs", "within noise", "4 steps", "Bonferroni"):  # fmt: skip
         assert text in page
     assert page.count('class="area') == 2 * len(NAMES)
     assert "pretraining.max_length" not in page
