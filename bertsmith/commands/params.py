@@ -3,9 +3,9 @@
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
@@ -21,8 +21,12 @@ from bertsmith.accounting import (
     total,
 )
 from bertsmith.errors import ConfigError
+from bertsmith.model.albert import Shared
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.family import families, family_named
 from bertsmith.model.huggingface import load_model
+
+FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra"]
 
 
 def main(
@@ -34,6 +38,9 @@ def main(
     vocab_size: int | None = None,
     max_positions: int | None = None,
     type_vocab: int | None = None,
+    embedding: int | None = None,
+    family: FamilyName | None = None,
+    shared: Shared | None = None,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
     """Count the parameters of a model, exactly, and say what the usual formula leaves out.
@@ -49,10 +56,14 @@ def main(
         intermediate: Width inside the feed-forward layers; 4 times the width where not given.
         vocab_size: Word pieces; 30,522 where not given, as in the released English models.
         max_positions: The longest text in tokens; 512 where not given.
-        type_vocab: Kinds of segments; 2 where not given.
+        type_vocab: Kinds of segments; as the family has them where not given, 2 for bert.
+        embedding: Width of the embeddings, of albert and electra, where it is one of its own.
+        family: Which relative of BERT, for a size; bert where not given. distilbert has half of a
+            size's layers.
+        shared: What albert's layers have in common; all where not given.
         json_: Print one JSON object instead of text.
     """
-    sizes = {
+    sizes: dict[str, Any] = {
         "num_hidden_layers": layers,
         "hidden_size": hidden,
         "num_attention_heads": heads,
@@ -60,6 +71,9 @@ def main(
         "vocab_size": vocab_size,
         "max_position_embeddings": max_positions,
         "type_vocab_size": type_vocab,
+        "embedding_size": embedding,
+        "family": family,
+        "shared": shared,
     }
     given = {name: size for name, size in sizes.items() if size is not None}
     found = _find(model, given)
@@ -131,7 +145,7 @@ def _megabytes(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count < 1e8 else f"{count / 1e6:,.0f} MB"
 
 
-def _find(name: str | None, sizes: Mapping[str, int]) -> BertModel:
+def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
     """The model of a folder, or one of a size without memory for its weights."""
     if name is not None and name not in PRESETS:
         return _load(name, sizes)
@@ -144,7 +158,7 @@ def _find(name: str | None, sizes: Mapping[str, int]) -> BertModel:
     return pretraining_model(_config(name, sizes))
 
 
-def _load(name: str, sizes: Mapping[str, int]) -> BertModel:
+def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
     """The model of a folder."""
     if Path(name).name == name and not Path(name).exists():
         raise ConfigError(
@@ -168,19 +182,43 @@ FLAGS = {
     "vocab_size": "--vocab-size",
     "max_position_embeddings": "--max-positions",
     "type_vocab_size": "--type-vocab",
+    "embedding_size": "--embedding",
+    "family": "--family",
+    "shared": "--shared",
 }
 
 
-def _config(preset: str | None, sizes: Mapping[str, int]) -> BertConfig:
-    """A config from a preset and sizes, with BERT's proportions where none are given."""
-    chosen: dict[str, Any] = {**(PRESETS[preset] if preset else {}), **sizes}
+def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
+    """A config from a preset and sizes, with the family's proportions where none are given."""
+    given = dict(sizes)
+    family = family_named(given.pop("family", BertConfig.model_type)).config
+    _check_known(family, given)
+    chosen: dict[str, Any] = {**(family.preset_sizes(preset) if preset else {}), **given}
     width = chosen["hidden_size"]
-    proportions = {
-        "vocab_size": RELEASED_VOCABULARY,
-        "num_attention_heads": max(1, width // 64),
-        "intermediate_size": 4 * width,
-    }
-    return BertConfig(**{**proportions, **chosen})
+    if not preset or "hidden_size" in given:
+        heads = {"num_attention_heads": max(1, width // 64), "intermediate_size": 4 * width}
+        chosen |= {name: given.get(name, count) for name, count in heads.items()}
+    if given.get("shared", "all") != "all":
+        chosen["num_hidden_groups"] = chosen["num_hidden_layers"]
+    config = family(**{"vocab_size": RELEASED_VOCABULARY, **chosen})
+    length = given.get("max_position_embeddings", config.max_position_embeddings)
+    return replace(config, max_position_embeddings=length + config.first_position)
+
+
+def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
+    """Refuse what models of the family have not."""
+    known = {field.name for field in fields(family)}
+    for name in given:
+        if name not in known:
+            others = " or ".join(
+                other.name
+                for other in families().values()
+                if name in {field.name for field in fields(other.config)}
+            )
+            raise ConfigError(
+                f"{FLAGS[name]}: found {given[name]!r} for the family {family.model_type}, which "
+                f"has none. Leave it out, or give --family {others}."
+            )
 
 
 def _notes(model: BertModel) -> list[str]:

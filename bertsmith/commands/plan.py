@@ -15,6 +15,7 @@ from bertsmith.commands.pretrain import build_job, one_length
 from bertsmith.config import parse_with_recipe
 from bertsmith.data.random_corpus import write_random_corpus
 from bertsmith.errors import ConfigError
+from bertsmith.model.bert import BertConfig
 from bertsmith.plan import Forecast, Hardware, accelerators, forecast, to_json
 from bertsmith.pretrain import PretrainJob
 
@@ -104,8 +105,9 @@ def describe(facts: dict[str, Any], found: Forecast) -> str:
 def _overview(facts: dict[str, Any], found: Forecast) -> list[str]:
     config, step, run = found.model.config, facts["step"], facts["run"]
     lines = [
-        f"model   {facts['preset']}: {config.num_hidden_layers} layers, {config.hidden_size} wide, "
-        f"{facts['vocab_size']:,} word pieces; {facts['parameters']:,} parameters, "
+        f"model   {_model_name(found)}: {config.num_hidden_layers} layers, "
+        f"{config.hidden_size} wide, {facts['vocab_size']:,} word pieces; "
+        f"{facts['parameters']:,} parameters, "
         f"{facts['encoder_parameters']:,} of them in the encoder",
         f"step    {step['rows']:,} rows, {step['tokens']:,.0f} real tokens, "
         f"{step['predicted']:,.0f} words to predict",
@@ -118,6 +120,14 @@ def _overview(facts: dict[str, Any], found: Forecast) -> list[str]:
     epochs = "" if run["epochs"] is None else f", {run['epochs']:.3g} times through the corpus"
     lines.append(f"run     {run['steps']:,} steps, {_big(run['tokens'])} tokens{epochs}")
     return lines
+
+
+def _model_name(found: Forecast) -> str:
+    """Size, with a family other than BERT, or the folder that the run goes on from."""
+    if found.job.from_ is not None:
+        return str(found.job.from_)
+    family, preset = found.model.config.model_type, str(found.job.model.preset)
+    return preset if family == BertConfig.model_type else f"{family} {preset}"
 
 
 def _arithmetic(facts: dict[str, Any]) -> list[str]:

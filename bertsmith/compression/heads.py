@@ -14,13 +14,12 @@ from bertsmith.compression.folder import (
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.hardware import select_device
-from bertsmith.model.bert import BertModel
+from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.head_pruning import prune_heads, zero_heads
 from bertsmith.predict import load_predictor, rows_of
 from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_examples
 from bertsmith.tasks.head_importance import (
     all_heads,
-    check_num_pruned,
     head_importance,
     least_important,
 )
@@ -72,8 +71,7 @@ def compress_heads(settings: HeadSettings) -> Compressed:
     """
     source, model, tokenizer = open_source(settings)
     num_heads = len(all_heads(model.config))
-    num_pruned = heads_to_prune(settings, num_heads)
-    check_num_pruned(model.config, num_pruned)
+    num_pruned = heads_to_prune(settings, model.config)
     objective = weighing_objective(settings, source, model, tokenizer)
     importance = head_importance(model.to(select_device(settings.device)), objective)
     heads = least_important(importance, model.config, num_pruned)
@@ -96,19 +94,40 @@ def compress_heads(settings: HeadSettings) -> Compressed:
     return finish(settings, source, smaller)
 
 
-def heads_to_prune(settings: HeadSettings, num_heads: int) -> int:
+def heads_to_prune(settings: HeadSettings, config: BertConfig) -> int:
     """How many heads the settings ask to prune."""
     if (settings.share is None) == (settings.keep_heads is None):
         raise ConfigError("Give --share or --keep-heads; exactly one of them.")
-    if settings.keep_heads is not None:
-        return num_heads - settings.keep_heads
-    assert settings.share is not None
-    if not 0 < settings.share < 1:
+    num_heads, num_layers = len(all_heads(config)), config.num_hidden_layers
+    if num_heads == num_layers:
         raise ConfigError(
-            f"--share: found {settings.share}; allowed is above 0 (no head) and below 1 (every "
-            "head)."
+            f"{settings.model}: each of its {num_layers} layers has one head, which it needs. "
+            "Choose a model with more, or take out layers: 'bertsmith compress layers'."
         )
-    return round(settings.share * num_heads)
+    if settings.keep_heads is None:
+        assert settings.share is not None
+        return share_of_heads(settings.share, num_heads, num_layers)
+    if not num_layers <= settings.keep_heads < num_heads:
+        raise ConfigError(
+            f"--keep-heads: found {settings.keep_heads}; allowed is {num_layers} (one in each "
+            f"layer) to {num_heads - 1} of the {num_heads} that there are."
+        )
+    return num_heads - settings.keep_heads
+
+
+def share_of_heads(share: float, num_heads: int, num_layers: int) -> int:
+    """A share of all heads as a number of them."""
+    if not 0 < share < 1:
+        raise ConfigError(
+            f"--share: found {share}; allowed is above 0 (no head) and below 1 (every head)."
+        )
+    found, most = round(share * num_heads), num_heads - num_layers
+    if not 1 <= found <= most:
+        raise ConfigError(
+            f"--share: found {share}, which is {found} of {num_heads} heads; allowed are 1 to "
+            f"{most}, so that each layer keeps one."
+        )
+    return found
 
 
 def weighing_objective(

@@ -35,6 +35,7 @@ def place(tmp_path_factory, corpus_dir):
     folder = tmp_path_factory.mktemp("compress")
     labels = ("neg", "pos")
     save_tiny(folder / "classifier", "classify", labels=labels, **SHAPE)
+    save_tiny(folder / "one-head", "classify", labels=labels, num_attention_heads=1, **SHAPE)
     save_tiny(folder / "pretrained", "masked_lm", **SHAPE)
     save_tiny(folder / "bare", **SHAPE)
     SentenceFolder("first_token", True, 17).write(folder / "bare", 24)
@@ -224,12 +225,17 @@ def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
         (("heads", "classifier", "--examples", "data.csv", "--share", 1), "--share: found 1.0"),
         (
             ("heads", "classifier", "--examples", "data.csv", "--keep-heads", 0),
-            "found 9 of 9, which leaves 0 for 3 layers",
+            "--keep-heads: found 0; allowed is 3 (one in each layer) to 8 of the 9",
         ),
         (
             ("heads", "classifier", "--examples", "data.csv", "--share", 0.8),
-            "found 7 of 9, which leaves 2 for 3 layers",
+            "--share: found 0.8, which is 7 of 9 heads; allowed are 1 to 6",
         ),
+        (
+            ("heads", "classifier", "--examples", "data.csv", "--share", 0.01),
+            "--share: found 0.01, which is 0 of 9 heads",
+        ),
+        (("heads", "one-head", "--examples", "data.csv", "--share", 0.3), "which it needs. Choose"),
         (("heads", "bare", "--corpus", "corpus", "--share", 0.3), "no masked-LM head"),
         (("heads", "pretrained", "--corpus", "corpus", "--share", 0.3), "another tokenizer"),
         (("heads", "pretrained", "--examples", "data.csv", "--share", 0.3), "no classification"),

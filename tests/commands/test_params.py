@@ -2,9 +2,20 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_models import save_tiny, tiny_config
+from transformers import (
+    AlbertConfig,
+    AlbertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    ElectraConfig,
+    ElectraModel,
+    RobertaConfig,
+    RobertaModel,
+)
 
 from bertsmith import cli
 from bertsmith.model.huggingface import load_model
@@ -58,6 +69,42 @@ def test_a_folder_counts_what_it_holds(tmp_path: Path, capsys: pytest.CaptureFix
     assert "the folder: " not in params(capsys, folder)
 
 
+def test_a_size_of_every_family_as_transformers_counts_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    shape: dict[str, Any] = {
+        "hidden_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 512,
+        "vocab_size": 30522,
+    }
+    halved: dict[str, Any] = {"dim": 128, "n_layers": 1, "n_heads": 2, "hidden_dim": 512}
+    positions: dict[str, Any] = {"max_position_embeddings": 514, "type_vocab_size": 1}
+    encoders = {
+        "roberta": RobertaModel(RobertaConfig(**shape, **positions), add_pooling_layer=False),
+        "distilbert": DistilBertModel(DistilBertConfig(**halved)),
+        "electra": ElectraModel(ElectraConfig(**shape, embedding_size=128)),
+        "albert": AlbertModel(AlbertConfig(**shape, embedding_size=64)),
+    }
+    for family, encoder in encoders.items():
+        held = sum(each.numel() for each in encoder.parameters())
+        assert facts(capsys, "tiny", "--family", family)["encoder"] == held
+
+
+def test_what_layers_share_counts_once(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("tiny", "--family", "albert", "--embedding", "32", "--layers", "3", "--shared")
+    counts = {}
+    for shared in ("all", "attention", "none"):
+        found = facts(capsys, *words, shared)["components"]
+        assert isinstance(found, dict)
+        assert found["word embedding"]["parameters"] == 30522 * 32
+        counts[shared] = [found[name]["parameters"] for name in ("attention", "feed-forward")]
+    attention, feed_forward = counts["all"]
+    assert counts["attention"] == [attention, 3 * feed_forward]
+    assert counts["none"] == [3 * attention, 3 * feed_forward]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -67,6 +114,8 @@ def test_a_folder_counts_what_it_holds(tmp_path: Path, capsys: pytest.CaptureFix
         (("no/such/folder",), "there is no such folder"),
         (("--layers", "2", "--hidden", "30", "--heads", "4"), "hidden_size is 30 with 4 attention"),
         (("base", "--hidden", "0"), "hidden_size is 0"),
+        (("base", "--embedding", "64"), "for the family bert, which has none. Leave it out, or"),
+        (("base", "--shared", "all"), "give --family albert"),
     ],
 )
 def test_what_cannot_be_is_one_line(
@@ -81,6 +130,7 @@ def test_what_cannot_be_is_one_line(
 
 
 def test_a_folder_has_its_own_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        cli.main(["params", str(save_tiny(tmp_path / "m")), "--hidden", "30"])
-    assert "--hidden: given beside the folder" in capsys.readouterr().err
+    for flag, value in (("--hidden", "30"), ("--family", "albert")):
+        with pytest.raises(SystemExit):
+            cli.main(["params", str(save_tiny(tmp_path / f"m{flag}")), flag, value])
+        assert f"{flag}: given beside the folder" in capsys.readouterr().err

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tiny_models import save_tiny, tiny_config
 
 from bertsmith import cli
 
@@ -40,6 +41,17 @@ def test_a_page_of_tables(corpus_dir: Path, capsys: pytest.CaptureFixture[str]) 
     for part in ("model   tiny: 2 layers", "run     50 steps", "through the corpus", "attention",
                  "H100, 50% of 989 TFLOP/s", "A100", "optimizer", "not asked for"):  # fmt: skip
         assert part in out
+
+
+def test_a_page_names_the_family_or_the_folder(
+    tmp_path: Path, corpus_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(["plan", *SIZE, "--steps", "9", "--family", "albert", *NOT_MEASURED])
+    assert "model   albert tiny: 2 layers" in capsys.readouterr().out
+    folder = str(save_tiny(tmp_path / "m", "masked_lm"))
+    lengths = ["--max-length", "16", "--steps", "9", "--vocab-size", str(tiny_config().vocab_size)]
+    cli.main(["plan", "--from", folder, "--pairs", "none", *lengths, *NOT_MEASURED])
+    assert f"model   {folder}: 2 layers" in capsys.readouterr().out
 
 
 def test_a_recipe_without_a_corpus_is_planned_with_random_text(
