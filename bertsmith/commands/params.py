@@ -22,7 +22,7 @@ from bertsmith.accounting import (
 )
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.electra_pair import load_trained
 
 
 def main(
@@ -157,7 +157,7 @@ def _load(name: str, sizes: Mapping[str, int]) -> BertModel:
             f"{flag}: given beside the folder {name}, which has sizes of its own. Leave {flag} "
             f"out, or name a size: {', '.join(PRESETS)}."
         )
-    return load_model(name)
+    return load_trained(name)
 
 
 FLAGS = {
