@@ -33,8 +33,9 @@ WORD, PROJECTION, POOLER = "word embedding", "embedding projection", "pooler"
 ATTENTION, FEED_FORWARD, LAYER_NORMS = "attention", "feed-forward", "LayerNorms"
 IN_LAYERS = (ATTENTION, FEED_FORWARD, LAYER_NORMS)
 MASKED_LM = "masked_lm head"
-PER_SEQUENCE = (POOLER, "next_sentence head", "classify head", "multi_label head", "regress head",
-                "choose head")  # fmt: skip
+GENERATOR = "generator"
+PER_SEQUENCE = (POOLER, "next_sentence head", "sentence_order head", "classify head",
+                "multi_label head", "regress head", "choose head")  # fmt: skip
 """What is computed once for a sequence."""
 
 COMPONENTS = (
@@ -112,8 +113,9 @@ def count_parameters(model: nn.Module) -> dict[str, Component]:
 
 
 def is_head(component: str) -> bool:
-    """Whether a component is a head; all others are the encoder, with its pooler."""
-    return component.endswith(" head")
+    """Whether a component is a head, or the generator that a model is trained with; all others are
+    the encoder, with its pooler."""
+    return component.endswith(" head") or component == GENERATOR
 
 
 def total(counts: Mapping[str, Component], *, heads: bool = True) -> int:
@@ -217,7 +219,7 @@ def training_flops(
         used
         for name, used in names.items()
         if name in (ATTENTION, FEED_FORWARD, PROJECTION)
-        or (is_head(name) and name not in (MASKED_LM, *PER_SEQUENCE))
+        or (is_head(name) and name not in (MASKED_LM, GENERATOR, *PER_SEQUENCE))
     )
     per_sequence = sum(used for name, used in names.items() if name in PER_SEQUENCE)
     decoder = counts[WORD].matrices if MASKED_LM in counts else 0
@@ -231,6 +233,17 @@ def training_flops(
         "vocabulary": 6 * vocabulary * work.predicted + bias,
         "sequences": 6 * per_sequence * work.sequences,
     }
+
+
+def flops_of(model: BertModel, work: Work) -> dict[str, float]:
+    """`training_flops` of a model and of those that are trained with it, by what they are for."""
+    found = training_flops(count_parameters(model), model.config, work)
+    for name, companion in model.companions.items():
+        theirs = training_flops(count_parameters(companion), companion.config, work)
+        for kind in ("layers", "attention"):
+            found[f"{name}'s {kind}"] = theirs.pop(kind)
+        found = {kind: count + theirs.get(kind, 0.0) for kind, count in found.items()}
+    return found
 
 
 @dataclass(frozen=True)
@@ -269,13 +282,14 @@ def memory(
         is_fused: whether attention keeps no scores.
     """
     size = FlatLayout.of(model).size
+    configs = [model.config, *(each.config for each in model.companions.values())]
     width = 2 if precision == "bf16" else 4
     return Memory(
         weights=size * (4 + (width if width < 4 else 0)),
         optimizer=8 * size,
         gradients=4 * size * num_processes,
         activations=round(
-            saved_activations(model.config, work, width, is_fused=is_fused)
+            sum(saved_activations(each, work, width, is_fused=is_fused) for each in configs)
             + vocabulary_bytes(model.config, work, width)
         ),
         num_processes=num_processes,

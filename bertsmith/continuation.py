@@ -16,16 +16,19 @@ from torch import Tensor
 from bertsmith.errors import ConfigError
 from bertsmith.files import sha256_file
 from bertsmith.model.bert import BertConfig, BertModel, Pooler
+from bertsmith.model.electra_pair import GENERATOR, ElectraPair, load_generator
 from bertsmith.model.growth import extend_words, set_positions, start_masked_lm_head
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.huggingface import (
     build_config,
+    family_of,
     find_checkpoint,
     listed,
     load_model,
     read_config,
 )
 from bertsmith.model.weights import weight_files
+from bertsmith.tasks.pretraining_settings import ObjectiveName
 from bertsmith.text.extension import old_pieces
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.tokenizer import Tokenizer
@@ -98,6 +101,8 @@ class Source:
     """Which heads the folder has, and whether it has a `pooler`."""
     pooler: Pooler | None
     """The folder's, where the model that is trained has none."""
+    generator: BertModel | None = None
+    """The folder's, if replaced tokens are to be told; `fit` changes it."""
 
     @classmethod
     def open(cls, name: Path, heads: Sequence[str]) -> "Source":
@@ -111,12 +116,21 @@ class Source:
         model, pooler = load_model(directory, heads=heads), stored_pooler(directory)
         stored = {*load_model(directory).heads, *(["pooler"] if pooler is not None else [])}
         kept = pooler if model.pooler is None else None
-        return cls(str(name), directory, model, tokenizer, frozenset(stored), kept)
+        generator = load_generator(directory) if "replaced_token" in heads else None
+        return cls(str(name), directory, model, tokenizer, frozenset(stored), kept, generator)
 
     @property
     def weights(self) -> dict[str, str]:
         """SHA-256 of each file of weights, by its name."""
-        return {file.name: sha256_file(file) for file in weight_files(self.directory)}
+        files = weight_files(self.directory)
+        if self.generator is not None:
+            files += weight_files(self.directory / GENERATOR)
+        return {file.relative_to(self.directory).as_posix(): sha256_file(file) for file in files}
+
+    @property
+    def trained(self) -> BertModel:
+        """The model that is trained: with its generator, if there is one."""
+        return self.model if self.generator is None else ElectraPair.of(self.model, self.generator)
 
     def fit(
         self, tokenizer: Tokenizer, corpus: Path, counts: Callable[[], Tensor], positions: int
@@ -133,10 +147,11 @@ class Source:
         check_extends(old, tokenizer, self.name, corpus)
         added = tokenizer.vocab[old.vocab_size :]
         pieces = list(old_pieces(old.vocab[: old.num_pieces], old.unk_id, added))
-        if pieces:
-            extend_words(self.model, old.vocab_size, pieces)
-        if positions != before:
-            set_positions(self.model, positions)
+        for model in [self.model, *([] if self.generator is None else [self.generator])]:
+            if pieces:
+                extend_words(model, old.vocab_size, pieces)
+            if positions != before:
+                set_positions(model, positions)
         report = self.model.load_report
         assert report is not None
         return StartReport(
@@ -152,7 +167,7 @@ class Source:
 
     def _new_heads(self, counts: Callable[[], Tensor]) -> Iterator[str]:
         """Start the masked-LM head if the folder has none, and name all that is new."""
-        if "masked_lm" not in self.stored:
+        if "masked_lm" in self.model.heads and "masked_lm" not in self.stored:
             start_masked_lm_head(cast(MaskedLMHead, self.model.heads["masked_lm"]), counts())
             yield "masked-LM head, from the word embedding and the corpus's word frequencies"
         if "pooler" not in self.stored and self.model.pooler is not None:
@@ -170,6 +185,14 @@ def stored_config(name: Path) -> BertConfig:
     """
     directory = find_checkpoint(name)
     return build_config(directory, read_config(directory))
+
+
+def stored_objective(name: Path) -> ObjectiveName:
+    """What the model of a folder has learnt of tokens, or its family when it was new."""
+    settings = read_config(find_checkpoint(name))
+    family = family_of(settings)
+    guesses = family.architectures[frozenset({"masked_lm"})]
+    return "masked_lm" if guesses in (settings.get("architectures") or ()) else family.objective
 
 
 def stored_pooler(directory: Path) -> Pooler | None:

@@ -16,10 +16,10 @@ from bertsmith.accounting import (
     Work,
     computed_work,
     count_parameters,
+    flops_of,
     memory,
     real_work,
     total,
-    training_flops,
 )
 from bertsmith.errors import ConfigError
 from bertsmith.hardware import (
@@ -385,7 +385,7 @@ def _look_at(
         sum(computed, Work()).times(scale),
         max(computed, key=lambda work: work.tokens),
         share * scale,
-        training_flops(count_parameters(model), model.config, real),
+        flops_of(model, real),
     )
 
 

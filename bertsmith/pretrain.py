@@ -20,6 +20,7 @@ from bertsmith.continuation import (
     Source,
     StartReport,
     stored_config,
+    stored_objective,
     stored_pooler,
     with_pooler,
 )
@@ -32,14 +33,14 @@ from bertsmith.hardware import (
     select_precision,
 )
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.electra_pair import load_trained
 from bertsmith.model.family import Family, family_named
-from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import load_model
 from bertsmith.model_settings import FIXED, ModelSettings
 from bertsmith.sizing import Choice, choose_preset
 from bertsmith.tasks.measured import Measure, Measured
 from bertsmith.tasks.pretraining import Pretraining, token_counts
 from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
+from bertsmith.tasks.replaced_tokens import ReplacedTokens
 from bertsmith.timing import Computing
 from bertsmith.training.checkpoint import Checkpoint, check_identity, newest_checkpoint
 from bertsmith.training.curves import draw_curves
@@ -93,6 +94,12 @@ class PretrainJob:
                     f"model.{name}: found {found!r} beside --from {self.from_}, which has its own. "
                     "Leave one of them out."
                 )
+        share = self.pretraining.generator_size
+        if self.from_ is not None and share is not None:
+            raise ConfigError(
+                f"pretraining.generator_size: found {share} beside --from {self.from_}, whose "
+                "generator has its own. Leave it out."
+            )
 
     def with_preset(self, preset: Any) -> "PretrainJob":
         """The same with a model of another size."""
@@ -111,20 +118,29 @@ class PretrainJob:
         if self.from_ is None:
             job = replace(self, model=self.model.resolved)
             return job.for_family(job.model.resolved_family)
-        config = stored_config(self.from_)
-        return self.going_on_from(config).for_family(family_named(config.model_type))
+        return self.going_on_from_folder(self.from_)
+
+    def going_on_from_folder(self, folder: Path) -> "PretrainJob":
+        """With what the model of a folder has and has learnt, where nothing was said."""
+        config, learnt = stored_config(folder), self.pretraining
+        objective = learnt.objective or stored_objective(folder)
+        job = replace(self, pretraining=replace(learnt, objective=objective))
+        return job.going_on_from(config).for_family(family_named(config.model_type))
 
     def for_family(self, family: Family) -> "PretrainJob":
-        """With what a new model of the family learns of pairs, where nothing was said.
+        """With what a new model of the family learns of tokens and pairs, where nothing was said.
 
         Raises:
             ConfigError: a model of the family has no head for what was said.
         """
-        task = self.pretraining.pair_task
-        if self.pretraining.pairs is None and task == "next_sentence":
+        learnt = self.pretraining
+        if learnt.objective is None:
+            learnt = replace(learnt, objective=family.objective)
+        task = learnt.pair_task
+        if learnt.pairs is None and task == "next_sentence":
             task = cast(PairTask, family.pair_task)
         # One way to say it, where there are two.
-        learnt = replace(self.pretraining, pairs=task, next_sentence=True)
+        learnt = replace(learnt, pairs=task, next_sentence=True)
         family.check_pretraining_heads(learnt.heads)
         return replace(self, pretraining=learnt)
 
@@ -211,7 +227,7 @@ def pretrain(
     run = folder.read_run()
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, run["data"].get("held_out_unigram_entropy"))
-    return _result(summary, run, entries, out)
+    return {**_result(summary, run, entries, out), "mask_token": tokenizer.mask_token}
 
 
 @dataclass(frozen=True)
@@ -255,7 +271,7 @@ def _start_new(
     if job.model.preset == "auto":
         choice = choose_size(job, objective, computing)
         job = job.with_preset(choice.preset)
-    model = build_model(job, objective) if checkpoint is None else load_model(checkpoint.path)
+    model = build_model(job, objective) if checkpoint is None else load_trained(checkpoint.path)
     chosen = "" if choice is None else str(choice)
     return _Start(replace(job, optim=job.resolved_optim), objective, model, chosen)
 
@@ -264,8 +280,8 @@ def _start_again(
     job: PretrainJob, resumed: RunFolder, checkpoint: Checkpoint, computing: Computing
 ) -> _Start:
     """The checkpoint of a run that went on from another model, which is not needed any more."""
-    model, pooler = load_model(checkpoint.path), stored_pooler(checkpoint.path)
-    job = job.going_on_from(model.config).for_family(family_named(model.config.model_type))
+    model, pooler = load_trained(checkpoint.path), stored_pooler(checkpoint.path)
+    job = job.going_on_from_folder(checkpoint.path)
     objective = build_objective(job, computing.num_processes)
     before, after = resumed.read_run()["source"]["num_positions"]
     return _Start(
@@ -296,13 +312,12 @@ def _start_continued(job: PretrainJob, resumed: RunFolder | None, computing: Com
         counts=lambda: torch.from_numpy(token_counts(corpus)),
         positions=longest,
     )
-    source.model.set_dropout(
-        settings["hidden_dropout_prob"], settings["attention_probs_dropout_prob"]
-    )
+    model = source.trained
+    model.set_dropout(settings["hidden_dropout_prob"], settings["attention_probs_dropout_prob"])
     return _Start(
         job,
         objective,
-        source.model,
+        model,
         str(report),
         report,
         longest=None if report.num_positions[0] == longest else longest,
@@ -330,7 +345,8 @@ def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
             f"model.max_position_embeddings, {longest}{way_on}"
         )
     rows_each = min(-(-job.training.batch_size // num_processes), _rows_at_once(job))
-    return Pretraining(
+    kind = ReplacedTokens if job.pretraining.replaces else Pretraining
+    return kind(
         Corpus.open(job.corpus),
         Corpus.open(job.corpus, "held_out"),
         job.pretraining,
@@ -372,7 +388,7 @@ def build_model(job: PretrainJob, objective: Pretraining) -> BertModel:
     """A model of the shape with which the run begins, new from the seed."""
     config = model_config(job, objective.train.corpus)
     torch.manual_seed(job.training.seed)
-    return BertModel(config, build_heads(config, job.pretraining.heads))
+    return objective.new_model(config)
 
 
 def _facts(start: _Start, computing: Computing) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertConfig
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.timing import Computing, StepTimer
 
@@ -77,16 +76,15 @@ def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Com
 
     Starting the others would take longer than the steps. `bertsmith plan` does, for one size.
     """
-    heads = objective.settings.heads
     # No more at once than the run itself takes: long rows need much memory.
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size)
-    trial = Pretraining(
+    trial = type(objective)(
         objective.train.corpus,
         objective.train.corpus,
         replace(objective.settings, start_steps=0),
         batch_size=num_rows,
     )
-    model = BertModel(config, build_heads(config, heads)).to(computing.device)
+    model = trial.new_model(config).to(computing.device)
     with computing.as_one_process(), StepTimer(trial, model, computing.precision, 1) as timer:
         found = timer.time(1, warm_up=1)
     growth = objective.batch_size / num_rows

@@ -17,7 +17,8 @@ from bertsmith.model_settings import ModelSettings
 
 WORDS = ["--preset", "tiny", "--steps", "2", "--max-length", "16", "--batch-size", "4",
          "--eval-rows", "4", "--max-position-embeddings", "32", "--threads", "1",
-         "--precision", "fp32", "--device", "cpu", "--no-next-sentence"]  # fmt: skip
+         "--precision", "fp32", "--device", "cpu", "--objective", "masked_lm",
+         "--no-next-sentence"]  # fmt: skip
 
 
 def test_every_family_can_be_asked_for() -> None:

@@ -23,8 +23,8 @@ from bertsmith.accounting import (
 from bertsmith.errors import ConfigError
 from bertsmith.model.albert import Shared
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.electra_pair import load_trained
 from bertsmith.model.family import families, family_named
-from bertsmith.model.huggingface import load_model
 
 FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra"]
 
@@ -171,7 +171,7 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
             f"{flag}: given beside the folder {name}, which has sizes of its own. Leave {flag} "
             f"out, or name a size: {', '.join(PRESETS)}."
         )
-    return load_model(name)
+    return load_trained(name)
 
 
 FLAGS = {

@@ -12,6 +12,7 @@ import tyro
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
 from bertsmith.continuation import describe_start
+from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model_settings import ModelSettings
 from bertsmith.pretrain import PretrainJob, pretrain
 from bertsmith.tasks.objective import TERM_NAMES
@@ -26,8 +27,9 @@ DESCRIPTION = """Teach a new BERT your texts.
 The model reads rows of your text in which some words are hidden, and learns to guess them
 (masked language modelling). Each row has two segments; it also learns to tell whether the second
 follows the first in the text (next sentence prediction), or which of the two comes first, or rows
-are one text (--pairs). No labels are needed. The result is a Hugging Face folder, ready for
-`bertsmith fill` and `bertsmith finetune`.
+are one text (--pairs). A model of the family electra learns to tell words that a small generator
+has put in the place of hidden ones. No labels are needed. The result is a Hugging Face folder,
+ready for `bertsmith fill` and `bertsmith finetune`.
 
 With --from a model that has learnt from other texts goes on with yours, its vocabulary kept or, by
 `bertsmith tokenizer extend`, extended.
@@ -125,9 +127,25 @@ def describe(result: dict[str, Any]) -> str:
         for term in PAIR_TERMS.values()
         if f"held_out_{term}_loss" in result
     ]
+    if "held_out_rtd_loss" in result:
+        lines += describe_detection(before, result)
     lines.append(f"model      {result['out']}  (curves.png and journal.jsonl beside it)")
-    lines.append(f'try        bertsmith fill {result["out"]} "… [MASK] …"')
+    guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
+    mask = result.get("mask_token", "[MASK]")
+    lines.append(f'try        bertsmith fill {guesser} "… {mask} …"')
     return "\n".join(lines)
+
+
+def describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
+    """How well replaced tokens are told."""
+    original = 1 - after["held_out_rtd_replaced"]
+    found = {name: after[f"held_out_rtd_{name}"] for name in ("recall", "precision", "auc")}
+    return [
+        f"           {TERM_NAMES['rtd']}: {_figures('rtd', before, after)} (none told: "
+        f"{original:.1%})",
+        f"           recall {found['recall']:.1%}, precision {found['precision']:.1%}, area under "
+        f"the ROC curve {found['auc']:.3f}",
+    ]
 
 
 def lacking(result: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from bertsmith.accounting import count_parameters, real_work, training_flops
+from bertsmith.accounting import flops_of, real_work
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
@@ -101,6 +101,5 @@ def count_tokens(batches: list[Batch]) -> float:
 
 def count_flops(model: BertModel, batches: list[Batch]) -> float:
     """Operations of a step, forward and backward, on its real tokens."""
-    counts = count_parameters(model)
     works = (real_work(batch, len(batch.targets["masked_positions"])) for batch in batches)
-    return sum(sum(training_flops(counts, model.config, work).values()) for work in works)
+    return sum(sum(flops_of(model, work).values()) for work in works)

@@ -428,6 +428,12 @@ class BertModel(nn.Module):
         """What `load_model` found, if the model was loaded."""
         self.apply(self.initialize)
 
+    @property
+    def companions(self) -> Mapping[str, "BertModel"]:
+        """Models that are trained with this one, by the folder beside its files that each is saved
+        in, which is also what the names of their parameters begin with."""
+        return {}
+
     def initialize(self, module: nn.Module) -> None:
         """Weights from a normal distribution, biases zero, as the released code has it.
 

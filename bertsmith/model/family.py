@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import nn
 
@@ -93,11 +93,21 @@ class Family:
         Raises:
             ConfigError: names the flag.
         """
+        if "replaced_token" in heads and "replaced_token" not in self.heads:
+            raise ConfigError(
+                "pretraining.objective: found 'replaced_token'; models of the family "
+                f"{self.name} have no head for it. Pass --objective masked_lm, or --family electra."
+            )
         if frozenset(heads) not in self.architectures:
             raise ConfigError(
                 f"pretraining.pairs: found {heads[-1]!r}; models of the family {self.name} have no "
                 f"head for it. Pass --pairs {self.pair_task}, or choose another family."
             )
+
+    @property
+    def objective(self) -> Literal["masked_lm", "replaced_token"]:
+        """What the family learnt of tokens when it was new."""
+        return "replaced_token" if "replaced_token" in self.heads else "masked_lm"
 
     @property
     def first_heads(self) -> tuple[str, ...]:

@@ -58,6 +58,17 @@ class MaskedLMHead(nn.Module):
         encoder, with `labels` int64 [positions]."""
         return masked_lm_loss(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
 
+    def loss_and_samples(
+        self, hidden: Tensor, word_embedding: Tensor, labels: Tensor, draws: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """`loss`, and words sampled from the predictions, int64 [positions]: each the one at
+        which the sum of the probabilities passes its draw, fp32 from 0 to 1 [positions]."""
+        vectors = self.transform(fill_up(hidden))
+        loss_sum, num_correct, samples = MaskedLMLoss.apply(
+            vectors, word_embedding, self.bias, labels, draws
+        )  # type: ignore[no-untyped-call]
+        return loss_sum, num_correct, samples
+
 
 class NextSentenceHead(nn.Module):
     """Does B follow A? Logits [sequences, 2]: class 0 it does, 1 it is a random sentence.
@@ -197,28 +208,41 @@ def masked_lm_loss(
     are fp32 scalars. No more than `MAX_LOGITS` logits (`MAX_GPU_LOGITS` on a GPU) exist at a time:
     a chunk's gradients are taken while its logits are at hand.
     """
-    loss_sum, num_correct = MaskedLMLoss.apply(hidden, weight, bias, labels)  # type: ignore[no-untyped-call]
+    loss_sum, num_correct, _ = MaskedLMLoss.apply(hidden, weight, bias, labels, None)  # type: ignore[no-untyped-call]
     return loss_sum, num_correct
 
 
 class MaskedLMLoss(torch.autograd.Function):
-    """`masked_lm_loss`; its forward pass takes the gradients too, its backward scales them."""
+    """`masked_lm_loss`; its forward pass takes the gradients too, its backward scales them.
+
+    With `draws` it samples a word at each position while the probabilities are at hand.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
-    ) -> tuple[Tensor, Tensor]:
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        labels: Tensor,
+        draws: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        samples = torch.empty_like(labels if draws is not None else labels[:0])
+
         def take(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             wanted = labels[rows]
             logits[len(wanted) :] = 0.0
-            return cross_entropy_and_gradient(logits[: len(wanted)], wanted)
+            sampler = None if draws is None else Sampler(draws[rows], samples[rows])
+            return cross_entropy_and_gradient(logits[: len(wanted)], wanted, sampler)
 
         max_logits = MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS
-        return decode_in_chunks(ctx, hidden, weight, bias, take, max_logits)
+        loss_sum, num_correct = decode_in_chunks(ctx, hidden, weight, bias, take, max_logits)
+        ctx.mark_non_differentiable(num_correct, samples)
+        return loss_sum, num_correct, samples
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        return (*scaled_gradients(ctx, grad_outputs[0]), None)
+        return (*scaled_gradients(ctx, grad_outputs[0]), None, None)
 
 
 def decode_in_chunks(
@@ -282,12 +306,14 @@ def equal_chunks(count: int, largest: int) -> list[slice]:
     return [slice(first, first + size) for first in range(0, count, max(1, size))]
 
 
-def cross_entropy_and_gradient(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def cross_entropy_and_gradient(
+    logits: Tensor, labels: Tensor, sampler: "Sampler | None" = None
+) -> tuple[Tensor, Tensor]:
     """Summed loss and number of right guesses in fp32; `logits` becomes the gradient, in place.
 
     Shapes: `logits` [positions, classes], `labels` int64 [positions]. Each position's softmax is
     computed in fp32 whatever the type of `logits`, and rounded to that type once; on a CPU it is
-    taken of so few positions at a time that they stay in its cache.
+    taken of so few positions at a time that they stay in its cache. `sampler` sees it there.
     """
     size = len(logits)
     if logits.device.type == "cpu":
@@ -300,11 +326,62 @@ def cross_entropy_and_gradient(logits: Tensor, labels: Tensor) -> tuple[Tensor, 
         num_correct += count_correct(part, wanted, (target == highest)[:, 0])
         distance = highest.float() - target.float()
         torch.softmax(part, -1, out=part)
+        if sampler is not None:
+            sampler.see(part)
         # The highest probability is 1 / sum(exp(logits - highest)), never near zero.
         loss_sum += (distance - part.amax(-1, keepdim=True).float().log()).sum()
         places = torch.arange(len(wanted), device=part.device), wanted
         part.index_put_(places, part[places] - 1)
     return loss_sum, num_correct
+
+
+SAMPLED_BLOCK = 128
+"""Words whose probabilities are summed at once, to find the block of words that a draw falls in."""
+
+
+class Sampler:
+    """Samples a word from each of a chunk's distributions as they come, into `samples`."""
+
+    def __init__(self, draws: Tensor, samples: Tensor) -> None:
+        self._draws = draws
+        self._samples = samples
+        self._seen = 0
+
+    def see(self, probabilities: Tensor) -> None:
+        """Take in the next `[positions, words]`."""
+        rows = slice(self._seen, self._seen + len(probabilities))
+        self._samples[rows] = sample(probabilities, self._draws[rows])
+        self._seen = rows.stop
+
+
+def sample(probabilities: Tensor, draws: Tensor) -> Tensor:
+    """The word at which the sum of the probabilities passes each draw, int64 `[positions]`.
+
+    Shapes: `probabilities` `[positions, words]`, `draws` fp32 `[positions]`, at least 0 and below
+    1. So a draw decides alone, on every device and however positions are divided. Sums of blocks
+    come first, then one block is looked into: to sum word by word would take several times as long.
+    """
+    words = probabilities.shape[-1]
+    num_blocks = words // SAMPLED_BLOCK
+    whole = probabilities[:, : num_blocks * SAMPLED_BLOCK]
+    whole = whole.reshape(len(whole), num_blocks, SAMPLED_BLOCK)
+    sums = whole.sum(-1, dtype=torch.float32)
+    rest = probabilities[:, num_blocks * SAMPLED_BLOCK :].sum(-1, keepdim=True, dtype=torch.float32)
+    blocks = torch.cat([sums, rest], -1).cumsum(-1)
+    wanted = draws * blocks[:, -1]
+    block = first_above(blocks, wanted)[:, None]
+    before = blocks.gather(-1, (block - 1).clamp(min=0)) * (block > 0)
+    ids = block * SAMPLED_BLOCK + torch.arange(SAMPLED_BLOCK, device=block.device)
+    inside = probabilities.gather(-1, ids.clamp(max=words - 1)).float() * (ids < words)
+    place = first_above(inside.cumsum(-1), wanted - before[:, 0])
+    return block[:, 0] * SAMPLED_BLOCK + place
+
+
+def first_above(sums: Tensor, wanted: Tensor) -> Tensor:
+    """The first of the rising `sums` `[rows, count]` above each of `wanted` `[rows]`; where
+    rounding leaves none, the first of the highest."""
+    highest = sums[:, -1].nextafter(sums.new_zeros(()))
+    return (sums <= torch.minimum(wanted.clamp(min=0), highest)[:, None]).sum(-1)
 
 
 def count_correct(logits: Tensor, labels: Tensor, is_highest: Tensor) -> Tensor:

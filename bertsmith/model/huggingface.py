@@ -578,7 +578,7 @@ def save_model(
     """Write a folder that transformers opens: config.json, model.safetensors, the tokenizer.
 
     Weights are stored in fp32. Each file is replaced whole or not at all. `id2label` names
-    the classes; `model.id2label` where not given.
+    the classes; `model.id2label` where not given. The model's `companions` have folders in it.
 
     Raises:
         CheckpointError: the tokenizer has more tokens than the model has embeddings.
@@ -595,13 +595,18 @@ def save_model(
     write_json(directory / "config.json", settings)
     if tokenizer is not None:
         tokenizer.save(directory)
+    for name, companion in model.companions.items():
+        save_model(companion, directory / name, tokenizer)
 
 
 def their_tensors(model: BertModel) -> dict[str, Tensor]:
     """The weights in fp32 by Hugging Face's names; a bare encoder's have no "bert." prefix."""
     tensors: dict[str, Tensor] = {}
     own = dict(model.named_parameters())
+    others = tuple(f"{name}." for name in model.companions)
     for name, value in model.state_dict().items():
+        if name.startswith(others):
+            continue
         theirs = their_names(name, model.config)
         # What layers share is stored for each of them where transformers cannot share it.
         stored = value.float() if name in own else value.float().clone()

@@ -18,6 +18,7 @@ TERM_NAMES = {
     "nsp": "next sentence",
     "yardstick": "masked words in common rows",
     "sop": "sentence order",
+    "rtd": "replaced tokens",
     "classify": "classes",
     "tag": "labels",
     "soft": "as teacher",
@@ -28,7 +29,10 @@ TERM_NAMES = {
 
 @dataclass
 class LossTerm:
-    """One term of a loss: fp32 scalars `sum` and `correct` over `count` predictions."""
+    """One term of a loss: fp32 scalars `sum` and `correct` over `count` predictions.
+
+    It counts `weight` times, in what is learnt and in the loss of a whole step.
+    """
 
     sum: Tensor
     correct: Tensor

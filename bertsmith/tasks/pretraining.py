@@ -9,7 +9,7 @@ through the text, whose steps come again.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -37,8 +37,8 @@ from bertsmith.data.shards import Corpus
 from bertsmith.data.word_bounds import WordBounds
 from bertsmith.errors import CorpusError
 from bertsmith.files import sha256_file
-from bertsmith.model.bert import BertModel
-from bertsmith.model.heads import MaskedLMHead
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import MaskedLMHead, build_heads
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
 
@@ -75,18 +75,22 @@ class _Rows:
     masked_labels: Sequence[IdArray]
     pair_labels: IdArray
     pair_task: PairTask
+    draws: Sequence[NDArray[np.float32]] | None = None
+    """Of each token, what decides by which word it is replaced where it is hidden."""
 
     def collate(self, chosen: slice) -> Batch:
         """Some of the rows, packed, with what is to be predicted of them."""
         batch = pack(self.ids[chosen], self.type_ids[chosen])
-        given = self.masked_labels[chosen]
-        labels = np.concatenate([given[i] for i in batch.order])
+        labels = _in_order(self.masked_labels[chosen], batch)
         positions = np.flatnonzero(labels != IGNORE_INDEX)
         targets = {
             "masked_positions": torch.from_numpy(positions),
             "masked_labels": torch.from_numpy(labels[positions]),
             **self._pair_targets(self.pair_labels[chosen][list(batch.order)]),
         }
+        if self.draws is not None:
+            draws = _in_order(self.draws[chosen], batch)
+            targets["draws"] = torch.from_numpy(draws[positions])
         return replace(batch, targets=targets)
 
     def _pair_targets(self, labels: IdArray) -> dict[str, Tensor]:
@@ -98,6 +102,11 @@ class _Rows:
             "sentence_order_rows": torch.from_numpy(rows),
             "sentence_order_labels": torch.from_numpy(labels[rows]),
         }
+
+
+def _in_order(rows: Sequence[NDArray[Any]], batch: Batch) -> NDArray[Any]:
+    """What there is for each token of the rows of a batch, as they are packed."""
+    return np.concatenate([rows[i] for i in batch.order])
 
 
 class RowSource:
@@ -151,12 +160,16 @@ class RowSource:
         labels = np.full(len(masked.input_ids), IGNORE_INDEX)
         labels[masked.positions] = masked.labels
         ends = np.cumsum(text.lengths)[:-1]
+        draws = None
+        if self.settings.replaces:
+            draws = np.split(rng.random(len(labels), dtype=np.float32), ends)
         rows = _Rows(
             np.split(masked.input_ids, ends),
             np.split(text.type_ids, ends),
             np.split(labels, ends),
             segments.labels,
             self.settings.pair_task,
+            draws,
         )
         num_rows = len(text.lengths)
         return [
@@ -243,22 +256,25 @@ class Pretraining:
         """`mlm` and, where next sentences are predicted, `nsp`, or `sop` for their order."""
         return pretraining_losses(model, batch, self.settings.pair_task)
 
+    def new_model(self, config: BertConfig) -> BertModel:
+        """A model of this shape with random weights, which can learn this."""
+        return BertModel(config, build_heads(config, self.settings.heads))
+
     def evaluate(self, model: BertModel) -> dict[str, float]:
         """Losses and accuracies on the held-out rows; `held_out_loss` is the sum of the losses."""
         if self.held_out is None:
             return {}
-        if self._evaluation is None:
+        task = self.held_out.settings.pair_task
+        found = (pretraining_losses(model, batch, task) for batch in self.held_out_batches(model))
+        return held_out_figures(found)
+
+    def held_out_batches(self, model: BertModel) -> Iterator[Batch]:
+        """The held-out rows, always the same, on the model's device."""
+        if self.held_out is not None and self._evaluation is None:
             self._evaluation = self._evaluation_batches(self.held_out)
         device = model.embeddings.word.weight.device
-        task = self.held_out.settings.pair_task
-        totals: dict[str, list[float]] = {}
-        for batch in self._evaluation:
-            terms = pretraining_losses(model, batch.to(device), task)
-            for name, term in terms.items():
-                figures = [term.sum.item(), term.correct.item(), term.count]
-                before = totals.get(name, [0.0, 0.0, 0])
-                totals[name] = [a + b for a, b in zip(before, figures, strict=True)]
-        return _figures(totals)
+        for batch in self._evaluation or ():
+            yield batch.to(device)
 
     def describe(self, step: int) -> str:
         """Documents and sentences of every row of a step, as counted in the corpus from 0."""
@@ -417,9 +433,22 @@ def _pair_loss(logits: Tensor, labels: Tensor) -> LossTerm:
     return LossTerm(loss, (logits.argmax(-1) == labels).sum(), len(labels))
 
 
-def _figures(totals: dict[str, list[float]]) -> dict[str, float]:
-    totals = {name: values for name, values in totals.items() if values[-1] > 0}
-    figures = {"held_out_loss": sum(loss / count for loss, _, count in totals.values())}
+def held_out_figures(found: Iterable[Mapping[str, LossTerm]]) -> dict[str, float]:
+    """Losses and accuracies over all batches, by their names in the journal."""
+    totals: dict[str, list[float]] = {}
+    weights: dict[str, float] = {}
+    for terms in found:
+        for name, term in terms.items():
+            figures = [term.sum.item(), term.correct.item(), term.count]
+            before = totals.get(name, [0.0, 0.0, 0])
+            totals[name] = [a + b for a, b in zip(before, figures, strict=True)]
+            weights[name] = term.weight
+    return _figures({n: values for n, values in totals.items() if values[-1] > 0}, weights)
+
+
+def _figures(totals: dict[str, list[float]], weights: Mapping[str, float]) -> dict[str, float]:
+    losses = (weights[name] * loss / count for name, (loss, _, count) in totals.items())
+    figures = {"held_out_loss": sum(losses)}
     for name, (loss, correct, count) in totals.items():
         figures[f"held_out_{name}_loss"] = loss / count
         figures[f"held_out_{name}_accuracy"] = correct / count

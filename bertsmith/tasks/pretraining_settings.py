@@ -13,6 +13,7 @@ from bertsmith.files import sha256_file
 
 PairTask = Literal["next_sentence", "sentence_order", "none"]
 Rows = Literal["document", "across"]
+ObjectiveName = Literal["masked_lm", "replaced_token"]
 
 LATER_FIELDS = (
     "masking",
@@ -26,6 +27,9 @@ LATER_FIELDS = (
     "duplicates",
     "rows",
     "pairs",
+    "objective",
+    "generator_size",
+    "discriminator_weight",
 )
 """What the runs of the first version did not write down: only told where it is not the default."""
 
@@ -51,7 +55,8 @@ class PretrainingSettings:
     installed package, such as jieba:lcut."""
     masking_rate: float = 0.15
     """The share of each row's tokens that the model must predict. Held-out rows always have 15 %
-    of their pieces chosen, 80/10/10, so that runs can be compared."""
+    of their pieces chosen, 80/10/10, so that runs can be compared (with replaced_token, all of
+    them hidden)."""
     mask_share: float = 0.8
     """Of these, the share hidden behind [MASK]."""
     random_share: float = 0.1
@@ -84,6 +89,16 @@ class PretrainingSettings:
     sentences, with a separator between documents (RoBERTa)."""
     short_seq_prob: float = 0.1
     """The share of rows that aim for a random shorter length, so that short texts are known."""
+    objective: ObjectiveName | None = None
+    """What is learnt of tokens: to guess those that are hidden (masked_lm), or to tell of every
+    token whether a small generator, which learns to guess the hidden ones, has replaced it
+    (replaced_token, ELECTRA). None means what the family learnt when it was new: replaced_token
+    (electra) or masked_lm."""
+    generator_size: float | None = None
+    """With replaced_token, the width of the generator as a share of the model's. None means a
+    quarter, or that of --from."""
+    discriminator_weight: float = 50.0
+    """With replaced_token, how many times telling replaced tokens counts beside guessing."""
 
     def __post_init__(self) -> None:
         """Refuse values that leave nothing to predict or nothing to predict from."""
@@ -95,6 +110,7 @@ class PretrainingSettings:
         _check("duplicates", self.duplicates, self.duplicates >= 0, "0 or more")
         _check("short_seq_prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
         self._check_shares()
+        self._check_replacing()
         self._check_schedule()
         self._check_words()
         if self.rows == "across" and self.pair_task != "none":
@@ -110,6 +126,27 @@ class PretrainingSettings:
             _check(name, getattr(self, name), 0 <= getattr(self, name) <= 1, "0 to 1")
         total = self.mask_share + self.random_share + self.keep_share
         _check("mask_share + random_share + keep_share", total, math.isclose(total, 1), "1")
+
+    def _check_replacing(self) -> None:
+        size, weight = self.generator_size, self.discriminator_weight
+        if size is not None:
+            _check("generator_size", size, 0 < size <= 1, "above 0, at most 1")
+        _check("discriminator_weight", weight, 0 < weight < math.inf, "above 0")
+        if not self.replaces:
+            return
+        if self.pairs not in (None, "none"):
+            raise ConfigError(
+                f"pretraining.pairs: found {self.pairs!r} with the objective 'replaced_token', "
+                "which learns nothing of pairs. Pass --pairs none, or --objective masked_lm."
+            )
+        given = (self.mask_share, self.random_share, self.keep_share)
+        final = [name for name in FINAL_FIELDS[1:] if getattr(self, name) is not None]
+        if final or given not in (ALL_HIDDEN, HIDDEN_BY_BERT):
+            raise ConfigError(
+                f"pretraining.{final[0] if final else 'mask_share'}: given with the objective "
+                "'replaced_token', whose generator sees [MASK] in all chosen places. Leave the "
+                "shares out."
+            )
 
     def _check_schedule(self) -> None:
         steps = self.masking_schedule_steps
@@ -151,13 +188,22 @@ class PretrainingSettings:
     @property
     def pair_task(self) -> PairTask:
         """What is learnt of pairs, however it was said."""
+        if self.replaces:
+            return "none"
         if self.pairs is None:
             return "next_sentence" if self.next_sentence and self.rows == "document" else "none"
         return "none" if self.pairs == "next_sentence" and not self.next_sentence else self.pairs
 
     @property
+    def replaces(self) -> bool:
+        """Whether replaced tokens are to be told."""
+        return self.objective == "replaced_token"
+
+    @property
     def heads(self) -> tuple[str, ...]:
         """The heads that a model needs to learn this."""
+        if self.replaces:
+            return ("replaced_token",)
         return ("masked_lm",) if self.pair_task == "none" else ("masked_lm", self.pair_task)
 
     def masking_rule(self, step: int = 1) -> MaskingRule:
@@ -172,7 +218,9 @@ class PretrainingSettings:
         )
 
     def _rule(self) -> MaskingRule:
-        return MaskingRule(self.masking_rate, self.mask_share, self.random_share, self.masking)
+        given = (self.mask_share, self.random_share, self.keep_share)
+        mask_share, random_share, _ = ALL_HIDDEN if self.replaces else given
+        return MaskingRule(self.masking_rate, mask_share, random_share, self.masking)
 
     def at_end(self) -> "PretrainingSettings":
         """The settings at the end of the schedule, without one."""
@@ -199,6 +247,7 @@ class PretrainingSettings:
         say the same."""
         found = asdict(self) | {"next_sentence": self.pair_task == "next_sentence"}
         found["pairs"] = "sentence_order" if self.pair_task == "sentence_order" else None
+        found["objective"] = "replaced_token" if self.replaces else None
         if self.word_list is not None:
             found["word_list"] = sha256_file(self.word_list)
         defaults = {field.name: field.default for field in fields(self)}
@@ -208,6 +257,10 @@ class PretrainingSettings:
             if name not in LATER_FIELDS or value != defaults[name]
         }
 
+
+ALL_HIDDEN = (1.0, 0.0, 0.0)
+HIDDEN_BY_BERT = (0.8, 0.1, 0.1)
+"""Shares of the chosen tokens that are hidden, replaced at random, and kept."""
 
 FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
 

@@ -84,7 +84,8 @@ def save_checkpoint(
     with atomic_dir(path) as folder:
         save_model(model, folder, tokenizer)
         write_safetensors(folder / TENSORS_FILE, tensors)
-        files = {file.name: sha256_file(file) for file in sorted(folder.iterdir())}
+        found = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+        files = {file.relative_to(folder).as_posix(): sha256_file(file) for file in found}
         facts = {**asdict(state), "files": files}
         write_json(folder / STATE_FILE, {**facts, "sha256": _digest(facts)})
     _remove(list_checkpoints(directory)[:-keep])

@@ -26,7 +26,7 @@ from bertsmith import __version__
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_error, write_json
 
-MODEL_FILES = (
+PLAIN_FILES = (
     "config.json",
     "model.safetensors",
     "tokenizer.json",
@@ -34,6 +34,11 @@ MODEL_FILES = (
     "vocab.txt",
     "vocab.json",
     "merges.txt",
+)
+MODEL_FILES = (
+    *PLAIN_FILES,
+    # Of a model that another was trained with.
+    *(f"generator/{name}" for name in PLAIN_FILES),
     # Of a sentence encoder.
     "modules.json",
     "sentence_bert_config.json",

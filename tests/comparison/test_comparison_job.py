@@ -96,7 +96,11 @@ def test_the_page_needs_nothing_and_tells_all(finished: Path) -> None:
     assert page.count('class="area') == 2 * len(NAMES)
     assert "pretraining.max_length" not in page
     markdown = (finished / "out" / "comparison.md").read_text()
-    for text in (*NAMES, "| pretraining.pairs | next_sentence | none | next_sentence |", "Bonferroni"):
+    for text in (
+        *NAMES,
+        "| pretraining.pairs | next_sentence | none | next_sentence |",
+        "Bonferroni",
+    ):
         assert text in markdown
 
 

@@ -1,0 +1,124 @@
+"""Replaced token detection (Clark et al. 2020, section 2): which tokens has a generator put in?
+
+The generator guesses the hidden tokens, which it sees as [MASK]; a word sampled from each guess
+stands in its place, and the discriminator says of every real token, [CLS] and [SEP] as well (so
+the released code), whether it is another than in the text: a guess that is right counts as
+original. What is sampled is decided by draws that come with the batch, so a step stays a function
+of corpus, seed, step and weights; no gradient goes through the samples.
+"""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.metrics.classification import (
+    Counts,
+    Scores,
+    area_under_curve,
+    class_scores,
+    confusion_matrix,
+)
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.electra import ElectraConfig
+from bertsmith.model.electra_pair import ElectraPair, generator_config
+from bertsmith.model.heads import MaskedLMHead
+from bertsmith.model.sizes import fill_up
+from bertsmith.tasks.objective import LossTerm
+from bertsmith.tasks.pretraining import Pretraining, held_out_figures
+
+GENERATOR_SIZE = 0.25
+"""The share of the discriminator's width that a generator has where nothing is said: that of the
+released small and large models (base: a third)."""
+
+
+class ReplacedTokens(Pretraining):
+    """The objective, over rows that masked LM has as well; the model is an `ElectraPair`."""
+
+    def new_model(self, config: BertConfig) -> BertModel:
+        """A discriminator of this shape, and a generator of its share."""
+        shape = cast(ElectraConfig, config)
+        share = self.settings.generator_size or GENERATOR_SIZE
+        return ElectraPair(shape, generator_config(shape, share))
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Hidden tokens, and all of them."""
+        return {"mlm": len(batch.targets["masked_labels"]), "rtd": batch.num_tokens}
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """`mlm` of the generator and `rtd` of the discriminator."""
+        return self._judge(model, batch).terms
+
+    def evaluate(self, model: BertModel) -> dict[str, float]:
+        """Losses and accuracies on the held-out rows, and how well replaced tokens are found."""
+        if self.held_out is None:
+            return {}
+        judged = [self._judge(model, batch) for batch in self.held_out_batches(model)]
+        found = detection_figures(
+            torch.cat([each.is_replaced for each in judged]).long().cpu().numpy(),
+            torch.cat([each.logits for each in judged]).double().cpu().numpy(),
+        )
+        return {
+            **held_out_figures(each.terms for each in judged),
+            **{f"held_out_rtd_{name}": value for name, value in found.items()},
+        }
+
+    def _judge(self, model: BertModel, batch: Batch) -> "Judged":
+        return judge(cast(ElectraPair, model), batch, self.settings.discriminator_weight)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A batch as the discriminator saw it. Shapes: `logits`, fp32, and `is_replaced`, 0 or 1,
+    `[tokens]`."""
+
+    terms: dict[str, LossTerm]
+    logits: Tensor
+    is_replaced: Tensor
+
+
+def judge(model: ElectraPair, batch: Batch, weight: float) -> Judged:
+    """Replace tokens, and tell which; `weight` is that of the discriminator's loss."""
+    labels = batch.targets["masked_labels"]
+    positions = batch.targets["masked_positions"]
+    mlm, correct, samples = _guess(model.generator, batch)
+    read = replace(batch, input_ids=batch.input_ids.index_copy(0, positions, samples))
+    is_replaced = torch.zeros(batch.num_tokens, device=samples.device)
+    is_replaced = is_replaced.index_copy(0, positions, (samples != labels).float())
+    told = model.heads["replaced_token"](fill_up(model.encode(read)))
+    logits = told[: batch.num_tokens].float()
+    loss = F.binary_cross_entropy_with_logits(logits, is_replaced, reduction="sum")
+    right = ((logits > 0) == (is_replaced > 0)).sum()
+    terms = {
+        "mlm": LossTerm(mlm, correct, len(labels)),
+        "rtd": LossTerm(loss, right, batch.num_tokens, weight),
+    }
+    return Judged(terms, logits.detach(), is_replaced)
+
+
+def _guess(generator: BertModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Loss at the hidden tokens, how many are guessed, and a sampled word for each."""
+    hidden = generator.encode(batch).index_select(0, batch.targets["masked_positions"])
+    head = cast(MaskedLMHead, generator.heads["masked_lm"])
+    return head.loss_and_samples(
+        hidden,
+        generator.embeddings.word.weight,
+        batch.targets["masked_labels"],
+        batch.targets["draws"],
+    )
+
+
+def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
+    """How well replaced tokens, 1 of 0 and 1, are told by logits above 0; `replaced` is their
+    share."""
+    scores = class_scores(confusion_matrix(is_replaced, (logits > 0).astype(np.int64), 2))
+    return {
+        "precision": float(scores.precision[1]),
+        "recall": float(scores.recall[1]),
+        "auc": area_under_curve(is_replaced, logits),
+        "replaced": float(is_replaced.mean()),
+    }

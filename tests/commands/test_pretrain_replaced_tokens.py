@@ -1,0 +1,251 @@
+"""Replaced token detection from the command line: two folders, resuming, going on, fine-tuning."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from tiny_models import write_reviews
+
+from bertsmith import cli
+from bertsmith.accounting import computed_work, count_parameters, flops_of, total
+from bertsmith.commands.pretrain import describe
+from bertsmith.errors import BertsmithError
+from bertsmith.model.electra_pair import ElectraPair, load_trained
+from bertsmith.model.huggingface import load_model
+from bertsmith.model_settings import ModelSettings
+from bertsmith.pretrain import PretrainJob, build_model, build_objective, pretrain
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.training.journal import read_journal
+from bertsmith.training.trainer import TrainingSettings
+
+SIZE = [
+    "--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",
+    "--max-position-embeddings", "32", "--precision", "fp32", "--threads", "1",
+]  # fmt: skip
+
+
+def command(corpus_dir: Path, out: Path, *more: str) -> list[str]:
+    words = ["pretrain", *SIZE, "--corpus", str(corpus_dir), "--out", str(out), *more]
+    return words if "--from" in more else [*words, "--family", "electra"]
+
+
+def job(corpus_dir: Path, **training: Any) -> PretrainJob:
+    settings: dict[str, Any] = {"batch_size": 4, "eval_rows": 4, "threads": 1, "precision": "fp32"}
+    return PretrainJob(
+        corpus_dir,
+        ModelSettings(family="electra", preset="tiny", max_position_embeddings=32),
+        PretrainingSettings(16),
+        TrainingSettings(**{**settings, "steps": 8, **training}),
+    )
+
+
+class StopAtStep:
+    """Ends the run as a user would, when it has come so far."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def begin(self, computing: str) -> None:
+        pass
+
+    def write(self, entry: dict[str, Any], status: object) -> None:
+        if entry["step"] == self.step and "learning_rate" in entry:
+            raise BertsmithError("stopped")
+
+
+@pytest.fixture(scope="module")
+def trained(corpus_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("trained") / "run"
+    pretrain(job(corpus_dir, checkpoint_every=3), out)
+    return out
+
+
+def refused(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        cli.main(words)
+    return capsys.readouterr().err
+
+
+def test_electra_learns_it_where_nothing_is_said(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    cli.main(command(corpus_dir, out, "--steps", "3", "--generator-size", "0.5"))
+    printed = capsys.readouterr()
+    assert "held out   masked words: loss" in printed.out
+    assert "replaced tokens: loss" in printed.out
+    assert "area under the ROC curve" in printed.out
+    assert f"bertsmith fill {out}/generator" in printed.out
+    assert "replaced tokens" in printed.err
+    step = read_journal(out / "journal.jsonl")[1]
+    assert step["loss"] == pytest.approx(step["mlm_loss"] + 50 * step["rtd_loss"])
+    assert json.loads((out / "run.json").read_text())["settings"]["pretraining"]["objective"] == (
+        "replaced_token"
+    )
+    ids = torch.randint(5, 100, (3, 32), generator=torch.Generator().manual_seed(0))
+    for name, folder in (
+        ("ElectraForPreTraining", out), ("ElectraForMaskedLM", out / "generator")
+    ):  # fmt: skip
+        theirs, info = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+        assert not info["missing_keys"] and not info["unexpected_keys"]
+        with torch.no_grad():
+            found, expected = load_model(folder)(ids).logits, theirs.eval()(ids).logits
+        torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+        assert Tokenizer.load(folder).vocab_size == theirs.config.vocab_size
+    assert load_model(out / "generator").config.hidden_size == 64
+    cli.main(["fill", str(out / "generator"), "baba [MASK] ceba"])
+    assert "[MASK]" in capsys.readouterr().out
+
+
+def test_a_resumed_run_is_the_run_that_was_never_stopped(
+    corpus_dir: Path, trained: Path, tmp_path: Path
+) -> None:
+    begun = job(corpus_dir, checkpoint_every=3)
+    with pytest.raises(BertsmithError, match="stopped"):
+        pretrain(begun, tmp_path / "stopped", watchers=[StopAtStep(5)])
+    checkpoint = tmp_path / "stopped" / "checkpoints" / "step-00000003"
+    state = json.loads((checkpoint / "training_state.json").read_text())
+    assert "generator/model.safetensors" in state["files"]
+    result = pretrain(begun, tmp_path / "stopped", resume=True)
+    assert "recall" in describe(result)
+    for name in ("model.safetensors", "generator/model.safetensors"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (trained / name).read_bytes()
+    names = ("step", "mlm_loss", "rtd_loss", "held_out_loss", "held_out_rtd_auc")
+    journals = [
+        [[entry.get(name) for name in names] for entry in read_journal(out / "journal.jsonl")]
+        for out in (trained, tmp_path / "stopped")
+    ]
+    assert journals[0] == journals[1]
+
+
+def test_a_damaged_generator_is_seen_when_a_run_goes_on(corpus_dir: Path, tmp_path: Path) -> None:
+    begun, out = job(corpus_dir, checkpoint_every=3), tmp_path / "run"
+    with pytest.raises(BertsmithError, match="stopped"):
+        pretrain(begun, out, watchers=[StopAtStep(5)])
+    (out / "checkpoints" / "step-00000003" / "generator" / "config.json").write_text("{}")
+    with pytest.raises(BertsmithError, match=r"generator/config\.json is altered"):
+        pretrain(begun, out, resume=True)
+
+
+def test_plain_masked_lm_is_left(corpus_dir: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    cli.main(command(corpus_dir, out, "--steps", "2", "--objective", "masked_lm"))
+    assert set(load_model(out).heads) == {"masked_lm"}
+    assert not (out / "generator").exists()
+    again = tmp_path / "again"
+    cli.main(going_on(corpus_dir, out, again))  # with what the folder has learnt
+    assert set(load_model(again).heads) == {"masked_lm"}
+
+
+def going_on(corpus_dir: Path, source: Path, out: Path, *more: str) -> list[str]:
+    without = [word for word in SIZE if word not in ("--preset", "tiny")]
+    return ["pretrain", *without, "--corpus", str(corpus_dir), "--out", str(out), "--from",
+            str(source), "--steps", "2", *more]  # fmt: skip
+
+
+def test_goes_on_with_both(
+    corpus_dir: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    still = ["--optim.learning-rate", "1e-12", "--optim.weight-decay", "0", "--json"]
+    cli.main(going_on(corpus_dir, trained, out, *still))
+    result = json.loads(capsys.readouterr().out)
+    assert result["before"]["held_out_rtd_loss"] == pytest.approx(
+        result["held_out_rtd_loss"], abs=1e-5
+    )
+    assert set(result["source"]["weights"]) == {
+        "model.safetensors", "generator/model.safetensors"
+    }  # fmt: skip
+    assert result["source"]["new"] == []
+    for folder in ("", "generator"):
+        before, after = load_model(trained / folder), load_model(out / folder)
+        for mine, theirs in zip(before.parameters(), after.parameters(), strict=True):
+            torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
+    longer = tmp_path / "longer"
+    cli.main(going_on(corpus_dir, trained, longer, "--max-position-embeddings", "41"))
+    assert load_model(longer).config.max_position_embeddings == 41
+    assert load_model(longer / "generator").config.max_position_embeddings == 41
+
+
+def test_without_its_generator_it_cannot_go_on(
+    corpus_dir: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone, out = tmp_path / "alone", tmp_path / "run"
+    shutil.copytree(trained, alone, ignore=shutil.ignore_patterns("generator"))
+    told = refused(capsys, going_on(corpus_dir, alone, out))
+    assert "there is no generator/" in told
+    assert "--objective masked_lm" in told
+    told = refused(capsys, going_on(corpus_dir, trained, out, "--generator-size", "0.5"))
+    assert "generator_size: found 0.5 beside --from" in told
+    assert not out.exists()
+    cli.main(going_on(corpus_dir, alone, out, "--objective", "masked_lm"))
+    assert set(load_model(out).heads) == {"masked_lm"}
+
+
+def test_other_families_have_no_head_for_it(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*command(corpus_dir, tmp_path / "run", "--steps", "2")[:-1], "bert"]
+    told = refused(capsys, [*words, "--objective", "replaced_token"])
+    assert "family bert have no head for it. Pass --objective masked_lm" in told
+
+
+def test_an_earlier_run_is_put_aside_with_its_generator(
+    corpus_dir: Path, trained: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(trained, out)
+    pretrain(job(corpus_dir, steps=2), out, overwrite=True)
+    assert not (out / "earlier-run").exists()
+    assert isinstance(load_trained(out), ElectraPair)
+
+
+def test_the_discriminator_learns_a_task(trained: Path, tmp_path: Path) -> None:
+    rows = [write_reviews(tmp_path / name, 20) for name in ("train.csv", "eval.csv")]
+    cli.main(["finetune", "classify", "--model", str(trained), "--train", str(rows[0]), "--eval",
+              str(rows[1]), "--out", str(tmp_path / "task"), "--epochs", "1", "--max-length",
+              "16", "--threads", "1"])  # fmt: skip
+    assert set(load_model(tmp_path / "task").heads) == {"classify"}
+    assert not (tmp_path / "task" / "generator").exists()
+
+
+def test_both_models_count(
+    corpus_dir: Path, trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cli.main(["params", str(trained), "--json"])
+    found = json.loads(capsys.readouterr().out)
+    both = load_trained(trained)
+    assert found["parameters"] == sum(p.numel() for p in both.parameters())
+    generator = sum(p.numel() for n, p in both.named_parameters() if n.startswith("generator."))
+    assert found["components"]["generator"]["parameters"] == generator
+    head = sum(p.numel() for p in both.heads.parameters())
+    assert found["encoder"] == found["parameters"] - generator - head
+    assert total(count_parameters(both)) == found["parameters"]
+
+
+def test_operations_are_those_that_torch_counts(corpus_dir: Path) -> None:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    asked = job(corpus_dir).prepared
+    objective = build_objective(asked)
+    model = build_model(asked, objective).train()
+    (batch,) = objective.micro_batches(1)
+    with FlopCounterMode(display=False) as counter:
+        torch.stack([term.sum for term in objective.losses(model, batch).values()]).sum().backward()
+    work = computed_work(batch, len(batch.targets["masked_labels"]))
+    assert sum(flops_of(model, work).values()) == counter.get_total_flops()
+
+
+def test_a_plan_has_both(corpus_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*SIZE, "--corpus", str(corpus_dir), "--steps", "5", "--family", "electra", "--json"]
+    cli.main(["plan", *words, "--measure-seconds", "0.1"])
+    found = json.loads(capsys.readouterr().out)
+    assert found["step"]["flops"]["generator's layers"] > 0
+    assert found["step"]["seconds"] > 0
+    assert found["memory"]["optimizer"] >= 8 * found["parameters"]

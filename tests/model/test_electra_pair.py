@@ -1,0 +1,214 @@
+"""A generator and a discriminator as one model: shared embeddings, samples, folders."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from scipy.stats import chisquare
+
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.bert import BertModel
+from bertsmith.model.electra import ElectraConfig
+from bertsmith.model.electra_pair import (
+    SHARED,
+    ElectraPair,
+    generator_config,
+    load_generator,
+    load_trained,
+)
+from bertsmith.model.heads import SAMPLED_BLOCK, MaskedLMHead, build_heads, sample
+from bertsmith.model.huggingface import load_model, save_model
+
+VOCAB = 311
+
+
+def config(**changes: Any) -> ElectraConfig:
+    settings = {
+        "vocab_size": VOCAB,
+        "hidden_size": 24,
+        "embedding_size": 13,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 3,
+        "intermediate_size": 44,
+        "max_position_embeddings": 37,
+        "initializer_range": 0.2,
+    }
+    return ElectraConfig(**{**settings, **changes})
+
+
+def pair(share: float = 0.5, **changes: Any) -> ElectraPair:
+    torch.manual_seed(3)
+    shape = config(**changes)
+    return ElectraPair(shape, generator_config(shape, share)).eval()
+
+
+@pytest.mark.parametrize("words", [7, SAMPLED_BLOCK, 311, 1024])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_samples_have_the_distribution_they_are_taken_from(words: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(words)
+    logits = 2 * torch.randn(words, generator=generator)
+    logits[3] = -200.0  # a probability of zero is never taken
+    probabilities = logits.softmax(-1).to(dtype)
+    draws = torch.rand(60_000, generator=generator)
+    found = torch.cat(
+        [sample(probabilities.expand(len(part), -1), part) for part in draws.split(20_000)]
+    )
+    counts = torch.bincount(found, minlength=words)
+    assert len(counts) == words
+    assert counts[3] == 0
+    expected = probabilities.double() / probabilities.double().sum()
+    rare = expected * len(draws) < 5
+    observed = torch.cat([counts[~rare], counts[rare].sum()[None]]).double()
+    wanted = torch.cat([expected[~rare], expected[rare].sum()[None]]) * len(draws)
+    met = wanted > 0
+    assert chisquare(observed[met].numpy(), wanted[met].numpy(), sum_check=False).pvalue > 1e-3
+
+
+def test_a_draw_is_the_sum_that_its_word_passes() -> None:
+    generator = torch.Generator().manual_seed(0)
+    probabilities = torch.randn(997, VOCAB, generator=generator).softmax(-1)
+    draws = torch.rand(997, generator=generator)
+    sums = probabilities.double().cumsum(-1)
+    expected = torch.searchsorted(sums, draws.double()[:, None], right=True)[:, 0]
+    found = sample(probabilities, draws)
+    assert (found == expected).float().mean() > 0.999  # sums of fp32 may round at a bound
+    assert (found - expected).abs().max() <= 1
+
+
+@pytest.mark.parametrize("draw", [0.0, 1 - 2**-24])
+def test_the_ends_of_the_draws_are_words_too(draw: float) -> None:
+    probabilities = torch.zeros(2, VOCAB)
+    probabilities[0, 5] = probabilities[1, VOCAB - 1] = 1.0
+    assert sample(probabilities, torch.full((2,), draw)).tolist() == [5, VOCAB - 1]
+
+
+def test_loss_and_gradients_are_those_without_samples() -> None:
+    model = pair().generator
+    head = model.heads["masked_lm"]
+    assert isinstance(head, MaskedLMHead)
+    generator = torch.Generator().manual_seed(1)
+    hidden = torch.randn(41, 12, generator=generator)
+    labels = torch.randint(0, VOCAB, (41,), generator=generator)
+    draws = torch.rand(41, generator=generator)
+    results = []
+    for with_samples in (True, False):
+        vectors = hidden.clone().requires_grad_()
+        words = model.embeddings.word.weight.detach().clone().requires_grad_()
+        if with_samples:
+            loss, correct, samples = head.loss_and_samples(vectors, words, labels, draws)
+            probabilities = head(vectors, words).softmax(-1)
+            assert torch.equal(samples, sample(probabilities.detach(), draws))
+            assert not samples.requires_grad
+        else:
+            loss, correct = head.loss(vectors, words, labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        results.append((loss.detach(), correct, vectors.grad, words.grad))
+    for with_, without in zip(*results, strict=True):
+        torch.testing.assert_close(with_, without, atol=0, rtol=0)
+
+
+def test_samples_do_not_depend_on_how_logits_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = pair().generator
+    head = model.heads["masked_lm"]
+    assert isinstance(head, MaskedLMHead)
+    hidden, draws = torch.randn(37, 12), torch.rand(37)
+    labels = torch.zeros(37, dtype=torch.int64)
+    arguments = (hidden, model.embeddings.word.weight, labels, draws)
+    whole = head.loss_and_samples(*arguments)[2]
+    monkeypatch.setattr("bertsmith.model.heads.MAX_LOGITS", 5 * VOCAB)
+    monkeypatch.setattr("bertsmith.model.heads.CACHED_BYTES", 8 * VOCAB)
+    assert torch.equal(head.loss_and_samples(*arguments)[2], whole)
+
+
+@pytest.mark.parametrize(
+    ("share", "width", "heads"), [(0.5, 12, 1), (1 / 3, 8, 1), (1.0, 24, 3), (0.75, 18, 2)]
+)
+def test_the_generator_is_a_share_as_wide(share: float, width: int, heads: int) -> None:
+    found = generator_config(config(), share)
+    assert (found.hidden_size, found.num_attention_heads) == (width, heads)
+    assert found.intermediate_size == round(44 * share)
+    assert (found.num_hidden_layers, found.embedding_size, found.vocab_size) == (3, 13, VOCAB)
+
+
+@pytest.mark.parametrize("embedding_size", [12, 13, 24])
+def test_all_embeddings_are_one(embedding_size: int) -> None:
+    model = pair(embedding_size=embedding_size)
+    generator = model.generator
+    for name in SHARED:
+        mine, theirs = (getattr(m.embeddings, name).weight for m in (model, generator))
+        assert mine is theirs
+    assert hasattr(generator.embeddings, "project") == (embedding_size != 12)
+    assert hasattr(model.embeddings, "project") == (embedding_size != 24)
+    names = [name for name, _ in model.named_parameters()]
+    assert not [name for name in names if name.startswith("generator.embeddings.word")]
+    for other in (copy.deepcopy(model).to(torch.bfloat16), copy.deepcopy(model).to("meta")):
+        assert other.embeddings.word.weight is other.generator.embeddings.word.weight
+
+
+def padded() -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    mask = torch.tensor([[1] * 37, [1] * 19 + [0] * 18])
+    return {
+        "input_ids": torch.randint(0, VOCAB, (2, 37), generator=generator),
+        "attention_mask": mask,
+        "token_type_ids": torch.randint(0, 2, (2, 37), generator=generator),
+    }
+
+
+def test_both_folders_are_as_transformers_has_them(tmp_path: Path) -> None:
+    model = pair()
+    save_model(model, tmp_path)
+    classes = ("ElectraForPreTraining", "ElectraForMaskedLM")
+    for name, ours, folder in zip(
+        classes, (model, model.generator), (tmp_path, tmp_path / "generator"), strict=True
+    ):
+        assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
+        theirs, info = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
+        assert not info["missing_keys"] and not info["unexpected_keys"]
+        inputs = padded()
+        with torch.no_grad():
+            expected = theirs.eval()(**inputs).logits
+            found = ours(**inputs).logits
+        real = inputs["attention_mask"].bool()
+        assert found is not None
+        torch.testing.assert_close(found[real], expected[real], atol=1e-5, rtol=1e-5)
+
+
+def test_a_pair_comes_back_from_its_folder(tmp_path: Path) -> None:
+    model = pair()
+    save_model(model, tmp_path)
+    again = load_trained(tmp_path)
+    assert isinstance(again, ElectraPair)
+    assert not again.training
+    assert again.embeddings.word is again.generator.embeddings.word
+    assert again.config == model.config
+    assert again.generator.config == model.generator.config
+    for (name, mine), (other, theirs) in zip(
+        model.named_parameters(), again.named_parameters(), strict=True
+    ):
+        assert name == other
+        assert theirs.requires_grad
+        assert torch.equal(mine, theirs)
+    alone = load_model(tmp_path)
+    assert not isinstance(alone, ElectraPair)
+    assert set(alone.heads) == {"replaced_token"}
+    again.set_dropout(0.25)
+    assert again.generator.config.hidden_dropout_prob == 0.25
+
+
+def test_models_of_other_runs_are_no_pair(tmp_path: Path) -> None:
+    shape = config()
+    others = [
+        BertModel(shape, build_heads(shape, ["replaced_token"])),
+        BertModel(generator_config(shape, 0.5), build_heads(shape, [])),
+    ]
+    with pytest.raises(ConfigError, match=r"embeddings\.word\.weight .* differ"):
+        ElectraPair.of(*others)
+    save_model(others[0], tmp_path)
+    assert not isinstance(load_trained(tmp_path), ElectraPair)
+    with pytest.raises(CheckpointError, match="there is no generator/"):
+        load_generator(tmp_path)

@@ -1,0 +1,51 @@
+"""The recipe of each family, with its own kind of tokenizer, from text to a fine-tuned model."""
+
+from pathlib import Path
+
+import pytest
+from tiny_models import write_reviews
+
+from bertsmith import cli
+from bertsmith.model.huggingface import load_model
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = ["--steps", "3", "--preset", "tiny", "--batch-size", "4", "--eval-rows", "4",
+         "--max-length", "24", "--max-position-embeddings", "32", "--threads", "1",
+         "--device", "cpu"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("family", "kind", "mask"),
+    [
+        ("electra", "wordpiece", "[MASK]"),
+        ("roberta", "byte-bpe", "<mask>"),
+        ("albert", "unigram", "[MASK]"),
+    ],
+)
+def test_from_text_to_a_fine_tuned_model(
+    family: str,
+    kind: str,
+    mask: str,
+    corpus_dir: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text, tokens, corpus, out = (
+        str(corpus_dir.parent / "text.txt"), str(tmp_path / "tokens"), str(tmp_path / "corpus"),
+        str(tmp_path / "run"),
+    )  # fmt: skip
+    recipe = str(ROOT / "recipes" / "pretrain" / f"{family}.toml")
+    cli.main(["tokenizer", "train", text, "--kind", kind, "--vocab-size", "300", "--out", tokens])
+    cli.main(["corpus", "build", text, "--tokenizer", tokens, "--out", corpus, "--held-out",
+              "0.15", "--processes", "1"])  # fmt: skip
+    capsys.readouterr()
+    cli.main(["pretrain", recipe, "--corpus", corpus, "--out", out, *SMALL])
+    guesser = f"{out}/generator" if family == "electra" else out
+    assert f'bertsmith fill {guesser} "… {mask} …"' in capsys.readouterr().out
+    cli.main(["fill", guesser, f"baba {mask} ceba"])
+    assert f"{mask} 1:" in capsys.readouterr().out
+    rows = [str(write_reviews(tmp_path / name, 20)) for name in ("train.csv", "eval.csv")]
+    cli.main(["finetune", "classify", "--model", out, "--train", rows[0], "--eval", rows[1],
+              "--out", str(tmp_path / "task"), "--epochs", "1", "--max-length", "24",
+              "--threads", "1"])  # fmt: skip
+    assert load_model(tmp_path / "task").config.model_type == family
