@@ -17,6 +17,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.hardware import Precision
 from bertsmith.model.attention import Layout
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.electra_pair import new_pair
 from bertsmith.model.family import family_named
 from bertsmith.model.heads import MAX_LOGITS, build_heads
 from bertsmith.model.sizes import rounded_up
@@ -86,8 +87,11 @@ def component_of(name: str) -> str:
 
 def pretraining_model(config: BertConfig) -> BertModel:
     """The model that pre-training makes of a config, without memory for its weights."""
+    family = family_named(config.model_type)
     with skeleton():
-        return BertModel(config, build_heads(config, family_named(config.model_type).first_heads))
+        if family.objective == "replaced_token":
+            return new_pair(config)
+        return BertModel(config, build_heads(config, family.first_heads))
 
 
 def count_parameters(model: nn.Module) -> dict[str, Component]:

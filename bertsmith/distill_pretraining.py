@@ -73,6 +73,11 @@ class DistillPretrainingJob:
                 f"pretraining.pairs: found {task!r}; a student learns hidden words alone, as "
                 "DistilBERT. Leave it out."
             )
+        if self.pretraining.replaces:
+            raise ConfigError(
+                "pretraining.objective: found 'replaced_token'; a student learns hidden words "
+                "alone, as DistilBERT. Leave it out."
+            )
 
     @property
     def resolved_optim(self) -> OptimSettings:

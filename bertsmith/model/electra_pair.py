@@ -11,7 +11,7 @@ from typing import cast
 import torch
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.bert import BertModel
+from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import find_checkpoint, load_model
@@ -58,6 +58,17 @@ class ElectraPair(BertModel):
         """Use another dropout probability in both."""
         super().set_dropout(probability, attention)
         self.generator.set_dropout(probability, attention)
+
+
+GENERATOR_SIZE = 0.25
+"""The share of the discriminator's width that a generator has where nothing is said: that of the
+released small and large models (base: a third)."""
+
+
+def new_pair(config: BertConfig, share: float | None = None) -> ElectraPair:
+    """A discriminator of this shape and a generator of a share of its width, both random."""
+    shape = cast(ElectraConfig, config)
+    return ElectraPair(shape, generator_config(shape, share or GENERATOR_SIZE))
 
 
 def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:

@@ -24,16 +24,11 @@ from bertsmith.metrics.classification import (
     confusion_matrix,
 )
 from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.electra import ElectraConfig
-from bertsmith.model.electra_pair import ElectraPair, generator_config
+from bertsmith.model.electra_pair import ElectraPair, new_pair
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.sizes import fill_up
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.pretraining import Pretraining, held_out_figures
-
-GENERATOR_SIZE = 0.25
-"""The share of the discriminator's width that a generator has where nothing is said: that of the
-released small and large models (base: a third)."""
 
 
 class ReplacedTokens(Pretraining):
@@ -41,9 +36,7 @@ class ReplacedTokens(Pretraining):
 
     def new_model(self, config: BertConfig) -> BertModel:
         """A discriminator of this shape, and a generator of its share."""
-        shape = cast(ElectraConfig, config)
-        share = self.settings.generator_size or GENERATOR_SIZE
-        return ElectraPair(shape, generator_config(shape, share))
+        return new_pair(config, self.settings.generator_size)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Hidden tokens, and all of them."""

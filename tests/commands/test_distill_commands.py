@@ -176,6 +176,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, tmp_pa
         ("vocabulary", "its vocabulary is not that of the teacher"),
         ("layers", "Give 1 to 4"),
         ("pairs", "a student learns hidden words alone"),
+        ("objective", "found 'replaced_token'; a student learns hidden words alone"),
     ],
 )
 def test_what_cannot_be_learnt(bertsmith, corpus_dir, reader, tmp_path, capsys, change, words):
@@ -187,7 +188,10 @@ def test_what_cannot_be_learnt(bertsmith, corpus_dir, reader, tmp_path, capsys, 
     elif change == "layers":
         more = ("--num-layers", 5)
     else:
-        more = ("--pairs", "next_sentence")
+        more = {
+            "pairs": ("--pairs", "next_sentence"),
+            "objective": ("--objective", "replaced_token"),
+        }[change]
     with pytest.raises(SystemExit):
         bertsmith(*of_corpus(corpus_dir, teacher, tmp_path / "out", "--steps", 2, *more))
     assert words in capsys.readouterr().err

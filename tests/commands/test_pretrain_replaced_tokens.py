@@ -227,6 +227,10 @@ def test_both_models_count(
     head = sum(p.numel() for p in both.heads.parameters())
     assert found["encoder"] == found["parameters"] - generator - head
     assert total(count_parameters(both)) == found["parameters"]
+    words = ["tiny", "--family", "electra", "--vocab-size", str(found["config"]["vocab_size"])]
+    cli.main(["params", *words, "--max-positions", "32", "--json"])
+    by_size = json.loads(capsys.readouterr().out)
+    assert by_size["components"] == found["components"]
 
 
 def test_operations_are_those_that_torch_counts(corpus_dir: Path) -> None:
