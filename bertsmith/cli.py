@@ -144,6 +144,9 @@ def _run(args: list[str]) -> None:
         return
     name = next((name for name in COMMANDS if args[: len(name.split())] == name.split()), None)
     if name is None:
+        if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
+            print("\n".join(_table(_siblings(args[0]))))
+            return
         raise BertsmithError(_unknown(args))
     own_process()
     module = importlib.import_module(f"bertsmith.commands.{COMMANDS[name].module}")
@@ -158,7 +161,6 @@ def _run(args: list[str]) -> None:
 
 
 def _overview() -> str:
-    width = max(map(len, COMMANDS))
     lines = [
         "From raw text to a working BERT, on the hardware you have.",
         "",
@@ -169,22 +171,27 @@ def _overview() -> str:
         f"usage: {PROG} COMMAND [options]        ({PROG} COMMAND --help explains each option)",
     ]
     for step in dict.fromkeys(command.step for command in COMMANDS.values()):
-        lines += ["", f"{step}:"]
-        lines += [
-            f"  {name:<{width}}  {command.summary}"
-            for name, command in COMMANDS.items()
-            if command.step == step
-        ]
+        names = [name for name, command in COMMANDS.items() if command.step == step]
+        lines += ["", f"{step}:", *_table(names)]
     lines += ["", "Any command takes --debug, which shows the full traceback of an error."]
     return "\n".join(lines)
+
+
+def _table(names: Sequence[str]) -> list[str]:
+    width = max(map(len, COMMANDS))
+    return [f"  {name:<{width}}  {COMMANDS[name].summary}" for name in names]
+
+
+def _siblings(word: str) -> list[str]:
+    """The commands of two words that begin with this one."""
+    return [name for name in COMMANDS if name.split()[0] == word and " " in name]
 
 
 def _unknown(args: list[str]) -> str:
     import difflib
 
     words = " ".join(args[:2])
-    siblings = [name for name in COMMANDS if name.split()[0] == args[0]]
-    if siblings:
+    if siblings := _siblings(args[0]):
         return f"'{words}' is not a command. After '{args[0]}': " + ", ".join(
             name.split()[1] for name in siblings
         )

@@ -49,6 +49,17 @@ def test_unknown_commands_name_the_nearest(capsys: pytest.CaptureFixture[str]) -
     assert "build, inspect" in err
 
 
+def test_the_first_word_of_a_command_lists_the_second_ones(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = run(capsys, "tokenizer", "--help")
+    assert (code, err) == (0, "")
+    assert [line.split()[:2] for line in out.splitlines()] == [
+        ["tokenizer", "train"],
+        ["tokenizer", "extend"],
+    ]
+
+
 def test_json_is_one_object_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "hardware", "--json")
     assert code == 0

@@ -81,7 +81,8 @@ class PretrainingSettings:
     pairs: PairTask | None = None
     """What is learnt of two segments in a row: whether the second follows the first in the text,
     in which order they stand, or none: rows are one text. None means what the family of the model
-    learnt when it was new: next_sentence (bert), sentence_order (albert), or none."""
+    learnt when it was new: next_sentence (bert), sentence_order (albert), or none. With --rows
+    across it means none."""
     next_sentence: bool = True
     """--no-next-sentence is another way to say --pairs none."""
     rows: Rows = "document"
@@ -121,7 +122,7 @@ class PretrainingSettings:
 
     def _check_shares(self) -> None:
         rate = self.masking_rate
-        _check("masking_rate", rate, 0 < rate < 1, "between 0 and 1")
+        _check("masking_rate", rate, 0 < rate < 1, "more than 0 and less than 1")
         for name in ("mask_share", "random_share", "keep_share"):
             _check(name, getattr(self, name), 0 <= getattr(self, name) <= 1, "0 to 1")
         total = self.mask_share + self.random_share + self.keep_share

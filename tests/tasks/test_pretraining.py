@@ -250,7 +250,7 @@ def test_a_step_can_be_described(corpus_dir: Path) -> None:
     ("change", "message"),
     [
         ({"max_length": 4}, r"pretraining\.max_length: found 4"),
-        ({"masking_rate": 0.0}, r"masking_rate: found 0\.0"),
+        ({"masking_rate": 0.0}, r"masking_rate: found 0\.0; allowed is more than 0 and less"),
         ({"mask_share": 0.9}, r"mask_share \+ random_share \+ keep_share: found 1\.1"),
         ({"short_seq_prob": 1.5}, r"short_seq_prob: found 1\.5"),
         ({"duplicates": -1}, r"duplicates: found -1"),
@@ -279,6 +279,10 @@ def test_a_step_can_be_described(corpus_dir: Path) -> None:
 def test_impossible_settings_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         PretrainingSettings(**change)
+
+
+def test_rows_across_documents_have_no_pairs_where_nothing_is_said() -> None:
+    assert PretrainingSettings(rows="across").heads == ("masked_lm",)
 
 
 @pytest.mark.parametrize(
