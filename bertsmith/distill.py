@@ -117,8 +117,8 @@ def distill(
             was made for something else; and as `finetune`.
     """
     settings = replace(settings, model=student.start)
-    check_out(settings)
     student.check_out(settings.out)
+    check_out(settings)
     are_of_files = lesson is None
     lesson = lesson or task_type.read(settings)
     teacher = load_teacher(student.teacher, task_type, lesson.task)

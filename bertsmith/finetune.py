@@ -24,7 +24,12 @@ from bertsmith.hardware import (
 )
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import find_checkpoint, load_model, write_task_settings
+from bertsmith.model.huggingface import (
+    find_checkpoint,
+    load_model,
+    load_tokenizer,
+    write_task_settings,
+)
 from bertsmith.tasks.finetuning import (
     ExampleObjective,
     FineTuning,
@@ -252,7 +257,7 @@ def load_for_task(settings: FinetuneSettings, lesson: Lesson[Any]) -> tuple[Bert
             task.begin_head(model, lesson.train)
     model.id2label = labels
     model.task_settings = task.saved_settings
-    return model, Tokenizer.load(directory)
+    return model, load_tokenizer(directory, model.config.vocab_size)
 
 
 def is_head_new(model: BertModel, labels: dict[int, str]) -> bool:

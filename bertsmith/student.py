@@ -59,9 +59,10 @@ class StudentSettings:
         return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:
-        """Refuse to write over the teacher."""
-        if self.teacher.resolve().is_relative_to(out.resolve()):
-            raise ConfigError(f"{out}: holds --teacher {self.teacher}. Choose another --out.")
+        """Refuse to write over the teacher, or the student's first weights."""
+        for flag, folder in (("--teacher", self.teacher), ("--student", self.student)):
+            if folder is not None and folder.resolve().is_relative_to(out.resolve()):
+                raise ConfigError(f"{out}: holds {flag} {folder}. Choose another --out.")
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
         """The student of the model that was loaded from `start`, and what it is made of.

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tiny_models import reviews, save_tiny, write_reviews
+from tiny_models import reviews, save_tiny, save_tiny_of, write_reviews
+from tiny_tokenizers import TINY
 
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError, Interrupted
 from bertsmith.evaluate import evaluate
@@ -244,6 +245,18 @@ def refusal(settings, kind):
     with pytest.raises(kind) as caught:
         finetune(Classify, settings)
     return str(caught.value)
+
+
+def test_special_tokens_that_the_files_lack_need_rows_too(settings, tmp_path):
+    learned = TINY["byte-bpe"]()
+    folder = save_tiny_of(tmp_path / "m", "roberta", vocab_size=learned.vocab_size - 1)
+    for file in folder.glob("*token*"):
+        file.unlink()
+    (folder / "vocab.txt").unlink(missing_ok=True)
+    learned.save(folder)
+    (folder / "tokenizer.json").unlink(missing_ok=True)
+    words = refusal(replace(settings, model=folder), CheckpointError)
+    assert "tokens, the embedding" in words and str(folder) in words
 
 
 def test_nothing_is_written_over_unasked(settings):

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,9 +34,7 @@ from bertsmith.model.heads import (
 )
 from bertsmith.model.skeleton import skeleton
 from bertsmith.model.weights import read_weights, write_safetensors
-
-if TYPE_CHECKING:
-    from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 PROBLEM_TYPES = {
     "classify": "single_label_classification",
@@ -421,6 +419,22 @@ def check_vocabulary(directory: Path, rows: int) -> None:
         )
 
 
+def load_tokenizer(directory: Path, rows: int) -> Tokenizer:
+    """The tokenizer of a folder whose embedding has so many rows.
+
+    Raises:
+        CheckpointError: it is damaged, or gives ids that the embedding has not: some kinds add
+            special tokens that their files lack.
+    """
+    tokenizer = Tokenizer.load(directory)
+    if tokenizer.vocab_size > rows:
+        raise CheckpointError(
+            f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
+            f"{rows:,}. Use the tokenizer saved with the checkpoint."
+        )
+    return tokenizer
+
+
 TOKEN_IDS: Mapping[str, Callable[[Any], Iterable[int]]] = {
     "tokenizer.json": lambda settings: [
         *ids_of(settings["model"]["vocab"]),
@@ -571,7 +585,7 @@ def report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> L
 def save_model(
     model: BertModel,
     directory: str | Path,
-    tokenizer: "Tokenizer | None" = None,
+    tokenizer: Tokenizer | None = None,
     *,
     id2label: Mapping[int, str] | None = None,
 ) -> None:

@@ -24,6 +24,7 @@ from bertsmith.model.huggingface import (
     check_classifier,
     find_checkpoint,
     load_model,
+    load_tokenizer,
 )
 from bertsmith.model.int8 import can_quantize
 from bertsmith.model.prepacked import prepack, quantize
@@ -95,7 +96,7 @@ def load_for_inference(
         if heads[0] in PROBLEM_TYPES:
             check_classifier(path, heads[0])
         raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}")
-    tokenizer = Tokenizer.load(path)
+    tokenizer = load_tokenizer(path, model.config.vocab_size)
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
     target = select_device(device)
     chosen = set_precision(model, precision, target)
