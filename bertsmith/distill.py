@@ -2,6 +2,13 @@
 
 It is fine-tuning with another objective: the student begins as layers of its teacher and learns
 from labels and from what the teacher says. At the end both stand side by side.
+
+The last layer's vectors are learnt on request only. With 3 of the 6 layers of all-MiniLM-L6-v2 on
+SST-2 (teacher 0.864 on 2,500 other sentences; means of two seeds), students on the teacher's own
+2,000 sentences came to 0.846 without them, 0.843 with weight 1 and 0.841 with weight 3; with 6,000
+further sentences without labels, and one seed, to 0.861 either way. It is such texts that make a
+teacher worth having: its layers fine-tuned on the 2,000 labels alone came to 0.848. Layers 1, 3, 5
+did as well as 0, 2, 5.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -53,7 +60,7 @@ class DistillSettings(StudentSettings):
     cache: Path | None = None
     """Compute what the teacher says of each text once, and keep it in this folder for all epochs
     and for later runs on the same texts: other seeds, students or weights. Takes a few numbers for
-    each text; and, unless --hidden-weight is 0, two bytes for each number of each token's
+    each text, or word; with --hidden-weight also two bytes for each number of each token's
     vector."""
 
 
@@ -205,7 +212,6 @@ def plan_of(
         lessons[0], chosen, teaching, unlabelled=lessons[1] if unlabelled else None, facts=facts
     )
     known = facts_of(student, teacher.fingerprint, made_of)
-    known["hidden_weight"] = teaching.hidden_weight
     plan = Plan(
         task_type, settings, lesson, model, tokenizer, objective, made_of, {"distillation": known}
     )
@@ -226,8 +232,8 @@ def teaching_of(
             f"{student.start}: makes vectors of {sizes[0]} numbers, and the teacher of {sizes[1]}. "
             "Choose a --student as wide as the teacher, or take layers of the teacher itself."
         )
-    hidden = student.resolved_hidden_weight(model.config, teacher.model.config)
-    return Teaching(student.soft_weight, student.soft_temperature, hidden)
+    student.check_widths(model.config, teacher.model.config)
+    return Teaching(student.soft_weight, student.soft_temperature, student.hidden_weight)
 
 
 def read_unlabelled(

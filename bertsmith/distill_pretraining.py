@@ -49,7 +49,7 @@ class PretrainingStudentSettings(StudentSettings):
     soft_weight: float = 0.7
     """How much the teacher's guesses at hidden words count, from 0 to 1; the words themselves count
     for the rest. DistilBERT has 5 to 2."""
-    hidden_weight: float | None = 0.15
+    hidden_weight: float = 0.15
     """How much it counts that the vectors of the last layer point where the teacher's do; 0 does
     not look at them. DistilBERT has 1 to 5 and 2 of the above."""
 
@@ -121,12 +121,13 @@ def distill_pretraining(
         check_vocabularies(job.student.teacher, tokenizer, start, own_tokenizer)
         model, made_of = job.student.shortened(whole)
         check_sizes(job.student, model, teacher)
+        job.student.check_widths(model.config, teacher.config)
         pretraining = job.pretraining_of(model, num_processes)
         check_corpus(pretraining, job.student.teacher, tokenizer)
         teaching = Teaching(
             job.student.soft_weight,
             job.student.soft_temperature,
-            job.student.resolved_hidden_weight(model.config, teacher.config),
+            job.student.hidden_weight,
         )
         reading = SharedModel(teacher.to(DTYPES[precision]).to(device).eval())
         objective = PretrainingDistillation(pretraining, reading, teaching, mark)

@@ -33,10 +33,9 @@ class StudentSettings:
     soft_temperature: float = 2.0
     """Of choices, how much of the less likely ones is learnt: both models' logits are divided by
     this, which makes them more alike. 1 leaves them as they are."""
-    hidden_weight: float | None = None
+    hidden_weight: float = 0.0
     """How much it counts that the vectors of the last layer point where the teacher's do; 0 does
-    not look at them. Where not given it is 1, or 0 if the student is not as wide as the teacher, as
-    its vectors then cannot be compared."""
+    not look at them. Only a student as wide as its teacher has such vectors."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be learnt by."""
@@ -47,7 +46,7 @@ class StudentSettings:
         if not 0 < self.soft_temperature < math.inf:
             found = self.soft_temperature
             raise ConfigError(f"--soft-temperature: found {found}; allowed is above 0.")
-        if self.hidden_weight is not None and not 0 <= self.hidden_weight < math.inf:
+        if not 0 <= self.hidden_weight < math.inf:
             found = self.hidden_weight
             raise ConfigError(f"--hidden-weight: found {found}; allowed is 0 or more.")
 
@@ -83,25 +82,18 @@ class StudentSettings:
         named = ", ".join(str(number) for number in keep)
         return truncate_layers(model, keep), f"layers {named} of the {num_layers} of {self.teacher}"
 
-    def resolved_hidden_weight(self, student: BertConfig, teacher: BertConfig) -> float:
-        """How much vectors count, where these two shapes learn from each other.
+    def check_widths(self, student: BertConfig, teacher: BertConfig) -> None:
+        """Refuse vectors that cannot be compared.
 
         Raises:
-            ConfigError: it was asked for vectors that cannot be compared.
+            ConfigError: the two are not equally wide, and vectors are to be learnt.
         """
-        same = student.hidden_size == teacher.hidden_size
-        if self.hidden_weight is None:
-            return DEFAULT_HIDDEN_WEIGHT if same else 0.0
-        if self.hidden_weight and not same:
+        if self.hidden_weight and student.hidden_size != teacher.hidden_size:
             raise ConfigError(
                 f"--hidden-weight: found {self.hidden_weight}; vectors of {student.hidden_size} "
                 f"numbers cannot be compared with the teacher's of {teacher.hidden_size}. Pass "
                 "--hidden-weight 0, or a --student as wide as the teacher."
             )
-        return self.hidden_weight
-
-
-DEFAULT_HIDDEN_WEIGHT = 1.0
 
 
 def check_vocabularies(
@@ -142,4 +134,5 @@ def facts_of(settings: StudentSettings, fingerprint: str, made_of: str) -> dict[
         "student": made_of,
         "soft_weight": settings.soft_weight,
         "soft_temperature": settings.soft_temperature,
+        "hidden_weight": settings.hidden_weight,
     }

@@ -56,7 +56,7 @@ def settings(place, tmp_path):
 
 @pytest.fixture
 def student(place):
-    return DistillSettings(teacher=place / "teacher")
+    return DistillSettings(teacher=place / "teacher", hidden_weight=1.0)
 
 
 def journal(out):
@@ -198,9 +198,9 @@ def test_another_vocabulary(settings, student, tmp_path):
 def test_another_student_of_another_width(settings, student, tmp_path):
     narrow = save_tiny(tmp_path / "narrow", hidden_size=12, num_hidden_layers=1)
     student = replace(student, student=narrow)
-    message = refusal(settings, replace(student, hidden_weight=1.0), ConfigError)
+    message = refusal(settings, student, ConfigError)
     assert "vectors of 12 numbers cannot be compared with the teacher's of 24" in message
-    result = distill(Classify, replace(settings, steps=2), student)
+    result = distill(Classify, replace(settings, steps=2), replace(student, hidden_weight=0.0))
     assert load_model(settings.out).config.hidden_size == 12
     assert str(narrow) in result.made_of
     assert "hidden_loss" not in journal(settings.out)[-2]

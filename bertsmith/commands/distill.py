@@ -25,10 +25,10 @@ from bertsmith.training.display import Display
 DESCRIPTION = """Teach a smaller BERT what a fine-tuned one does: {task}.
 
 Takes the larger model, the teacher, and two files of labelled examples, as 'bertsmith finetune
-{task}' does. The student begins as every second layer of the teacher, and learns from the labels,
-from how likely the teacher holds each answer, and from its vectors. Texts without labels teach as
-well (--unlabelled). The result is a folder as any of this task; at the end teacher and student are
-set side by side: parameters, file size, speed and scores."""
+{task}' does. The student begins as every second layer of the teacher, and learns from the labels
+and from how likely the teacher holds each answer. Texts without labels teach as well, and help most
+where labels are few (--unlabelled). The result is a folder as any of this task; at the end teacher
+and student are set side by side: parameters, file size, speed and scores."""
 
 NoModel = Annotated[Path, tyro.conf.Suppress]
 
