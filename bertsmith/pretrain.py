@@ -139,8 +139,8 @@ class PretrainJob:
         task = learnt.pair_task
         if learnt.pairs is None and task == "next_sentence":
             task = cast(PairTask, family.pair_task)
-        # One way to say it, where there are two.
-        learnt = replace(learnt, pairs=task, next_sentence=True)
+        # Both ways to say it agree, where there are two.
+        learnt = replace(learnt, pairs=task, next_sentence=task == "next_sentence")
         family.check_pretraining_heads(learnt.heads)
         return replace(self, pretraining=learnt)
 

@@ -44,10 +44,12 @@ OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", 
 """What a task's table cannot say, since the comparison says it."""
 GIVES_WAY = {
     "corpus": None,
+    "pretraining": ("next_sentence",),
     "training": ("steps", "minutes", "seed", "eval_every", "eval_rows", "device", "precision",
                  "threads", "keep", "checkpoint_every"),
 }  # fmt: skip
-"""Settings of a job that are the same for all, or that change nothing that is learnt."""
+"""Settings of a job that are the same for all, that others say too, or that change nothing that is
+learnt."""
 
 
 @dataclass(frozen=True)
