@@ -114,6 +114,14 @@ class PretrainingSettings:
         self._check_replacing()
         self._check_schedule()
         self._check_words()
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        if self.pairs == "next_sentence" and not self.next_sentence:
+            raise ConfigError(
+                "pretraining.next_sentence: found false with pairs 'next_sentence'. Leave out one "
+                "of the two."
+            )
         if self.rows == "across" and self.pair_task != "none":
             raise ConfigError(
                 f"pretraining.rows: found 'across' with pairs {self.pair_task!r}, whose segments "
@@ -193,7 +201,7 @@ class PretrainingSettings:
             return "none"
         if self.pairs is None:
             return "next_sentence" if self.next_sentence and self.rows == "document" else "none"
-        return "none" if self.pairs == "next_sentence" and not self.next_sentence else self.pairs
+        return self.pairs
 
     @property
     def replaces(self) -> bool:

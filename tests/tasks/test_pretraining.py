@@ -255,6 +255,10 @@ def test_a_step_can_be_described(corpus_dir: Path) -> None:
         ({"short_seq_prob": 1.5}, r"short_seq_prob: found 1\.5"),
         ({"duplicates": -1}, r"duplicates: found -1"),
         (
+            {"next_sentence": False, "pairs": "next_sentence"},
+            r"next_sentence: found false with pairs 'next_sentence'",
+        ),
+        (
             {"rows": "across", "pairs": "next_sentence"},
             r"rows: found 'across' with pairs 'next_sentence'.*--pairs none",
         ),
