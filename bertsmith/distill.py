@@ -30,6 +30,7 @@ from bertsmith.finetune import (
     count_parts,
     load_for_task,
     optim,
+    write_result,
 )
 from bertsmith.hardware import compute_settings, select_device, select_precision
 from bertsmith.model.bert import BertModel
@@ -45,7 +46,6 @@ from bertsmith.tasks.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.tasks.teacher_cache import ROWS, stored_teacher
 from bertsmith.text.wordpiece import Tokenizer
 from bertsmith.training.recorder import Watcher
-from bertsmith.training.run_folder import RunFolder
 
 Say = Callable[[str], object]
 
@@ -134,8 +134,7 @@ def distill(
     result = carry_out(plan, watchers, resume_command)
     comparison = side_by_side(settings, student, say) if are_of_files else None
     distilled = Distilled(result, plan.load_report, len(unlabelled), comparison)
-    folder = RunFolder(settings.out)
-    folder.write_run({**folder.read_run(), "result": distilled.to_json()})
+    write_result(settings.out, distilled.to_json())
     return distilled
 
 

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from bertsmith.before_after import Comparison, Trial, compare
 from bertsmith.config import to_jsonable
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.hardware import compute_settings, count_trainers, select_device, select_precision
 from bertsmith.model.bert import BertModel
+from bertsmith.model.distilbert import distilled
 from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.shared import SharedModel
 from bertsmith.model_settings import ModelSettings
@@ -46,12 +47,22 @@ class PretrainingStudentSettings(StudentSettings):
 
     teacher: Path = Path()
     """Folder of the pre-trained model to learn from, with a masked-LM head. It is only read."""
+    family: Literal["distilbert"] | None = None
+    """distilbert: the student has no segments and no pooler, and is saved as a model of that
+    family. Where not given it is of the teacher's family."""
     soft_weight: float = 0.7
     """How much the teacher's guesses at hidden words count, from 0 to 1; the words themselves count
     for the rest. DistilBERT has 5 to 2."""
     hidden_weight: float = 0.15
     """How much it counts that the vectors of the last layer point where the teacher's do; 0 does
     not look at them. DistilBERT has 1 to 5 and 2 of the above."""
+
+    def shortened(self, model: BertModel) -> tuple[BertModel, str]:
+        """As `StudentSettings`, and then of the family that is asked for."""
+        student, made_of = super().shortened(model)
+        if self.family is None or student.config.model_type == self.family:
+            return student, made_of
+        return distilled(student), f"{made_of}, without segments and pooler"
 
 
 @dataclass(frozen=True)

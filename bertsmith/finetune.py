@@ -147,7 +147,15 @@ def finetune(
     if settings.from_scratch:
         load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
     plan = Plan(task_type, settings, lesson, model, tokenizer, objective, load_report)
-    return carry_out(plan, watchers, resume_command)
+    result = carry_out(plan, watchers, resume_command)
+    write_result(settings.out, result.to_json())
+    return result
+
+
+def write_result(out: Path, result: Mapping[str, Any]) -> None:
+    """Mark a run as complete: what is not written down is made again when it is resumed."""
+    folder = RunFolder(out)
+    folder.write_run({**folder.read_run(), "result": dict(result)})
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,7 @@ class Plan:
 
 
 def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> FineTuned:
-    """Train, score what was saved, and write it all down."""
+    """Train, and score what was saved."""
     settings, lesson, objective = plan.settings, plan.lesson, plan.objective
     folder = RunFolder(settings.out)
     checkpoint = newest_checkpoint(folder.checkpoints_dir) if settings.resume else None
@@ -177,7 +185,7 @@ def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> F
     lesson.task.write_files(settings.out)
     evaluation = evaluate_saved(plan.task_type, settings, lesson)
     write_task_settings(settings.out, lesson.task.settled(evaluation).saved_settings)
-    result = FineTuned(
+    return FineTuned(
         out=settings.out,
         task=lesson.task.name,
         learnt=lesson.task.learnt(),
@@ -195,8 +203,6 @@ def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> F
         training=summary,
         evaluation=evaluation,
     )
-    folder.write_run({**folder.read_run(), "result": result.to_json()})
-    return result
 
 
 def check_out(settings: FinetuneSettings) -> None:

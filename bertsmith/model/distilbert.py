@@ -1,13 +1,13 @@
 """DistilBERT (Sanh et al. 2019): BERT with half the layers, without segments and without pooler."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import PRESETS, SIZES, BertConfig, TransformerLayer
+from bertsmith.model.bert import PRESETS, SIZES, BertConfig, BertModel, TransformerLayer
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import (
     LABEL_HEADS,
@@ -15,6 +15,7 @@ from bertsmith.model.heads import (
     ClassificationHead,
     MaskedLMHead,
     TwoLayerHead,
+    build_heads,
 )
 
 SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
@@ -130,3 +131,33 @@ FAMILY = Family(
         "answer": "qa_dropout",
     },
 )
+
+
+def distilled(model: BertModel) -> BertModel:
+    """A BERT without segments, pooler and heads but masked LM, as a model of this family.
+
+    The vector of the first segment is added to every position's, so a text of one segment is read
+    as before (Sanh et al. 2019, section 3, leave it out and keep the rest).
+
+    Raises:
+        ConfigError: the model is of another family, has no masked-LM head, or pruned heads.
+    """
+    config = model.config
+    if config.model_type != "bert" or config.pruned_heads or "masked_lm" not in model.heads:
+        raise ConfigError(
+            f"--family distilbert: found a model of the family {config.model_type} with the heads "
+            f"{', '.join(model.heads) or 'none'}. Only a BERT with a masked-LM head and all of its "
+            "attention heads becomes one."
+        )
+    shared = {
+        field.name: getattr(config, field.name)
+        for field in fields(BertConfig)
+        if field.name not in ("type_vocab_size", "pooling", "layer_norm_eps")
+    }
+    own = DistilBertConfig(**shared)
+    student = BertModel(own, build_heads(own, ["masked_lm"]))
+    weights = model.state_dict()
+    segment = weights["embeddings.token_type.weight"][0]
+    weights["embeddings.position.weight"] = weights["embeddings.position.weight"] + segment
+    student.load_state_dict({name: weights[name] for name in student.state_dict()})
+    return student

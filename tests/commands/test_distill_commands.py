@@ -153,6 +153,31 @@ def test_pretraining_with_a_teacher(bertsmith, corpus_dir, reader, tmp_path):
     transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "out")
 
 
+def test_a_student_of_the_family_distilbert(bertsmith, corpus_dir, reader, tmp_path):
+    out = tmp_path / "out"
+    bertsmith(*of_corpus(corpus_dir, reader, out, "--steps", 2, "--family", "distilbert"))
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(out).eval()
+    assert type(theirs).__name__ == "DistilBertForMaskedLM"
+    assert theirs.config.n_layers == 2
+    ids = torch.randint(5, 60, (3, 13), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected, found = theirs(ids).logits, load_model(out)(ids).logits
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_run_that_ended_before_the_comparison_makes_it_when_resumed(bertsmith, place, tmp_path):
+    words = of_task(place, tmp_path / "out")
+    printed = bertsmith(*words)
+    run = tmp_path / "out" / "run.json"
+    facts = json.loads(run.read_text())
+    del facts["result"]
+    run.write_text(json.dumps(facts))
+    again = bertsmith(*words, "--resume")
+    assert "teacher (before) and student (after):" in again
+    assert "result" in json.loads(run.read_text())
+    assert "teacher (before) and student (after):" in printed
+
+
 def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     bertsmith(*of_corpus(corpus_dir, reader, whole, "--steps", 4, "--json"))

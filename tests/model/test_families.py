@@ -18,7 +18,7 @@ from bertsmith.errors import BertsmithError, CheckpointError, ConfigError
 from bertsmith.finetune import finetune
 from bertsmith.model.albert import AlbertConfig
 from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.distilbert import DistilBertConfig
+from bertsmith.model.distilbert import DistilBertConfig, distilled
 from bertsmith.model.family import families, family_named
 from bertsmith.model.head_pruning import prune_heads
 from bertsmith.model.heads import build_heads
@@ -570,3 +570,15 @@ def test_a_vocabulary_of_sentencepiece_is_counted(tmp_path: Path) -> None:
     file.write_text(json.dumps({"model": {"type": "Unigram", "vocab": [*pieces, ["x", -2.0]]}}))
     with pytest.raises(CheckpointError, match=r"tokenizer\.json has 102 tokens"):
         load_model(tmp_path)
+
+
+def test_a_bert_without_segments_reads_the_first_as_before() -> None:
+    torch.manual_seed(0)
+    bert = BertModel(config := BertConfig(**SHAPE), build_heads(config, ["masked_lm"])).eval()
+    ids = torch.randint(0, 101, (5, 23), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected, found = bert(ids), distilled(bert).eval()(ids)
+    torch.testing.assert_close(found.logits, expected.logits, atol=1e-5, rtol=1e-5)
+    assert distilled(bert).config.model_type == "distilbert"
+    with pytest.raises(ConfigError, match="Only a BERT with a masked-LM head"):
+        distilled(BertModel(config))
