@@ -42,7 +42,8 @@ from bertsmith.model.huggingface import load_model, save_model
 from bertsmith.text.extension import learn_extension
 from bertsmith.text.fertility import measure_fit
 from bertsmith.text.normalize import Normalizer
-from bertsmith.text.wordpiece import Tokenizer, WordPiece
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.wordpiece import WordPiece
 
 GENERAL = ROOT / "recipes/pretrain/quarter-hour.toml"
 CONTINUE = ROOT / "recipes/pretrain/continue.toml"

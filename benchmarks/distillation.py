@@ -121,7 +121,7 @@ def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any]
     from bertsmith.model.huggingface import load_model, save_model
     from bertsmith.model.truncation import choose_layers, truncate_layers
     from bertsmith.tasks.classify import Classify
-    from bertsmith.text.wordpiece import Tokenizer
+    from bertsmith.text.tokenizer import Tokenizer
 
     asked = {
         name: value

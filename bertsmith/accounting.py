@@ -33,6 +33,7 @@ RELEASED_VOCABULARY = 30522
 WORD, PROJECTION, POOLER = "word embedding", "embedding projection", "pooler"
 ATTENTION, FEED_FORWARD, LAYER_NORMS = "attention", "feed-forward", "LayerNorms"
 IN_LAYERS = (ATTENTION, FEED_FORWARD, LAYER_NORMS)
+IN_EMBEDDINGS = (WORD, "position embedding", "segment embedding", "embedding LayerNorm", PROJECTION)
 MASKED_LM = "masked_lm head"
 GENERATOR = "generator"
 PER_SEQUENCE = (POOLER, "next_sentence head", "sentence_order head", "classify head",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from bertsmith.accounting import IN_EMBEDDINGS, IN_LAYERS, count_parameters
 from bertsmith.data.encoded_texts import Text
 from bertsmith.evaluate import tally_examples
 from bertsmith.model.bert import BertModel
@@ -190,7 +191,7 @@ class Runner:
 
     def figures(self, texts_per_second: float, scores: Mapping[str, float]) -> Figures:
         """What was measured, with the size of the model as it lies in its folder."""
-        parameters = count_parameters(load_model(self.path))
+        parameters = parameters_of(load_model(self.path))
         return Figures(parameters, weight_bytes(self.path), texts_per_second, scores)
 
 
@@ -241,13 +242,13 @@ def alternate(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[lis
     return [statistics.median(spent) for spent in times], len(times[0])
 
 
-def count_parameters(model: BertModel) -> dict[str, int]:
+def parameters_of(model: BertModel) -> dict[str, int]:
     """Parameters of all, of the embeddings, of the encoder's layers, and of the rest."""
     counts = {"total": 0, "embeddings": 0, "encoder": 0, "pooler_and_heads": 0}
-    places = {"embeddings": "embeddings", "layers": "encoder"}
-    for name, parameter in model.named_parameters():
-        counts[places.get(name.partition(".")[0], "pooler_and_heads")] += parameter.numel()
-        counts["total"] += parameter.numel()
+    for name, component in count_parameters(model).items():
+        place = "encoder" if name in IN_LAYERS else "pooler_and_heads"
+        counts["embeddings" if name in IN_EMBEDDINGS else place] += component.total
+        counts["total"] += component.total
     return counts
 
 

@@ -44,7 +44,7 @@ from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task, limited
 from bertsmith.tasks.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.tasks.teacher_cache import ROWS, stored_teacher
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.recorder import Watcher
 
 Say = Callable[[str], object]

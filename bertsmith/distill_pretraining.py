@@ -27,7 +27,7 @@ from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_distillation import PretrainingDistillation
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.tasks.teacher import fingerprint
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
@@ -120,7 +120,7 @@ def distill_pretraining(
     job.training.budget()
     start = job.student.start
     folder = RunFolder(out)
-    folder.check(resume=resume, overwrite=overwrite)
+    folder.check(resume=resume, overwrite=overwrite, last="comparison")
     job.student.check_out(out)
     device = select_device(job.training.device)
     with compute_settings(device, job.training.threads):
@@ -158,21 +158,23 @@ def distill_pretraining(
             resume_command=resume_command,
             chosen=made_of,
         )
-        if resume:
+        if resume and "summary" in folder.read_run():  # all but the comparison was there
+            summary = trainer.recall()
+        elif resume:
             trainer.resume(checkpoint)
+            summary = trainer.run()
         else:
-            trainer.begin(
-                {
-                    "command": "distill pretraining",
-                    "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                    "settings": to_jsonable(replace(job, optim=job.resolved_optim)),
-                    "distillation": facts_of(job.student, mark, made_of),
-                    "precision": precision,
-                    **machine_facts(device),
-                    "data": pretraining.facts(),
-                }
-            )
-        summary = trainer.run()
+            facts = {
+                "command": "distill pretraining",
+                "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                "settings": to_jsonable(replace(job, optim=job.resolved_optim)),
+                "distillation": facts_of(job.student, mark, made_of),
+                "precision": precision,
+                **machine_facts(device),
+                "data": pretraining.facts(),
+            }
+            trainer.begin(facts)
+            summary = trainer.run()
     data = folder.read_run()["data"]
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))

@@ -107,9 +107,9 @@ class PretrainJob:
 
     @property
     def resolved(self) -> "PretrainJob":
-        """With all that a new model has where it was not given."""
-        job = replace(self, model=self.model.resolved, optim=self.resolved_optim)
-        return job.for_family(job.model.resolved_family)
+        """With all that was not given; of a new model the size must be known, not "auto"."""
+        job = self.prepared
+        return job if self.from_ is not None else replace(job, optim=job.resolved_optim)
 
     @property
     def prepared(self) -> "PretrainJob":

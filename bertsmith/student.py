@@ -13,7 +13,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.truncation import choose_layers, truncate_layers
 from bertsmith.tasks.settings import NOT_GIVEN
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 # The same examples on every run, however slow the machine: red means that a change broke it.
 settings.register_profile("steady", deadline=None, derandomize=True)

@@ -11,15 +11,15 @@ from bertsmith.before_after import (
     Trial,
     alternate,
     compare,
-    count_parameters,
     first_of,
+    parameters_of,
     random_texts,
 )
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.evaluate import evaluate
 from bertsmith.model.huggingface import load_model
 from bertsmith.predict import load_predictor
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 QUICK = {"device": "cpu", "precision": "fp32", "seconds": 0.0}
 
@@ -125,6 +125,6 @@ def test_the_table():
 
 def test_parameters_of_a_model_with_pretraining_heads(tmp_path):
     model = load_model(save_tiny(tmp_path, "masked_lm", "next_sentence"))
-    found = count_parameters(model)
+    found = parameters_of(model)
     rest = [*model.heads.parameters(), *model.pooler.parameters()]
     assert found["pooler_and_heads"] == sum(value.numel() for value in rest)

@@ -10,7 +10,7 @@ from bertsmith.continuation import Source, describe_start, first_difference, wit
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.huggingface import load_model, save_model
 from bertsmith.text.added_tokens import AddedToken
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.tokenizer_extension import check_extensible
 
 NEW = ["goods", "##ss", "→"]

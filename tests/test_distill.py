@@ -20,7 +20,7 @@ from bertsmith.model.huggingface import load_model, save_model
 from bertsmith.predict import load
 from bertsmith.tasks.catalog import task_named, task_of_folder
 from bertsmith.tasks.classify import Classify, ClassifySettings
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 
 @pytest.fixture(autouse=True)

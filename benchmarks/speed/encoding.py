@@ -93,7 +93,7 @@ def prepare(plan: Plan) -> Path:
 def write(source: str, target: str) -> None:
     """Sentences with the number of their tokens, in an order that mixes the articles."""
     from bertsmith.files import write_json
-    from bertsmith.text.wordpiece import Tokenizer
+    from bertsmith.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(published_model())
     lines = Path(source).read_text(encoding="utf-8").splitlines()

@@ -85,7 +85,7 @@ def write(source: str, folder: str) -> None:
 
     from bertsmith.files import atomic_dir
     from bertsmith.model.huggingface import load_model, save_model
-    from bertsmith.text.wordpiece import Tokenizer
+    from bertsmith.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(published_model())
     header, *lines = Path(source).read_text(encoding="utf-8").splitlines()

@@ -70,7 +70,7 @@ def write(vocabulary: str, out: str) -> None:
     from bertsmith.files import atomic_dir
     from bertsmith.model.bert import BertConfig, BertModel
     from bertsmith.model.huggingface import save_model
-    from bertsmith.text.wordpiece import Tokenizer
+    from bertsmith.text.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(vocabulary)
     torch.manual_seed(0)

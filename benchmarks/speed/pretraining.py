@@ -159,7 +159,7 @@ def prepare(plan: Plan) -> None:
 def build(text: str, tokenizer: str, out: str) -> None:
     """Text to token ids."""
     from bertsmith.data.corpus import CorpusSettings, build_corpus
-    from bertsmith.text.wordpiece import Tokenizer
+    from bertsmith.text.tokenizer import Tokenizer
 
     build_corpus([text], Tokenizer.load(tokenizer), Path(out), CorpusSettings(), processes=1)
 

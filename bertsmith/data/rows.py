@@ -1,7 +1,9 @@
 """Rows as a model reads them: where their text lies goes in, framed token ids come out.
 
 All rows are laid out at once, one after another, with segment ids and, for masking by words, the
-words that their tokens belong to. Only reading the text goes segment by segment.
+words that their tokens belong to. Only reading the text goes segment by segment. A row is put
+together as `Tokenizer.build_row` does it for one text or two; documents that share a row have one
+separator between them.
 """
 
 from dataclasses import dataclass
@@ -16,33 +18,6 @@ from bertsmith.text.tokenizer import Tokenizer
 CONTEXT = 16
 """Tokens read on either side of a segment to see whether its ends cut a word: one would do
 to see `##`, and a segmenter finds the words at the edge the better the more it sees."""
-
-
-@dataclass(frozen=True)
-class RowFrame:
-    """The special tokens around text, which is all that differs between tokenizers' rows.
-
-    [CLS] A [SEP] for one segment, [CLS] A [SEP] B [SEP] for a pair (RoBERTa: <s> A </s></s> B
-    </s>); documents that share a row have one [SEP] between them.
-    """
-
-    cls_id: int
-    sep_id: int
-    num_between: int = 1
-    """Separators between the segments of a pair."""
-    second_type: int = 1
-    """The segment id of B and what follows it."""
-
-    @classmethod
-    def of(cls, tokenizer: Tokenizer) -> "RowFrame":
-        """That of a tokenizer."""
-        return cls(
-            tokenizer.cls_id, tokenizer.sep_id, tokenizer.num_separators, tokenizer.pair_type_id
-        )
-
-    def room(self, max_length: int, num_segments: int) -> int:
-        """Tokens of text in a row of `max_length` with one segment or two."""
-        return max_length - 2 - (num_segments - 1) * self.num_between
 
 
 @dataclass(frozen=True)
@@ -64,7 +39,7 @@ class RowReader:
 
     Args:
         corpus: the split.
-        frame: the special tokens.
+        tokenizer: says how a row is put together.
         is_special: by id, bool `[vocabulary]`; such tokens belong to no word.
         bounds: where words begin; None leaves words out.
     """
@@ -72,12 +47,12 @@ class RowReader:
     def __init__(
         self,
         corpus: Corpus,
-        frame: RowFrame,
+        tokenizer: Tokenizer,
         is_special: np.ndarray,
         bounds: WordBounds | None = None,
     ) -> None:
         self._corpus = corpus
-        self._frame = frame
+        self._tokenizer = tokenizer
         self._is_special = is_special
         self._bounds = bounds
 
@@ -96,18 +71,18 @@ class RowReader:
         """Special tokens around the text, which has the segments' tokens one after another."""
         first, framed = segments.is_first, self._framed_lengths(segments)
         begin = np.cumsum(framed) - framed
-        ids = np.full(framed.sum(), self._frame.sep_id, dtype=np.int64)
-        ids[begin[first]] = self._frame.cls_id
+        ids = np.full(framed.sum(), self._tokenizer.sep_id, dtype=np.int64)
+        ids[begin[first]] = self._tokenizer.cls_id
         ids[_places(begin + first, segments.lengths)] = text
         is_second = segments.are_pairs & ~first
-        type_ids = np.repeat(is_second * self._frame.second_type, framed)
+        type_ids = np.repeat(is_second * self._tokenizer.pair_type_id, framed)
         row_lengths = np.bincount(segments.rows, framed).astype(np.int64)
         return TextRows(ids, type_ids, row_lengths, words=None)
 
     def _framed_lengths(self, segments: Segments) -> np.ndarray:
         """Tokens of each segment with [CLS] before the first, and the separators after each."""
         is_last = np.append(segments.is_first[1:], True)
-        between = self._frame.num_between if segments.are_pairs else 1
+        between = self._tokenizer.num_separators if segments.are_pairs else 1
         framed: np.ndarray = segments.is_first + segments.lengths + np.where(is_last, 1, between)
         return framed
 

@@ -32,7 +32,7 @@ from bertsmith.data.pairs import (
     draw_windows,
     single_sentence_share,
 )
-from bertsmith.data.rows import RowFrame, RowReader
+from bertsmith.data.rows import RowReader
 from bertsmith.data.shards import Corpus
 from bertsmith.data.word_bounds import WordBounds
 from bertsmith.errors import CorpusError
@@ -134,20 +134,19 @@ class RowSource:
         bounds = None
         if settings.masking != "piece":
             bounds = WordBounds(tokenizer, settings.load_segmenter())
-        self._frame = RowFrame.of(tokenizer)
-        self._reader = RowReader(corpus, self._frame, self._vocabulary.is_special, bounds)
+        self._room = [settings.max_length - tokenizer.num_special_tokens(n) for n in (1, 2)]
+        """Tokens of text in a row of one segment, and of two."""
+        self._reader = RowReader(corpus, tokenizer, self._vocabulary.is_special, bounds)
 
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
         """Where rows `first_row` to `first_row + num_rows` take their tokens from."""
         anchors = self.anchors.positions(first_row, num_rows)
-        settings = self.settings
+        settings, (alone, paired) = self.settings, self._room
         if settings.pair_task == "none":
-            room = self._frame.room(settings.max_length, num_segments=1)
             if settings.rows == "across":
-                return draw_passages(self.corpus, anchors, room)
-            return draw_windows(self.corpus, anchors, room).segments()
-        longest = self._frame.room(settings.max_length, num_segments=2)
-        targets = draw_targets(num_rows, longest, settings.short_seq_prob, rng)
+                return draw_passages(self.corpus, anchors, alone)
+            return draw_windows(self.corpus, anchors, alone).segments()
+        targets = draw_targets(num_rows, paired, settings.short_seq_prob, rng)
         draw = draw_pairs if settings.pair_task == "next_sentence" else draw_ordered_pairs
         return draw(self.corpus, anchors, targets, rng).segments()
 

@@ -29,6 +29,7 @@ from bertsmith.text.tokenizer import (
     Tokenizer,
     is_word_start,
     joined_rows,
+    own_added_tokens,
 )
 from bertsmith.text.tokenizer_kinds import Source
 
@@ -185,7 +186,7 @@ class ByteBpeTokenizer(Tokenizer):
     ) -> None:
         if added_tokens is None:
             names = (cls_token, sep_token, unk_token, pad_token)
-            added_tokens = [*map(AddedToken, names), AddedToken(mask_token, lstrip=True)]
+            added_tokens = own_added_tokens(*names, mask=mask_token)
         super().__init__(
             vocab,
             special_tokens={
@@ -311,14 +312,8 @@ class ByteBpeTokenizer(Tokenizer):
         return tuple(self._merger.merge([self._byte_ids[byte] for byte in word.encode()]))
 
     def _encode_text(self, text: str) -> TextTokens:
-        result = TextTokens([], [], [])
         clean = without_surrogates(text)
-        for piece in self._pieces(clean):
-            part = clean[piece.start : piece.stop]
-            if piece.id is None:
-                self._encode_ordinary(part, piece.start, result)
-            else:
-                result.append(piece.id, part, (piece.start, piece.stop))
+        result = super()._encode_text(clean)
         if self.trim_offsets:
             result.offsets = list(map(self._trim, range(len(result.ids)), *_spans(result)))
         if len(clean) < len(text):
@@ -342,6 +337,10 @@ class ByteBpeTokenizer(Tokenizer):
                 result.append(id_, token, span)
                 first = last
             place += len(word)
+
+    def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
+        """The same: nothing is normalized, and added tokens are found already."""
+        self._encode_ordinary(text, position, result)
 
     def _trim(self, number: int, token: str, offset: tuple[int, int]) -> tuple[int, int]:
         """Offsets without the white space of a token, as the library has it: where a space was

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.text import tokenizer_kinds
-from bertsmith.text.added_tokens import AddedToken, TokenFinder
+from bertsmith.text.added_tokens import AddedToken, Piece, TokenFinder
 from bertsmith.text.normalize import code_ranges
 
 # Longer keys come back too seldom to be worth their place.
@@ -56,6 +56,11 @@ class Row(NamedTuple):
     ids: Ids
     type_ids: Ids
     starts: tuple[int, ...]
+
+
+def own_added_tokens(*names: str, mask: str) -> list[AddedToken]:
+    """The special tokens where no file names added ones; the mask takes the space before it."""
+    return [*map(AddedToken, names), AddedToken(mask, lstrip=True)]
 
 
 @dataclass(slots=True)
@@ -324,9 +329,30 @@ class Tokenizer(ABC):
             type_ids[starts[1] :] = self.pair_type_id
         return Row(np.asarray(row, dtype=np.int32), type_ids, tuple(starts))
 
-    @abstractmethod
     def _encode_text(self, text: str) -> TextTokens:
         """The tokens of one text, added ones included."""
+        result = TextTokens([], [], [])
+        for piece in self._pieces(text):
+            part = text[piece.start : piece.stop]
+            if piece.id is not None:
+                result.append(piece.id, part, (piece.start, piece.stop))
+            elif self._normalized_tokens:
+                self._encode_normalized(part, piece.start, result)
+            else:
+                self._encode_ordinary(part, piece.start, result)
+        return result
+
+    def _pieces(self, text: str) -> Iterator[Piece]:
+        """Added tokens that are found in the text as it stands, and what is between them."""
+        return self._raw_tokens.pieces(text)
+
+    @abstractmethod
+    def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
+        """Append the tokens of ordinary text that stands at `position`."""
+
+    @abstractmethod
+    def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
+        """Append the tokens of text which must be normalized whole to find added tokens in it."""
 
     def _check_ids(self, ids: Sequence[int]) -> None:
         wrong = [id_ for id_ in ids if not 0 <= id_ < self.vocab_size]

@@ -29,7 +29,7 @@ from bertsmith.text.normalize import (
     lowercase_letters,
     sort_marks,
 )
-from bertsmith.text.tokenizer import Memory, TextTokens, Tokenizer, is_word_start
+from bertsmith.text.tokenizer import Memory, TextTokens, Tokenizer, is_word_start, own_added_tokens
 from bertsmith.text.tokenizer_kinds import Source
 
 SPACE = "▁"
@@ -261,7 +261,7 @@ class UnigramTokenizer(Tokenizer):
     ) -> None:
         if added_tokens is None:
             names = (cls_token, sep_token, unk_token, pad_token)
-            added_tokens = [*map(AddedToken, names), AddedToken(mask_token, lstrip=True)]
+            added_tokens = own_added_tokens(*names, mask=mask_token)
         super().__init__(
             vocab,
             special_tokens={
@@ -376,16 +376,9 @@ class UnigramTokenizer(Tokenizer):
                 place += len(word)
 
     def _encode_text(self, text: str) -> TextTokens:
+        """As for any text, without lone surrogates, and placed where it stands with them."""
         clean = without_surrogates(text)
-        result = TextTokens([], [], [])
-        for piece in self._raw_tokens.pieces(clean):
-            part = clean[piece.start : piece.stop]
-            if piece.id is not None:
-                result.append(piece.id, part, (piece.start, piece.stop))
-            elif self._normalized_tokens:
-                self._encode_normalized(part, piece.start, result)
-            else:
-                self._encode_ordinary(part, piece.start, result)
+        result = super()._encode_text(clean)
         if len(clean) < len(text):
             origins = [place for place, char in enumerate(text) if not SURROGATES.match(char)]
             result.offsets = [

@@ -25,10 +25,7 @@ from bertsmith.text.bulk_encoding import BulkEncoder
 from bertsmith.text.chunk_table import MAX_CHUNK_BYTES, MAX_KEYS
 from bertsmith.text.normalize import Normalizer, locate_words, unit_pattern
 from bertsmith.text.piece_cutting import PieceCutter
-from bertsmith.text.tokenizer import Encoding as Encoding
-from bertsmith.text.tokenizer import Memory, TextTokens, joined_rows
-from bertsmith.text.tokenizer import Tokenizer as Tokenizer
-from bertsmith.text.tokenizer import truncated_lengths as truncated_lengths
+from bertsmith.text.tokenizer import Memory, TextTokens, Tokenizer, joined_rows
 from bertsmith.text.tokenizer_kinds import Source
 
 CONTINUING_PREFIX = "##"
@@ -292,19 +289,6 @@ class WordPieceTokenizer(Tokenizer):
             end = len(word) if len(ids) == 1 else start + length
             yield id_, start, end
             start = end
-
-    def _encode_text(self, text: str) -> TextTokens:
-        """The tokens of one text, added ones included."""
-        result = TextTokens([], [], [])
-        for piece in self._raw_tokens.pieces(text):
-            part = text[piece.start : piece.stop]
-            if piece.id is not None:
-                result.append(piece.id, part, (piece.start, piece.stop))
-            elif self._normalized_tokens:
-                self._encode_normalized(part, piece.start, result)
-            else:
-                self._encode_ordinary(part, piece.start, result)
-        return result
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
         """Append the tokens of ordinary text that stands at `position`."""

@@ -18,7 +18,7 @@ from bertsmith.model.huggingface import load_model, save_model
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.tasks.sentence_folder import SentenceFolder
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 FP32 = ("--device", "cpu", "--precision", "fp32")
 SHAPE = {"num_hidden_layers": 3}

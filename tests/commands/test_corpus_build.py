@@ -9,7 +9,7 @@ import pytest
 from bertsmith.cli import main
 from bertsmith.commands import pretrain
 from bertsmith.data.shards import Corpus
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 
 @pytest.fixture

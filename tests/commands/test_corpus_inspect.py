@@ -7,7 +7,7 @@ import pytest
 
 from bertsmith.cli import main
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 
 @pytest.fixture

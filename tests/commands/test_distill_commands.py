@@ -178,13 +178,27 @@ def test_a_run_that_ended_before_the_comparison_makes_it_when_resumed(bertsmith,
     assert "teacher (before) and student (after):" in printed
 
 
+def test_pretraining_that_ended_before_the_comparison(bertsmith, corpus_dir, reader, tmp_path):
+    words = of_corpus(corpus_dir, reader, tmp_path / "out", "--steps", 2)
+    bertsmith(*words)
+    run = tmp_path / "out" / "run.json"
+    facts = json.loads(run.read_text())
+    wanted = facts.pop("comparison")
+    run.write_text(json.dumps(facts))
+    journal = (tmp_path / "out" / "journal.jsonl").read_text()
+    assert "teacher (before) and student (after):" in bertsmith(*words, "--resume")
+    found = json.loads(run.read_text())["comparison"]
+    assert found["after"]["scores"] == wanted["after"]["scores"]
+    assert (tmp_path / "out" / "journal.jsonl").read_text() == journal  # nothing learnt again
+
+
 def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     bertsmith(*of_corpus(corpus_dir, reader, whole, "--steps", 4, "--json"))
     bertsmith(*of_corpus(corpus_dir, reader, parts, "--steps", 4, "--json"))
     # As if it had been stopped after two steps.
     run = json.loads((parts / "run.json").read_text())
-    del run["summary"]
+    del run["summary"], run["comparison"]
     (parts / "run.json").write_text(json.dumps(run))
     for path in (parts / "checkpoints").glob("step-00000004"):
         path.rename(tmp_path / "gone")

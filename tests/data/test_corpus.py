@@ -20,7 +20,8 @@ from bertsmith.data.encoding import Encoder, TextBatch, encode_batches, make_bat
 from bertsmith.data.manifest import SPLITS
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError, InputError
-from bertsmith.text.wordpiece import Tokenizer, WordPieceTokenizer
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOCAB = [
@@ -242,7 +243,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from bertsmith.data.corpus import build_corpus
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 if __name__ == "__main__":
     source, vocab, out = map(Path, sys.argv[1:])
     said = []

@@ -15,7 +15,7 @@ from bertsmith.data.question_windows import (
 )
 from bertsmith.data.questions import Answer, Question, QuestionReader
 from bertsmith.data.windows import Windowing
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 WORDS = " ".join([*OTHER[:7], "good", "bad", "films"] * 5)
 

@@ -10,16 +10,27 @@ from hypothesis import strategies as st
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.masking import MaskingVocabulary
 from bertsmith.data.pairs import Segments, draw_passages, draw_windows
-from bertsmith.data.rows import RowFrame, RowReader, TextRows
+from bertsmith.data.rows import RowReader, TextRows
 from bertsmith.data.segmenters import MaximumMatching
 from bertsmith.data.shards import Corpus
 from bertsmith.data.word_bounds import WordBounds
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 PIECES = ["two", "week", "##s", "##end", "ago", "the", "un", "##know", "##n", ".", "。"]
 CHARACTERS = list("北京大学生在")
-TOKENIZER = Tokenizer([*SPECIAL_TOKENS, *PIECES, *CHARACTERS])
+TOKENIZER = WordPieceTokenizer([*SPECIAL_TOKENS, *PIECES, *CHARACTERS])
+
+
+class TwoSeparators(WordPieceTokenizer):
+    """The same pieces in rows like RoBERTa's."""
+
+    num_separators = 2
+    pair_type_id = 0
+
+
+LIKE_ROBERTA = TwoSeparators(TOKENIZER.vocab)
 TEXT = [
     "Two weeks ago the unknown weekend. Weekends ago!",
     "Unknown.",
@@ -38,12 +49,12 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return Corpus.open(built)
 
 
-def reader(corpus: Corpus, *, chinese: bool = False, frame: RowFrame | None = None) -> RowReader:
+def reader(corpus: Corpus, *, chinese: bool = False, tokenizer: Tokenizer = TOKENIZER) -> RowReader:
     bounds = WordBounds(TOKENIZER, WORD_LIST if chinese else None)
     is_special = MaskingVocabulary(
         TOKENIZER.vocab_size, TOKENIZER.mask_id, TOKENIZER.special_ids
     ).is_special
-    return RowReader(corpus, frame or RowFrame.of(TOKENIZER), is_special, bounds)
+    return RowReader(corpus, tokenizer, is_special, bounds)
 
 
 def segments(*rows: list[tuple[int, int]], are_pairs: bool = True) -> Segments:
@@ -109,16 +120,26 @@ def test_the_frame_is_berts(corpus: Corpus) -> None:
 
 
 def test_another_family_has_two_separators_and_no_segment_ids(corpus: Corpus) -> None:
-    frame = RowFrame(TOKENIZER.cls_id, TOKENIZER.sep_id, num_between=2, second_type=0)
-    rows = reader(corpus, frame=frame).read(segments([(0, 3), (5, 6)], [(2, 4)]))
+    rows = reader(corpus, tokenizer=LIKE_ROBERTA).read(segments([(0, 3), (5, 6)], [(2, 4)]))
     assert [TOKENIZER.vocab[i] for i in rows.ids[4:6]] == ["[SEP]", "[SEP]"]
     assert rows.lengths.tolist() == [8, 4]
     assert rows.type_ids.sum() == 0
-    assert frame.room(20, 2) == 16
-    assert frame.room(20, 1) == 18
     # Documents that share a row have one separator between them, whatever the family.
-    rows = reader(corpus, frame=frame).read(segments([(0, 3), (5, 6)], are_pairs=False))
+    rows = reader(corpus, tokenizer=LIKE_ROBERTA).read(segments([(0, 3), (5, 6)], are_pairs=False))
     assert rows.lengths.tolist() == [7]
+
+
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, LIKE_ROBERTA])
+@pytest.mark.parametrize("parts", [[(0, 3)], [(0, 3), (5, 9)]])
+def test_a_row_is_what_the_tokenizer_builds(
+    corpus: Corpus, tokenizer: Tokenizer, parts: list[tuple[int, int]]
+) -> None:
+    row = tokenizer.build_row([corpus.token_ids(*part) for part in parts])
+    found = reader(corpus, tokenizer=tokenizer).read(segments(parts))
+    assert found.ids.tolist() == row.ids.tolist()
+    assert found.type_ids.tolist() == row.type_ids.tolist()
+    words = sum(end - start for start, end in parts)
+    assert found.lengths.tolist() == [words + tokenizer.num_special_tokens(len(parts))]
 
 
 def test_weeks_is_not_lost(corpus: Corpus) -> None:
@@ -169,7 +190,7 @@ def test_passages_hold_whole_sentences_and_separators_between_documents(corpus: 
     anchors = np.arange(corpus.num_tokens)
     for room in (7, 13, 29):
         passages = draw_passages(corpus, anchors, room)
-        rows = RowReader(corpus, RowFrame.of(TOKENIZER), np.zeros(99, bool)).read(passages)
+        rows = RowReader(corpus, TOKENIZER, np.zeros(99, bool)).read(passages)
         assert rows.words is None
         assert rows.type_ids.sum() == 0
         assert rows.lengths.max() <= room + 2

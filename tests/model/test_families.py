@@ -29,7 +29,7 @@ from bertsmith.model.truncation import truncate_layers
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
 from bertsmith.predict import load
 from bertsmith.tasks.classify import Classify, ClassifySettings
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.flat import Arrays, GradientCollector, Layout, use_arrays
 from bertsmith.training.layerwise import LayerwiseOptim
 

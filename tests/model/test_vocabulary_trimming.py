@@ -11,7 +11,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.huggingface import load_model, save_model
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
 from bertsmith.text.added_tokens import AddedToken
-from bertsmith.text.wordpiece import Tokenizer
+from bertsmith.text.tokenizer import Tokenizer
 
 TEXTS = ["a lovely film .", "the story was very good", "films and story"]
 KEPT = [*SPECIAL_TOKENS, "good", "lovely", *OTHER]

@@ -7,8 +7,8 @@ from tiny_models import SPECIAL_TOKENS
 
 from bertsmith.model.vocabulary_trimming import trim_tokenizer
 from bertsmith.text.added_tokens import AddedToken
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.used_pieces import count_pieces, kept_tokens
-from bertsmith.text.wordpiece import Tokenizer
 
 WORDS = st.text("abcd", min_size=1, max_size=7)
 PIECES = st.lists(

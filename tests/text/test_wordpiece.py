@@ -18,7 +18,8 @@ from unicode_strings import unicode_string
 import bertsmith.text.tokenizer
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.text.added_tokens import AddedToken
-from bertsmith.text.wordpiece import Tokenizer, WordPiece, truncated_lengths
+from bertsmith.text.tokenizer import Tokenizer, truncated_lengths
+from bertsmith.text.wordpiece import WordPiece
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789ABé漢字가´\u0301\u302e"
