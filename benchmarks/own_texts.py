@@ -60,6 +60,9 @@ class Road:
 
 SST2 = ("glue/SST-2/train.tsv", "glue/SST-2/dev.tsv", "sentence")
 CHN = ("chnsenticorp/train.tsv", "chnsenticorp/dev.tsv", "text_a")
+ZHWIKI_FLAGS = ("--max-length", "128", "--batch-size", "32", "--start-steps", "2000",
+                "--start-length", "32")  # fmt: skip
+
 ROADS = {
     "imdb": Road("imdb/train.csv.xz", *SST2, 8000, (2000, 200)),
     "enwiki": Road("enwiki/small.txt", *SST2, 8000, (2000, 200)),
@@ -70,7 +73,7 @@ ROADS = {
         *CHN,
         8000,
         (2000, 200),
-        pretrain_flags=("--max-length", "128", "--batch-size", "32", "--start-steps", "2000"),
+        pretrain_flags=ZHWIKI_FLAGS,
         analyzer="char",
     ),
 }

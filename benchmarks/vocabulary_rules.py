@@ -65,7 +65,8 @@ def measure(args: argparse.Namespace, rule: str, seed: int) -> str:
     built = bertsmith("corpus", "build", args.text, "--tokenizer", tokenizer, "--out", corpus)
     trained = bertsmith("pretrain", ROOT / "recipes/pretrain/quarter-hour.toml",
                         "--corpus", corpus, "--out", model, "--steps", args.steps,
-                        "--start-steps", args.start_steps, "--seed", seed)  # fmt: skip
+                        "--start-steps", args.start_steps, "--start-length", 32,
+                        "--seed", seed)  # fmt: skip
     held_out = built["splits"]["held_out"]  # type: ignore[index]
     pieces_per_character = held_out["tokens"] / held_out["characters"]
     loss = float(trained["held_out_mlm_loss"])  # type: ignore[arg-type]

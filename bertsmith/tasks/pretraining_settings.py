@@ -42,8 +42,9 @@ class PretrainingSettings:
     """Tokens in a row at most, special ones included. Shorter rows train faster."""
     start_steps: int = 0
     """How many steps to begin with rows of --start-length, more of them in a step. A model that
-    sees only near neighbours leaves the plateau of mere word frequencies sooner."""
-    start_length: int = 32
+    sees only near neighbours leaves the plateau of mere word frequencies sooner; some hundred are
+    enough."""
+    start_length: int = 16
     """Tokens in a row during those first steps."""
     masking: Masking = "piece"
     """What is hidden together: a piece (BERT), all pieces of a word (whole-word masking), a span of
