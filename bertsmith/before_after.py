@@ -23,7 +23,7 @@ from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.weights import weight_files
 from bertsmith.predict import AnyPredictor, load_predictor, rows_of
 from bertsmith.tasks.embed import TextEncoder
-from bertsmith.tasks.objective import Objective
+from bertsmith.tasks.predictor import Predictor
 from bertsmith.text.tokenizer import Tokenizer
 
 TIMED_CHARS = 16_000
@@ -34,6 +34,10 @@ TIMED_SECONDS = 6.0
 MIN_ROUNDS = 5
 RANDOM_TEXTS = 128
 RANDOM_TOKENS = 64
+
+
+Measure = Callable[[BertModel], dict[str, float]]
+"""A model in, its figures by name out."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,8 @@ class Trial:
     precision: str = "auto"
     seconds: float | None = None
     """How long both are timed, together; `TIMED_SECONDS` where not given."""
-    objective: Objective | None = None
-    """Without data, what pre-trained models are scored by: its held-out figures."""
+    measure: Measure | None = None
+    """Without data, what pre-trained models are scored by."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,7 @@ class Figures:
     texts_per_second: float
     """From text to answer; or to vector, where there is no data."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """The task's figures on the trial's data, or the objective's."""
+    """The task's figures on the trial's data, or those of `measure`."""
 
 
 @dataclass(frozen=True)
@@ -173,17 +177,17 @@ class Runner:
 
     def run(self, things: Sequence[Any]) -> None:
         """From texts to vectors, or from examples to predictions."""
-        if isinstance(self.model, TextEncoder):
-            self.model(things)
-        else:
+        if isinstance(self.model, Predictor):
             self.model.predict(things)
+        else:
+            self.model(things)
 
     def scores(self, trial: Trial) -> tuple[dict[str, float], int]:
         """The figures on what the trial holds out, and how many rows of it were skipped."""
-        if trial.objective is not None:
+        if trial.measure is not None:
             with torch.no_grad():
-                return trial.objective.evaluate(load_model(self.path)), 0
-        if trial.data is None or isinstance(self.model, TextEncoder):
+                return trial.measure(load_model(self.path)), 0
+        if trial.data is None or not isinstance(self.model, Predictor):
             return {}, 0
         reader = self.model.task.reader(trial.data, trial.columns, labelled=True)
         tally = tally_examples(self.model, rows_of(reader, trial.limit), trial.data)
@@ -197,7 +201,7 @@ class Runner:
 
 def timed_things(runner: Runner, trial: Trial) -> list[Any]:
     """The first examples or texts of a trial, as many as are timed."""
-    if trial.data is not None and not isinstance(runner.model, TextEncoder):
+    if trial.data is not None and isinstance(runner.model, Predictor):
         reader = runner.model.task.reader(trial.data, trial.columns, labelled=True)
         return first_of(rows_of(reader, trial.limit), lambda example: int(example.num_chars))
     texts = trial.texts or random_texts(runner.tokenizer)

@@ -179,7 +179,9 @@ def distill_pretraining(
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
     training = job.training
-    trial = Trial(device=training.device, precision=training.precision, objective=pretraining)
+    trial = Trial(
+        device=training.device, precision=training.precision, measure=pretraining.evaluate
+    )
     comparison = compare(job.student.teacher, out, trial)
     folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
     return result_of(summary, {"out": str(out), "student": made_of, **data}, comparison)

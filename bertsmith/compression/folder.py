@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tyro
+from torch import Tensor
 
 from bertsmith import __version__
-from bertsmith.before_after import Comparison, Trial, compare
+from bertsmith.before_after import Comparison, Measure, Trial, compare
+from bertsmith.compression.held_out import corpus_objective, held_out_figures
 from bertsmith.config import to_jsonable
-from bertsmith.data.shards import Corpus
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import ConfigError
 from bertsmith.files import atomic_dir, write_json
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
-from bertsmith.tasks.objective import Objective
 from bertsmith.tasks.sentence_folder import read_settings
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.run_folder import MODEL_FILES
@@ -50,6 +50,9 @@ class CompressSettings:
     evaluate`."""
     limit: int | None = None
     """Take only the first so many rows of --data."""
+    corpus: Path | None = None
+    """A folder of `bertsmith corpus build` with the model's tokenizer: its held-out rows score a
+    pre-trained model, before and after."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
@@ -106,8 +109,8 @@ class Smaller:
     facts: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     texts: Sequence[str] = ()
-    objective: Objective | None = None
-    """What scores a pre-trained model."""
+    kept_ids: Tensor | None = None
+    """The ids that the tokenizer had of the tokens that it still has; None for all."""
 
 
 def open_source(settings: CompressSettings) -> tuple[Path, BertModel, Tokenizer]:
@@ -150,8 +153,8 @@ def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compre
     with atomic_dir(settings.out) as folder:
         save_model(smaller.model, folder, smaller.tokenizer)
         copy_sentence_files(source, folder)
-        objective = smaller.objective if settings.data is None else None
-        trial = replace(settings.trial, texts=smaller.texts, objective=objective)
+        measure = measure_of(settings, source, smaller)
+        trial = replace(settings.trial, texts=smaller.texts, measure=measure)
         comparison = compare(source, folder, trial)
         record = {
             "version": __version__,
@@ -163,25 +166,18 @@ def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compre
     return Compressed(settings.out, smaller.done, smaller.facts, comparison, notes)
 
 
+def measure_of(settings: CompressSettings, source: Path, smaller: Smaller) -> Measure | None:
+    """What scores a pre-trained model, where a corpus is given and no --data."""
+    if settings.data or settings.corpus is None or "masked_lm" not in smaller.model.heads:
+        return None
+    tokenizer = Tokenizer.load(source)
+    objective = corpus_objective(settings.corpus, smaller.model, tokenizer)
+    return held_out_figures(objective, smaller.kept_ids, tokenizer.unk_id)
+
+
 def copy_sentence_files(source: Path, folder: Path) -> None:
     """Take along what makes a folder that of a sentence encoder, where it is one."""
     for name in SENTENCE_FILES:
         if (source / name).is_file():
             (folder / name).parent.mkdir(exist_ok=True)
             shutil.copyfile(source / name, folder / name)
-
-
-def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
-    """The training split of a corpus that was built with this tokenizer.
-
-    Raises:
-        CheckpointError: it was built with another one.
-    """
-    corpus = Corpus.open(path)
-    if corpus.tokenizer_fingerprint != tokenizer.fingerprint:
-        raise CheckpointError(
-            f"{path}: was built with another tokenizer than the model's (fingerprint "
-            f"{corpus.tokenizer_fingerprint[:12]}, the model has {tokenizer.fingerprint[:12]}). "
-            "Build it again with --tokenizer and the model's folder."
-        )
-    return corpus

@@ -8,10 +8,9 @@ from bertsmith.compression.folder import (
     CompressSettings,
     Smaller,
     finish,
-    open_corpus,
     open_source,
 )
-from bertsmith.data.shards import Corpus
+from bertsmith.compression.held_out import corpus_objective
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.hardware import select_device
 from bertsmith.model.bert import BertConfig, BertModel
@@ -24,15 +23,7 @@ from bertsmith.tasks.head_importance import (
     least_important,
 )
 from bertsmith.tasks.objective import Objective
-from bertsmith.tasks.pretraining import Pretraining
-from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
 from bertsmith.text.tokenizer import Tokenizer
-
-MAX_ROW_TOKENS = 128
-"""Tokens of a corpus row by which heads are weighed, at most."""
-
-WEIGHED_ROWS = 32
-"""Such rows in a forward pass."""
 
 TRANSFORMERS_NOTE = (
     "transformers 4 opens this folder (pruned_heads in config.json); transformers 5 cannot, having "
@@ -89,7 +80,6 @@ def compress_heads(settings: HeadSettings) -> Compressed:
             "importance": importance.round(6).tolist(),
         },
         notes=() if settings.keep_shape else (TRANSFORMERS_NOTE,),
-        objective=objective if settings.corpus is not None else None,
     )
     return finish(settings, source, smaller)
 
@@ -140,7 +130,13 @@ def weighing_objective(
             "one), one of them, to weigh heads by, and --num-examples above 0."
         )
     if settings.corpus is not None:
-        return corpus_objective(settings.corpus, settings.num_examples, source, model, tokenizer)
+        if "masked_lm" not in model.heads:
+            raise CheckpointError(
+                f"{source}: the model has no masked-LM head, so a corpus cannot weigh its "
+                "attention heads. Give --examples if it is fine-tuned, or use a folder that "
+                "'bertsmith pretrain' wrote."
+            )
+        return corpus_objective(settings.corpus, model, tokenizer, settings.num_examples)
     assert settings.examples is not None
     return task_objective(settings, settings.examples, source)
 
@@ -158,28 +154,3 @@ def task_objective(settings: HeadSettings, path: Path, source: Path) -> FineTuni
     train = training_examples(task, encoded, path, examples)
     held_out = HeldOutExamples(encoded, path, examples)
     return FineTuning(task, train, held_out, batch_size=len(train))
-
-
-def corpus_objective(
-    path: Path, num_rows: int, source: Path, model: BertModel, tokenizer: Tokenizer
-) -> Pretraining:
-    """The loss of pre-training on the first rows of a corpus, by the heads that the model has."""
-    if "masked_lm" not in model.heads:
-        raise CheckpointError(
-            f"{source}: the model has no masked-LM head, so a corpus cannot weigh its attention "
-            "heads. Give --examples if it is fine-tuned, or use a folder that 'bertsmith pretrain' "
-            "wrote."
-        )
-    corpus = open_corpus(path, tokenizer)
-    tasks: list[PairTask] = ["next_sentence", "sentence_order"]
-    pairs: PairTask = next((task for task in tasks if task in model.heads), "none")
-    if corpus.num_documents < 2:
-        pairs = "none"
-    length = min(MAX_ROW_TOKENS, model.config.max_length)
-    return Pretraining(
-        corpus,
-        Corpus.open(path, "held_out"),
-        PretrainingSettings(max_length=length, pairs=pairs),
-        batch_size=num_rows,
-        micro_batch_size=WEIGHED_ROWS,
-    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
+import torch
 import tyro
 
 from bertsmith.before_after import RANDOM_TEXTS, RANDOM_TOKENS, first_of
@@ -14,9 +15,9 @@ from bertsmith.compression.folder import (
     CompressSettings,
     Smaller,
     finish,
-    open_corpus,
     open_source,
 )
+from bertsmith.compression.held_out import open_corpus
 from bertsmith.data.documents import Errors, SourceReport, iter_documents
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
@@ -33,7 +34,9 @@ class VocabularySettings(CompressSettings):
     """Texts whose word pieces to keep: .txt, .jsonl, .csv, .tsv or .parquet, also as .gz, .xz or
     .zst; folders and patterns are searched."""
     corpus: Path | None = None
-    """A folder of `bertsmith corpus build` with the model's tokenizer, instead of --texts."""
+    """A folder of `bertsmith corpus build` with the model's tokenizer, instead of --texts. Its
+    held-out rows score a pre-trained model, before and after: the same rows and hidden words for
+    both, where what is left out has become [UNK]."""
     min_count: int = 1
     """Keep a piece that occurs at least so often."""
     keep_characters: bool = True
@@ -87,6 +90,7 @@ def compress_vocabulary(settings: VocabularySettings) -> Compressed:
         },
         notes=tuple(skipped_notes(read)),
         texts=sample_texts(settings, tokenizer),
+        kept_ids=torch.tensor(sorted(ids)),
     )
     return finish(settings, source, smaller)
 

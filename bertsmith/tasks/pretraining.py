@@ -261,11 +261,14 @@ class Pretraining:
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
         """Losses and accuracies on the held-out rows; `held_out_loss` is the sum of the losses."""
+        return self.figures(model, self.held_out_batches(model))
+
+    def figures(self, model: BertModel, held_out: Iterable[Batch]) -> dict[str, float]:
+        """The same on held-out batches that were changed for the model."""
         if self.held_out is None:
             return {}
         task = self.held_out.settings.pair_task
-        found = (pretraining_losses(model, batch, task) for batch in self.held_out_batches(model))
-        return held_out_figures(found)
+        return held_out_figures(pretraining_losses(model, batch, task) for batch in held_out)
 
     def held_out_batches(self, model: BertModel) -> Iterator[Batch]:
         """The held-out rows, always the same, on the model's device."""

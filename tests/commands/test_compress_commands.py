@@ -1,6 +1,7 @@
 """compress layers, heads and vocabulary as they are typed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,10 +12,12 @@ from bertsmith.cli import main
 from bertsmith.compression.vocabulary import as_wordpiece
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError
+from bertsmith.evaluate import evaluate
 from bertsmith.files import sha256_file
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.predict import load_predictor
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.tasks.sentence_folder import SentenceFolder
@@ -109,9 +112,16 @@ def test_layers_by_name_as_text(capsys, place, tmp_path):
     assert any(line.startswith("texts per second") for line in lines)
 
 
-def test_a_sentence_encoder_stays_one(compress, place):
-    _, out = compress("layers", "bare", "--num-layers", 1)
+def test_a_sentence_encoder_stays_one_and_is_scored_by_pairs(compress, place):
+    data = place / "pairs.tsv"
+    pairs = zip(reviews(9), reviews(10)[1:], strict=True)
+    rows = [f"{i % 6}\t{a.text}\t{b.text}" for i, (a, b) in enumerate(pairs)]
+    data.write_text("\n".join(["score\tsentence1\tsentence2", *rows]) + "\n")
+    report, out = compress("layers", "bare", "--num-layers", 1, "--data", data)
     assert SentenceFolder.read(out) == SentenceFolder("first_token", True, 17)
+    for folder, side in ((place / "bare", "before"), (out, "after")):
+        scores = evaluate(load_predictor(folder, device="cpu", precision="fp32"), data).to_json()
+        assert report[side]["scores"]["spearman"] == scores["spearman"]
 
 
 def test_steps_add_up_and_a_model_is_replaced_only_if_asked(compress, refused, place):
@@ -169,14 +179,28 @@ def test_heads_of_a_pretrained_model(compress, corpus_dir, place):
     )
     assert [len(heads) for heads in report["pruned_heads"].values()] == [2, 2]
     assert set(load_model(out).heads) == {"masked_lm", "next_sentence"}
-    held_out = Corpus.open(corpus_dir, "held_out")
-    objective = Pretraining(
-        Corpus.open(corpus_dir), held_out, PretrainingSettings(max_length=37), batch_size=1
-    )
+    objective = on_corpus(corpus_dir)
     for folder, side in ((place / "on-corpus", "before"), (out, "after")):
         with torch.no_grad():
             assert report[side]["scores"] == objective.evaluate(load_model(folder))
     assert report["before"]["scores"] != report["after"]["scores"]
+
+
+def on_corpus(corpus_dir):
+    """What both models are asked, by 37 tokens that they can read."""
+    held_out = Corpus.open(corpus_dir, "held_out")
+    settings = PretrainingSettings(max_length=37)
+    return Pretraining(Corpus.open(corpus_dir), held_out, settings, batch_size=1)
+
+
+def test_layers_of_a_pretrained_model_are_scored_by_a_corpus(compress, corpus_dir, place):
+    report, out = compress("layers", "on-corpus", "--num-layers", 1, "--corpus", corpus_dir)
+    objective = on_corpus(corpus_dir)
+    for folder, side in ((place / "on-corpus", "before"), (out, "after")):
+        with torch.no_grad():
+            assert report[side]["scores"] == objective.evaluate(load_model(folder))
+    _, bare = compress("layers", "bare", "--num-layers", 1, "--corpus", corpus_dir, out="bare")
+    assert record(bare)[0]["before"]["scores"] == {}  # it guesses no words
 
 
 def test_vocabulary_of_texts(compress, place):
@@ -208,6 +232,29 @@ def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
     assert report["vocab_size"] == Tokenizer.load(out).vocab_size
     whole, _ = compress("vocabulary", "on-corpus", "--corpus", corpus_dir, out="whole")
     assert whole["covered"] == 1.0 and whole["vocab_size"] > report["vocab_size"]
+
+
+def test_a_trimmed_model_is_scored_on_the_same_hidden_words(compress, corpus_dir, place):
+    report, out = compress("vocabulary", "on-corpus", "--corpus", corpus_dir, "--min-count", 20)
+    objective, model = on_corpus(corpus_dir), load_model(place / "on-corpus")
+    with torch.no_grad():
+        assert report["before"]["scores"] == objective.evaluate(model)
+    # The whole model, made to read [UNK] for what was left out, and never to guess it.
+    whole, smaller = (Tokenizer.load(folder) for folder in (place / "on-corpus", out))
+    gone = torch.tensor([piece not in set(smaller.vocab) for piece in whole.vocab])
+    batches = list(objective.held_out_batches(model))
+    assert any(gone[batch.input_ids].any() for batch in batches)
+
+    def read(ids):
+        return ids.masked_fill(gone[ids], whole.unk_id)
+
+    with torch.no_grad():
+        model.heads["masked_lm"].bias[gone] = -1e9
+        for number, batch in enumerate(batches):
+            targets = {**batch.targets, "masked_labels": read(batch.targets["masked_labels"])}
+            batches[number] = replace(batch, input_ids=read(batch.input_ids), targets=targets)
+        wanted = objective.figures(model, batches)
+    assert report["after"]["scores"] == pytest.approx(wanted, abs=1e-5)
 
 
 @pytest.mark.parametrize(

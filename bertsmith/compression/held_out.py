@@ -1,0 +1,96 @@
+"""A corpus and a pre-trained model in, what scores the model and its smaller copy out."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bertsmith.before_after import Measure
+from bertsmith.data.batches import Batch
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import CheckpointError
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
+from bertsmith.text.tokenizer import Tokenizer
+
+MAX_ROW_TOKENS = 128
+"""Tokens of a corpus row, at most."""
+
+FORWARD_ROWS = 32
+"""Rows in a forward pass."""
+
+
+def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
+    """The training split of a corpus that was built with this tokenizer.
+
+    Raises:
+        CheckpointError: it was built with another one.
+    """
+    corpus = Corpus.open(path)
+    if corpus.tokenizer_fingerprint != tokenizer.fingerprint:
+        raise CheckpointError(
+            f"{path}: was built with another tokenizer than the model's (fingerprint "
+            f"{corpus.tokenizer_fingerprint[:12]}, the model has {tokenizer.fingerprint[:12]}). "
+            "Build it again with --tokenizer and the model's folder."
+        )
+    return corpus
+
+
+def corpus_objective(
+    path: Path, model: BertModel, tokenizer: Tokenizer, num_rows: int = 1
+) -> Pretraining:
+    """What a model with a masked-LM head was pre-trained to do, by the heads that it has.
+
+    Args:
+        path: a folder of `bertsmith corpus build`.
+        model: with the head `masked_lm`.
+        tokenizer: the model's.
+        num_rows: rows of a step.
+
+    Raises:
+        CheckpointError: the corpus was built with another tokenizer.
+    """
+    corpus = open_corpus(path, tokenizer)
+    tasks: list[PairTask] = ["next_sentence", "sentence_order"]
+    pairs: PairTask = next((task for task in tasks if task in model.heads), "none")
+    if corpus.num_documents < 2:
+        pairs = "none"
+    length = min(MAX_ROW_TOKENS, model.config.max_length)
+    return Pretraining(
+        corpus,
+        Corpus.open(path, "held_out"),
+        PretrainingSettings(max_length=length, pairs=pairs),
+        batch_size=num_rows,
+        micro_batch_size=FORWARD_ROWS,
+    )
+
+
+def held_out_figures(objective: Pretraining, kept_ids: Tensor | None, unk_id: int) -> Measure:
+    """What measures a model on the held-out rows, and one that knows `kept_ids` alone on the same.
+
+    Args:
+        objective: in the ids of the whole vocabulary.
+        kept_ids: int64 `[kept]`, ascending; None where all are.
+        unk_id: what the smaller model reads in place of all others, in the old ids.
+    """
+
+    def measure(model: BertModel) -> dict[str, float]:
+        batches = objective.held_out_batches(model)
+        if kept_ids is not None and model.config.vocab_size == len(kept_ids):
+            batches = (in_kept_ids(batch, kept_ids, unk_id) for batch in batches)
+        return objective.figures(model, batches)
+
+    return measure
+
+
+def in_kept_ids(batch: Batch, kept_ids: Tensor, unk_id: int) -> Batch:
+    """A batch as a model reads it that knows `kept_ids` alone; `unk_id` for all others."""
+
+    def now(ids: Tensor) -> Tensor:
+        known = torch.where(torch.isin(ids, kept_ids), ids, unk_id)
+        return torch.searchsorted(kept_ids, known)
+
+    targets = {**batch.targets, "masked_labels": now(batch.targets["masked_labels"])}
+    return replace(batch, input_ids=now(batch.input_ids), targets=targets)
