@@ -116,6 +116,11 @@ def describe(result: dict[str, Any]) -> str:
             f"note       {result['single_sentence_share']:.1%} of the text lies in documents of "
             f"one sentence, which {lacking(result)}"
         )
+    if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
+        lines.append(
+            f"note       {result['single_character_share']:.1%} of the text are Chinese "
+            "characters, each hidden alone, as no words were named (--word-list, --segmenter)"
+        )
     before = result.get("before", {})
     if "held_out_mlm_loss" in result:
         lines.append(

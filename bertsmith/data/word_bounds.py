@@ -14,6 +14,12 @@ from bertsmith.text.normalize import code_ranges
 from bertsmith.text.tokenizer import Memory, Tokenizer
 
 
+def chinese_pieces(tokenizer: Tokenizer) -> np.ndarray:
+    """The pieces that are one Chinese character, and "" for all others: str `[vocabulary]`."""
+    chinese = code_ranges("CHINESE")
+    return np.array([p if len(p) == 1 and p in chinese else "" for p in tokenizer.vocab])
+
+
 class WordBounds:
     """The words of a tokenizer's ids.
 
@@ -30,10 +36,7 @@ class WordBounds:
         self._continues = tokenizer.continues_word
         self._segmenter = segmenter
         self._places = Memory(self._find_places)
-        chinese = code_ranges("CHINESE")
-        self._pieces = np.array(
-            [p if len(p) == 1 and p in chinese else "" for p in tokenizer.vocab]
-        )
+        self._pieces = chinese_pieces(tokenizer)
         self._is_chinese = self._pieces != ""
         if segmenter is not None and not self._is_chinese.any():
             raise ConfigError(

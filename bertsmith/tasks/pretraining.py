@@ -34,7 +34,7 @@ from bertsmith.data.pairs import (
 )
 from bertsmith.data.rows import RowReader
 from bertsmith.data.shards import Corpus
-from bertsmith.data.word_bounds import WordBounds
+from bertsmith.data.word_bounds import WordBounds, chinese_pieces
 from bertsmith.errors import CorpusError
 from bertsmith.files import sha256_file
 from bertsmith.model.bert import BertConfig, BertModel
@@ -307,7 +307,8 @@ class Pretraining:
         `held_out_unigram_entropy` (nats) is the masked-LM loss of always predicting each word
         with its frequency in the training split. `single_sentence_share` of the tokens lie in
         documents without a next sentence, so their rows always continue with a random one, and
-        say nothing about an order.
+        say nothing about an order. `single_character_share` of them are Chinese characters, each
+        of which counts as a word where words are hidden and none are named.
         """
         facts: dict[str, float] = {
             "train_documents": self.train.corpus.num_documents,
@@ -316,6 +317,10 @@ class Pretraining:
         }
         if self.settings.pair_task != "none":
             facts["single_sentence_share"] = single_sentence_share(self.train.corpus)
+        if self.settings.masking != "piece" and self.settings.load_segmenter() is None:
+            counts = token_counts(self.train.corpus)
+            is_chinese = chinese_pieces(self.train.corpus.tokenizer()) != ""
+            facts["single_character_share"] = float(counts[is_chinese].sum() / counts.sum())
         if self.held_out is not None:
             facts["held_out_tokens"] = self.held_out.corpus.num_tokens
             facts["held_out_unigram_entropy"] = unigram_entropy(

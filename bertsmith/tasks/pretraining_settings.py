@@ -260,6 +260,8 @@ class PretrainingSettings:
         found["objective"] = "replaced_token" if self.replaces else None
         if self.word_list is not None:
             found["word_list"] = sha256_file(self.word_list)
+        if not self.start_steps:
+            found["start_length"] = FIRST_START_LENGTH  # it decides nothing
         defaults = {field.name: field.default for field in fields(self)}
         return {
             name: value
@@ -267,6 +269,9 @@ class PretrainingSettings:
             if name not in LATER_FIELDS or value != defaults[name]
         }
 
+
+FIRST_START_LENGTH = 32
+"""The default of the first version, which wrote it down in any case."""
 
 ALL_HIDDEN = (1.0, 0.0, 0.0)
 HIDDEN_BY_BERT = (0.8, 0.1, 0.1)

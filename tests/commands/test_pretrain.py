@@ -14,11 +14,13 @@ import pytest
 
 from bertsmith import cli
 from bertsmith.commands.pretrain import describe
+from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.errors import BertsmithError
 from bertsmith.model.huggingface import load_model
 from bertsmith.model_settings import ModelSettings
 from bertsmith.pretrain import PretrainJob, build_objective, pretrain
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.text.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
 from bertsmith.training.recorder import Status
@@ -68,6 +70,28 @@ def test_text_says_what_it_came_to(
         "bertsmith fill",
     ):
         assert part in out
+
+
+def test_chinese_without_words_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = [
+        "今天天气很好。我们去公园。" * 3,
+        "他在北京工作。天气很好。" * 3,
+        "我们在北京。今天去。" * 3,
+    ]
+    (tmp_path / "text.txt").write_text("\n\n".join(documents * 4), encoding="utf-8")
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer = WordPieceTokenizer([*special, *sorted(set("".join(documents)))])
+    corpus = tmp_path / "corpus"
+    build_corpus([tmp_path / "text.txt"], tokenizer, corpus, CorpusSettings(held_out=0.2))
+    (tmp_path / "words.txt").write_text("今天\n天气\n北京\n", encoding="utf-8")
+    by_word = ("--steps", "1", "--masking", "word")
+    cli.main(command(corpus, tmp_path / "alone", *by_word))
+    noted = "of the text are Chinese characters, each hidden alone"
+    assert noted in capsys.readouterr().out
+    cli.main(
+        command(corpus, tmp_path / "named", *by_word, "--word-list", str(tmp_path / "words.txt"))
+    )
+    assert noted not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -365,8 +365,7 @@ def test_both_ways_to_leave_pairs_out_are_one(corpus_dir: Path) -> None:
 
 
 def test_runs_of_the_first_version_go_on(corpus_dir: Path) -> None:
-    first = replace(SHORT, start_length=32)  # the default of that version
-    assert objective(corpus_dir, first).identity()["pretraining"] == {
+    assert objective(corpus_dir).identity()["pretraining"] == {
         "max_length": 37, "start_steps": 0, "start_length": 32, "masking_rate": 0.15,
         "mask_share": 0.8, "random_share": 0.1, "keep_share": 0.1, "next_sentence": True,
         "short_seq_prob": 0.1,
