@@ -19,7 +19,7 @@ from bertsmith.model.distilbert import distilled
 from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.shared import SharedModel
 from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain import PretrainJob, build_objective
+from bertsmith.pretrain_job import PretrainJob, build_objective
 from bertsmith.student import StudentSettings, check_vocabularies, facts_of
 from bertsmith.tasks.distillation import Teaching
 from bertsmith.tasks.inference import DTYPES

@@ -33,7 +33,7 @@ from bertsmith.memory import available_bytes, resident_bytes
 from bertsmith.model.bert import BertModel
 from bertsmith.model.sizes import rounded_up
 from bertsmith.model.skeleton import skeleton
-from bertsmith.pretrain import PretrainJob, build_model, build_objective, choose_size
+from bertsmith.pretrain_job import PretrainJob, build_model, build_objective, choose_size
 from bertsmith.tasks.pretraining import EVALUATION_TOKENS, Pretraining
 from bertsmith.timing import WARM_UP_STEPS, Computing, StepTimer, longest_share
 from bertsmith.training.trainer import EVALUATION_SHARE

@@ -11,8 +11,9 @@ from bertsmith import plan
 from bertsmith.accounting import Work
 from bertsmith.errors import ConfigError, CorpusError
 from bertsmith.model.sizes import rounded_up
+from bertsmith.model_settings import ModelSettings
 from bertsmith.plan import Accelerator, Forecast, Trial, accelerators, forecast, to_json
-from bertsmith.pretrain import ModelSettings, PretrainJob, build_objective
+from bertsmith.pretrain_job import PretrainJob, build_objective
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.timing import longest_share
 from bertsmith.training.trainer import TrainingSettings

@@ -31,7 +31,7 @@ from benchmarks.speed.trainer_peer import (
 from benchmarks.speed.trainer_peer import train as train_peer
 
 if TYPE_CHECKING:
-    from bertsmith.pretrain import PretrainJob
+    from bertsmith.pretrain_job import PretrainJob
 
 HERE = "benchmarks.speed.pretraining"
 MAX_LENGTH = 128
@@ -173,7 +173,8 @@ def job(
     threads: int | None = None,
 ) -> "PretrainJob":
     """A run without end, of which nothing is measured on held-out text or saved."""
-    from bertsmith.pretrain import ModelSettings, PretrainJob
+    from bertsmith.model_settings import ModelSettings
+    from bertsmith.pretrain_job import PretrainJob
     from bertsmith.tasks.pretraining_settings import PretrainingSettings
     from bertsmith.training.optim import OptimSettings
     from bertsmith.training.trainer import TrainingSettings
@@ -227,7 +228,8 @@ def bertsmith(
 
     from bertsmith.hardware import compute_settings, select_precision
     from bertsmith.model.bert import PRESETS
-    from bertsmith.pretrain import build_objective, pretrain
+    from bertsmith.pretrain import pretrain
+    from bertsmith.pretrain_job import build_objective
 
     wanted = job(corpus, preset, rows, precision=precision, threads=threads)
     device = torch.device("cpu")
@@ -271,7 +273,7 @@ def peer_config(wanted: "PretrainJob") -> Any:
 
 def drawn_rows(wanted: "PretrainJob", steps: int) -> list[dict[str, Any]]:
     """The rows of the first steps, in the order in which they were drawn, as plain lists."""
-    from bertsmith.pretrain import build_objective
+    from bertsmith.pretrain_job import build_objective
 
     objective = build_objective(wanted)
     rows = []
@@ -312,7 +314,7 @@ def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
     from bertsmith.model.bert import BertConfig, BertModel
     from bertsmith.model.heads import build_heads
     from bertsmith.model.huggingface import save_model
-    from bertsmith.pretrain import build_objective
+    from bertsmith.pretrain_job import build_objective
 
     torch.manual_seed(0)
     wanted = job(corpus, preset, "mixed", PARITY_ROWS)

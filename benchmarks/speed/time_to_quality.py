@@ -21,7 +21,7 @@ from benchmarks.speed.pretraining import drawn_rows
 from benchmarks.speed.trainer_peer import Collator, tune
 
 if TYPE_CHECKING:
-    from bertsmith.pretrain import PretrainJob
+    from bertsmith.pretrain_job import PretrainJob
 
 HERE = "benchmarks.speed.time_to_quality"
 RECIPE = ROOT / "recipes" / "pretrain" / "quarter-hour.toml"
@@ -69,7 +69,7 @@ def build(text: str, out: str) -> None:
 def job(corpus: str, minutes: float, threads: int | None = None) -> "PretrainJob":
     """The recipe's run for so many minutes."""
     from bertsmith.commands.pretrain import parse
-    from bertsmith.pretrain import PretrainJob
+    from bertsmith.pretrain_job import PretrainJob
 
     words = [str(RECIPE), "--corpus", corpus, "--out", "-", "--minutes", str(minutes)]
     settings = parse([*words, "--device", "cpu"], "bertsmith pretrain").settings
@@ -176,7 +176,7 @@ def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[s
 def held_out(corpus: str, out: str, minutes: float) -> dict[str, float]:
     """Figures on held-out rows, the same with the same masks for both sides."""
     from bertsmith.model.huggingface import load_model
-    from bertsmith.pretrain import build_objective
+    from bertsmith.pretrain_job import build_objective
 
     figures = build_objective(job(corpus, minutes)).evaluate(load_model(out).eval())
     return {

@@ -17,7 +17,7 @@ from bertsmith.data.random_corpus import write_random_corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertConfig
 from bertsmith.plan import Forecast, Hardware, accelerators, forecast, to_json
-from bertsmith.pretrain import PretrainJob
+from bertsmith.pretrain_job import PretrainJob
 
 DESCRIPTION = """Tell what a pre-training run will take: arithmetic, memory, time and epochs.
 

@@ -14,7 +14,8 @@ from bertsmith.config import parse_with_recipe
 from bertsmith.continuation import describe_start
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain import PretrainJob, pretrain
+from bertsmith.pretrain import pretrain
+from bertsmith.pretrain_job import PretrainJob
 from bertsmith.tasks.objective import TERM_NAMES
 from bertsmith.tasks.pretraining import PAIR_TERMS
 from bertsmith.tasks.pretraining_settings import PretrainingSettings

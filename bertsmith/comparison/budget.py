@@ -16,7 +16,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.skeleton import skeleton
-from bertsmith.pretrain import PretrainJob, build_model, build_objective
+from bertsmith.pretrain_job import PretrainJob, build_model, build_objective
 
 Unit = Literal["minutes", "tokens", "flops", "steps"]
 UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")

@@ -25,7 +25,8 @@ from bertsmith.files import sha256_file
 from bertsmith.finetune import check_parts, count_parts
 from bertsmith.hardware import compute_settings, select_device
 from bertsmith.model.huggingface import load_model
-from bertsmith.pretrain import PretrainJob, pretrain
+from bertsmith.pretrain import pretrain
+from bertsmith.pretrain_job import PretrainJob
 from bertsmith.repeats import WEIGHTS, Run, finish
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.recorder import Watcher

@@ -30,7 +30,7 @@ from typing import Any, Literal
 from bertsmith.comparison.budget import UNITS, Budget, Unit, budget_of
 from bertsmith.config import from_mapping, read_recipe, to_jsonable
 from bertsmith.errors import BertsmithError, ConfigError, InputError
-from bertsmith.pretrain import PretrainJob
+from bertsmith.pretrain_job import PretrainJob
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task

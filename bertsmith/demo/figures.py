@@ -11,7 +11,7 @@ from bertsmith.demo.corpus import Documentation
 from bertsmith.demo.question import Question
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.bert import BertModel
-from bertsmith.pretrain import PretrainJob
+from bertsmith.pretrain_job import PretrainJob
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.tokenizer_training import TokenizerReport
 

@@ -42,7 +42,8 @@ from bertsmith.finetune import finetune
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.huggingface import load_model
 from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain import PretrainJob, pretrain
+from bertsmith.pretrain import pretrain
+from bertsmith.pretrain_job import PretrainJob
 from bertsmith.tasks.classify import Classifier, Classify, ClassifySettings
 from bertsmith.tasks.fill import MaskFiller
 from bertsmith.tasks.pretraining_settings import PretrainingSettings

@@ -15,7 +15,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.pretrain import LEARNING_RATES, nearest_preset
+from bertsmith.pretrain_job import LEARNING_RATES, nearest_preset
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.journal import read_journal
 

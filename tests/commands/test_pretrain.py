@@ -18,7 +18,8 @@ from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.errors import BertsmithError
 from bertsmith.model.huggingface import load_model
 from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain import PretrainJob, build_objective, pretrain
+from bertsmith.pretrain import pretrain
+from bertsmith.pretrain_job import PretrainJob, build_objective
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.text.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints

@@ -17,7 +17,8 @@ from bertsmith.errors import BertsmithError
 from bertsmith.model.electra_pair import ElectraPair, load_trained
 from bertsmith.model.huggingface import load_model
 from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain import PretrainJob, build_model, build_objective, pretrain
+from bertsmith.pretrain import pretrain
+from bertsmith.pretrain_job import PretrainJob, build_model, build_objective
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.journal import read_journal

@@ -1,0 +1,214 @@
+"""What defines a pre-training run → its objective and the model with which it begins.
+
+Where something was not said, a new model has what suits its size and family, and one that goes on
+from a folder (`from_`) what stands there.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import log
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from bertsmith.continuation import stored_config, stored_objective
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
+from bertsmith.hardware import select_device
+from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.family import Family, family_named
+from bertsmith.model_settings import FIXED, ModelSettings
+from bertsmith.sizing import Choice, choose_preset
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
+from bertsmith.tasks.replaced_tokens import ReplacedTokens
+from bertsmith.timing import Computing
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.trainer import TrainingSettings
+
+LEARNING_RATES = {
+    "tiny": 3e-3,
+    "mini": 1.5e-3,
+    "small": 7e-4,
+    "medium": 4e-4,
+    "base": 2e-4,
+    "large": 1e-4,
+}
+"""Where no learning rate is given: the larger the model, the smaller the steps it bears. With the
+rate of tiny, mini learnt nothing in 240 steps; with its own it had left the plateau after 800."""
+
+CONTINUED_SHARE = 1 / 3
+"""Of the rate from scratch, what a trained model goes on with where none is given. The higher the
+rate is warmed up again, the more is learnt of the new texts and forgotten of the old (Gupta et al.
+2023, "Continual pre-training of large language models: how to (re)warm your model?"). A first trial
+(tiny, 3 minutes of Wikipedia, 40 seconds of documentation) gave 2.178 bits per character of the
+documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
+
+MAX_LOOKS = 32 * 128**2
+"""Tokens looked at by tokens, in all rows that a process computes at once on a CPU where nothing
+else is said: 32 rows of 128 tokens, 2 of 512. Attention's weights take most of the memory of long
+rows: with 8 rows of 512, base took 12.9 GB in two processes."""
+
+
+@dataclass(frozen=True)
+class PretrainJob:
+    """Everything that defines a run, apart from the folder it is written to."""
+
+    corpus: Path
+    model: ModelSettings = field(default_factory=ModelSettings)
+    pretraining: PretrainingSettings = field(default_factory=PretrainingSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    optim: OptimSettings = field(default_factory=OptimSettings)
+    from_: Path | None = None
+    """The model to go on from, a folder or "org/name" on the hub; a new one where not given."""
+
+    def __post_init__(self) -> None:
+        """Refuse a shape beside a model that has one."""
+        for name in FIXED if self.from_ is not None else ():
+            if (found := getattr(self.model, name)) is not None:
+                raise ConfigError(
+                    f"model.{name}: found {found!r} beside --from {self.from_}, which has its own. "
+                    "Leave one of them out."
+                )
+        share = self.pretraining.generator_size
+        if self.from_ is not None and share is not None:
+            raise ConfigError(
+                f"pretraining.generator_size: found {share} beside --from {self.from_}, whose "
+                "generator has its own. Leave it out."
+            )
+
+    def with_preset(self, preset: Any) -> "PretrainJob":
+        """The same with a model of another size."""
+        return replace(self, model=replace(self.model, preset=preset))
+
+    @property
+    def resolved(self) -> "PretrainJob":
+        """With all that was not given; of a new model the size must be known, not "auto"."""
+        job = self.prepared
+        return job if self.from_ is not None else replace(job, optim=job.resolved_optim)
+
+    @property
+    def prepared(self) -> "PretrainJob":
+        """With what the model has with which the run begins, where it was not given; but for the
+        rate, which has to wait for a size that is yet to be chosen."""
+        if self.from_ is None:
+            job = replace(self, model=self.model.resolved)
+            return job.for_family(job.model.resolved_family)
+        return self.going_on_from_folder(self.from_)
+
+    def going_on_from_folder(self, folder: Path) -> "PretrainJob":
+        """With what the model of a folder has and has learnt, where nothing was said."""
+        config, learnt = stored_config(folder), self.pretraining
+        objective = learnt.objective or stored_objective(folder)
+        job = replace(self, pretraining=replace(learnt, objective=objective))
+        return job.going_on_from(config).for_family(family_named(config.model_type))
+
+    def for_family(self, family: Family) -> "PretrainJob":
+        """With what a new model of the family learns of tokens and pairs, where nothing was said.
+
+        Raises:
+            ConfigError: a model of the family has no head for what was said.
+        """
+        learnt = self.pretraining
+        if learnt.objective is None:
+            learnt = replace(learnt, objective=family.objective)
+        task = learnt.pair_task
+        if learnt.pairs is None and task == "next_sentence":
+            task = cast(PairTask, family.pair_task)
+        # Both ways to say it agree, where there are two.
+        learnt = replace(learnt, pairs=task, next_sentence=task == "next_sentence")
+        family.check_pretraining_heads(learnt.heads)
+        return replace(self, pretraining=learnt)
+
+    @property
+    def resolved_optim(self) -> OptimSettings:
+        """With the learning rate that suits a new model of the preset, if none was given."""
+        rate = self.optim.learning_rate or LEARNING_RATES[vars(self.model.resolved)["preset"]]
+        return replace(self.optim, learning_rate=rate)
+
+    def going_on_from(self, config: BertConfig) -> "PretrainJob":
+        """With what a trained model of this shape has, and the rate that suits it, if not given."""
+        rate = CONTINUED_SHARE * LEARNING_RATES[nearest_preset(config)]
+        optim = replace(self.optim, learning_rate=self.optim.learning_rate or rate)
+        return replace(self, model=self.model.as_in(config), optim=optim)
+
+
+def nearest_preset(config: BertConfig) -> str:
+    """The released size whose layers have about as many weights.
+
+    >>> nearest_preset(BertConfig(30522, 384, 6, 12, 1536))
+    'small'
+    """
+    size = log(config.num_hidden_layers * config.hidden_size**2)
+    sizes = {
+        name: log(preset["num_hidden_layers"] * preset["hidden_size"] ** 2)
+        for name, preset in PRESETS.items()
+    }
+    return min(sizes, key=lambda name: abs(sizes[name] - size))
+
+
+def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
+    """Open both splits of the job's corpus; a step has a micro-batch for every process.
+
+    Raises:
+        ConfigError: rows are to be longer than the model can read.
+        CorpusError: the corpus is damaged, or has not the pairs that are asked for.
+    """
+    longest = vars(job.model.resolved)["max_position_embeddings"]
+    if (wanted := job.pretraining.max_length) > longest:
+        way_on = "."
+        if job.from_ is not None:
+            way_on = (
+                f". Give --max-position-embeddings {wanted}, which lengthens what {job.from_} "
+                f"reads, or rows that fit: --max-length {longest}."
+            )
+        raise ConfigError(
+            f"pretraining.max_length: found {wanted}; allowed is at most "
+            f"model.max_position_embeddings, {longest}{way_on}"
+        )
+    rows_each = min(-(-job.training.batch_size // num_processes), _rows_at_once(job))
+    kind = ReplacedTokens if job.pretraining.replaces else Pretraining
+    return kind(
+        Corpus.open(job.corpus),
+        Corpus.open(job.corpus, "held_out"),
+        job.pretraining,
+        batch_size=job.training.batch_size,
+        micro_batch_size=rows_each,
+        seed=job.training.seed,
+        eval_rows=job.training.eval_rows,
+    )
+
+
+def _rows_at_once(job: PretrainJob) -> int:
+    """How many rows a process computes at once at most."""
+    if job.training.micro_batch_size is not None:
+        return job.training.micro_batch_size
+    if select_device(job.training.device).type != "cpu":
+        return job.training.batch_size
+    return max(1, MAX_LOOKS // job.pretraining.max_length**2)
+
+
+def choose_size(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:
+    """The size that serves the job's minutes best."""
+    config = partial(job.model.config, objective.train.corpus)
+    return choose_preset(objective, config, job.training.minutes, computing)
+
+
+def model_config(job: PretrainJob, corpus: Corpus) -> BertConfig:
+    """The shape of the model with which a prepared run begins."""
+    if job.from_ is None:
+        return job.model.config(corpus)
+    stored, longest = stored_config(job.from_), vars(job.model)["max_position_embeddings"]
+    return replace(
+        stored,
+        vocab_size=max(stored.vocab_size, corpus.vocab_size),
+        max_position_embeddings=longest + stored.first_position,
+    )
+
+
+def build_model(job: PretrainJob, objective: Pretraining) -> BertModel:
+    """A model of the shape with which the run begins, new from the seed."""
+    config = model_config(job, objective.train.corpus)
+    torch.manual_seed(job.training.seed)
+    return objective.new_model(config)
