@@ -174,6 +174,25 @@ def test_goes_on_with_both(
     assert load_model(longer / "generator").config.max_position_embeddings == 41
 
 
+def test_goes_on_with_new_pieces_in_both(
+    corpus_dir: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, old = tmp_path / "text.txt", Tokenizer.load(trained)
+    documents = [f"Zanzibar grows cloves. Clove {i} is from Zanzibar. " * 3 for i in range(29)]
+    text.write_text("\n\n".join(documents), encoding="utf-8")
+    tokens, corpus, out = tmp_path / "tokens", tmp_path / "corpus", tmp_path / "run"
+    cli.main(["tokenizer", "extend", "--from", str(trained), "--texts", str(text), "--add", "71",
+              "--held-out-share", "0.2", "--out", str(tokens)])  # fmt: skip
+    cli.main(["corpus", "build", str(text), "--tokenizer", str(tokens), "--out", str(corpus),
+              "--held-out", "0.2", "--processes", "1"])  # fmt: skip
+    cli.main(going_on(corpus, trained, out))
+    capsys.readouterr()
+    sizes = {load_model(folder).config.vocab_size for folder in (out, out / "generator")}
+    assert sizes == {Tokenizer.load(tokens).vocab_size} and sizes != {old.vocab_size}
+    shared = [load_model(folder).embeddings.word.weight for folder in (out, out / "generator")]
+    assert torch.equal(*shared)
+
+
 def test_without_its_generator_it_cannot_go_on(
     corpus_dir: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
