@@ -170,7 +170,7 @@ def read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], byt
         if entry == QUOTES[0] and rest[:1] == QUOTES[1:]:
             rest.pop(0)
             steps.append("quotes")
-        elif kind in STEP_KINDS and set(entry) == {"type"}:
+        elif isinstance(kind, str) and kind in STEP_KINDS and set(entry) == {"type"}:
             steps.append(STEP_KINDS[kind])
         elif kind == "Precompiled" and "charsmap" not in steps:
             charsmap = read_table(member(entry, "precompiled_charsmap", str, path), path)
