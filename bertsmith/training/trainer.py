@@ -265,8 +265,8 @@ class Trainer:
         with (
             StopSignal() as stop,
             Recorder(self.folder, first, self.watchers) as self._recorder,
+            self.team,  # the workers get the objective before a thread makes batches with it
             Prefetcher(self.objective.micro_batches, first) as batches,
-            self.team,
         ):
             if self.state.step == 0:
                 self._evaluate()

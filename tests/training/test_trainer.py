@@ -203,6 +203,33 @@ def test_several_processes_learn_the_same(corpus_dir: Path, tmp_path: Path) -> N
     assert losses[1] == pytest.approx(losses[0], rel=1e-3)
 
 
+class Remembering(Pretraining):
+    """Keeps which steps it was asked for, as an objective keeps what it found."""
+
+    made: tuple[int, ...] = ()
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        self.made += (step,)
+        return super().micro_batches(step)
+
+    def __getstate__(self) -> dict[str, Any]:
+        time.sleep(0.3)  # a thread that makes batches would have made some by now
+        assert not self.made, "it changes while it is sent to the workers"
+        return self.__dict__
+
+
+def test_workers_get_the_objective_before_it_is_worked_with(
+    corpus_dir: Path, tmp_path: Path
+) -> None:
+    task = objective(corpus_dir)
+    task.__class__ = Remembering
+    settings = replace(SETTINGS, steps=2)
+    one = trainer(corpus_dir, tmp_path / "run", settings, task=task, num_processes=2)
+    one.begin({})
+    assert one.run().steps == 2
+    assert isinstance(task, Remembering) and task.made[:2] == (1, 2)
+
+
 def test_a_learning_rate_left_open_is_refused(corpus_dir: Path, tmp_path: Path) -> None:
     task = objective(corpus_dir)
     with pytest.raises(ConfigError, match=r"optim\.learning_rate: not given"):
