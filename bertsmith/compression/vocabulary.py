@@ -23,7 +23,6 @@ from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.used_pieces import Counts, count_pieces, kept_tokens
-from bertsmith.text.wordpiece import WordPieceTokenizer, as_wordpiece
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,13 @@ def compress_vocabulary(settings: VocabularySettings) -> Compressed:
     Raises:
         ConfigError: no texts, or an occupied `out`.
         InputError: the texts cannot be read, or use no piece.
-        CheckpointError: the folder is incomplete, not a BERT, or its tokenizer is not WordPiece.
+        CheckpointError: the folder is incomplete or not a BERT.
     """
     if bool(settings.texts) == (settings.corpus is not None):
         raise ConfigError(
             "Give --texts FILES or --corpus DIR, one of them, to say which pieces are used."
         )
-    source, model, found = open_source(settings)
-    tokenizer = as_wordpiece(found, source, "trimmed")
+    source, model, tokenizer = open_source(settings)
     read = SourceReport()
     counts = piece_counts(settings, tokenizer, read)
     ids = kept_tokens(
@@ -102,9 +100,7 @@ def skipped_notes(read: SourceReport) -> Iterator[str]:
             yield f"{count:,} {reason.replace('_', ' ')} skipped"
 
 
-def piece_counts(
-    settings: VocabularySettings, tokenizer: WordPieceTokenizer, read: SourceReport
-) -> Counts:
+def piece_counts(settings: VocabularySettings, tokenizer: Tokenizer, read: SourceReport) -> Counts:
     """How often each token stands in the texts or the corpus."""
     if settings.corpus is not None:
         corpus = open_corpus(settings.corpus, tokenizer)

@@ -1,8 +1,4 @@
-"""Fewer word pieces: a model, its tokenizer and the ids to keep in, both without the others out.
-
-Greedy cutting takes the longest piece at each place, so a word all of whose pieces are kept is cut
-as before; `used_pieces` (text/used_pieces.py) says which these are.
-"""
+"""Fewer pieces: a model, its tokenizer and the ids to keep in, both without the others out."""
 
 import copy
 from collections.abc import Collection
@@ -11,21 +7,22 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.text.wordpiece import WordPieceTokenizer
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.trimming import trim_tokenizer
 
 
 def trim_vocabulary(
-    model: BertModel, tokenizer: WordPieceTokenizer, ids: Collection[int]
-) -> tuple[BertModel, WordPieceTokenizer]:
+    model: BertModel, tokenizer: Tokenizer, ids: Collection[int]
+) -> tuple[BertModel, Tokenizer]:
     """Copies of a model and its tokenizer that know only the tokens `ids`, in their old order.
 
     Rows of the embedding beyond the tokenizer's vocabulary are left out.
 
     Raises:
-        ConfigError: a special or added token is not among `ids`, or an id is not the tokenizer's.
+        ConfigError: as `trim_tokenizer`.
         CheckpointError: the tokenizer has more tokens than the model.
     """
     smaller = trim_tokenizer(tokenizer, ids)
@@ -63,19 +60,3 @@ def move_positions(model: BertModel, count: int) -> None:
     )
     left = model.config.max_position_embeddings - count
     model.config = replace(model.config, max_position_embeddings=left)
-
-
-def trim_tokenizer(tokenizer: WordPieceTokenizer, ids: Collection[int]) -> WordPieceTokenizer:
-    """The same tokenizer with the tokens `ids` alone, numbered anew in their order."""
-    kept = sorted(ids)
-    if len(set(kept)) != len(kept) or not 0 <= kept[0] <= kept[-1] < tokenizer.vocab_size:
-        raise ConfigError(
-            f"ids: found {len(kept):,} from {kept[0]} to {kept[-1]:,}; allowed are ids 0 to "
-            f"{tokenizer.vocab_size - 1:,}, each once."
-        )
-    pieces = [tokenizer.vocab[id_] for id_ in kept if id_ < tokenizer.num_pieces]
-    smaller = WordPieceTokenizer(pieces, **tokenizer.settings())
-    if smaller.vocab != [tokenizer.vocab[id_] for id_ in kept]:
-        lost = sorted({token.content for token in tokenizer.added_tokens} - set(pieces))
-        raise ConfigError(f"ids: lack the added token {lost[0]!r}. Keep all added tokens.")
-    return smaller

@@ -7,6 +7,8 @@ from numpy.typing import NDArray
 
 from bertsmith.text.grouping import group_by_size
 from bertsmith.text.normalize import Normalizer
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.trimming import single_characters, with_what_they_need
 from bertsmith.text.wordpiece import CONTINUING_PREFIX, WordPieceTokenizer
 
 BATCH_CHARS = 1 << 20
@@ -14,17 +16,19 @@ BATCH_CHARS = 1 << 20
 Counts = NDArray[np.int64]
 
 
-def count_pieces(tokenizer: WordPieceTokenizer, texts: Iterable[str]) -> Counts:
+def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
     """How often each token stands in `texts`, `[vocabulary]`; memory holds a portion of the texts.
 
-    Of a word that becomes [UNK], the pieces that were found before cutting failed count too:
+    Of a word that WordPiece cannot cut, the pieces that were found before cutting failed count too:
     without them a smaller vocabulary might cut the word in another way, and succeed.
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    unknown = UnknownWords(tokenizer)
+    unknown = UnknownWords(tokenizer) if isinstance(tokenizer, WordPieceTokenizer) else None
     for batch in group_by_size(texts, BATCH_CHARS):
         ids, lengths = tokenizer.encode_batch_ids(batch)
         counts += np.bincount(ids, minlength=len(counts))
+        if unknown is None:
+            continue
         ends = np.cumsum(lengths)
         with_unknown = set(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unk_id), "right"))
         for place in with_unknown:
@@ -33,7 +37,7 @@ def count_pieces(tokenizer: WordPieceTokenizer, texts: Iterable[str]) -> Counts:
 
 
 def kept_tokens(
-    tokenizer: WordPieceTokenizer,
+    tokenizer: Tokenizer,
     counts: Counts,
     *,
     min_count: int = 1,
@@ -41,18 +45,13 @@ def kept_tokens(
 ) -> list[int]:
     """Ids of a vocabulary for texts with these counts, rising.
 
-    Special and added tokens stay in any case, and with `keep_characters` every piece of a single
-    character, so that a word of known characters can always be cut.
+    Special and added tokens stay in any case, and what others are made of; with `keep_characters`
+    every piece of a single character, so that a word of known characters can always be cut.
     """
     kept = counts >= min_count
-    kept[sorted(tokenizer.special_ids)] = True
-    for token in tokenizer.added_tokens:
-        kept[tokenizer.token_to_id(token.content)] = True
     if keep_characters:
-        pieces = tokenizer.vocab[: tokenizer.num_pieces]
-        characters = [len(piece.removeprefix(CONTINUING_PREFIX)) == 1 for piece in pieces]
-        kept[np.flatnonzero(characters)] = True
-    ids: list[int] = np.flatnonzero(kept).tolist()
+        kept |= single_characters(tokenizer)
+    ids: list[int] = np.flatnonzero(with_what_they_need(tokenizer, kept)).tolist()
     return ids
 
 

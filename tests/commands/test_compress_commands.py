@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 import torch
+import transformers
 from tiny_models import OTHER, SPECIAL_TOKENS, reviews, save_tiny, tiny_model, write_reviews
 from tiny_tokenizers import TINY
 
 from bertsmith.cli import main
-from bertsmith.compression.vocabulary import as_wordpiece
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import CheckpointError
 from bertsmith.evaluate import evaluate
 from bertsmith.files import sha256_file
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
 from bertsmith.predict import load_predictor
@@ -317,8 +317,33 @@ def test_places_where_something_would_be_lost(refused, place, tmp_path):
     assert (tmp_path / "notes" / "diary.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
-def test_only_word_pieces_can_be_left_out(kind, tmp_path):
-    with pytest.raises(CheckpointError, match="not WordPiece") as caught:
-        as_wordpiece(TINY[kind](), tmp_path, "trimmed")
-    assert str(tmp_path) in str(caught.value)
+@pytest.mark.parametrize(
+    ("kind", "family"), [("byte-bpe", "roberta"), ("unigram", "albert"), ("wordpiece", "electra")]
+)
+def test_vocabulary_of_other_kinds(kind, family, compress, tmp_path):
+    tokenizer = TINY[kind]()
+    sizes = {"embedding_size": 11} if family != "roberta" else {}
+    kind_of_config = family_named(family).config
+    ids = kind_of_config.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+    config = kind_of_config(
+        tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=64, **ids, **sizes
+    )
+    model = BertModel(config, build_heads(config, ["classify"], 2))
+    save_model(model, tmp_path / "whole", tokenizer)
+    text = "The river runs to the sea."
+    (tmp_path / "texts.txt").write_text(text)
+    report, out = compress("vocabulary", tmp_path / "whole", "--texts", tmp_path / "texts.txt")
+    smaller = Tokenizer.load(out)
+    assert report["vocab_size"] == smaller.vocab_size < tokenizer.vocab_size
+    encodings = [each.encode(text) for each in (tokenizer, smaller)]
+    assert encodings[0].tokens == encodings[1].tokens
+    with torch.no_grad():
+        logits = [
+            load_model(folder)(torch.tensor([encoding.ids])).logits
+            for folder, encoding in zip((tmp_path / "whole", out), encodings, strict=True)
+        ]
+    assert torch.equal(*logits)
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(out).eval()
+    with torch.no_grad():
+        expected = theirs(torch.tensor([encodings[1].ids])).logits
+    torch.testing.assert_close(logits[1], expected, rtol=1e-5, atol=1e-5)

@@ -1,13 +1,17 @@
 """A vocabulary of the pieces that texts use cuts these texts as the whole one does."""
 
 import numpy as np
+import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import SPECIAL_TOKENS
+from tiny_tokenizers import TEXT, TINY
 
-from bertsmith.model.vocabulary_trimming import trim_tokenizer
+from bertsmith.errors import ConfigError
 from bertsmith.text.added_tokens import AddedToken
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.trimming import trim_tokenizer
 from bertsmith.text.used_pieces import count_pieces, kept_tokens
 
 WORDS = st.text("abcd", min_size=1, max_size=7)
@@ -74,3 +78,32 @@ def test_with_its_characters_an_alphabet_gives_no_new_unknown_words(pieces, word
     smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, count_pieces(tokenizer, ["a"])))
     for word in words:
         assert "[UNK]" not in tokens(smaller, word)
+
+
+@pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
+@given(
+    texts=st.lists(st.lists(st.sampled_from(TEXT.split()), max_size=4).map(" ".join), max_size=4),
+    unknown=st.text(max_size=5),
+    keep=st.booleans(),
+)
+def test_texts_are_cut_as_before_by_other_kinds(kind, texts, unknown, keep):
+    tokenizer, texts = TINY[kind](), [*texts, unknown]
+    counts = count_pieces(tokenizer, texts)
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=keep))
+    assert smaller.vocab_size < tokenizer.vocab_size
+    for text in texts:
+        before, after = tokenizer.encode(text), smaller.encode(text)
+        assert (after.tokens, after.offsets) == (before.tokens, before.offsets)
+
+
+@pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
+def test_the_library_reads_what_was_trimmed(kind, tmp_path):
+    tokenizer, text = TINY[kind](), "The river runs down, who knows it? 漢字"
+    ids = kept_tokens(tokenizer, count_pieces(tokenizer, ["the river runs down"]))
+    smaller = trim_tokenizer(tokenizer, ids)
+    smaller.save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert smaller.encode(text).ids == theirs.encode(text).ids
+    assert Tokenizer.load(tmp_path).encode(text).ids == smaller.encode(text).ids
+    with pytest.raises(ConfigError):
+        trim_tokenizer(tokenizer, ids[5:])
