@@ -29,7 +29,8 @@ from bertsmith.model.huggingface import (
 )
 from bertsmith.model.weights import weight_files
 from bertsmith.tasks.pretraining_settings import ObjectiveName
-from bertsmith.text.extension import old_pieces
+from bertsmith.text.byte_bpe import ByteBpeTokenizer
+from bertsmith.text.extension import ids_before
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.wordpiece import WordPieceTokenizer
@@ -146,7 +147,7 @@ class Source:
         old, before = self.tokenizer, self.model.config.max_length
         check_extends(old, tokenizer, self.name, corpus)
         added = tokenizer.vocab[old.vocab_size :]
-        pieces = list(old_pieces(old.vocab[: old.num_pieces], old.unk_id, added))
+        pieces = list(ids_before(old, added))
         for model in [self.model, *([] if self.generator is None else [self.generator])]:
             if pieces:
                 extend_words(model, old.vocab_size, pieces)
@@ -227,7 +228,7 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
 
 def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
     """How `new` differs from `old` other than by further pieces; None where it does not."""
-    if not isinstance(old, WordPieceTokenizer) or not isinstance(new, WordPieceTokenizer):
+    if type(old) is not type(new) or not isinstance(old, WordPieceTokenizer | ByteBpeTokenizer):
         is_same = old.fingerprint == new.fingerprint
         return None if is_same else "its pieces or its rules are others"
     for id_, (theirs, ours) in enumerate(zip(old.vocab, new.vocab, strict=False)):
@@ -235,6 +236,10 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
             return f"id {id_:,} is {ours!r}, and {theirs!r} there"
     if new.vocab_size < old.vocab_size:
         return f"it has {new.vocab_size:,} pieces, and {old.vocab_size:,} there"
+    if isinstance(old, ByteBpeTokenizer) and isinstance(new, ByteBpeTokenizer):
+        for number, (left, right) in enumerate(old.merges):
+            if new.merges[number : number + 1] != ((left, right),):
+                return f"merge {number + 1:,} does not join {left!r} and {right!r}, as there"
     before, after = deciding_settings(old), deciding_settings(new)
     for name, value in before.items():
         if after[name] != value:
@@ -242,11 +247,13 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
     return None
 
 
-def deciding_settings(tokenizer: WordPieceTokenizer) -> dict[str, Any]:
+def deciding_settings(tokenizer: Tokenizer) -> dict[str, Any]:
     """The settings that decide ids, comparable."""
     settings = tokenizer.settings()
-    del settings["model_max_length"], settings["decoder_cleanup"]
-    rules = Normalizer(tokenizer.lowercase, tokenizer.strip_accents)
-    settings["strip_accents"] = rules.strips_accents
+    for name in ("model_max_length", "decoder_cleanup", "trim_offsets"):
+        settings.pop(name, None)
+    if isinstance(tokenizer, WordPieceTokenizer):
+        rules = Normalizer(tokenizer.lowercase, tokenizer.strip_accents)
+        settings["strip_accents"] = rules.strips_accents
     settings["added_tokens"] = sorted(token.content for token in tokenizer.added_tokens)
     return settings

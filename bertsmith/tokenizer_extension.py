@@ -6,7 +6,7 @@ learnt from and on those that were not.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -15,11 +15,13 @@ import tyro
 
 from bertsmith.data.documents import Errors, SourceReport
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.text.byte_bpe import ByteBpeTokenizer, clean_words
+from bertsmith.text.byte_bpe_learning import extend_byte_bpe
 from bertsmith.text.extension import learn_extension
-from bertsmith.text.fertility import Fit, measure_fit
+from bertsmith.text.fertility import Fit, measure_cuts, measure_fit
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.text.wordpiece import WordPieceTokenizer, as_wordpiece
+from bertsmith.text.wordpiece import WordPieceTokenizer
 from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, count_texts
 
 
@@ -97,34 +99,50 @@ def extend_tokenizer(
         on_step: told the name of each step as it begins.
 
     Raises:
-        CheckpointError: no tokenizer there, or one that is not WordPiece or cannot be extended.
+        CheckpointError: no tokenizer there, or one that cannot be extended.
         InputError: a file that cannot be read, or no words in any of them.
         ConfigError: fewer pieces asked for than there are new characters.
     """
-    loaded = Tokenizer.load(tokenizer_place(settings.from_))
-    old = as_wordpiece(loaded, settings.from_, "extended")
+    old = Tokenizer.load(tokenizer_place(settings.from_))
     check_extensible(old, settings.from_)
     report = ExtensionReport(num_old=old.vocab_size)
     on_step("counting words")
-    normalizer = Normalizer(old.lowercase, old.strip_accents, old.tokenize_chinese_chars)
-    counts, held_out = count_texts(settings.reading, normalizer.words, report.reading)
+    counts, held_out = count_texts(settings.reading, words_of(old), report.reading)
     on_step("learning pieces")
+    tokenizer = with_new_pieces(old, counts, settings)
+    on_step("measuring")
+    report.added = tuple(tokenizer.vocab[old.vocab_size :])
+    for name, words in (("learnt from", counts), ("held out", held_out)):
+        if words:
+            report.fits[name] = _fit(old, words), _fit(tokenizer, words)
+    return tokenizer, report
+
+
+def words_of(tokenizer: Tokenizer) -> Callable[[str], Iterable[str]]:
+    """What divides texts into the words that a tokenizer cuts."""
+    if isinstance(tokenizer, WordPieceTokenizer):
+        return Normalizer(
+            tokenizer.lowercase, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars
+        ).words
+    return clean_words
+
+
+def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSettings) -> Tokenizer:
+    """The tokenizer with pieces learnt from these words behind its own."""
+    least = settings.min_frequency
+    if isinstance(old, ByteBpeTokenizer):
+        return extend_byte_bpe(old, counts, settings.add, min_frequency=least)
+    assert isinstance(old, WordPieceTokenizer)
     added = learn_extension(
         old.vocab,
         old.unk_id,
         counts,
         settings.add,
         max_chars=old.max_input_chars_per_word,
-        min_frequency=settings.min_frequency,
+        min_frequency=least,
         character_coverage=settings.character_coverage,
     )
-    on_step("measuring")
-    tokenizer = WordPieceTokenizer([*old.vocab, *added], **old.settings())
-    report.added = tuple(added)
-    for name, words in (("learnt from", counts), ("held out", held_out)):
-        if words:
-            report.fits[name] = _fit(old, words), _fit(tokenizer, words)
-    return tokenizer, report
+    return WordPieceTokenizer([*old.vocab, *added], **old.settings())
 
 
 def tokenizer_place(place: Path) -> Path:
@@ -136,20 +154,28 @@ def tokenizer_place(place: Path) -> Path:
     return find_checkpoint(place)
 
 
-def check_extensible(tokenizer: WordPieceTokenizer, place: Path) -> None:
-    """Refuse a tokenizer with added tokens that would become ordinary pieces.
+def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
+    """Refuse a tokenizer whose pieces have probabilities, and one with added tokens that would
+    become ordinary pieces.
 
     New pieces come behind all old ids, added tokens included, so these become part of the
-    vocabulary. That changes nothing where no word of a text can look like one of them.
+    vocabulary. That changes nothing where no word of a text can look like one of them. (The pieces
+    of byte-level BPE are made by merges, and no merge makes an added token.)
 
     Raises:
-        CheckpointError: an added token that is a word.
+        CheckpointError: a unigram model, or an added token that is a word.
     """
-    words = Normalizer(
-        tokenizer.lowercase, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars
-    ).words
+    if isinstance(tokenizer, ByteBpeTokenizer):
+        return
+    if not isinstance(tokenizer, WordPieceTokenizer):
+        raise CheckpointError(
+            f"{place}: its tokenizer is SentencePiece's unigram model, whose pieces have "
+            "probabilities that only learning them all anew can tell. Keep its vocabulary, or "
+            "choose a BERT, DistilBERT, ELECTRA or RoBERTa checkpoint."
+        )
+    words = words_of(tokenizer)
     for token in tokenizer.vocab[tokenizer.num_pieces :]:
-        if words(token) == [token]:
+        if list(words(token)) == [token]:
             raise CheckpointError(
                 f"{place}: its added token {token!r} is a word, and would be cut from longer words "
                 "if pieces were put behind it. Extend a tokenizer without added words."
@@ -157,6 +183,11 @@ def check_extensible(tokenizer: WordPieceTokenizer, place: Path) -> None:
 
 
 def _fit(tokenizer: Tokenizer, words: Counter[str]) -> Fit:
+    if isinstance(tokenizer, ByteBpeTokenizer):
+        return measure_cuts(
+            tokenizer.encode_ids, words, tokenizer.vocab_size, tokenizer.unk_id,
+            tokenizer.special_ids,
+        )  # fmt: skip
     special_tokens = {tokenizer.vocab[id_] for id_ in tokenizer.special_ids}
     return measure_fit(
         tokenizer.vocab, words, special_tokens=special_tokens, unk_token=tokenizer.unk_token

@@ -308,8 +308,12 @@ class ByteBpeTokenizer(Tokenizer):
             else:
                 yield piece
 
+    def merge_bytes(self, word: bytes) -> list[int]:
+        """The ids that the merges make of a word, or of a part of one, which need not be UTF-8."""
+        return self._merger.merge([self._byte_ids[byte] for byte in word])
+
     def _compute_ids(self, word: str) -> tuple[int, ...]:
-        return tuple(self._merger.merge([self._byte_ids[byte] for byte in word.encode()]))
+        return tuple(self.merge_bytes(word.encode()))
 
     def _encode_text(self, text: str) -> TextTokens:
         clean = without_surrogates(text)

@@ -7,10 +7,11 @@ ByteLevel).
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from bertsmith.errors import ConfigError
-from bertsmith.text.byte_bpe import BYTE_CHARACTERS
+from bertsmith.text.byte_bpe import BYTE_CHARACTERS, CHARACTER_BYTES, ByteBpeTokenizer
+from bertsmith.text.segmentation import Cut
 from bertsmith.text.vocabulary import LearnedVocabulary, PieceLearner, frequency_score
 
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
@@ -20,18 +21,28 @@ SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 class MergeLearner(PieceLearner):
     """Merges pairs of pieces, the most frequent first, and keeps the order.
 
-    merges: the pairs so far.
+    merges: the pairs so far, but for those that are `known`.
     """
 
     continuation = ""
 
-    def __init__(self, words: Mapping[str, int], single: Iterable[str], min_frequency: int) -> None:
-        super().__init__(words, single, frequency_score, min_frequency, cut=list)
+    def __init__(
+        self,
+        words: Mapping[str, int],
+        pieces: Iterable[str],
+        min_frequency: int,
+        cut: Cut = list,
+        known: Collection[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(words, pieces, frequency_score, min_frequency, cut=cut)
         self.merges: list[tuple[str, str]] = []
+        self._known = frozenset(known)
 
     def merge(self, left: int, right: int) -> None:
         """Make one piece of the pair wherever it occurs."""
-        self.merges.append((self.texts[left], self.texts[right]))
+        pair = self.texts[left], self.texts[right]
+        if pair not in self._known:
+            self.merges.append(pair)
         super().merge(left, right)
 
     def _precedence(self, piece: int) -> int:
@@ -60,10 +71,7 @@ def learn_byte_bpe(
             f"vocab_size: {vocab_size} is too small for {len(specials)} special tokens and the "
             f"{len(alphabet)} bytes. Ask for at least {minimum}."
         )
-    words: Counter[str] = Counter()
-    for word, count in counts.items():
-        words["".join(map(BYTE_CHARACTERS.__getitem__, word.encode()))] += count
-    learner = MergeLearner(words, alphabet, min_frequency)
+    learner = MergeLearner(as_bytes(counts), alphabet, min_frequency)
     learner.grow(vocab_size - len(specials))
     return LearnedVocabulary(
         tokens=specials + learner.texts,
@@ -72,3 +80,31 @@ def learn_byte_bpe(
         skipped_words=0,
         merges=learner.merges,
     )
+
+
+def extend_byte_bpe(
+    tokenizer: ByteBpeTokenizer, counts: Mapping[str, int], num_new: int, *, min_frequency: int = 2
+) -> ByteBpeTokenizer:
+    """The tokenizer with up to `num_new` pieces more, learnt from words and their counts.
+
+    Learning goes on where the merges stand: the words are cut by them, and the neighbours that meet
+    most often become one piece. New merges come after all old ones, so a word without a new piece
+    is cut as before.
+    """
+
+    def cut(word: str) -> list[str]:
+        ids = tokenizer.merge_bytes(bytes(map(CHARACTER_BYTES.__getitem__, word)))
+        return [tokenizer.vocab[id_] for id_ in ids]
+
+    learner = MergeLearner(as_bytes(counts), tokenizer.vocab, min_frequency, cut, tokenizer.merges)
+    learner.grow(tokenizer.vocab_size + num_new)
+    merges = [*tokenizer.merges, *learner.merges]
+    return ByteBpeTokenizer(learner.texts, merges, **tokenizer.settings())
+
+
+def as_bytes(counts: Mapping[str, int]) -> Counter[str]:
+    """The same words spelled with a character for each byte."""
+    words: Counter[str] = Counter()
+    for word, count in counts.items():
+        words["".join(map(BYTE_CHARACTERS.__getitem__, word.encode()))] += count
+    return words

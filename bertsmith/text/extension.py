@@ -14,8 +14,10 @@ as the rule of learning gives 1.122 and 1.051.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bertsmith.errors import ConfigError
+from bertsmith.text.byte_bpe import CHARACTER_BYTES, ByteBpeTokenizer
 from bertsmith.text.pruning import drop_least_used
 from bertsmith.text.segmentation import CONTINUATION
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.vocabulary import (
     RULES,
     PieceLearner,
@@ -76,6 +78,16 @@ def learn_extension(
     size = len(vocab) + num_new
     learner.grow(size + round(surplus * num_new))
     return drop_least_used(learner.texts, len(start), known, size)[len(vocab) :]
+
+
+def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
+    """The ids that a tokenizer gives to each piece which an extension of it has in one; none where
+    it cannot be cut."""
+    if isinstance(old, ByteBpeTokenizer):
+        for piece in new:
+            yield tuple(old.merge_bytes(bytes(map(CHARACTER_BYTES.__getitem__, piece))))
+    else:
+        yield from old_pieces(old.vocab[: old.num_pieces], old.unk_id, new)
 
 
 def old_pieces(vocab: Sequence[str], unk_id: int, new: Iterable[str]) -> Iterator[tuple[int, ...]]:

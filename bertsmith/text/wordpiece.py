@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import ConfigError
 from bertsmith.text import tokenizer_files
 from bertsmith.text.added_tokens import AddedToken
 from bertsmith.text.bulk_encoding import BulkEncoder
@@ -330,17 +330,3 @@ def clean_up(part: str) -> str:
     ):
         part = part.replace(written, meant)
     return part
-
-
-def as_wordpiece(tokenizer: Tokenizer, place: Path, change: str) -> WordPieceTokenizer:
-    """The tokenizer of `place`, if its vocabulary can be changed piece by piece.
-
-    Raises:
-        CheckpointError: it is of a kind in which pieces are made from others.
-    """
-    if isinstance(tokenizer, WordPieceTokenizer):
-        return tokenizer
-    raise CheckpointError(
-        f"{place}: its tokenizer is not WordPiece, and only such a vocabulary can be {change}. "
-        "Choose a BERT, DistilBERT or ELECTRA checkpoint."
-    )

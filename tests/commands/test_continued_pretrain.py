@@ -13,6 +13,7 @@ from bertsmith import cli
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
 from bertsmith.pretrain_job import LEARNING_RATES, nearest_preset
@@ -283,14 +284,48 @@ def test_rates_follow_the_size_of_the_layers() -> None:
     assert nearest(384, 6) == "small"
 
 
-def test_other_kinds_of_tokenizers_are_not_extended(
+def test_a_unigram_model_is_not_extended(
     tmp_path: Path, corpus_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = tmp_path / "gpt"
-    TINY["byte-bpe"]().save(folder)
+    folder = tmp_path / "albert"
+    TINY["unigram"]().save(folder)
     words = ["tokenizer", "extend", "--from", str(folder), "--texts", "x.txt", "--out",
              str(tmp_path / "out")]  # fmt: skip
-    assert "not WordPiece, and only such a vocabulary can be extended" in refused(capsys, words)
+    message = refused(capsys, words)
+    assert "unigram model, whose pieces have probabilities" in message
+    assert str(folder) in message
+
+
+def test_the_whole_road_with_new_pieces_of_byte_level_bpe(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, tokens, corpus, first, out = (
+        corpus_dir.parent / "text.txt", tmp_path / "tokens", tmp_path / "corpus",
+        tmp_path / "first", tmp_path / "run",
+    )  # fmt: skip
+    old = TINY["byte-bpe"]()
+    config = family_named("roberta").config(
+        old.vocab_size, 24, 2, 3, 44, max_position_embeddings=25,
+        pad_token_id=old.pad_id, bos_token_id=old.cls_id, eos_token_id=old.sep_id,
+    )  # fmt: skip
+    save_model(BertModel(config, build_heads(config, ["masked_lm"])), first, old)
+    cli.main(["tokenizer", "extend", "--from", str(first), "--texts", str(text), "--add", "60",
+              "--held-out-share", "0.1", "--out", str(tokens)])  # fmt: skip
+    printed = capsys.readouterr().out
+    assert "added       60 pieces" in printed and "held out" in printed
+    new = Tokenizer.load(tokens)
+    cli.main(["corpus", "build", str(text), "--tokenizer", str(tokens), "--out", str(corpus),
+              "--held-out", "0.15", "--processes", "1"])  # fmt: skip
+    capsys.readouterr()
+    cli.main(command(first, corpus, out, "--steps", "2", "--json", "--max-length", "16"))
+    source = json.loads(capsys.readouterr().out)["source"]
+    assert source["num_words"] == [old.vocab_size, old.vocab_size + 60]
+    assert (source["num_unknown"], source["new"]) == (0, [])
+    theirs = transformers.RobertaForMaskedLM.from_pretrained(out)
+    assert theirs.config.vocab_size == new.vocab_size == old.vocab_size + 60
+    their_tokenizer = transformers.AutoTokenizer.from_pretrained(out)
+    document = text.read_text(encoding="utf-8")[:500]
+    assert their_tokenizer(document)["input_ids"] == new.encode(document).ids
 
 
 def test_build_corpus_with_an_extended_tokenizer_keeps_old_ids(

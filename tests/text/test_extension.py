@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny_tokenizers import tiny_byte_bpe, tiny_wordpiece
 from tokenizers import models
 
+from bertsmith.continuation import first_difference
 from bertsmith.errors import ConfigError
-from bertsmith.text.extension import learn_extension, old_pieces
+from bertsmith.text.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
+from bertsmith.text.byte_bpe_learning import extend_byte_bpe
+from bertsmith.text.extension import ids_before, learn_extension, old_pieces
 from bertsmith.text.fertility import measure_fit
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.vocabulary import SPECIAL_TOKENS, learn_vocabulary
@@ -143,3 +148,46 @@ def test_real_vocabulary_and_texts(data_dir: Path) -> None:
     worse = sum(len(after.ids(word)) > len(before.ids(word)) for word in counts)
     assert worse < len(counts) / 1000
     assert measure_fit([*vocab, *added], counts).fertility < measure_fit(vocab, counts).fertility
+
+
+GENERAL_WORDS = ["The", " river", " runs", " down", " to", " the", " sea", "!", " 漢字"]
+NEW_WORDS = {" zebrafish": 9, " zebra": 7, " fishery": 5, "Zürich": 3, " the": 2}
+
+
+def test_byte_level_bpe_goes_on_where_its_merges_stand(tmp_path: Path) -> None:
+    old = tiny_byte_bpe()
+    new = extend_byte_bpe(old, NEW_WORDS, 13)
+    assert new.vocab[: old.vocab_size] == old.vocab and new.vocab_size == old.vocab_size + 13
+    assert new.merges[: len(old.merges)] == old.merges
+    for word in GENERAL_WORDS:
+        assert new.encode_ids(word) == old.encode_ids(word)
+    assert len(new.encode_ids(" zebra")) < len(old.encode_ids(" zebra"))
+    assert first_difference(old, new) is None
+    new.save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "The zebrafish runs to Zürich, the fishery zebra <mask> does not. é漢"
+    assert new.encode(text).ids == theirs.encode(text).ids
+    before = list(ids_before(old, new.vocab[old.vocab_size :]))
+    for piece, ids in zip(new.vocab[old.vocab_size :], before, strict=True):
+        assert "".join(old.vocab[id_] for id_ in ids) == piece
+        assert len(ids) > 1
+
+
+def test_a_merge_that_is_there_already_keeps_its_place() -> None:
+    """ "ab" is made anew by another pair; the old merge of "ab" and "c" must not come last now."""
+    bytes_ = sorted(BYTE_CHARACTERS)
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    old = ByteBpeTokenizer([*special, *bytes_, "ab", "abc"], [("a", "b"), ("ab", "c")])
+    new = extend_byte_bpe(old, {"abcabc": 5, "abcd": 4}, 3)
+    assert new.merges[:2] == old.merges
+    assert len(set(new.merges)) == len(new.merges)
+    assert new.encode_ids("abc") == old.encode_ids("abc")
+
+
+def test_other_merges_or_rules_are_no_extension() -> None:
+    old = tiny_byte_bpe()
+    other = ByteBpeTokenizer(old.vocab, [*old.merges[1:], old.merges[0]], **old.settings())
+    assert first_difference(old, other).startswith("merge 1 does not join")
+    spaced = ByteBpeTokenizer(old.vocab, old.merges, **{**old.settings(), "add_prefix_space": True})
+    assert "add_prefix_space is True" in first_difference(old, spaced)
+    assert "others" in first_difference(old, tiny_wordpiece())
