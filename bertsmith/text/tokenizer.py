@@ -93,7 +93,8 @@ class Memory(dict[str, Value]):
         self._older: dict[str, Value] = {}
 
     def __missing__(self, key: str) -> Value:
-        value = self._older[key] if key in self._older else self._compute(key)
+        older = self._older  # another thread may replace it meanwhile
+        value = older[key] if key in older else self._compute(key)
         if len(key) <= LONGEST_KEY:
             if len(self) >= self._size:
                 self._older = dict(self)
