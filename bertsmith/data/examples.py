@@ -14,16 +14,8 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from bertsmith.data.records import RAGGED, find_column, listed
-from bertsmith.data.tables import (
-    json_type,
-    place_name,
-    read_csv,
-    read_jsonl,
-    read_tsv,
-    read_txt,
-    table_format,
-)
+from bertsmith.data.records import Record, RecordReader, Role, without_empty_end
+from bertsmith.data.tables import read_txt, table_format
 from bertsmith.errors import InputError
 
 # The usual names, first match wins; a pair is only taken where both of its columns are there.
@@ -61,8 +53,6 @@ LIST_SEPARATOR = "\x1f"
 """Ends each label of a JSON list of them: ASCII's unit separator, which no label holds."""
 
 Item = TypeVar("Item")
-Role = Literal["text", "pair", "label"]
-Record = dict[Role, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +103,7 @@ class Columns:
     the first, and count them, instead of stopping."""
 
 
-class ExampleReader:
+class ExampleReader(RecordReader):
     """The examples of one file, read as they are asked for.
 
     Args:
@@ -124,12 +114,6 @@ class ExampleReader:
         empty_labels: whether a label may be empty, or in JSON a list, as where a text can have any
             number of them.
         pairs: whether each row must have a second text; if not, it is read where there is one.
-
-    Attributes:
-        names: the column that each role (text, pair, label) is read from; known once reading
-            has begun.
-        num_skipped: rows left out so far because something in them was empty.
-        has_header: whether the first row was taken as column names.
     """
 
     def __init__(
@@ -141,196 +125,110 @@ class ExampleReader:
         empty_labels: bool = False,
         pairs: bool = False,
     ) -> None:
-        self.path = Path(path)
-        self.place = place_name(self.path)
         self.columns = columns or Columns()
         self.labelled = labelled
         self.empty_labels = empty_labels
         self.pairs = pairs
-        self.names: dict[Role, str] = {}
-        self.num_skipped = 0
-        self.has_header = False
+        super().__init__(
+            path,
+            self._roles([]),
+            header=self.columns.header,
+            skip_incomplete=self.columns.skip_incomplete,
+        )
 
     def __iter__(self) -> Iterator[Example]:
         """Yield the examples.
 
         Raises:
-            InputError: the file cannot be read as a table with these columns, a row does not
-                fit, or there is no row at all.
+            InputError: as in `RecordReader`.
         """
-        self.num_skipped = 0
-        num_rows = 0
-        for row, record in self._records():
-            num_rows += 1
-            if record is None:
-                self.num_skipped += 1
-                continue
-            empty = next((role for role, cell in record.items() if self._lacks(role, cell)), None)
-            if empty is None:
-                label = _trimmed(record["label"]) if self.labelled else None
-                yield Example(record["text"], record.get("pair"), label, row)
-            elif self.columns.skip_incomplete:
-                self.num_skipped += 1
-            else:
-                raise InputError(
-                    f"{self.place}:{row}: '{self.names[empty]}' is empty. Fix the row, or pass "
-                    "--skip-incomplete (skipped rows are counted)."
-                )
-        if num_rows == self.num_skipped:
-            raise InputError(f"{self.place}: no complete rows. Give a file with at least one.")
+        for row, record in self.iter_records():
+            (text,) = record["text"]
+            (pair,) = record.get("pair") or (None,)
+            label = "".join(record["label"]) if self.labelled else None
+            yield Example(text, pair, label and _trimmed(label), row)
 
-    def _lacks(self, role: Role, cell: str) -> bool:
-        return not cell.strip() and not (role == "label" and self.empty_labels)
+    def _roles(self, lowered: Sequence[str]) -> list[Role]:
+        """What a row holds, where the usual names of texts go by the columns that are there."""
+        columns = self.columns
+        usual_text, usual_pair = (None, None)
+        if columns.text_column is None:
+            there = (c for c in TEXT_COLUMNS if all(name is None or name in lowered for name in c))
+            usual_text, usual_pair = next(there, (None, None))
+        pair = Role(
+            "pair",
+            "--pair-column",
+            columns.pair_column,
+            () if usual_pair is None else (usual_pair,),
+            is_optional=not self.pairs,
+            sought="second text, which each example of the model has",
+        )
+        label = Role(
+            "label",
+            "--label-column",
+            columns.label_column,
+            LABEL_COLUMNS,
+            may_be_empty=self.empty_labels,
+            may_be_number=True,
+        )
+        text = Role(
+            "text",
+            "--text-column",
+            columns.text_column,
+            () if usual_text is None else (usual_text,),
+        )
+        return [text, pair, *([label] if self.labelled else [])]
+
+    def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[str, list[int]]:
+        self.roles = self._roles([] if numbers_only else [name.strip().lower() for name in found])
+        return super()._resolve(found, numbers_only=numbers_only)
 
     def _records(self) -> Iterator[tuple[int, Record | None]]:
-        """Each row's number and cells; None for one that is to be skipped."""
-        kind = table_format(self.path)
-        if kind == "jsonl":
-            return self._read_objects(read_jsonl(self.path))
-        if kind == "txt":
-            if self.labelled or self.pairs:
-                lacking = "labels" if self.labelled else "pairs, which the model was trained on"
-                raise InputError(
-                    f"{self.place}: lines of text have no {lacking}. Use .csv, .tsv or .jsonl."
-                )
-            self.names = {"text": "the line"}
-            return ((row, {"text": line}) for row, line in read_txt(self.path))
-        return self._read_table(read_csv(self.path) if kind == "csv" else read_tsv(self.path))
+        if table_format(self.path) != "txt":
+            return super()._records()
+        if self.labelled or self.pairs:
+            lacking = "labels" if self.labelled else "pairs, which the model was trained on"
+            raise InputError(
+                f"{self.place}: lines of text have no {lacking}. Use .csv, .tsv or .jsonl."
+            )
+        self.names = {"text": ("the line",)}
+        return ((row, {"text": without_empty_end([line])}) for row, line in read_txt(self.path))
 
     def _read_table(
         self, rows: Iterator[tuple[int, list[str]]]
     ) -> Iterator[tuple[int, Record | None]]:
-        first_row, first = next(rows, (0, []))
-        if not first:
-            raise InputError(f"{self.place}: no rows. Give a file with at least one.")
-        self.has_header = self._is_header()
-        places = self._resolve(first, numbers_only=not self.has_header)
-        if not self.has_header:
-            yield first_row, {role: first[place] for role, place in places.items()}
         guessed = self.columns.header == "auto" and self.columns.text_column is None
-        for row, cells in rows:
-            if len(cells) != len(first):
-                if self.columns.skip_incomplete:
-                    yield row, None
-                    continue
+        for row, record in super()._read_table(rows):
+            if guessed and record is not None and record["text"] == self.names["text"]:
                 raise InputError(
-                    f"{self.place}:{row}: found {len(cells)} columns where row {first_row} has "
-                    f"{len(first)}. {RAGGED[table_format(self.path)]} Or pass --skip-incomplete "
-                    "(skipped rows are counted)."
-                )
-            if guessed and cells[places["text"]] == self.names["text"]:
-                raise InputError(
-                    f"{self.place}:{row}: the text '{self.names['text']}' stands in the first row "
+                    f"{self.place}:{row}: the text '{record['text'][0]}' stands in the first row "
                     "too, which was taken for the names of the columns. If it is that, pass "
                     "--header yes; if it is a row like others, --header no --text-column N."
                 )
-            yield row, {role: cells[place] for role, place in places.items()}
+            yield row, record
 
-    def _read_objects(
-        self, rows: Iterator[tuple[int, dict[str, Any]]]
-    ) -> Iterator[tuple[int, Record | None]]:
-        known: dict[str, None] = {}  # every key met so far, in order
-        for row, value in rows:
-            if not self.names:
-                self._resolve(list(value), numbers_only=False)
-            elif "pair" not in self.names and not value.keys() <= known.keys():
-                self._check_no_pair(row, list(known | dict.fromkeys(value)))
-            known |= dict.fromkeys(value)
-            names = self.names.items()
-            missing = next((name for _, name in names if name not in value), None)
-            if missing is None:
-                yield row, {role: self._as_text(row, role, value[name]) for role, name in names}
-            elif self.columns.skip_incomplete:
-                yield row, None
-            else:
-                raise InputError(
-                    f"{self.place}:{row}: no key '{missing}'. Keys found: {listed(value)}. Every "
-                    "line needs the keys of the first. Or pass --skip-incomplete (skipped rows "
-                    "are counted)."
-                )
+    def _missing_key(self, value: dict[str, Any]) -> str | None:
+        """Also the key of labels that may be empty: it says that there are none."""
+        names = (name for names in self.names.values() for name in names)
+        return next((name for name in names if name not in value), None)
 
-    def _check_no_pair(self, row: int, found: list[str]) -> None:
+    def _extend(self, row: int, found: list[str]) -> None:
         """Refuse a second text that the lines before this one lack."""
-        wanted = self._wanted([name.strip().lower() for name in found])
-        if wanted.get("pair") is not None:
+        _, pair, *_ = self._roles([name.strip().lower() for name in found])
+        if "pair" not in self.names and (places := pair.columns(found, numbers_only=False)):
             raise InputError(
-                f"{self.place}:{row}: has a second text ('{wanted['pair']}'), which the lines "
+                f"{self.place}:{row}: has a second text ('{found[places[0]]}'), which the lines "
                 "before lack. Give every line one, or name the only text with --text-column."
             )
 
-    def _as_text(self, row: int, role: Role, value: Any) -> str:
-        """A JSON value as a cell: null is empty, and only a label may be a number."""
-        if value is None:
-            return ""
-        if isinstance(value, str):
-            return value
-        if role == "label" and isinstance(value, bool | int | float):
+    def _as_text(self, row: int, role: Role, name: str, value: Any) -> str:
+        """A label may be true or false too, and a list where a text has any number of them."""
+        if role.name == "label" and isinstance(value, bool | int | float):
             return json.dumps(value)
-        if role == "label" and self.empty_labels and isinstance(value, list):
-            return "".join(self._as_text(row, role, part) + LIST_SEPARATOR for part in value)
-        raise InputError(
-            f"{self.place}:{row}: '{self.names[role]}' is {json_type(value)}; "
-            f"a string{' or a number' if role == 'label' else ''} is expected. Fix the row."
-        )
-
-    def _is_header(self) -> bool:
-        if self.columns.header != "auto":
-            return self.columns.header == "yes"
-        return any(name is None or not name.isdecimal() for name in self._given().values())
-
-    def _given(self) -> dict[Role, str | None]:
-        """What the columns were asked for as, of those that are needed."""
-        given: dict[Role, str | None] = {"text": self.columns.text_column}
-        if self.columns.pair_column is not None:
-            given["pair"] = self.columns.pair_column
-        if self.labelled:
-            given["label"] = self.columns.label_column
-        return given
-
-    def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[Role, int]:
-        """Where each role stands among the columns `found`; fills `names`."""
-        wanted = self._wanted([] if numbers_only else [name.strip().lower() for name in found])
-        places: dict[Role, int] = {}
-        for role, name in wanted.items():
-            place = find_column(name, [] if numbers_only else found, len(found))
-            if place is None:
-                raise InputError(self._missing_column(role, name, found, numbers_only))
-            places[role] = place
-        numbers = [f"column {place + 1}" for place in range(len(found))]
-        labels = numbers if numbers_only else found
-        self.names = {role: labels[place] for role, place in places.items()}
-        return places
-
-    def _wanted(self, lowered: list[str]) -> dict[Role, str | None]:
-        """The column asked for in each role, or the usual one that is there."""
-        wanted = self._given()
-        if wanted["text"] is None:
-            usual = (
-                candidate
-                for candidate in TEXT_COLUMNS
-                if all(name is None or name in lowered for name in candidate)
-            )
-            wanted["text"], usual_pair = next(usual, (None, None))
-            if usual_pair is not None:
-                wanted.setdefault("pair", usual_pair)
-        if self.pairs:
-            wanted.setdefault("pair", None)
-        if self.labelled and wanted["label"] is None:
-            wanted["label"] = next((name for name in LABEL_COLUMNS if name in lowered), None)
-        return wanted
-
-    def _missing_column(
-        self, role: Role, name: str | None, found: list[str], numbers_only: bool
-    ) -> str:
-        sought = "second text, which each example of the model has" if role == "pair" else role
-        asked = f"no column '{name}'" if name else f"no column looks like the {sought}"
-        if numbers_only:
-            columns = f"The first row, read without a header, has {len(found)}: {listed(found)}"
-            advice = f"Give --{role}-column a number from 1 to {len(found)}, or --header yes."
-        else:
-            columns = f"Columns found: {listed(found)}"
-            advice = f"Name it with --{role}-column (or give its number, counted from 1)."
-        return f"{self.place}: {asked}. {columns}. {advice}"
+        if role.name == "label" and self.empty_labels and isinstance(value, list):
+            parts = (self._as_text(row, role, name, part) for part in value)
+            return "".join(part + LIST_SEPARATOR for part in parts)
+        return super()._as_text(row, role, name, value)
 
 
 def read_examples(

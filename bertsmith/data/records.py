@@ -41,6 +41,7 @@ class Role:
         is_optional: whether a table may lack it.
         may_be_empty: whether a row may.
         may_be_number: whether a JSON number is taken for text.
+        sought: what a message says is missing; the name where not given.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Role:
     is_optional: bool = False
     may_be_empty: bool = False
     may_be_number: bool = False
+    sought: str = ""
 
     def columns(self, found: Sequence[str], *, numbers_only: bool) -> list[int] | None:
         """Where it stands among the columns `found`; None if it does not."""
@@ -58,17 +60,18 @@ class Role:
             return asked_columns(self.asked, found, self.is_many, numbers_only=numbers_only)
         if numbers_only:
             return None
-        lowered = [name.strip().lower() for name in found]
-        for usual in self.usual:
-            matches = [i for i, name in enumerate(lowered) if self.is_called(name, usual)]
-            if matches:
-                return sorted(matches, key=lambda i: natural_key(lowered[i]))
-        return None
+        places = (self._usual_columns(usual, found) for usual in self.usual)
+        return next(filter(None, places), None)
 
-    def is_called(self, name: str, usual: str) -> bool:
-        """Whether a column of this name is meant by one of the usual names."""
-        numbered = self.is_many and re.fullmatch(rf"{re.escape(usual)}[ _-]?\d+", name)
-        return name == usual or bool(numbered)
+    def _usual_columns(self, usual: str, found: Sequence[str]) -> list[int]:
+        """The column of this name; of a role of many, also those with a number behind it."""
+        if not self.is_many:
+            place = find_column(usual, found, len(found))
+            return [] if place is None else [place]
+        lowered = [name.strip().lower() for name in found]
+        called = re.compile(rf"{re.escape(usual)}([ _-]?\d+)?")
+        places = [i for i, name in enumerate(lowered) if called.fullmatch(name)]
+        return sorted(places, key=lambda i: natural_key(lowered[i]))
 
 
 class RecordReader:
@@ -276,7 +279,9 @@ class RecordReader:
         return places
 
     def _missing(self, role: Role, found: list[str], numbers_only: bool) -> str:
-        asked = f"no column '{role.asked}'" if role.asked else f"no column for the {role.name}"
+        asked = f"no column looks like the {role.sought or role.name}"
+        if role.asked:
+            asked = f"no column '{role.asked}'"
         if numbers_only:
             columns = f"The first row, read without a header, has {len(found)}: {listed(found)}"
             advice = f"Give {role.flag} a number from 1 to {len(found)}, or --header yes."

@@ -151,8 +151,8 @@ def test_objects_that_do_not_fit(tmp_path, value, expected):
 
 def test_columns_that_are_not_there(tmp_path):
     table = write(tmp_path, "a.tsv", "said\ta\tb\tlabel\nx\ty\tz\t0\n")
-    assert "no column for the prompt. Columns found: 'said', 'a'" in refusal(table)
-    assert "no column for the choices" in refusal(table, text_column="said")
+    assert "no column looks like the prompt. Columns found: 'said', 'a'" in refusal(table)
+    assert "no column looks like the choices" in refusal(table, text_column="said")
     assert "no column 'a,c'" in refusal(table, text_column="said", choice_columns="a,c")
     assert "no column '5-7'. The first row, read without a header, has 4" in refusal(
         table, text_column="1", choice_columns="5-7", label_column="4"

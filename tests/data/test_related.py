@@ -107,10 +107,10 @@ def test_what_is_missing(tmp_path):
     kept, num_skipped = read_related(table, RelatedColumns(skip_incomplete=True))
     assert (len(kept), num_skipped) == (1, 1)
     pairs = write(tmp_path, "b.tsv", "sentence1\tsentence2\na\tb\n")
-    with pytest.raises(InputError, match=r"no column for the score.*--score-column"):
+    with pytest.raises(InputError, match=r"no column looks like the score.*--score-column"):
         read(pairs, "scored")
     single = write(tmp_path, "c.csv", "text\na\n")
-    with pytest.raises(InputError, match=r"no column for the pair.*--pair-column"):
+    with pytest.raises(InputError, match=r"no column looks like the pair.*--pair-column"):
         read(single)
 
 

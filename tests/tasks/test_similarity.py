@@ -241,9 +241,9 @@ def test_scores_are_not_read_where_only_pairs_are_wanted(place, tmp_path):
 
 def test_settings_that_do_not_fit(place, tmp_path):
     settings = settings_for(place, tmp_path / "out", "pairs", metric="spearman")
-    with pytest.raises(InputError, match=r"pairs-eval\.csv: no column for the score"):
+    with pytest.raises(InputError, match=r"pairs-eval\.csv: no column looks like the score"):
         Embed.read(settings)
-    with pytest.raises(InputError, match=r"no column for the score"):
+    with pytest.raises(InputError, match=r"no column looks like the score"):
         Embed.read(replace(settings, metric="score", loss="cosine"))
     with pytest.raises(ConfigError, match="--group-size and --batch-size"):
         replace(settings, group_size=1)
