@@ -120,7 +120,7 @@ def describe(result: dict[str, Any]) -> str:
     if float(result.get("single_character_share", 0.0)) > NOTED_SHARE:
         lines.append(
             f"note       {result['single_character_share']:.1%} of the text are Chinese "
-            "characters, each hidden alone, as no words were named (--word-list, --segmenter)"
+            "characters, each of them a word here, as none were named (--word-list, --segmenter)"
         )
     before = result.get("before", {})
     if "held_out_mlm_loss" in result:

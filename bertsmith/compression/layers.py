@@ -9,7 +9,7 @@ from bertsmith.compression.folder import (
     finish,
     open_source,
 )
-from bertsmith.errors import ConfigError
+from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.truncation import LayerChoice, choose_layers, truncate_layers
 
 
@@ -31,9 +31,14 @@ def compress_layers(settings: LayerSettings) -> Compressed:
 
     Raises:
         ConfigError: layers that the model has not, or an occupied `out`.
-        CheckpointError: the folder is incomplete or not a BERT.
+        CheckpointError: the folder is incomplete or not a BERT, or a corpus cannot score it.
     """
     source, model, tokenizer = open_source(settings)
+    if settings.corpus is not None and "masked_lm" not in model.heads:
+        raise CheckpointError(
+            f"{source}: the model has no masked-LM head, so a corpus cannot score it. Give --data "
+            "if it is fine-tuned or a sentence encoder, or leave out --corpus."
+        )
     keep = layers_to_keep(settings, model.config.num_hidden_layers)
     named = ", ".join(map(str, keep))
     done = f"kept {len(keep)} of {model.config.num_hidden_layers} layers: {named}"

@@ -199,8 +199,6 @@ def test_layers_of_a_pretrained_model_are_scored_by_a_corpus(compress, corpus_di
     for folder, side in ((place / "on-corpus", "before"), (out, "after")):
         with torch.no_grad():
             assert report[side]["scores"] == objective.evaluate(load_model(folder))
-    _, bare = compress("layers", "bare", "--num-layers", 1, "--corpus", corpus_dir, out="bare")
-    assert record(bare)[0]["before"]["scores"] == {}  # it guesses no words
 
 
 def test_vocabulary_of_texts(compress, place):
@@ -266,6 +264,8 @@ def test_a_trimmed_model_is_scored_on_the_same_hidden_words(compress, corpus_dir
         (("layers", "classifier", "--keep", "0,3"), "keep: found 0, 3; allowed are layers 0 to 2"),
         (("layers", "classifier", "--num-layers", 4), "num_layers: found 4; the model has 1 to 3"),
         (("layers", "nowhere", "--num-layers", 1), "nowhere: there is no such folder"),
+        (("layers", "bare", "--num-layers", 1, "--corpus", "corpus"), "a corpus cannot score it"),
+        (("layers", "pretrained", "--num-layers", 1, "--corpus", "corpus"), "another tokenizer"),
         (("layers", "classifier", "--num-layers", 1, "--data", "none.csv"), "none.csv: no such"),
         (("heads", "classifier", "--share", 0.3), "Give --examples FILE"),
         (("heads", "classifier", "--examples", "data.csv"), "Give --share or --keep-heads"),

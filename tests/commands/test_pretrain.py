@@ -87,7 +87,7 @@ def test_chinese_without_words_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "words.txt").write_text("今天\n天气\n北京\n", encoding="utf-8")
     by_word = ("--steps", "1", "--masking", "word")
     cli.main(command(corpus, tmp_path / "alone", *by_word))
-    noted = "of the text are Chinese characters, each hidden alone"
+    noted = "of the text are Chinese characters, each of them a word here"
     assert noted in capsys.readouterr().out
     cli.main(
         command(corpus, tmp_path / "named", *by_word, "--word-list", str(tmp_path / "words.txt"))
