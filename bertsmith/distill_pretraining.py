@@ -27,6 +27,7 @@ from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_distillation import PretrainingDistillation
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.tasks.teacher import fingerprint
+from bertsmith.tasks.teacher_vectors import VectorCache
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
@@ -56,6 +57,13 @@ class PretrainingStudentSettings(StudentSettings):
     hidden_weight: float = 0.15
     """How much it counts that the vectors of the last layer point where the teacher's do; 0 does
     not look at them. DistilBERT has 1 to 5 and 2 of the above."""
+
+    cache: Path | None = None
+    """Keep the teacher's vectors of each batch in this folder, and read them where the batch comes
+    again: in each further round of --duplicates, and in a later run with the same corpus, seed,
+    lengths and batches (another student, other weights). It changes no number. Takes two bytes
+    (four in fp32) for each number of each token's vector; with --hidden-weight 0 of the hidden
+    words' alone, a seventh of that."""
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
         """As `StudentSettings`, and then of the family that is asked for."""
@@ -141,7 +149,16 @@ def distill_pretraining(
             job.student.hidden_weight,
         )
         reading = SharedModel(teacher.to(DTYPES[precision]).to(device).eval())
-        objective = PretrainingDistillation(pretraining, reading, teaching, mark)
+        cache = None
+        if job.student.cache is not None:
+            cache = VectorCache(
+                job.student.cache,
+                {"teacher": mark, "tokenizer": tokenizer.fingerprint},
+                teacher.config.hidden_size,
+                DTYPES[precision],
+                hidden=teaching.hidden_weight > 0,
+            )
+        objective = PretrainingDistillation(pretraining, reading, teaching, mark, cache)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         if checkpoint is not None:
             model = load_model(checkpoint.path)
@@ -184,7 +201,10 @@ def distill_pretraining(
     )
     comparison = compare(job.student.teacher, out, trial)
     folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
-    return result_of(summary, {"out": str(out), "student": made_of, **data}, comparison)
+    facts = {"out": str(out), "student": made_of, **data}
+    if cache is not None:
+        facts["cache"] = str(cache)
+    return result_of(summary, facts, comparison)
 
 
 def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:

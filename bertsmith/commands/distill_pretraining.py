@@ -25,9 +25,10 @@ DESCRIPTION = """Teach a smaller BERT your texts with the help of a larger one: 
 
 The student begins as every second layer of the teacher. It learns to guess hidden words, to find
 each word as likely as the teacher does, and to make the teacher's vectors. No labels are needed.
-The teacher is asked at each step, as other words are hidden each time; so there is no cache. The
-result is a Hugging Face folder, ready for `bertsmith fill` and `bertsmith finetune`; at the end
-teacher and student are set side by side.
+The teacher is asked at each step, as other words are hidden each time; of batches that come again
+(--duplicates, or a second student) it can be asked once (--cache). The result is a Hugging Face
+folder, ready for `bertsmith fill` and `bertsmith finetune`; at the end teacher and student are set
+side by side.
 
 A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
 
@@ -90,4 +91,6 @@ def main(request: Request[Settings]) -> None:
         print(json.dumps({**result, "comparison": comparison.to_json()}))
     else:
         print(describe(result), f"student    {result['student']}", sep="\n")
+        if "cache" in result:
+            print(f"cache      {result['cache']}")
         print("", "teacher (before) and student (after):", comparison, sep="\n")

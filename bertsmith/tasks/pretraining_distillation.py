@@ -2,8 +2,7 @@
 
 DistilBERT's triple loss (Sanh et al. 2019, section 2): the hidden words themselves, the teacher's
 guesses at them as soft targets, and the cosine of the last layer's vectors. The batches are those
-of pre-training. Nothing of the teacher is stored: masks are drawn anew each time that a text is
-met, so a guess would hardly ever be asked for again.
+of pre-training.
 """
 
 from dataclasses import asdict, replace
@@ -23,6 +22,8 @@ from bertsmith.tasks.distillation import CLOSE, Teaching
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.soft_targets import soft_vector_loss
+from bertsmith.tasks.teacher import Taught
+from bertsmith.tasks.teacher_vectors import VectorCache
 
 
 class PretrainingDistillation:
@@ -33,15 +34,22 @@ class PretrainingDistillation:
         teacher: a model for reading, with a masked-LM head, in the type that it computes in.
         teaching: how much each term counts.
         fingerprint: tells the teacher from others.
+        cache: keeps what the teacher makes of each batch. It changes no number.
     """
 
     def __init__(
-        self, pretraining: Pretraining, teacher: SharedModel, teaching: Teaching, fingerprint: str
+        self,
+        pretraining: Pretraining,
+        teacher: SharedModel,
+        teaching: Teaching,
+        fingerprint: str,
+        cache: VectorCache | None = None,
     ) -> None:
         self.pretraining = pretraining
         self.teacher = teacher
         self.teaching = teaching
         self.fingerprint = fingerprint
+        self.cache = cache
 
     def micro_batches(self, step: int) -> list[Batch]:
         """The batches of pre-training."""
@@ -60,18 +68,30 @@ class PretrainingDistillation:
         with watch_last_layer(model) as student:
             terms = self.pretraining.losses(model, batch)
         vectors = student.vectors(batch)
-        with torch.no_grad():
-            taught = self.teacher.model.encode(batch)
+        taught = self._taught(batch)
         own = {n: replace(t, weight=1 - teaching.soft_weight) for n, t in terms.items()}
-        soft = self._soft_term(model, vectors, taught, batch)
-        if not teaching.hidden_weight:
+        soft = self._soft_term(model, vectors, taught.outputs, batch)
+        if taught.hidden is None:
             return {**own, "soft": soft}
-        hidden = soft_vector_loss(vectors, taught, CLOSE)
+        hidden = soft_vector_loss(vectors, taught.hidden, CLOSE)
         return {
             **own,
             "soft": soft,
             "hidden": LossTerm(*hidden, batch.num_tokens, teaching.hidden_weight),
         }
+
+    def _taught(self, batch: Batch) -> Taught:
+        """The teacher's vectors of the hidden words, and where they count those of all tokens."""
+        encode = self.teacher.model.encode
+        with torch.no_grad():
+            if self.cache is None:
+                vectors = encode(batch)
+            else:
+                vectors = self.cache.vectors(batch, lambda: encode(batch))
+        if self.cache is not None and not self.cache.holds_all:
+            return Taught(vectors)
+        at_hidden = vectors.index_select(0, batch.targets["masked_positions"])
+        return Taught(at_hidden, vectors if self.teaching.hidden_weight else None)
 
     def _soft_term(
         self, model: BertModel, vectors: Tensor, taught: Tensor, batch: Batch
@@ -79,7 +99,7 @@ class PretrainingDistillation:
         positions = batch.targets["masked_positions"]
         student = guesses(model, vectors.index_select(0, positions))
         with torch.no_grad():
-            teacher = guesses(self.teacher.model, taught.index_select(0, positions))
+            teacher = guesses(self.teacher.model, taught)
         temperature = self.teaching.soft_temperature
         loss, alike = soft_lm_loss(student, teacher, len(positions), temperature)
         return LossTerm(loss, alike, len(positions), self.teaching.soft_weight)

@@ -11,7 +11,6 @@ says what the outputs are of and by whom.
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,9 +23,9 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch, group_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.files import atomic_write, write_json
+from bertsmith.files import atomic_write
 from bertsmith.model.used_words import UsedWords
+from bertsmith.tasks.cache_folder import damaged, open_cache
 from bertsmith.tasks.inference import pack_texts
 from bertsmith.tasks.teacher import LiveTeacher, Taught
 
@@ -37,16 +36,6 @@ PART_ROWS = 1024
 MAX_OPEN = 256
 """Files of a kind that are open at a time: a system allows a process about a thousand."""
 BATCH_TOKENS = 2048
-MANIFEST = "manifest.json"
-DIFFERING = {
-    "teacher": "of another teacher",
-    "tokenizer": "with another vocabulary",
-    "max_length": "with another --max-length",
-    "texts": "for other texts",
-    "hidden": "without the vectors of its last layer (with --hidden-weight 0)",
-}
-"""What a cache may have that is not what is asked for."""
-
 Say = Callable[[str], object]
 
 
@@ -102,9 +91,9 @@ class StoredRows:
         try:
             found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise _damaged(path) from error
+            raise damaged(path) from error
         if len(found) != self.lengths[rows.start : rows.stop].sum():
-            raise _damaged(path)
+            raise damaged(path)
         return found
 
 
@@ -148,37 +137,13 @@ def stored_teacher(
         CheckpointError: a file in it is damaged.
     """
     wanted = {**facts, "texts": digest(texts), "hidden": teacher.hidden}
-    check_folder(directory, wanted)
+    open_cache(directory, wanted)
     tokens = np.array(texts.lengths, dtype=np.int64)
     lengths = tokens if teacher.task.reads_tokens else np.ones_like(tokens)
     outputs = StoredRows(directory, "outputs", lengths)
     hidden = StoredRows(directory, "hidden", tokens) if teacher.hidden else None
     fill(teacher, texts, outputs, hidden, say)
     return StoredTeacher(outputs, hidden)
-
-
-def check_folder(directory: Path, wanted: Mapping[str, Any]) -> None:
-    """Begin a cache, or see that the one that is there is the one asked for."""
-    path = directory / MANIFEST
-    if not path.exists():
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise ConfigError(
-                f"{directory}: is no cache of a teacher, and not empty. Choose another --cache."
-            )
-        write_json(path, wanted)
-        return
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        found["hidden"] = found["hidden"] or not wanted["hidden"]  # more than is needed will do
-        wanted = {**wanted, "hidden": True}
-        others = [words for name, words in DIFFERING.items() if found[name] != wanted[name]]
-    except (ValueError, KeyError, TypeError):
-        raise _damaged(path) from None
-    if others:
-        raise ConfigError(
-            f"{directory}: a cache that was made {', '.join(others)}. Choose another --cache, or "
-            "remove this one to have it made anew."
-        )
 
 
 def fill(
@@ -226,7 +191,3 @@ def digest(texts: EncodedTexts) -> str:
         found.update(row.astype("<i4").tobytes())
         found.update(types.astype("<i4").tobytes())
     return found.hexdigest()
-
-
-def _damaged(path: Path) -> CheckpointError:
-    return CheckpointError(f"{path}: damaged. Remove the file to have it computed again.")

@@ -192,6 +192,31 @@ def test_pretraining_that_ended_before_the_comparison(bertsmith, corpus_dir, rea
     assert (tmp_path / "out" / "journal.jsonl").read_text() == journal  # nothing learnt again
 
 
+def test_a_pretraining_teacher_is_asked_once(
+    bertsmith, capsys, corpus_dir, reader, place, tmp_path
+):
+    cache = tmp_path / "cache"
+
+    def distill(name, *more):
+        args = of_corpus(
+            corpus_dir, reader, tmp_path / name, "--steps", 3, "--duplicates", 1, *more
+        )
+        return bertsmith(*args)
+
+    distill("asked")
+    assert f"cache      {cache}: 3 batches, " in distill("kept", "--cache", cache)
+    models = [load_model(tmp_path / name).state_dict() for name in ("asked", "kept")]
+    assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
+    # Another student, taught otherwise: nothing is computed again.
+    written = {path: path.stat().st_mtime_ns for path in cache.iterdir()}
+    distill("other", "--cache", cache, "--num-layers", 1, "--soft-weight", 0.5)
+    assert {path: path.stat().st_mtime_ns for path in cache.iterdir()} == written
+    with pytest.raises(SystemExit) as left:
+        bertsmith(*of_task(place, tmp_path / "task", "--cache", cache))
+    assert left.value.code == 2
+    assert f"{cache}: a cache that was made of another teacher" in capsys.readouterr().err
+
+
 def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     bertsmith(*of_corpus(corpus_dir, reader, whole, "--steps", 4, "--json"))

@@ -1,0 +1,157 @@
+"""A pre-trained teacher's vectors, kept: the same numbers, once computed, and nobody else's."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.model.shared import SharedModel
+from bertsmith.tasks.distillation import Teaching
+from bertsmith.tasks.pretraining import Pretraining
+from bertsmith.tasks.pretraining_distillation import PretrainingDistillation
+from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.tasks.teacher_vectors import VectorCache
+
+CONFIG = BertConfig(
+    vocab_size=150,
+    hidden_size=24,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=40,
+    max_position_embeddings=32,
+)
+FACTS = {"teacher": "one", "tokenizer": "its own"}
+
+
+def cache_in(folder, hidden=True, dtype=torch.float32, **facts):
+    return VectorCache(folder, FACTS | facts, CONFIG.hidden_size, dtype, hidden=hidden)
+
+
+def model_of(config, seed):
+    torch.manual_seed(seed)
+    return BertModel(config, build_heads(config, ["masked_lm"])).eval()
+
+
+def objective(corpus_dir, cache=None, hidden_weight=0.2, dtype=torch.float32):
+    pretraining = Pretraining(
+        Corpus.open(corpus_dir),
+        Corpus.open(corpus_dir, "held_out"),
+        PretrainingSettings(max_length=16, pairs="none", duplicates=1),
+        batch_size=4,
+        micro_batch_size=2,
+    )
+    teacher = model_of(replace(CONFIG, num_hidden_layers=3, initializer_range=0.3), 7).to(dtype)
+    teaching = Teaching(soft_weight=0.7, soft_temperature=2.0, hidden_weight=hidden_weight)
+    return PretrainingDistillation(pretraining, SharedModel(teacher), teaching, "", cache)
+
+
+def losses_of(task, step=1):
+    model = model_of(CONFIG, 0).to(next(task.teacher.model.parameters()).dtype)
+    return [
+        {name: term.sum.item() for name, term in task.losses(model, batch).items()}
+        for batch in task.micro_batches(step)
+    ]
+
+
+def kept(cache):
+    return sorted(cache.directory.glob("*.npy"))
+
+
+@pytest.mark.parametrize("hidden_weight", [0.2, 0.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_cache_changes_no_number(corpus_dir, tmp_path, dtype, hidden_weight):
+    cache = cache_in(tmp_path / "cache", hidden_weight > 0, dtype)
+    settings = {"hidden_weight": hidden_weight, "dtype": dtype}
+    expected = losses_of(objective(corpus_dir, **settings))
+    assert ("hidden" in expected[0]) == (hidden_weight > 0)
+    for _ in "written", "read":
+        assert losses_of(objective(corpus_dir, cache, **settings)) == expected
+        assert len(kept(cache)) == len(expected) == 2
+    widths = {np.load(path).dtype.itemsize for path in kept(cache)}
+    assert widths == {dtype.itemsize}
+
+
+def test_what_is_kept_is_read(corpus_dir, tmp_path):
+    cache = cache_in(tmp_path / "cache")
+    task = objective(corpus_dir, cache)
+    before = losses_of(task)
+    for path in kept(cache):
+        np.save(path, np.zeros_like(np.load(path)))
+    after = losses_of(task)
+    for old, new in zip(before, after, strict=True):
+        assert old["mlm"] == new["mlm"]
+        assert old["soft"] != new["soft"] and old["hidden"] != new["hidden"]
+
+
+def test_static_masks_are_asked_about_once(corpus_dir, tmp_path):
+    cache = cache_in(tmp_path / "cache")
+    task = objective(corpus_dir, cache)
+    num_rows = task.pretraining.train.anchors.num_anchors
+    num_steps = -(-num_rows // 4)
+    num_batches = sum(len(task.micro_batches(step)) for step in range(1, num_steps + 1))
+    for step in range(1, 2 * num_steps + 1):
+        losses_of(task, step)
+    assert len(kept(cache)) == num_batches
+    assert f"{num_batches} batches" in str(cache)
+
+
+def test_hidden_words_are_a_part_of_all_tokens(corpus_dir, tmp_path):
+    cache_in(tmp_path / "cache")
+    cache = cache_in(tmp_path / "cache", hidden=False)
+    expected = losses_of(objective(corpus_dir, hidden_weight=0.0))
+    assert losses_of(objective(corpus_dir, cache, hidden_weight=0.0)) == expected
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"teacher": "two"}, "of another teacher"),
+        ({"tokenizer": "another"}, "with another vocabulary"),
+        ({"dtype": torch.bfloat16}, "in another --precision"),
+        ({"hidden": True}, "without the vectors of its last layer"),
+    ],
+)
+def test_a_cache_of_something_else_is_refused(tmp_path, change, words):
+    cache_in(tmp_path / "cache", hidden=False)
+    with pytest.raises(ConfigError, match=words):
+        cache_in(tmp_path / "cache", **{"hidden": False} | change)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="is no cache of a teacher"):
+        cache_in(tmp_path, hidden=False)
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"teacher": "one", "tokenizer": "its own", "texts": "of a task", "hidden": True})
+    )
+    with pytest.raises(ConfigError, match=r"in another --precision, for other texts"):
+        cache_in(tmp_path, hidden=False)
+    (tmp_path / "manifest.json").write_text("[]")
+    with pytest.raises(CheckpointError, match="damaged"):
+        cache_in(tmp_path, hidden=False)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:200]),
+        lambda path: np.save(path, np.load(path)[:-1]),
+        lambda path: np.save(path, np.load(path).astype(np.float64)),
+        lambda path: np.save(path, np.load(path)[:, :-1]),
+    ],
+)
+def test_a_damaged_file_is_named(corpus_dir, tmp_path, damage):
+    cache = cache_in(tmp_path / "cache")
+    task = objective(corpus_dir, cache)
+    losses_of(task)
+    for path in kept(cache):
+        damage(path)
+    with pytest.raises(CheckpointError, match=r"\.npy: damaged\. Remove the file"):
+        losses_of(task)
