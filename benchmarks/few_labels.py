@@ -37,6 +37,7 @@ SETTINGS: dict[str, tuple[object, ...]] = {
     "layer decay 0.8": ("--layer-decay", 0.8),
     "embeddings frozen": ("--freeze-embeddings",),
     "3 of 6 layers frozen": ("--freeze-layers", 3),
+    "all 6 layers frozen": ("--freeze-layers", 6),
     "no dropout": ("--dropout", 0),
     "label smoothing 0.1": ("--label-smoothing", 0.1),
 }
