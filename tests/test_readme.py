@@ -1,4 +1,4 @@
-"""What the README and the recipes tell people to type can be typed."""
+"""What the README, the pages beside it and the recipes tell people to type can be typed."""
 
 import re
 import shlex
@@ -22,12 +22,13 @@ def commands_in(path: Path) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"^\$ bertsmith (.*)$", text, re.MULTILINE)]
 
 
-SHOWN = commands_in(ROOT / "README.md")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHOWN = [words for page in PAGES for words in commands_in(page)]
 ALIKE = {f"distill {task}" for task in ("answer", "tag", "regress", "choose", "embed")}
 """What is used as `distill classify` is."""
 
 
-def test_the_readme_shows_the_whole_road() -> None:
+def test_the_pages_show_the_whole_road() -> None:
     shown = {name for words in SHOWN for name in COMMANDS if " ".join(words).startswith(name)}
     assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect"} - ALIKE
 
@@ -57,3 +58,24 @@ def test_every_recipe_loads(path: Path) -> None:
         flags = {"--teacher": "t", "--train": "a", "--eval": "b", "--out": "o"}
         words = [str(path), *(word for pair in flags.items() for word in pair)]
         assert distill.parse(words, "bertsmith distill classify").student.teacher == Path("t")
+
+
+LINKS = [
+    pytest.param(page, *link, id=f"{page.name}: {''.join(link)}")
+    for page in PAGES
+    for link in re.findall(r"\]\((?!https?:)([^)#]*)(#[^)]*)?\)", page.read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize("page, place, anchor", LINKS)
+def test_links_lead_somewhere(page: Path, place: str, anchor: str) -> None:
+    target = (page.parent / place).resolve() if place else page
+    assert target.exists()
+    if anchor:
+        headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), re.MULTILINE)
+        assert anchor[1:] in {as_anchor(heading) for heading in headings}
+
+
+def as_anchor(heading: str) -> str:
+    """What a heading is called in links, as GitHub has it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
