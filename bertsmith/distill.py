@@ -315,6 +315,7 @@ def cached(
     facts: Mapping[str, Any] = {
         "teacher": teacher.fingerprint,
         "tokenizer": teacher.tokenizer.fingerprint,
+        "precision": str(live.model.embeddings.word.weight.dtype).removeprefix("torch."),
         "max_length": max_length,
     }
     with compute_settings(select_device(settings.device), settings.threads):

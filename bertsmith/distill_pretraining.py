@@ -61,9 +61,9 @@ class PretrainingStudentSettings(StudentSettings):
     cache: Path | None = None
     """Keep the teacher's vectors of each batch in this folder, and read them where the batch comes
     again: in each further round of --duplicates, and in a later run with the same corpus, seed,
-    lengths and batches (another student, other weights). It changes no number. Takes two bytes
-    (four in fp32) for each number of each token's vector; with --hidden-weight 0 of the hidden
-    words' alone, a seventh of that."""
+    lengths and batches (another student, other weights). On the same machine it changes no number.
+    Takes two bytes (four in fp32) for each number of each token's vector; with --hidden-weight 0 of
+    the hidden words' alone, a seventh of that."""
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
         """As `StudentSettings`, and then of the family that is asked for."""
@@ -173,7 +173,7 @@ def distill_pretraining(
             tokenizer=tokenizer,
             watchers=watchers,
             resume_command=resume_command,
-            chosen=made_of,
+            chosen=made_of if cache is None else f"{made_of}; {describe_cache(job, cache)}",
         )
         if resume and "summary" in folder.read_run():  # all but the comparison was there
             summary = trainer.recall()
@@ -203,8 +203,19 @@ def distill_pretraining(
     folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
     facts = {"out": str(out), "student": made_of, **data}
     if cache is not None:
-        facts["cache"] = str(cache)
+        facts |= cache.facts()
     return result_of(summary, facts, comparison)
+
+
+def describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
+    """Where the teacher's vectors are kept, how much room they need, and whether they come again
+    in this run."""
+    settings = job.pretraining
+    share = 1.0 if cache.holds_all else settings.masking_rate
+    numbers = share * job.training.batch_size * settings.max_length * cache.width
+    megabytes = numbers * cache.dtype.itemsize / 1e6
+    again = "" if settings.duplicates else ", none of which comes again in this run (--duplicates)"
+    return f"the teacher's vectors in {cache.directory}, up to {megabytes:,.1f} MB a step{again}"
 
 
 def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:

@@ -36,6 +36,8 @@ class StudentSettings:
     hidden_weight: float = 0.0
     """How much it counts that the vectors of the last layer point where the teacher's do; 0 does
     not look at them. Only a student as wide as its teacher has such vectors."""
+    cache: Path | None = None
+    """Keep what the teacher says in this folder."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be learnt by."""
@@ -58,10 +60,15 @@ class StudentSettings:
         return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:
-        """Refuse to write over the teacher, or the student's first weights."""
+        """Refuse to write over the teacher or the student's first weights, or among a cache."""
         for flag, folder in (("--teacher", self.teacher), ("--student", self.student)):
             if folder is not None and folder.resolve().is_relative_to(out.resolve()):
                 raise ConfigError(f"{out}: holds {flag} {folder}. Choose another --out.")
+        if self.cache is not None and self.cache.resolve().is_relative_to(out.resolve()):
+            raise ConfigError(
+                f"--cache {self.cache}: in --out {out}. Choose a folder elsewhere, which serves "
+                "other runs too."
+            )
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
         """The student of the model that was loaded from `start`, and what it is made of.

@@ -92,5 +92,7 @@ def main(request: Request[Settings]) -> None:
     else:
         print(describe(result), f"student    {result['student']}", sep="\n")
         if "cache" in result:
-            print(f"cache      {result['cache']}")
+            megabytes = result["cached_bytes"] / 1e6
+            kept = f"{result['cached_batches']:,} batches, {megabytes:,.1f} MB"
+            print(f"cache      {result['cache']}  ({kept})")
         print("", "teacher (before) and student (after):", comparison, sep="\n")

@@ -5,7 +5,7 @@ is half the room, and a cosine of them the same to three digits. Rows stand in p
 each a file that appears whole or not at all, so that a stopped computation goes on. `manifest.json`
 says what the outputs are of and by whom.
 
-    DIR/manifest.json              teacher, tokenizer, texts, max_length, hidden
+    DIR/manifest.json              teacher, tokenizer, precision, texts, max_length, hidden
     DIR/outputs-00000.npy          [rows or tokens of the part, columns] fp32
     DIR/hidden-00000.npy           [tokens of the part, hidden] fp16
 """
@@ -23,9 +23,8 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch, group_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.files import atomic_write
 from bertsmith.model.used_words import UsedWords
-from bertsmith.tasks.cache_folder import damaged, open_cache
+from bertsmith.tasks.cache_folder import load_array, open_cache, save_array
 from bertsmith.tasks.inference import pack_texts
 from bertsmith.tasks.teacher import LiveTeacher, Taught
 
@@ -71,8 +70,7 @@ class StoredRows:
 
     def write(self, part: int, rows: Sequence[NDArray[Any]]) -> None:
         """Keep the arrays of a part's rows."""
-        with atomic_write(self.path(part)) as file:
-            np.save(file, np.concatenate(rows), allow_pickle=False)
+        save_array(self.path(part), np.concatenate(rows))
 
     def _row(self, row: int) -> NDArray[Any]:
         part = row // PART_ROWS
@@ -83,18 +81,8 @@ class StoredRows:
         if part not in self._parts:
             if len(self._parts) == MAX_OPEN:
                 self._parts.clear()
-            self._parts[part] = self._open(part)
+            self._parts[part] = load_array(self.path(part))
         return self._parts[part]
-
-    def _open(self, part: int) -> NDArray[Any]:
-        path, rows = self.path(part), self.rows_of(part)
-        try:
-            found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise damaged(path) from error
-        if len(found) != self.lengths[rows.start : rows.stop].sum():
-            raise damaged(path)
-        return found
 
 
 class StoredTeacher:
@@ -130,13 +118,14 @@ def stored_teacher(
     """The teacher's words about `texts`, read from a folder, or computed and kept there.
 
     Args:
-        facts: whose words they are and of what: "teacher", "tokenizer", "max_length".
+        facts: whose words they are and of what: "teacher", "tokenizer", "precision",
+            "max_length".
 
     Raises:
         ConfigError: the folder holds something else.
         CheckpointError: a file in it is damaged.
     """
-    wanted = {**facts, "texts": digest(texts), "hidden": teacher.hidden}
+    wanted = {"of": "outputs", **facts, "texts": digest(texts), "hidden": teacher.hidden}
     open_cache(directory, wanted)
     tokens = np.array(texts.lengths, dtype=np.int64)
     lengths = tokens if teacher.task.reads_tokens else np.ones_like(tokens)

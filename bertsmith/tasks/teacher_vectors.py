@@ -1,8 +1,8 @@
 """A pre-trained teacher's vectors of a batch, made anew or read where they were kept.
 
 Kept is what the last layer gives, in the type that the teacher computes in: its guesses are made
-of that in one product, and logits would take fifty times the room. So a run with a cache is the
-run without it, to the last bit.
+of that in one product, and logits would take fifty times the room. So on the same machine a run
+with a cache is the run without it, to the last bit.
 
 A batch is known by its content. It comes again where masks are static, in each further round, and
 whatever the masks are in a further run over the same corpus with the same seed and sizes.
@@ -18,12 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.files import atomic_write
-from bertsmith.tasks.cache_folder import damaged, open_cache
+from bertsmith.tasks.cache_folder import load_array, open_cache, save_array
 
 INTEGERS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}
 """numpy has no bfloat16: numbers are kept as integers of the same bits."""
@@ -40,7 +38,6 @@ class VectorCache:
 
     Raises:
         ConfigError: the folder holds something else.
-        CheckpointError: its manifest is damaged.
     """
 
     def __init__(
@@ -55,7 +52,8 @@ class VectorCache:
         self.directory = directory
         self.width = width
         self.dtype = dtype
-        wanted = {**facts, "precision": str(dtype).removeprefix("torch."), "hidden": hidden}
+        precision = str(dtype).removeprefix("torch.")
+        wanted = {"of": "vectors", **facts, "precision": precision, "hidden": hidden}
         self.holds_all = bool(open_cache(directory, wanted)["hidden"])
 
     def vectors(self, batch: Batch, compute: Callable[[], Tensor]) -> Tensor:
@@ -79,25 +77,22 @@ class VectorCache:
         vectors = compute()
         if not self.holds_all:
             vectors = vectors.index_select(0, places)
-        bits = vectors.cpu().contiguous().view(INTEGERS[self.dtype]).numpy()
-        with atomic_write(path) as file:
-            np.save(file, bits, allow_pickle=False)
+        save_array(path, vectors.cpu().contiguous().view(INTEGERS[self.dtype]).numpy())
         return vectors
 
-    def __str__(self) -> str:
-        """How much is kept."""
-        sizes = [path.stat().st_size for path in self.directory.glob("*.npy")]
-        return f"{self.directory}: {len(sizes):,} batches, {sum(sizes) / 1e6:,.1f} MB"
-
     def _read(self, path: Path, num_vectors: int) -> Tensor:
-        try:
-            bits: NDArray[Any] = np.load(path, allow_pickle=False)
-            kept = torch.from_numpy(bits)
-        except (OSError, ValueError, EOFError, TypeError) as error:
-            raise damaged(path) from error
-        if kept.shape != (num_vectors, self.width) or kept.dtype != INTEGERS[self.dtype]:
-            raise damaged(path)
+        kept = torch.from_numpy(np.array(load_array(path)))
+        assert kept.shape == (num_vectors, self.width)
         return kept.view(self.dtype)
+
+    def facts(self) -> dict[str, Any]:
+        """How much is kept, as plain values."""
+        sizes = [path.stat().st_size for path in self.directory.glob("*.npy")]
+        return {
+            "cache": str(self.directory),
+            "cached_batches": len(sizes),
+            "cached_bytes": sum(sizes),
+        }
 
 
 def digest(batch: Batch) -> str:

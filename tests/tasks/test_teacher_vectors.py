@@ -1,6 +1,5 @@
 """A pre-trained teacher's vectors, kept: the same numbers, once computed, and nobody else's."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +11,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.shared import SharedModel
+from bertsmith.tasks.cache_folder import load_array, open_cache, save_array
 from bertsmith.tasks.distillation import Teaching
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_distillation import PretrainingDistillation
@@ -73,7 +73,7 @@ def test_a_cache_changes_no_number(corpus_dir, tmp_path, dtype, hidden_weight):
     for _ in "written", "read":
         assert losses_of(objective(corpus_dir, cache, **settings)) == expected
         assert len(kept(cache)) == len(expected) == 2
-    widths = {np.load(path).dtype.itemsize for path in kept(cache)}
+    widths = {load_array(path).dtype.itemsize for path in kept(cache)}
     assert widths == {dtype.itemsize}
 
 
@@ -82,7 +82,7 @@ def test_what_is_kept_is_read(corpus_dir, tmp_path):
     task = objective(corpus_dir, cache)
     before = losses_of(task)
     for path in kept(cache):
-        np.save(path, np.zeros_like(np.load(path)))
+        save_array(path, np.zeros_like(load_array(path)))
     after = losses_of(task)
     for old, new in zip(before, after, strict=True):
         assert old["mlm"] == new["mlm"]
@@ -98,7 +98,7 @@ def test_static_masks_are_asked_about_once(corpus_dir, tmp_path):
     for step in range(1, 2 * num_steps + 1):
         losses_of(task, step)
     assert len(kept(cache)) == num_batches
-    assert f"{num_batches} batches" in str(cache)
+    assert cache.facts()["cached_batches"] == num_batches
 
 
 def test_hidden_words_are_a_part_of_all_tokens(corpus_dir, tmp_path):
@@ -123,35 +123,51 @@ def test_a_cache_of_something_else_is_refused(tmp_path, change, words):
         cache_in(tmp_path / "cache", **{"hidden": False} | change)
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path):
-    (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="is no cache of a teacher"):
-        cache_in(tmp_path, hidden=False)
-    (tmp_path / "manifest.json").write_text(
-        json.dumps({"teacher": "one", "tokenizer": "its own", "texts": "of a task", "hidden": True})
-    )
-    with pytest.raises(ConfigError, match=r"in another --precision, for other texts"):
-        cache_in(tmp_path, hidden=False)
-    (tmp_path / "manifest.json").write_text("[]")
-    with pytest.raises(CheckpointError, match="damaged"):
-        cache_in(tmp_path, hidden=False)
-
-
 @pytest.mark.parametrize(
-    "damage",
+    "manifest, words",
     [
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_bytes(path.read_bytes()[:200]),
-        lambda path: np.save(path, np.load(path)[:-1]),
-        lambda path: np.save(path, np.load(path).astype(np.float64)),
-        lambda path: np.save(path, np.load(path)[:, :-1]),
+        (None, "is no cache of a teacher, and not empty"),
+        ("{}", "its manifest.json is another program's"),
+        ("[]", "its manifest.json is another program's"),
+        ("{", "or its manifest.json is damaged"),
     ],
 )
-def test_a_damaged_file_is_named(corpus_dir, tmp_path, damage):
+def test_a_folder_of_something_else_is_refused(tmp_path, manifest, words):
+    (tmp_path / "notes.txt").write_text("mine")
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    with pytest.raises(ConfigError, match=words) as refused:
+        cache_in(tmp_path)
+    assert "emove" not in str(refused.value)  # it is the user's own
+
+
+def test_a_cache_of_a_task_is_refused(tmp_path):
+    open_cache(tmp_path, {"of": "outputs", **FACTS, "hidden": False})
+    with pytest.raises(ConfigError, match=r"made for another purpose\. Choose"):
+        cache_in(tmp_path, hidden=False)
+
+
+def test_what_a_stopped_write_left_is_no_content(tmp_path):
+    (tmp_path / ".manifest.json.1.tmp").write_text("{")
+    assert cache_in(tmp_path).holds_all
+
+
+def test_any_damage_is_named(corpus_dir, tmp_path):
     cache = cache_in(tmp_path / "cache")
     task = objective(corpus_dir, cache)
     losses_of(task)
-    for path in kept(cache):
-        damage(path)
-    with pytest.raises(CheckpointError, match=r"\.npy: damaged\. Remove the file"):
-        losses_of(task)
+    path = kept(cache)[0]
+    whole = path.read_bytes()
+    generator = np.random.default_rng(0)
+    for place in [0, 9, 40, len(whole) - 1, *generator.integers(0, len(whole), 40).tolist()]:
+        content = bytearray(whole)
+        content[place] ^= 1 << int(generator.integers(8))
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"\.npy: damaged\. Remove this file"):
+            losses_of(task)
+    for size in (0, 3, 100, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(CheckpointError, match=r"\.npy: damaged\. Remove this file"):
+            losses_of(task)
+    path.write_bytes(whole)
+    losses_of(task)

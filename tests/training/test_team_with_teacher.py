@@ -14,6 +14,7 @@ from bertsmith.tasks.distillation import Teaching
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_distillation import PretrainingDistillation
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.tasks.teacher_vectors import VectorCache
 from bertsmith.training.member import Plan
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.team import Team
@@ -43,7 +44,7 @@ def model_of(config, seed):
     return BertModel(config, build_heads(config, ["masked_lm"]))
 
 
-def objective(corpus_dir, dtype):
+def objective(corpus_dir, dtype, cache=None):
     pretraining = Pretraining(
         Corpus.open(corpus_dir),
         Corpus.open(corpus_dir, "held_out"),
@@ -54,7 +55,8 @@ def objective(corpus_dir, dtype):
     )
     teacher = model_of(replace(CONFIG, num_hidden_layers=3, initializer_range=0.3), 7)
     teaching = Teaching(soft_weight=0.7, soft_temperature=2.0, hidden_weight=0.2)
-    return PretrainingDistillation(pretraining, SharedModel(teacher.to(dtype).eval()), teaching, "")
+    reading = SharedModel(teacher.to(dtype).eval())
+    return PretrainingDistillation(pretraining, reading, teaching, "", cache)
 
 
 def new_team(task, num_members, dtype):
@@ -74,10 +76,15 @@ def train(team, first, end):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_workers_do_what_one_process_would(corpus_dir, dtype):
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_workers_do_what_one_process_would(corpus_dir, tmp_path, dtype, is_cached):
     alone = new_team(objective(corpus_dir, dtype), 2, dtype)
     expected = train(alone, 1, 5)
-    together = new_team(objective(corpus_dir, dtype), 2, dtype)
+    cache = None
+    if is_cached:  # the first two steps are read, the others written
+        cache = VectorCache(tmp_path, {"teacher": ""}, CONFIG.hidden_size, dtype, hidden=True)
+        train(new_team(objective(corpus_dir, dtype, cache), 2, dtype), 1, 3)
+    together = new_team(objective(corpus_dir, dtype, cache), 2, dtype)
     with together:
         deadline = time.monotonic() + DEADLINE
         while not together.is_complete and time.monotonic() < deadline:
@@ -86,6 +93,8 @@ def test_workers_do_what_one_process_would(corpus_dir, dtype):
         assert together.is_complete
         assert train(together, 1, 5) == expected
     assert torch.equal(together.arrays.weights, alone.arrays.weights)
+    if cache is not None:
+        assert cache.facts()["cached_batches"] == 4 * 3
 
 
 def test_terms_of_the_triple_loss(corpus_dir):
