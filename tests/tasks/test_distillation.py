@@ -232,9 +232,9 @@ def texts_of(case):
     [
         ({"teacher": "two"}, "of another teacher"),
         ({"tokenizer": "another"}, "with another vocabulary"),
+        ({"precision": "bfloat16"}, "in another --precision"),
         ({"max_length": 9}, "with another --max-length"),
     ],
-        ({"precision": "bfloat16"}, "in another --precision"),
 )
 def test_a_cache_of_something_else(one, tmp_path, changes, words):
     stored_teacher(tmp_path / "cache", one.teacher(), texts_of(one), FACTS)
