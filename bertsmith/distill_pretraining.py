@@ -16,6 +16,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.hardware import compute_settings, count_trainers, select_device, select_precision
 from bertsmith.model.bert import BertModel
 from bertsmith.model.distilbert import distilled
+from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.shared import SharedModel
 from bertsmith.model_settings import ModelSettings
@@ -228,8 +229,7 @@ def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
     model = load_model(path)
     if "masked_lm" not in model.heads:
         raise CheckpointError(
-            f"{path}: has no masked-LM head, so it cannot teach that. Use a folder "
-            "that 'bertsmith pretrain' wrote, or one whose encoder it has trained further."
+            f"{path}: has no masked-LM head, so it cannot teach that. {who_guesses(path)}"
         )
     return load_model(path, heads=["masked_lm"]), Tokenizer.load(path)
 

@@ -21,7 +21,7 @@ from bertsmith.model.family import Family, family_named
 from bertsmith.model_settings import FIXED, ModelSettings
 from bertsmith.sizing import Choice, choose_preset
 from bertsmith.tasks.pretraining import Pretraining
-from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
+from bertsmith.tasks.pretraining_settings import MIN_LENGTH, PairTask, PretrainingSettings
 from bertsmith.tasks.replaced_tokens import ReplacedTokens
 from bertsmith.timing import Computing
 from bertsmith.training.optim import OptimSettings
@@ -156,8 +156,12 @@ def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
         CorpusError: the corpus is damaged, or has not the pairs that are asked for.
     """
     longest = vars(job.model.resolved)["max_position_embeddings"]
+    if longest < MIN_LENGTH:
+        raise ConfigError(
+            f"model.max_position_embeddings: found {longest}; allowed is {MIN_LENGTH} or more."
+        )
     if (wanted := job.pretraining.max_length) > longest:
-        way_on = "."
+        way_on = f". Give --max-position-embeddings {wanted}, or more."
         if job.from_ is not None:
             way_on = (
                 f". Give --max-position-embeddings {wanted}, which lengthens what {job.from_} "

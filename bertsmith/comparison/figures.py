@@ -24,7 +24,9 @@ METHOD = (
     "Each recipe is held against the first, paired over the seeds: a two-way analysis of variance "
     "(recipe and seed), its noise estimated from all recipes together and taken to be the same for "
     "all. Intervals hold at 95 % for all recipes of a figure at once (Student's t, Bonferroni). A "
-    "difference is larger than noise where its interval does not hold 0."
+    "difference is larger than noise where its interval does not hold 0. This is the luck of seeds "
+    "alone: which texts a task is scored on is luck too, and the same for all; a difference of a "
+    "few texts means little however steadily it comes."
 )
 
 
@@ -83,7 +85,7 @@ class Figure:
         """Such as "+0.031 (+0.012 to +0.050, p = 0.004)"."""
         mean = self.shown(difference.mean, signed=True)
         if difference.low is None or difference.high is None or difference.p is None:
-            return f"{mean} (one seed: nothing is known about noise)"
+            return f"{mean} (no spread over seeds: nothing is known about noise)"
         low, high = (self.shown(x, signed=True) for x in (difference.low, difference.high))
         p = "p < 0.001" if difference.p < 0.001 else f"p = {difference.p:.3f}"
         return f"{mean} ({low} to {high}, {p})"

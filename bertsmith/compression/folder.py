@@ -20,6 +20,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
 from bertsmith.files import atomic_dir, write_json
 from bertsmith.model.bert import BertModel
+from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
 from bertsmith.tasks.sentence_folder import read_settings
 from bertsmith.text.tokenizer import Tokenizer
@@ -150,6 +151,12 @@ def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compre
     report, notes = smaller.model.load_report, smaller.notes
     if report is not None and report.unused:
         notes = (*notes, f"left out, having no place in the model: {', '.join(report.unused[:3])}")
+    if (source / GENERATOR).is_dir():
+        notes = (
+            *notes,
+            f"left out: {GENERATOR}/, so the folder serves fine-tuning, and 'pretrain --from' "
+            "cannot go on with it",
+        )
     with atomic_dir(settings.out) as folder:
         save_model(smaller.model, folder, smaller.tokenizer)
         copy_sentence_files(source, folder)

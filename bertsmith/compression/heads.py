@@ -13,7 +13,9 @@ from bertsmith.compression.folder import (
 from bertsmith.compression.held_out import corpus_objective
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.hardware import select_device
+from bertsmith.model.albert import AlbertConfig
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.head_pruning import prune_heads, zero_heads
 from bertsmith.predict import load_predictor, rows_of
 from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_examples
@@ -89,6 +91,11 @@ def heads_to_prune(settings: HeadSettings, config: BertConfig) -> int:
     if (settings.share is None) == (settings.keep_heads is None):
         raise ConfigError("Give --share or --keep-heads; exactly one of them.")
     num_heads, num_layers = len(all_heads(config)), config.num_hidden_layers
+    if isinstance(config, AlbertConfig) and len(set(config.owners("attention"))) < num_layers:
+        raise ConfigError(
+            f"{settings.model}: its {num_layers} layers share their attention, so no layer has "
+            "heads of its own to prune. Take out layers: 'bertsmith compress layers'."
+        )
     if num_heads == num_layers:
         raise ConfigError(
             f"{settings.model}: each of its {num_layers} layers has one head, which it needs. "
@@ -133,8 +140,7 @@ def weighing_objective(
         if "masked_lm" not in model.heads:
             raise CheckpointError(
                 f"{source}: the model has no masked-LM head, so a corpus cannot weigh its "
-                "attention heads. Give --examples if it is fine-tuned, or use a folder that "
-                "'bertsmith pretrain' wrote."
+                f"attention heads. Give --examples if it is fine-tuned. {who_guesses(source)}"
             )
         return corpus_objective(settings.corpus, model, tokenizer, settings.num_examples)
     assert settings.examples is not None

@@ -124,9 +124,15 @@ class CheckedSegmenter:
         """The words of a text.
 
         Raises:
-            ConfigError: what came back are not words that add up to the text.
+            ConfigError: it failed, or what came back are not words that add up to the text.
         """
-        found = self._function(text)
+        try:
+            found = self._function(text)
+        except Exception as error:  # another package's function may fail in any way
+            raise ConfigError(
+                f"--segmenter {self._name}: failed on {text[:40]!r} with {type(error).__name__} "
+                f"({error}). Name a function that takes a text and gives its words."
+            ) from error
         words = list(found) if isinstance(found, Iterable) else [found]
         if not all(isinstance(word, str) for word in words):
             raise self._refused(text, found, "are not texts")

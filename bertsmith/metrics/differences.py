@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 ERROR_RATE = 0.05
+TIGHT = 1e-12
+"""An error of this share of the figures is one of rounding."""
 BISECTIONS = 60
 """Halvings of an interval until its ends are neighbouring numbers."""
 
@@ -27,7 +29,8 @@ class Difference:
 
     `low` and `high` bound it (95 %, all recipes at once); `p` is how often so large a difference
     comes about by chance where there is none, multiplied by the number of recipes compared. All
-    three are None where a single seed tells nothing about chance.
+    three are None where nothing is known of chance: with a single seed, or where no figure differs
+    between seeds.
     """
 
     mean: float
@@ -56,6 +59,8 @@ def differences(values: np.ndarray) -> list[Difference]:
     freedom = (num_recipes - 1) * (num_seeds - 1)
     residuals = values - means[:, None] - values.mean(axis=0) + values.mean()
     error = math.sqrt(2 * float((residuals**2).sum()) / freedom / num_seeds)
+    if error <= TIGHT * np.abs(values).max():
+        return [Difference(gap) for gap in gaps]
     reach = error * t_quantile(1 - ERROR_RATE / (num_recipes - 1), freedom)
     return [
         Difference(gap, gap - reach, gap + reach, _p_value(gap, error, freedom, num_recipes - 1))
@@ -64,8 +69,6 @@ def differences(values: np.ndarray) -> list[Difference]:
 
 
 def _p_value(gap: float, error: float, freedom: int, num_comparisons: int) -> float:
-    if error == 0:
-        return float(gap == 0)
     return min(1.0, num_comparisons * max(0.0, 1 - t_share(abs(gap) / error, freedom)))
 
 

@@ -147,7 +147,7 @@ def distilled(model: BertModel) -> BertModel:
         raise ConfigError(
             f"--family distilbert: found a model of the family {config.model_type} with the heads "
             f"{', '.join(model.heads) or 'none'}. Only a BERT with a masked-LM head and all of its "
-            "attention heads becomes one."
+            "attention heads becomes one. Leave --family out, or pass --family None (recipes)."
         )
     shared = {
         field.name: getattr(config, field.name)

@@ -24,6 +24,13 @@ SHARED = ("word", "position", "token_type", "norm")
 """Parts of the embeddings that both models have in common."""
 
 
+def who_guesses(folder: Path) -> str:
+    """What to use in place of a folder whose model guesses no words."""
+    if (folder / GENERATOR).is_dir():
+        return f"Use its generator, which does: {folder / GENERATOR}."
+    return "Use a folder that 'bertsmith pretrain' wrote."
+
+
 class ElectraPair(BertModel):
     """The discriminator, and `generator` as a part of it."""
 

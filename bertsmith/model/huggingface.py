@@ -320,8 +320,9 @@ def missing_folder(path: Path) -> CheckpointError:
     if parent.is_dir() and os.access(parent, os.R_OK):
         folders = [entry.name for entry in parent.iterdir() if entry.is_dir()]
         near = ", ".join(difflib.get_close_matches(path.name, folders))
-        place = "this folder" if parent == Path() else f"{parent}/ is a folder here and"
-        found = f" {place} has no {path.name}{'; near: ' if near else ''}{near}."
+        if parent != Path():
+            found = f" {parent}/ is a folder here and has no {path.name}."
+        found += f" Near: {near}." if near else ""
     return CheckpointError(
         f"{path}: there is no such folder.{found} Name the folder of a checkpoint."
     )

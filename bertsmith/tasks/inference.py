@@ -19,6 +19,7 @@ from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.hardware import select_device, select_precision
 from bertsmith.model.bert import BertModel
+from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.huggingface import (
     PROBLEM_TYPES,
     check_classifier,
@@ -50,8 +51,7 @@ MISSING_HEAD = {
     "tag": TRAIN_ONE.format(kind="token classification", task="tag"),
     "answer": TRAIN_ONE.format(kind="question answering", task="answer"),
     "choose": TRAIN_ONE.format(kind="multiple choice", task="choose"),
-    "masked_lm": "the model has no masked-LM head, so it cannot fill in words. Use a folder "
-    "that 'bertsmith pretrain' wrote.",
+    "masked_lm": "the model has no masked-LM head, so it cannot fill in words.",
 }
 
 
@@ -95,7 +95,8 @@ def load_for_inference(
     if heads and not any(head in model.heads for head in heads):
         if heads[0] in PROBLEM_TYPES:
             check_classifier(path, heads[0])
-        raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}")
+        more = f" {who_guesses(path)}" if heads[0] == "masked_lm" else ""
+        raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}{more}")
     tokenizer = load_tokenizer(path, model.config.vocab_size)
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
     target = select_device(device)

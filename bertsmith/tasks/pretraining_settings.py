@@ -34,6 +34,12 @@ LATER_FIELDS = (
 """What the runs of the first version did not write down: only told where it is not the default."""
 
 
+MIN_LENGTH = 8
+"""Tokens in a row, special ones included."""
+SHORT_SEQ_PROB = 0.1
+DISCRIMINATOR_WEIGHT = 50.0
+
+
 @dataclass(frozen=True)
 class PretrainingSettings:
     """What is to be predicted, and in rows of what length."""
@@ -89,8 +95,9 @@ class PretrainingSettings:
     rows: Rows = "document"
     """Rows without pairs: a window of one document, or across document ends, full of whole
     sentences, with a separator between documents (RoBERTa)."""
-    short_seq_prob: float = 0.1
-    """The share of rows that aim for a random shorter length, so that short texts are known."""
+    short_seq_prob: float = SHORT_SEQ_PROB
+    """With pairs, the share of rows that aim for a random shorter length, so that short texts are
+    known. (Rows without pairs are as short as the ends of documents make them.)"""
     objective: ObjectiveName | None = None
     """What is learnt of tokens: to guess those that are hidden (masked_lm), or to tell of every
     token whether a small generator, which learns to guess the hidden ones, has replaced it
@@ -99,15 +106,17 @@ class PretrainingSettings:
     generator_size: float | None = None
     """With replaced_token, the width of the generator as a share of the model's. None means a
     quarter, or that of --from."""
-    discriminator_weight: float = 50.0
+    discriminator_weight: float = DISCRIMINATOR_WEIGHT
     """With replaced_token, how many times telling replaced tokens counts beside guessing."""
 
     def __post_init__(self) -> None:
         """Refuse values that leave nothing to predict or nothing to predict from."""
-        _check("max_length", self.max_length, self.max_length >= 8, "8 or more")
+        _check(
+            "max_length", self.max_length, self.max_length >= MIN_LENGTH, f"{MIN_LENGTH} or more"
+        )
         _check("start_steps", self.start_steps, self.start_steps >= 0, "0 or more")
         if self.start_steps:
-            fits = 8 <= self.start_length <= self.max_length
+            fits = MIN_LENGTH <= self.start_length <= self.max_length
             _check("start_length", self.start_length, fits, "8 to max_length")
         _check("duplicates", self.duplicates, self.duplicates >= 0, "0 or more")
         _check("short_seq_prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
@@ -122,6 +131,11 @@ class PretrainingSettings:
             raise ConfigError(
                 "pretraining.next_sentence: found false with pairs 'next_sentence'. Leave out one "
                 "of the two."
+            )
+        if self.pairs == "none" and self.short_seq_prob != SHORT_SEQ_PROB:
+            raise ConfigError(
+                f"pretraining.short_seq_prob: found {self.short_seq_prob} with pairs 'none', whose "
+                "rows are full wherever the text goes on. Leave it out."
             )
         if self.rows == "across" and self.pair_task != "none":
             raise ConfigError(
@@ -142,6 +156,12 @@ class PretrainingSettings:
         if size is not None:
             _check("generator_size", size, 0 < size <= 1, "above 0, at most 1")
         _check("discriminator_weight", weight, 0 < weight < math.inf, "above 0")
+        if self.objective == "masked_lm" and (size is not None or weight != DISCRIMINATOR_WEIGHT):
+            name = "discriminator_weight" if size is None else "generator_size"
+            raise ConfigError(
+                f"pretraining.{name}: found {getattr(self, name)} with the objective 'masked_lm', "
+                "which has no generator. Leave it out, or pass --objective replaced_token."
+            )
         if not self.replaces:
             return
         if self.pairs not in (None, "none"):

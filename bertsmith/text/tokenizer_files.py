@@ -293,8 +293,19 @@ def read_object(path: Path) -> Json:
             f"{path}: not valid JSON ({error}). Get the file again; it may be cut short."
         ) from error
     if not isinstance(value, dict):
-        raise CheckpointError(f"{path}: holds a {type(value).__name__}, and must hold an object.")
+        found = KIND_NAMES.get(type(value), "null")
+        raise CheckpointError(f"{path}: holds {found}, and must hold an object.")
     return value
+
+
+KIND_NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+}
 
 
 def member(
@@ -309,8 +320,8 @@ def member(
     kinds = kind if isinstance(kind, tuple) else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         found = "is missing" if value is None else f"is {json.dumps(value)[:60]}"
-        names = " or ".join(each.__name__ for each in kinds)
-        raise CheckpointError(f"{path}: {key!r} {found}, and must be a {names}. Repair the file.")
+        names = " or ".join(KIND_NAMES[each] for each in kinds)
+        raise CheckpointError(f"{path}: {key!r} {found}, and must be {names}. Repair the file.")
     return value
 
 

@@ -317,6 +317,17 @@ def test_places_where_something_would_be_lost(refused, place, tmp_path):
     assert (tmp_path / "notes" / "diary.txt").read_text() == "mine"
 
 
+def test_layers_that_share_their_attention_have_no_heads_of_their_own(refused, tmp_path):
+    tokenizer = TINY["unigram"]()
+    config = family_named("albert").config(
+        tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=64, embedding_size=11
+    )
+    save_model(BertModel(config, build_heads(config, ["classify"], 2)), tmp_path, tokenizer)
+    args = ("--share", 0.5, "--examples", tmp_path / "x.csv", "--out", tmp_path / "out")
+    message = refused("heads", tmp_path, *args)
+    assert f"{tmp_path}: its 2 layers share their attention, so no layer has heads" in message
+
+
 @pytest.mark.parametrize(
     ("kind", "family"), [("byte-bpe", "roberta"), ("unigram", "albert"), ("wordpiece", "electra")]
 )

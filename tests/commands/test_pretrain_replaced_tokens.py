@@ -253,6 +253,28 @@ def test_both_models_count(
     assert by_size["components"] == found["components"]
 
 
+def test_who_tells_words_apart_guesses_none(
+    trained: Path, corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, out = ["--corpus", str(corpus_dir)], ["--out", str(tmp_path / "out")]
+    for words in (
+        ["fill", str(trained), "a [MASK]"],
+        ["distill", "pretraining", "--teacher", str(trained), "--steps", "1", *corpus, *out],
+        ["compress", "heads", str(trained), "--share", "0.5", *corpus, *out],
+    ):
+        assert f"Use its generator, which does: {trained / 'generator'}." in refused(capsys, words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_smaller_model_has_no_generator(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    cli.main(["compress", "layers", str(trained), "--num-layers", "1", "--out", str(out)])
+    assert "left out: generator/, so the folder serves fine-tuning" in capsys.readouterr().out
+    assert not (out / "generator").exists()
+
+
 def test_operations_are_those_that_torch_counts(corpus_dir: Path) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 

@@ -42,7 +42,7 @@ def test_a_verdict_knows_what_is_better() -> None:
     single = Figure("x", "x", {"a": [0.5], "b": [0.9]})
     assert verdict(single, "b") == UNKNOWN
     assert single.in_words(single.differences()["b"]) == (
-        "+40.0 (one seed: nothing is known about noise)"
+        "+40.0 (no spread over seeds: nothing is known about noise)"
     )
     words = loss.in_words(loss.differences()["b"])
     assert words.startswith("+1.003 (+0.9")

@@ -185,7 +185,10 @@ def test_what_fails_is_noted_and_the_others_go_on(
     assert list(loss["differences"]) == NAMES[1:]
     assert all(each["p"] is None for each in loss["differences"].values())
     assert "What failed" in (settings.out / "comparison.html").read_text()
-    assert "one seed: nothing is known about noise" in (settings.out / "comparison.md").read_text()
+    assert (
+        "no spread over seeds: nothing is known about noise"
+        in (settings.out / "comparison.md").read_text()
+    )
 
 
 def test_as_it_is_typed(finished: Path, corpus_dir: Path, capsys: pytest.CaptureFixture) -> None:

@@ -89,6 +89,7 @@ def test_a_function_becomes_a_segmenter(name: str) -> None:
         ("no_such_package:lcut", "No module named 'no_such_package'"),
         (f"{HERE}:halfs", "halfs is not there"),
         (f"{HERE}:NO_FUNCTION", "NO_FUNCTION is no function"),
+        ("os:getcwd", "failed on '我们在北京学习语言' with TypeError (posix.getcwd() takes no"),
         (f"{HERE}:without_the_last", "do not add up to it"),
         (f"{HERE}:numbers", "are not texts"),
         (f"{HERE}:nothing", "are not texts: None"),

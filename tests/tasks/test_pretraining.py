@@ -268,6 +268,15 @@ def test_a_step_can_be_described(corpus_dir: Path) -> None:
             {"segmenter": "a:b", "word_list": Path("w"), "masking": "word"},
             r"segmenter: found together with word_list",
         ),
+        ({"pairs": "none", "short_seq_prob": 0.9}, r"short_seq_prob: found 0\.9 with pairs 'none'"),
+        (
+            {"objective": "masked_lm", "generator_size": 0.5},
+            r"generator_size: found 0\.5 with the objective 'masked_lm', which has no generator",
+        ),
+        (
+            {"objective": "masked_lm", "discriminator_weight": 3.0},
+            r"discriminator_weight: found 3\.0 with the objective 'masked_lm'",
+        ),
         ({"masking_schedule_steps": 5}, r"found 5 with no final rate or share"),
         ({"final_masking_rate": 0.2}, r"found 0 with final_masking_rate"),
         (
