@@ -27,6 +27,8 @@ from bertsmith.text.tokenizer_files import (
 
 VOCAB_JSON = "vocab.json"
 VERSION_LINE = "#version"
+USUALLY_UNMADE = 16
+"""Pieces of a vocabulary, besides a hundredth of it, that no merge makes."""
 KINDS = {"model": "BPE", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel"}
 # What would change ids if it were anything else.
 FIXED = (
@@ -61,7 +63,9 @@ def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str],
                 f"{path}: missing, and {other.name} is of no use without it. Copy it as well."
             )
     vocab = read_vocab_ids(read_object(vocab_file), vocab_file)
-    return vocab, read_merges(file), folder_settings(vocab, config or {}, file)
+    merges = read_merges(file)
+    check_complete(vocab, merges, file)
+    return vocab, merges, folder_settings(vocab, config or {}, file)
 
 
 def read_merges(path: Path) -> Merges:
@@ -78,6 +82,21 @@ def read_merges(path: Path) -> Merges:
         if line and not line.startswith(VERSION_LINE)
     ]
     return [_pair(line.split(" "), f"{path}:{number}") for number, line in numbered]
+
+
+def check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
+    """Refuse a file that was cut off: what is lost are merges, and pieces that none makes remain.
+
+    A few such pieces are usual: special tokens, and RoBERTa's fillers.
+    """
+    made = {left + right for left, right in merges}
+    lost = [piece for piece in vocab if len(piece) > 1 and piece not in made]
+    if len(lost) > USUALLY_UNMADE + len(vocab) // 100:
+        raise CheckpointError(
+            f"{path}: cut off, or of another vocabulary: none of its {len(merges):,} merges makes "
+            f"{lost[-1]!r} and {len(lost) - 1:,} more of the {len(vocab):,} pieces of "
+            f"{VOCAB_JSON}. Get both files again."
+        )
 
 
 def _pair(parts: Sequence[Any], place: str) -> tuple[str, str]:

@@ -71,6 +71,11 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
         ) from error
     if not found.pieces:
         raise CheckpointError(f"{path}: holds no pieces. Get the file again; it may be cut short.")
+    if not any(number == NORMALIZER_SPEC for number, _ in model):
+        raise CheckpointError(
+            f"{path}: ends behind {len(found.pieces):,} pieces, without what such files end with "
+            "(normalizer_spec). Get the file again; it may be cut short."
+        )
     if model_type != UNIGRAM or byte_fallback:
         kind = "byte_fallback" if byte_fallback else MODEL_TYPES.get(model_type, str(model_type))
         raise CheckpointError(

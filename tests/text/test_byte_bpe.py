@@ -278,11 +278,25 @@ def edited(folder: Path, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | changes))
 
 
+def test_a_merge_of_unknown_pieces_is_refused(tmp_path: Path) -> None:
+    tiny_byte_bpe().save(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "tokenizer_config.json").unlink()
+    with (tmp_path / "merges.txt").open("a", encoding="utf-8") as file:
+        file.write("qqq z\n")
+    with pytest.raises(CheckpointError, match="joins 'qqq' and 'z', but the vocabulary lacks 'q"):
+        Tokenizer.load(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("merges.txt", "#version: 0.2\nt h\nx\n", r"merges.txt:3: found 'x'"),
-        ("merges.txt", "Ġ t\nqqq z\n", r"merge 2 joins 'qqq' and 'z', but the vocabulary lacks 'q"),
+        (
+            "merges.txt",
+            "Ġ t\nqqq z\n",
+            r"merges.txt: cut off, or of another vocabulary: none of its 2",
+        ),
         ("merges.txt", b"t h\n\xff x", "not UTF-8"),
         ("vocab.json", '{"a": 0}', "lacks 255 of the 256 bytes"),
         ("vocab.json", '{"a": 0, "b": 0}', "Ids must run from 0"),

@@ -330,6 +330,14 @@ def test_damaged_files_are_refused(content: bytes, message: str, tmp_path: Path)
     assert "\n" not in str(caught.value)
 
 
+def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "spiece.model"
+    for size in range(len(INTACT)):
+        path.write_bytes(INTACT[:size])
+        with pytest.raises(CheckpointError, match=r"spiece\.model"):
+            Tokenizer.load(path)
+
+
 def test_any_damage_is_a_checkpoint_error_or_harmless(tmp_path: Path) -> None:
     path, rng, refused = tmp_path / "spiece.model", random.Random(42), 0
     for _ in range(300):
