@@ -6,6 +6,7 @@ more pieces than, positions, heads that the folder has not (new) or has and pre-
 """
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ from bertsmith.text.byte_bpe import ByteBpeTokenizer
 from bertsmith.text.extension import ids_before
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.unigram import UnigramTokenizer
 from bertsmith.text.wordpiece import WordPieceTokenizer
 
 
@@ -228,9 +230,8 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
 
 def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
     """How `new` differs from `old` other than by further pieces; None where it does not."""
-    if type(old) is not type(new) or not isinstance(old, WordPieceTokenizer | ByteBpeTokenizer):
-        is_same = old.fingerprint == new.fingerprint
-        return None if is_same else "its pieces or its rules are others"
+    if type(old) is not type(new):
+        return "it is of another kind"
     for id_, (theirs, ours) in enumerate(zip(old.vocab, new.vocab, strict=False)):
         if theirs != ours:
             return f"id {id_:,} is {ours!r}, and {theirs!r} there"
@@ -240,10 +241,16 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
         for number, (left, right) in enumerate(old.merges):
             if new.merges[number : number + 1] != ((left, right),):
                 return f"merge {number + 1:,} does not join {left!r} and {right!r}, as there"
-    before, after = deciding_settings(old), deciding_settings(new)
-    for name, value in before.items():
-        if after[name] != value:
-            return f"{name} is {after[name]!r}, and {value!r} there"
+    if isinstance(old, UnigramTokenizer) and isinstance(new, UnigramTokenizer):
+        for id_, (before, after) in enumerate(zip(old.scores, new.scores, strict=False)):
+            if before != after:
+                return f"the score of id {id_:,} is {after}, and {before} there"
+        if min(new.scores) < min(old.scores):
+            return f"its least score is {min(new.scores)}, and {min(old.scores)} there"
+    mine, others = deciding_settings(old), deciding_settings(new)
+    for name, value in mine.items():
+        if others[name] != value:
+            return f"{name} is {others[name]!r}, and {value!r} there"
     return None
 
 
@@ -252,6 +259,8 @@ def deciding_settings(tokenizer: Tokenizer) -> dict[str, Any]:
     settings = tokenizer.settings()
     for name in ("model_max_length", "decoder_cleanup", "trim_offsets"):
         settings.pop(name, None)
+    if charsmap := settings.get("charsmap"):
+        settings["charsmap"] = hashlib.sha256(charsmap).hexdigest()
     if isinstance(tokenizer, WordPieceTokenizer):
         rules = Normalizer(tokenizer.lowercase, tokenizer.strip_accents)
         settings["strip_accents"] = rules.strips_accents

@@ -21,6 +21,8 @@ from bertsmith.text.extension import learn_extension
 from bertsmith.text.fertility import Fit, measure_cuts, measure_fit
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.unigram import UnigramTokenizer
+from bertsmith.text.unigram_extension import extend_unigram
 from bertsmith.text.wordpiece import WordPieceTokenizer
 from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, count_texts
 
@@ -124,6 +126,8 @@ def words_of(tokenizer: Tokenizer) -> Callable[[str], Iterable[str]]:
         return Normalizer(
             tokenizer.lowercase, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars
         ).words
+    if isinstance(tokenizer, UnigramTokenizer):
+        return tokenizer.words
     return clean_words
 
 
@@ -132,6 +136,11 @@ def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSet
     least = settings.min_frequency
     if isinstance(old, ByteBpeTokenizer):
         return extend_byte_bpe(old, counts, settings.add, min_frequency=least)
+    coverage = settings.character_coverage
+    if isinstance(old, UnigramTokenizer):
+        return extend_unigram(
+            old, counts, settings.add, min_frequency=least, character_coverage=coverage
+        )
     assert isinstance(old, WordPieceTokenizer)
     added = learn_extension(
         old.vocab,
@@ -140,7 +149,7 @@ def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSet
         settings.add,
         max_chars=old.max_input_chars_per_word,
         min_frequency=least,
-        character_coverage=settings.character_coverage,
+        character_coverage=coverage,
     )
     return WordPieceTokenizer([*old.vocab, *added], **old.settings())
 
@@ -155,24 +164,18 @@ def tokenizer_place(place: Path) -> Path:
 
 
 def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
-    """Refuse a tokenizer whose pieces have probabilities, and one with added tokens that would
-    become ordinary pieces.
+    """Refuse a tokenizer with added tokens that would become ordinary pieces.
 
     New pieces come behind all old ids, added tokens included, so these become part of the
     vocabulary. That changes nothing where no word of a text can look like one of them. (The pieces
-    of byte-level BPE are made by merges, and no merge makes an added token.)
+    of byte-level BPE are made by merges, and no merge makes an added token; in a unigram model they
+    are as unlikely as its least likely piece.)
 
     Raises:
-        CheckpointError: a unigram model, or an added token that is a word.
+        CheckpointError: an added token is a word.
     """
-    if isinstance(tokenizer, ByteBpeTokenizer):
-        return
     if not isinstance(tokenizer, WordPieceTokenizer):
-        raise CheckpointError(
-            f"{place}: its tokenizer is SentencePiece's unigram model, whose pieces have "
-            "probabilities that only learning them all anew can tell. Keep its vocabulary, or "
-            "choose a BERT, DistilBERT, ELECTRA or RoBERTa checkpoint."
-        )
+        return
     words = words_of(tokenizer)
     for token in tokenizer.vocab[tokenizer.num_pieces :]:
         if list(words(token)) == [token]:
@@ -186,6 +189,11 @@ def _fit(tokenizer: Tokenizer, words: Counter[str]) -> Fit:
     if isinstance(tokenizer, ByteBpeTokenizer):
         return measure_cuts(
             tokenizer.encode_ids, words, tokenizer.vocab_size, tokenizer.unk_id,
+            tokenizer.special_ids,
+        )  # fmt: skip
+    if isinstance(tokenizer, UnigramTokenizer):
+        return measure_cuts(
+            tokenizer.word_ids, words, tokenizer.vocab_size, tokenizer.unk_id,
             tokenizer.special_ids,
         )  # fmt: skip
     special_tokens = {tokenizer.vocab[id_] for id_ in tokenizer.special_ids}

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bertsmith.errors import ConfigError
 from bertsmith.text.byte_bpe import CHARACTER_BYTES, ByteBpeTokenizer
-from bertsmith.text.pruning import drop_least_used
+from bertsmith.text.pruning import drop_least_used, use_in_words
 from bertsmith.text.segmentation import CONTINUATION
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.unigram import UnigramTokenizer
 from bertsmith.text.vocabulary import (
     RULES,
     PieceLearner,
@@ -77,7 +78,7 @@ def learn_extension(
     )
     size = len(vocab) + num_new
     learner.grow(size + round(surplus * num_new))
-    return drop_least_used(learner.texts, len(start), known, size)[len(vocab) :]
+    return drop_least_used(learner.texts, len(start), size, use_in_words(known))[len(vocab) :]
 
 
 def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
@@ -86,6 +87,10 @@ def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
     if isinstance(old, ByteBpeTokenizer):
         for piece in new:
             yield tuple(old.merge_bytes(bytes(map(CHARACTER_BYTES.__getitem__, piece))))
+    elif isinstance(old, UnigramTokenizer):
+        for piece in new:
+            ids = tuple(old.word_ids(piece))
+            yield () if old.unk_id in ids else ids
     else:
         yield from old_pieces(old.vocab[: old.num_pieces], old.unk_id, new)
 

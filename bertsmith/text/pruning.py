@@ -6,7 +6,7 @@ Learning some more pieces than asked for and dropping the least used leaves as m
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bertsmith.text.wordpiece import WordPiece
 
@@ -14,31 +14,46 @@ from bertsmith.text.wordpiece import WordPiece
 ROUNDS = 4
 
 
+CountUse = Callable[[Sequence[str]], Mapping[int, int]]
+"""Pieces in, how often each of them, by index, occurs when texts are encoded with them, out."""
+
+
 def drop_least_used(
-    pieces: Sequence[str], num_fixed: int, words: Mapping[str, int], size: int
+    pieces: Sequence[str], num_fixed: int, size: int, count_use: CountUse
 ) -> list[str]:
     """Drop pieces until `size` are left; of equally used ones, those learnt last.
 
     Args:
         pieces: in order of learning; the first `num_fixed` are never dropped.
-        words: the words to encode, with their counts.
+        count_use: gives 0, or nothing, for pieces that are not used.
     """
     kept = list(pieces)
     for rounds_left in range(ROUNDS, 0, -1):
         num_dropped = -(-max(len(kept) - size, 0) // rounds_left)
         if num_dropped:
-            use = _count_use(kept, words)
-            order = sorted(range(num_fixed, len(kept)), key=lambda index: (use[index], -index))
+            use = count_use(kept)
+            order = sorted(
+                range(num_fixed, len(kept)), key=lambda index: (use.get(index, 0), -index)
+            )
             dropped = set(order[:num_dropped])
             kept = [piece for index, piece in enumerate(kept) if index not in dropped]
     return kept
 
 
-def _count_use(pieces: Sequence[str], words: Mapping[str, int]) -> Counter[int]:
-    """How often each piece, by index, occurs when the words are encoded."""
-    wordpiece = WordPiece(pieces, unk_id=-1, max_chars=max(map(len, words), default=0))
+def use_in_words(words: Mapping[str, int]) -> CountUse:
+    """Counts the use of WordPiece's pieces in words with their counts."""
+
+    def count(pieces: Sequence[str]) -> Counter[int]:
+        wordpiece = WordPiece(pieces, unk_id=-1, max_chars=max(map(len, words), default=0))
+        return count_ids(wordpiece.ids, words)
+
+    return count
+
+
+def count_ids(cut: Callable[[str], Iterable[int]], words: Mapping[str, int]) -> Counter[int]:
+    """How often each id occurs in words, which `cut` divides, with their counts."""
     use: Counter[int] = Counter()
     for word, count in words.items():
-        for index in wordpiece.ids(word):
+        for index in cut(word):
             use[index] += count
     return use

@@ -340,6 +340,14 @@ class UnigramTokenizer(Tokenizer):
                 ids.append(piece.id)
         return ids
 
+    def words(self, text: str) -> list[str]:
+        """The words of a text as they are cut into pieces, each with `▁` before it."""
+        return self._normalizer.words(text)
+
+    def word_ids(self, word: str) -> list[int]:
+        """The ids of a word as `words` gives it, or of a part of one."""
+        return [piece.id for piece in self._unigram.cut(word)]
+
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Text of ids: pieces joined, `▁` a space but in the first one.
 

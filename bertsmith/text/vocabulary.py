@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from bertsmith.errors import ConfigError
-from bertsmith.text.pruning import drop_least_used
+from bertsmith.text.pruning import drop_least_used, use_in_words
 from bertsmith.text.segmentation import (
     CONTINUATION,
     LEFT,
@@ -151,7 +151,7 @@ def learn_vocabulary(
     size = vocab_size - len(specials)
     learner.grow(size + round(surplus * (vocab_size - minimum)))
     return LearnedVocabulary(
-        tokens=specials + drop_least_used(learner.texts, len(single), words, size),
+        tokens=specials + drop_least_used(learner.texts, len(single), size, use_in_words(words)),
         alphabet=alphabet,
         dropped_characters=dropped,
         skipped_words=sum(counts.values()) - sum(words.values()),

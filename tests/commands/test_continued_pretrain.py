@@ -284,30 +284,25 @@ def test_rates_follow_the_size_of_the_layers() -> None:
     assert nearest(384, 6) == "small"
 
 
-def test_a_unigram_model_is_not_extended(
-    tmp_path: Path, corpus_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "albert"
-    TINY["unigram"]().save(folder)
-    words = ["tokenizer", "extend", "--from", str(folder), "--texts", "x.txt", "--out",
-             str(tmp_path / "out")]  # fmt: skip
-    message = refused(capsys, words)
-    assert "unigram model, whose pieces have probabilities" in message
-    assert str(folder) in message
-
-
-def test_the_whole_road_with_new_pieces_of_byte_level_bpe(
-    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("kind", "family", "sizes"),
+    [
+        ("byte-bpe", "roberta", {"max_position_embeddings": 25}),
+        ("unigram", "albert", {"max_position_embeddings": 24, "embedding_size": 11}),
+    ],
+)
+def test_the_whole_road_with_new_pieces_of_other_kinds(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    kind: str, family: str, sizes: dict[str, int],
+) -> None:  # fmt: skip
     text, tokens, corpus, first, out = (
         corpus_dir.parent / "text.txt", tmp_path / "tokens", tmp_path / "corpus",
         tmp_path / "first", tmp_path / "run",
     )  # fmt: skip
-    old = TINY["byte-bpe"]()
-    config = family_named("roberta").config(
-        old.vocab_size, 24, 2, 3, 44, max_position_embeddings=25,
-        pad_token_id=old.pad_id, bos_token_id=old.cls_id, eos_token_id=old.sep_id,
-    )  # fmt: skip
+    old = TINY[kind]()
+    kind_of_config = family_named(family).config
+    ids = kind_of_config.token_ids(old.pad_id, old.cls_id, old.sep_id)
+    config = kind_of_config(old.vocab_size, 24, 2, 3, 44, **ids, **sizes)
     save_model(BertModel(config, build_heads(config, ["masked_lm"])), first, old)
     cli.main(["tokenizer", "extend", "--from", str(first), "--texts", str(text), "--add", "60",
               "--held-out-share", "0.1", "--out", str(tokens)])  # fmt: skip
@@ -320,8 +315,8 @@ def test_the_whole_road_with_new_pieces_of_byte_level_bpe(
     cli.main(command(first, corpus, out, "--steps", "2", "--json", "--max-length", "16"))
     source = json.loads(capsys.readouterr().out)["source"]
     assert source["num_words"] == [old.vocab_size, old.vocab_size + 60]
-    assert (source["num_unknown"], source["new"]) == (0, [])
-    theirs = transformers.RobertaForMaskedLM.from_pretrained(out)
+    assert source["num_unknown"] == (0 if kind == "byte-bpe" else source["num_unknown"])
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(out)
     assert theirs.config.vocab_size == new.vocab_size == old.vocab_size + 60
     their_tokenizer = transformers.AutoTokenizer.from_pretrained(out)
     document = text.read_text(encoding="utf-8")[:500]

@@ -1,5 +1,6 @@
 """Further pieces for a vocabulary: what is learnt, what stays, how new ones were cut before."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ import pytest
 import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_tokenizers import tiny_byte_bpe, tiny_wordpiece
+from tiny_tokenizers import tiny_byte_bpe, tiny_unigram, tiny_wordpiece
 from tokenizers import models
 
 from bertsmith.continuation import first_difference
@@ -19,6 +20,9 @@ from bertsmith.text.byte_bpe_learning import extend_byte_bpe
 from bertsmith.text.extension import ids_before, learn_extension, old_pieces
 from bertsmith.text.fertility import measure_fit
 from bertsmith.text.normalize import Normalizer
+from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.text.unigram import UnigramTokenizer
+from bertsmith.text.unigram_extension import extend_unigram
 from bertsmith.text.vocabulary import SPECIAL_TOKENS, learn_vocabulary
 from bertsmith.text.wordpiece import WordPiece
 
@@ -191,4 +195,60 @@ def test_other_merges_or_rules_are_no_extension() -> None:
     assert first_difference(old, other).startswith("merge 1 does not join")
     spaced = ByteBpeTokenizer(old.vocab, old.merges, **{**old.settings(), "add_prefix_space": True})
     assert "add_prefix_space is True" in first_difference(old, spaced)
-    assert "others" in first_difference(old, tiny_wordpiece())
+    assert first_difference(old, tiny_wordpiece()) == "it is of another kind"
+
+
+NEW_UNIGRAM_WORDS = {
+    "▁zebrafish": 9,
+    "▁zebra": 7,
+    "▁fishery": 5,
+    "▁zürich": 3,
+    "▁the": 2,
+    "▁19,": 8,
+}
+
+
+def test_a_unigram_model_gets_likelier_pieces(tmp_path: Path) -> None:
+    old = tiny_unigram()
+    new = extend_unigram(old, NEW_UNIGRAM_WORDS, 30)
+    added = new.vocab[old.vocab_size :]
+    assert new.vocab[: old.vocab_size] == old.vocab
+    assert 0 < len(added) <= 30 and len(new.scores) == new.vocab_size
+    assert new.scores[: old.num_pieces] == old.scores and min(new.scores) == min(old.scores)
+    assert not any(re.search(r"\d,$", piece) for piece in added)
+    assert "▁zebra" in added
+    for word in GENERAL_WORDS:
+        assert new.encode_ids(word) == old.encode_ids(word)
+    for text in ("zebra", "zebrafish", "fishery"):
+        assert len(new.encode_ids(text)) < len(old.encode_ids(text))
+    assert first_difference(old, new) is None
+    new.save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "The zebrafish runs to Zürich, the fishery zebra [MASK] does not. 19, 漢"
+    assert new.encode(text).ids == theirs.encode(text).ids
+    assert Tokenizer.load(tmp_path).fingerprint == new.fingerprint
+    for piece, ids in zip(added, ids_before(old, added), strict=True):
+        if ids:
+            assert "".join(old.vocab[id_] for id_ in ids) == piece
+
+
+def test_pieces_that_a_unigram_model_would_not_use_make_room() -> None:
+    new = extend_unigram(tiny_unigram(), NEW_UNIGRAM_WORDS, 4, surplus=10.0)
+    used = Counter(id_ for word in NEW_UNIGRAM_WORDS for id_ in new.word_ids(word))
+    assert all(used[id_] for id_ in range(new.vocab_size - 4, new.vocab_size))
+
+
+def test_a_unigram_model_with_other_scores_is_no_extension() -> None:
+    old = tiny_unigram()
+    scores = [*old.scores[:-1], old.scores[-1] - 0.25]
+    other = UnigramTokenizer(old.vocab[: old.num_pieces], scores, **old.settings())
+    assert first_difference(old, other).startswith(f"the score of id {old.num_pieces - 1}")
+    rarer = UnigramTokenizer(
+        [*old.vocab[: old.num_pieces], "zzz"], [*old.scores, min(old.scores) - 1], **old.settings()
+    )
+    assert first_difference(old, rarer).startswith("its least score is")
+
+
+def test_characters_of_a_unigram_model_need_room() -> None:
+    with pytest.raises(ConfigError, match="need 2 new pieces"):
+        extend_unigram(tiny_unigram(), {"▁龘龍": 3}, 1)
