@@ -414,12 +414,12 @@ def test_a_typo_in_a_path_does_not_go_to_the_hub(
     with pytest.raises(CheckpointError) as error:
         load_model("runs/sentimnt")
     assert str(error.value) == (
-        "runs/sentimnt: there is no such folder. runs/ is a folder here and has no sentimnt; near: "
-        "sentiment. Name the folder of a checkpoint."
+        "runs/sentimnt: there is no such folder. runs/ is a folder here and has no sentimnt. "
+        "Near: sentiment. Name the folder of a checkpoint."
     )
     with pytest.raises(CheckpointError, match=r"has no other\. Name"):
         load_model(Path("runs/other"))
-    with pytest.raises(CheckpointError, match=r"this folder has no rums; near: runs\."):
+    with pytest.raises(CheckpointError, match=r"rums: there is no such folder\. Near: runs\."):
         load_model("rums")
     assert asked == []
     with pytest.raises(CheckpointError, match="the Hugging Face hub did not give"):
