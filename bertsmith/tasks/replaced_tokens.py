@@ -1,8 +1,8 @@
 """Replaced token detection (Clark et al. 2020, section 2): which tokens has a generator put in?
 
-The generator guesses the hidden tokens, which it sees as [MASK]; a word sampled from each guess
-stands in its place, and the discriminator says of every real token, [CLS] and [SEP] as well (so
-the released code), whether it is another than in the text: a guess that is right counts as
+The generator guesses the chosen tokens, most of which it sees as [MASK]; a word sampled from each
+guess stands in its place, and the discriminator says of every real token, [CLS] and [SEP] as well
+(so the released code), whether it is another than in the text: a guess that is right counts as
 original. What is sampled is decided by draws that come with the batch, so a step stays a function
 of corpus, seed, step and weights; no gradient goes through the samples.
 """

@@ -74,14 +74,20 @@ def test_a_step_is_a_function_of_corpus_seed_and_number(corpus_dir: Path) -> Non
     assert values(objective(corpus_dir, seed=6).micro_batches(1)[0]) != forwards[0]
 
 
-def test_every_chosen_token_is_hidden_and_has_a_draw(corpus_dir: Path) -> None:
-    task = objective(corpus_dir)
-    mask = task.train.corpus.tokenizer().mask_id
-    for step in (1, 2, 3):
-        (batch,) = task.micro_batches(step)
-        assert (batch.input_ids == mask).nonzero()[:, 0].tolist() == (
-            batch.targets["masked_positions"].tolist()
-        )
+def test_chosen_tokens_are_hidden_or_kept_and_have_a_draw(corpus_dir: Path) -> None:
+    all_hidden = {"mask_share": 1.0, "random_share": 0.0, "keep_share": 0.0}
+    for settings, share in ((SETTINGS, 0.85), (replace(SETTINGS, **all_hidden), 1.0)):
+        task = objective(corpus_dir, settings)
+        mask, hidden = task.train.corpus.tokenizer().mask_id, []
+        for step in range(1, 41):
+            (batch,) = task.micro_batches(step)
+            chosen = batch.input_ids[batch.targets["masked_positions"]]
+            assert (batch.input_ids == mask).sum() == (chosen == mask).sum()
+            is_kept = chosen != mask
+            assert torch.equal(chosen[is_kept], batch.targets["masked_labels"][is_kept])
+            hidden += (~is_kept).tolist()
+        spread = (share * (1 - share) / len(hidden)) ** 0.5
+        assert abs(sum(hidden) / len(hidden) - share) <= 4 * spread
         draws = batch.targets["draws"]
         assert draws.dtype == torch.float32
         assert len(draws) == len(draws.unique()) == len(batch.targets["masked_labels"])
@@ -262,7 +268,7 @@ def test_detection_figures_equal_sklearns() -> None:
     ("change", "message"),
     [
         ({"pairs": "next_sentence"}, r"pairs: found 'next_sentence' with the objective 'repl"),
-        ({"mask_share": 0.5, "random_share": 0.5, "keep_share": 0.0}, r"mask_share: given with"),
+        ({"mask_share": 0.5, "random_share": 0.5, "keep_share": 0.0}, r"random_share: given with"),
         ({"generator_size": 0.0}, r"generator_size: found 0\.0; allowed is above 0, at most 1"),
         ({"discriminator_weight": 0.0}, r"discriminator_weight: found 0\.0"),
         (
