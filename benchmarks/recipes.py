@@ -1,4 +1,4 @@
-"""Every recipe, run: do all of them learn, and how fast?
+"""Every recipe, run: does it work, and how fast?
 
 Each recipe in `recipes/` runs as it stands for some minutes, at one size of model, on one text with
 the kind of tokenizer that it names. Told are the held-out figures beside what word frequency alone
