@@ -87,7 +87,9 @@ def distill(args: argparse.Namespace, corpus: Path) -> Iterator[tuple[str, dict[
     said = bertsmith("distill", "classify", recipe, "--teacher", tuned, "--train",
                      sst2 / "train.tsv", "--limit", LABELS, "--unlabelled", texts, "--eval",
                      sst2 / "dev.tsv", "--out", args.work / "student")  # fmt: skip
-    yield recipe.relative_to(ROOT).as_posix(), said
+    training: Any = said["training"]
+    steps = {name: training[name] for name in ("steps", "tokens_per_second")}
+    yield recipe.relative_to(ROOT).as_posix(), steps | said
 
 
 def write(args: argparse.Namespace, rows: list[tuple[str, dict[str, Any]]]) -> None:
@@ -103,17 +105,17 @@ def write(args: argparse.Namespace, rows: list[tuple[str, dict[str, Any]]]) -> N
         "",
         "| recipe | steps | tokens a second | held out |",
         "|---|---|---|---|",
-        *(f"| `{name}` | {found['steps']:,} | {rate(found)} | {told(found)} |"
-          for name, found in rows),
+        *(f"| `{name}` | {shown(found, 'steps')} | {shown(found, 'tokens_per_second')} "
+          f"| {told(found)} |" for name, found in rows),
     ]  # fmt: skip
     target = HERE / "results" / "recipes.md"
     target.write_text("\n".join([*lines, ""]), encoding="utf-8")
     print(target.read_text(encoding="utf-8"))
 
 
-def rate(found: dict[str, Any]) -> str:
-    """Tokens a second, where the run tells them."""
-    return f"{found['tokens_per_second']:,.0f}" if "tokens_per_second" in found else "–"
+def shown(found: dict[str, Any], name: str) -> str:
+    """A whole number, where the run tells it."""
+    return f"{found[name]:,.0f}" if name in found else "–"
 
 
 def told(found: dict[str, Any]) -> str:
