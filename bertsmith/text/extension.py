@@ -60,12 +60,7 @@ def learn_extension(
     kept = set(alphabet)
     words = {w: n for w, n in counts.items() if len(w) <= max_chars and kept.issuperset(w)}
     single = [p for p in single_character_pieces(alphabet, words) if p not in old]
-    if len(single) > num_new:
-        raise ConfigError(
-            f"--add: found {num_new:,}, but the characters of these texts alone need "
-            f"{len(single):,} new pieces. Add as many or lower --character-coverage "
-            f"({character_coverage})."
-        )
+    check_room(num_new, len(single), character_coverage)
     start = [*vocab, *single]
     wordpiece = WordPiece(start, unk_id, max_chars)
     known = {word: count for word, count in words.items() if unk_id not in wordpiece.ids(word)}
@@ -79,6 +74,16 @@ def learn_extension(
     size = len(vocab) + num_new
     learner.grow(size + round(surplus * num_new))
     return drop_least_used(learner.texts, len(start), size, use_in_words(known))[len(vocab) :]
+
+
+def check_room(num_new: int, num_characters: int, character_coverage: float) -> None:
+    """Refuse to add fewer pieces than there are new characters."""
+    if num_characters > num_new:
+        raise ConfigError(
+            f"--add: found {num_new:,}, but the characters of these texts alone need "
+            f"{num_characters:,} new pieces. Add as many or lower --character-coverage "
+            f"({character_coverage})."
+        )
 
 
 def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bertsmith.errors import ConfigError
+from bertsmith.text.extension import check_room
 from bertsmith.text.pruning import count_ids, drop_least_used
 from bertsmith.text.unigram import Unigram, UnigramTokenizer
 from bertsmith.text.vocabulary import PieceLearner, choose_alphabet, frequency_score
@@ -62,12 +62,7 @@ def extend_unigram(
     scores = [*tokenizer.scores, *[least] * (len(old) - tokenizer.num_pieces)]
     alphabet, _ = choose_alphabet(counts, character_coverage)
     single = [character for character in alphabet if character not in set(old)]
-    if len(single) > num_new:
-        raise ConfigError(
-            f"--add: found {num_new:,}, but the characters of these texts alone need "
-            f"{len(single):,} new pieces. Add as many or lower --character-coverage "
-            f"({character_coverage})."
-        )
+    check_room(num_new, len(single), character_coverage)
     start = [*old, *single]
     known = dict(zip(start, [*scores, *[least] * len(single)], strict=True))
     model = Unigram(start, list(known.values()), tokenizer.unk_id)
