@@ -39,6 +39,10 @@ class ModelSettings:
     initializer_range: float | None = None
     """The spread of the random weights that training begins with. A tiny model leaves the plateau,
     on which it only knows how frequent words are, much sooner with 0.05. None means 0.02."""
+    position_initializer: Literal["normal", "sinusoidal"] | None = None
+    """What the position embeddings begin with: random numbers as all weights do (normal), or sines
+    and cosines, with which a small model leaves that plateau sooner and whatever the seed. They are
+    trained in both cases. None means normal."""
     pooling: Literal["first_token", "mean"] | None = None
     """What stands for a whole text: the vector of [CLS] (that is meant by None), or the mean over
     all tokens."""
@@ -76,6 +80,7 @@ class ModelSettings:
         """The config of a new model for a corpus, of another `preset` if one is given."""
         changes, tokenizer = self.resolved.given, corpus.tokenizer()
         family = family_named(changes.pop("family")).config
+        del changes["position_initializer"]  # of the first weights, not of the shape
         size, length = changes.pop("preset"), changes.pop("max_position_embeddings")
         changes |= family.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
         config = family.from_preset(preset or size, corpus.vocab_size, **changes)
@@ -89,9 +94,10 @@ NEW_MODEL: Mapping[str, Any] = {
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.1,
     "initializer_range": 0.02,
+    "position_initializer": "normal",
     "pooling": "first_token",
 }
 """What a new model has where nothing else is asked for."""
 
-FIXED = ("family", "preset", "shared", "initializer_range", "pooling")
+FIXED = ("family", "preset", "shared", "initializer_range", "position_initializer", "pooling")
 """What a trained model has already."""

@@ -25,6 +25,7 @@ from bertsmith.hardware import (
 )
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import load_trained
+from bertsmith.model_settings import NEW_MODEL
 from bertsmith.pretrain_job import PretrainJob, build_model, build_objective, choose_size
 from bertsmith.tasks.measured import Measure, Measured
 from bertsmith.tasks.pretraining import Pretraining, token_counts
@@ -116,13 +117,23 @@ def _start(
 ) -> _Start:
     """A new model, one to go on from, or a checkpoint of this run."""
     if resumed is not None:
-        before = {"from": resumed.read_run()["settings"].get("from")}
-        check_identity(resumed.path, before, {"from": to_jsonable(job.from_)})
+        check_identity(
+            resumed.path, _origin(resumed.read_run()["settings"]), _origin(to_jsonable(job))
+        )
     if job.from_ is None:
         return _start_new(job, resumed, checkpoint, computing)
     if resumed is not None and checkpoint is not None:
         return _start_again(job, resumed, checkpoint, computing)
     return _start_continued(job, resumed, computing)
+
+
+def _origin(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run began with, as far as its checkpoints do not tell."""
+    initializer = settings["model"].get("position_initializer")
+    return {
+        "from": settings.get("from"),
+        "position_initializer": initializer or NEW_MODEL["position_initializer"],
+    }
 
 
 def _start_new(

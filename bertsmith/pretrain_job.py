@@ -18,6 +18,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.hardware import select_device
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
 from bertsmith.model.family import Family, family_named
+from bertsmith.model.positions import start_with_waves
 from bertsmith.model_settings import FIXED, ModelSettings
 from bertsmith.sizing import Choice, choose_preset
 from bertsmith.tasks.pretraining import Pretraining
@@ -119,7 +120,7 @@ class PretrainJob:
         # Both ways to say it agree, where there are two.
         learnt = replace(learnt, pairs=task, next_sentence=task == "next_sentence")
         family.check_pretraining_heads(learnt.heads)
-        return replace(self, pretraining=learnt)
+        return replace(self, pretraining=learnt.with_shares())
 
     @property
     def resolved_optim(self) -> OptimSettings:
@@ -215,4 +216,7 @@ def build_model(job: PretrainJob, objective: Pretraining) -> BertModel:
     """A model of the shape with which the run begins, new from the seed."""
     config = model_config(job, objective.train.corpus)
     torch.manual_seed(job.training.seed)
-    return objective.new_model(config)
+    model = objective.new_model(config)
+    if job.model.position_initializer == "sinusoidal":
+        start_with_waves(model)
+    return model

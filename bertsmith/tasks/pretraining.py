@@ -50,11 +50,11 @@ HELD_OUT_MASKING: dict[str, Any] = {
     "word_list": None,
     "segmenter": None,
     "masking_rate": 0.15,
-    "mask_share": 0.8,
-    "random_share": 0.1,
-    "keep_share": 0.1,
+    "mask_share": None,
+    "random_share": None,
+    "keep_share": None,
 }
-"""BERT's own: figures of runs that hide their texts otherwise can be compared."""
+"""The objective's own: figures of runs that hide their texts otherwise can be compared."""
 EVALUATION_TOKENS = 8192
 UNIGRAM_TOKENS = 20_000_000
 COUNTED_DOCUMENTS = 1000

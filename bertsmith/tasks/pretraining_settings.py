@@ -64,13 +64,14 @@ class PretrainingSettings:
     """The share of each row's tokens that the model must predict. Held-out rows always have 15 %
     of their pieces chosen, 80/10/10, so that runs can be compared (with replaced_token,
     85/0/15)."""
-    mask_share: float = 0.8
-    """Of these, the share hidden behind [MASK]. With replaced_token the three shares are 0.85, 0
-    and 0.15 where nothing else is said, as in ELECTRA's released code."""
-    random_share: float = 0.1
-    """Of these, the share replaced by a random token."""
-    keep_share: float = 0.1
-    """Of these, the share left as they are. The three shares add up to 1."""
+    mask_share: float | None = None
+    """Of these, the share hidden behind [MASK]. None means 0.8; with replaced_token 0.85, as in
+    ELECTRA's released code."""
+    random_share: float | None = None
+    """Of these, the share replaced by a random token. None means 0.1; with replaced_token 0."""
+    keep_share: float | None = None
+    """Of these, the share left as they are. None means 0.1; with replaced_token 0.15. The three
+    shares add up to 1."""
     masking_schedule_steps: int = 0
     """How many steps to go, in a straight line, from the rate and shares above to the final ones
     below; 0 keeps them."""
@@ -147,10 +148,10 @@ class PretrainingSettings:
     def _check_shares(self) -> None:
         rate = self.masking_rate
         _check("masking_rate", rate, 0 < rate < 1, "more than 0 and less than 1")
-        for name in ("mask_share", "random_share", "keep_share"):
-            _check(name, getattr(self, name), 0 <= getattr(self, name) <= 1, "0 to 1")
-        total = self.mask_share + self.random_share + self.keep_share
-        _check("mask_share + random_share + keep_share", total, math.isclose(total, 1), "1")
+        for name, share in zip(SHARES, self.shares, strict=True):
+            _check(name, share, 0 <= share <= 1, "0 to 1")
+        total = sum(self.shares)
+        _check(" + ".join(SHARES), total, math.isclose(total, 1), "1")
 
     def _check_replacing(self) -> None:
         size, weight = self.generator_size, self.discriminator_weight
@@ -169,13 +170,6 @@ class PretrainingSettings:
             raise ConfigError(
                 f"pretraining.pairs: found {self.pairs!r} with the objective 'replaced_token', "
                 "which learns nothing of pairs. Pass --pairs none, or --objective masked_lm."
-            )
-        final = [name for name in FINAL_FIELDS[1:] if getattr(self, name) is not None]
-        if final or self._shares[1]:
-            raise ConfigError(
-                f"pretraining.{final[0] if final else 'random_share'}: given with the objective "
-                "'replaced_token', whose generator sees [MASK] in the chosen places, or the word "
-                "itself, in constant shares. Leave it out; --random-share must be 0."
             )
 
     def _check_schedule(self) -> None:
@@ -248,13 +242,20 @@ class PretrainingSettings:
         )
 
     @property
-    def _shares(self) -> tuple[float, float, float]:
-        """Hidden, replaced and kept; with replaced tokens ELECTRA's where none were given."""
+    def shares(self) -> tuple[float, float, float]:
+        """Hidden, replaced and kept, with the objective's where one was not given."""
+        usual = ELECTRA_SHARES if self.replaces else BERT_SHARES
         given = (self.mask_share, self.random_share, self.keep_share)
-        return HIDDEN_BY_ELECTRA if self.replaces and given == HIDDEN_BY_BERT else given
+        hidden, replaced, kept = (u if g is None else g for g, u in zip(given, usual, strict=True))
+        return hidden, replaced, kept
+
+    def with_shares(self) -> "PretrainingSettings":
+        """The same with all shares said."""
+        hidden, replaced, kept = self.shares
+        return replace(self, mask_share=hidden, random_share=replaced, keep_share=kept)
 
     def _rule(self) -> MaskingRule:
-        mask_share, random_share, _ = self._shares
+        mask_share, random_share, _ = self.shares
         return MaskingRule(self.masking_rate, mask_share, random_share, self.masking)
 
     def at_end(self) -> "PretrainingSettings":
@@ -283,7 +284,7 @@ class PretrainingSettings:
         found = asdict(self) | {"next_sentence": self.pair_task == "next_sentence"}
         found["pairs"] = "sentence_order" if self.pair_task == "sentence_order" else None
         found["objective"] = "replaced_token" if self.replaces else None
-        found |= zip(("mask_share", "random_share", "keep_share"), self._shares, strict=True)
+        found |= zip(SHARES, self.shares, strict=True)
         if self.word_list is not None:
             found["word_list"] = sha256_file(self.word_list)
         if not self.start_steps:
@@ -299,8 +300,9 @@ class PretrainingSettings:
 FIRST_START_LENGTH = 32
 """The default of the first version, which wrote it down in any case."""
 
-HIDDEN_BY_BERT = (0.8, 0.1, 0.1)
-HIDDEN_BY_ELECTRA = (0.85, 0.0, 0.15)
+SHARES = ("mask_share", "random_share", "keep_share")
+BERT_SHARES = (0.8, 0.1, 0.1)
+ELECTRA_SHARES = (0.85, 0.0, 0.15)
 """Shares of the chosen tokens that are hidden, replaced at random, and kept. ELECTRA's are those of
 its released code; its paper hides all of them. A small generator that sees no word it has to guess
 stays long with mere word frequencies: after 17 M tokens its loss at hidden words was 6.89 nats, and

@@ -7,16 +7,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.errors import BertsmithError
+from bertsmith.errors import BertsmithError, ConfigError
 from bertsmith.model.huggingface import load_model
+from bertsmith.model.positions import waves
 from bertsmith.model_settings import ModelSettings
 from bertsmith.pretrain import pretrain
 from bertsmith.pretrain_job import PretrainJob, build_objective
@@ -24,6 +27,7 @@ from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.text.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
+from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Status
 from bertsmith.training.trainer import TrainingSettings
 
@@ -201,6 +205,36 @@ def test_every_kind_resumes_as_if_never_stopped(
     assert ("held_out_sop_loss" in whole) == (settings.pair_task == "sentence_order")
     assert ("sentence order: loss" in describe(whole)) == ("held_out_sop_loss" in whole)
     assert set(load_model(tmp_path / "stopped").heads) == set(settings.heads)
+
+
+def test_positions_begin_as_was_asked(corpus_dir: Path, tmp_path: Path) -> None:
+    training = TrainingSettings(steps=2, batch_size=4, eval_rows=4, threads=1, precision="fp32")
+    usual = PretrainJob(
+        corpus_dir,
+        ModelSettings("tiny", max_position_embeddings=32),
+        PretrainingSettings(16),
+        training,
+        OptimSettings(learning_rate=1e-9),
+    )
+    asked = replace(usual, model=replace(usual.model, position_initializer="sinusoidal"))
+    found = {}
+    for name, job in (("usual", usual), ("waves", asked)):
+        pretrain(job, tmp_path / name)
+        found[name] = load_model(tmp_path / name).embeddings.position.weight
+        settings = json.loads((tmp_path / name / "run.json").read_text())["settings"]
+        assert settings["model"]["position_initializer"] == job.resolved.model.position_initializer
+    rows = found["waves"]
+    torch.testing.assert_close(rows / rows[0, 1], waves(*rows.shape), atol=1e-4, rtol=0)
+    assert not torch.allclose(found["usual"], rows, atol=0.01)
+    alone = ModelSettings(position_initializer="sinusoidal")
+    with pytest.raises(ConfigError, match=r"position_initializer: found 'sinusoidal' beside"):
+        replace(asked, model=alone, from_=tmp_path / "usual")
+    with pytest.raises(BertsmithError, match="stopped"):
+        pretrain(asked, tmp_path / "stopped", watchers=[StopAtStep(1)])
+    with pytest.raises(ConfigError, match="was 'sinusoidal', is now 'normal'"):
+        pretrain(usual, tmp_path / "stopped", resume=True)
+    pretrain(asked, tmp_path / "stopped", resume=True)
+    assert losses(tmp_path / "stopped") == losses(tmp_path / "waves")
 
 
 def start(arguments: list[str]) -> subprocess.Popen[str]:
