@@ -119,9 +119,10 @@ def values_of(
 
 
 def title_of(name: str) -> str:
-    """What an accuracy of a run's own rows is called."""
-    term = name.removesuffix("_accuracy")
-    return f"{TERM_NAMES.get(term, term)}: right"
+    """What a figure of a run's own rows is called, such as `nsp_accuracy`."""
+    term, _, kind = name.partition("_")
+    told = "area under the ROC curve" if kind == "auc" else "right"
+    return f"{TERM_NAMES.get(term, term)}: {told}"
 
 
 def to_json(figure: Figure) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from bertsmith.comparison.figures import Figure, to_json
+from bertsmith.comparison.figures import Figure, title_of, to_json
 from bertsmith.comparison.page import mean_curve
 from bertsmith.comparison.report import UNKNOWN, WITHIN, aligned, markdown, verdict
-from bertsmith.comparison.runs import Moment
+from bertsmith.comparison.runs import Moment, own_figures
 
 
 def test_losses_are_as_they_are_and_shares_times_100() -> None:
@@ -47,6 +47,20 @@ def test_a_verdict_knows_what_is_better() -> None:
     words = loss.in_words(loss.differences()["b"])
     assert words.startswith("+1.003 (+0.9")
     assert words.endswith("p < 0.001)")
+
+
+def test_what_a_run_learnt_beside_masked_words_has_a_figure_of_its_own() -> None:
+    held_out = {
+        "held_out_mlm_loss": 5.0, "held_out_mlm_accuracy": 0.2, "held_out_yardstick_accuracy": 0.3,
+        "held_out_nsp_loss": 0.7, "held_out_nsp_accuracy": 0.6, "held_out_rtd_loss": 0.4,
+        "held_out_rtd_accuracy": 0.85, "held_out_rtd_auc": 0.7, "held_out_rtd_recall": 0.1,
+    }  # fmt: skip
+    found = own_figures(held_out)
+    assert found == {"nsp_accuracy": 0.6, "rtd_auc": 0.7}
+    assert [title_of(name) for name in found] == [
+        "next sentence: right",
+        "replaced tokens: area under the ROC curve",
+    ]
 
 
 def test_a_curve_is_the_mean_where_all_runs_are() -> None:
