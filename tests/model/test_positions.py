@@ -44,7 +44,7 @@ def test_waves_are_those_of_the_paper_but_for_their_length(width: int) -> None:
             torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
-def test_only_positions_change_and_are_twice_as_high(small_model: Build) -> None:
+def test_only_positions_change(small_model: Build) -> None:
     model = small_model("masked_lm", initializer_range=0.05)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     start_with_waves(model)
@@ -53,7 +53,7 @@ def test_only_positions_change_and_are_twice_as_high(small_model: Build) -> None
     assert changed == {"embeddings.position.weight"}
     weight = model.embeddings.position.weight
     assert weight.requires_grad
-    assert weight.abs().max().item() == pytest.approx(0.1, rel=0.01)
+    assert weight.abs().max().item() == pytest.approx(0.14, rel=0.01)
 
 
 def test_rows_before_the_first_position_stay() -> None:
