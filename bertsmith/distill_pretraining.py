@@ -104,6 +104,11 @@ class DistillPretrainingJob:
         """With a learning rate, if none was given."""
         return replace(self.optim, learning_rate=self.optim.learning_rate or LEARNING_RATE)
 
+    @property
+    def resolved(self) -> "DistillPretrainingJob":
+        """With all that was not given."""
+        return replace(self, pretraining=self.pretraining.with_shares(), optim=self.resolved_optim)
+
     def pretraining_of(self, model: BertModel, num_processes: int) -> Pretraining:
         """The corpus as pre-training reads it, for a model of this shape."""
         shape = ModelSettings(max_position_embeddings=model.config.max_length)
@@ -185,7 +190,7 @@ def distill_pretraining(
             facts = {
                 "command": "distill pretraining",
                 "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "settings": to_jsonable(replace(job, optim=job.resolved_optim)),
+                "settings": to_jsonable(job.resolved),
                 "distillation": facts_of(job.student, mark, made_of),
                 "precision": precision,
                 **machine_facts(device),

@@ -10,8 +10,8 @@ LONGEST_WAVE = 1000.0
 128 tokens is too short: half of the waves would stand still in it."""
 
 AMPLITUDE = 2.8
-"""Of the waves, in spreads of the other first weights (`initializer_range`). With 1.4 to 2 some seeds
-stay longer on the plateau, with 7 the positions drown the words."""
+"""Of the waves, in spreads of the other first weights (`initializer_range`). With 1.4 to 2 some
+seeds stay longer on the plateau, with 10 the positions drown the words."""
 
 
 @torch.no_grad()

@@ -144,6 +144,7 @@ def test_pretraining_with_a_teacher(bertsmith, corpus_dir, reader, tmp_path):
     assert first["loss"] == pytest.approx(parts)
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert run["distillation"]["teacher"] == str(reader)
+    assert run["settings"]["pretraining"]["mask_share"] == 0.8
     before, after = (run["comparison"][side]["scores"] for side in ("before", "after"))
     assert before["held_out_mlm_loss"] == pytest.approx(5.0, abs=0.3)
     last = json.loads(lines[-1])["held_out_mlm_loss"]
