@@ -98,6 +98,7 @@ class DistillPretrainingJob:
                 "pretraining.objective: found 'replaced_token'; a student learns hidden words "
                 "alone, as DistilBERT. Leave it out."
             )
+        self.pretraining.with_shares()  # which do for masked LM, that nothing else may ask for
 
     @property
     def resolved_optim(self) -> OptimSettings:
@@ -106,7 +107,7 @@ class DistillPretrainingJob:
 
     @property
     def resolved(self) -> "DistillPretrainingJob":
-        """With all that was not given."""
+        """With shares and learning rate where they were not given."""
         return replace(self, pretraining=self.pretraining.with_shares(), optim=self.resolved_optim)
 
     def pretraining_of(self, model: BertModel, num_processes: int) -> Pretraining:

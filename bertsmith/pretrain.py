@@ -129,7 +129,8 @@ def _start(
 
 def _origin(settings: Mapping[str, Any]) -> dict[str, Any]:
     """What a run began with, as far as its checkpoints do not tell."""
-    initializer = settings["model"].get("position_initializer")
+    model = settings.get("model")
+    initializer = model.get("position_initializer") if isinstance(model, Mapping) else None
     return {
         "from": settings.get("from"),
         "position_initializer": initializer or NEW_MODEL["position_initializer"],

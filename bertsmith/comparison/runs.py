@@ -25,6 +25,7 @@ from bertsmith.files import sha256_file
 from bertsmith.finetune import check_parts, count_parts
 from bertsmith.hardware import compute_settings, select_device
 from bertsmith.model.huggingface import load_model
+from bertsmith.model_settings import NEW_MODEL
 from bertsmith.pretrain import pretrain
 from bertsmith.pretrain_job import PretrainJob
 from bertsmith.repeats import WEIGHTS, Run, finish
@@ -254,11 +255,16 @@ def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
             check_parts(RunFolder(settings.out), settings.batch_size, count_parts(settings))
 
 
+UNSAID = {"model.position_initializer": NEW_MODEL["position_initializer"]}
+"""What earlier versions did without writing it down."""
+
+
 def check_settings(folder: RunFolder, wanted: Mapping[str, Any]) -> None:
-    """Refuse a run with other settings; those that an earlier version did not know pass."""
+    """Refuse a run with other settings; those that an earlier version did not know pass, but for
+    what it did where it did not ask."""
     if not folder.run_path.exists():
         return
-    found = dict(flatten(folder.read_run().get("settings", {})))
+    found = {**UNSAID, **dict(flatten(folder.read_run().get("settings", {})))}
     for name, value in flatten(wanted):
         if name in found and name not in PASSING and found[name] != value:
             raise ConfigError(

@@ -54,7 +54,8 @@ HELD_OUT_MASKING: dict[str, Any] = {
     "random_share": None,
     "keep_share": None,
 }
-"""The objective's own: figures of runs that hide their texts otherwise can be compared."""
+"""Shares are the objective's own, so figures of runs that hide their texts otherwise can be
+compared."""
 EVALUATION_TOKENS = 8192
 UNIGRAM_TOKENS = 20_000_000
 COUNTED_DOCUMENTS = 1000

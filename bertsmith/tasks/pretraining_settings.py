@@ -14,6 +14,7 @@ from bertsmith.files import sha256_file
 PairTask = Literal["next_sentence", "sentence_order", "none"]
 Rows = Literal["document", "across"]
 ObjectiveName = Literal["masked_lm", "replaced_token"]
+Shares = tuple[float, float, float]
 
 LATER_FIELDS = (
     "masking",
@@ -150,8 +151,10 @@ class PretrainingSettings:
         _check("masking_rate", rate, 0 < rate < 1, "more than 0 and less than 1")
         for name, share in zip(SHARES, self.shares, strict=True):
             _check(name, share, 0 <= share <= 1, "0 to 1")
-        total = sum(self.shares)
-        _check(" + ".join(SHARES), total, math.isclose(total, 1), "1")
+        # Where the family is yet to say what is learnt, the shares may be right for either.
+        totals = [sum(self._shares_beside(usual)) for usual in self._usual_shares]
+        holds = any(math.isclose(total, 1) for total in totals)
+        _check(" + ".join(SHARES), round(totals[0], 6), holds, "1")
 
     def _check_replacing(self) -> None:
         size, weight = self.generator_size, self.discriminator_weight
@@ -242,9 +245,18 @@ class PretrainingSettings:
         )
 
     @property
-    def shares(self) -> tuple[float, float, float]:
+    def shares(self) -> Shares:
         """Hidden, replaced and kept, with the objective's where one was not given."""
-        usual = ELECTRA_SHARES if self.replaces else BERT_SHARES
+        return self._shares_beside(self._usual_shares[0])
+
+    @property
+    def _usual_shares(self) -> list[Shares]:
+        """Of the objective; where it is not said, masked LM's and ELECTRA's."""
+        if self.objective is None:
+            return [BERT_SHARES, ELECTRA_SHARES]
+        return [ELECTRA_SHARES if self.replaces else BERT_SHARES]
+
+    def _shares_beside(self, usual: Shares) -> Shares:
         given = (self.mask_share, self.random_share, self.keep_share)
         hidden, replaced, kept = (u if g is None else g for g, u in zip(given, usual, strict=True))
         return hidden, replaced, kept

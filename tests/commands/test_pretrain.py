@@ -237,6 +237,25 @@ def test_positions_begin_as_was_asked(corpus_dir: Path, tmp_path: Path) -> None:
     assert losses(tmp_path / "stopped") == losses(tmp_path / "waves")
 
 
+def test_a_run_of_another_command_is_not_resumed(corpus_dir: Path, tmp_path: Path) -> None:
+    job = PretrainJob(
+        corpus_dir,
+        ModelSettings("tiny", max_position_embeddings=32),
+        PretrainingSettings(16),
+        TrainingSettings(steps=2, batch_size=4, eval_rows=4, threads=1, precision="fp32"),
+    )
+    with pytest.raises(BertsmithError, match="stopped"):
+        pretrain(job, tmp_path / "run", watchers=[StopAtStep(1)])
+    path = tmp_path / "run" / "run.json"
+    run = json.loads(path.read_text())
+    for model in ("a-folder", None):  # as `finetune` and `distill` have it
+        path.write_text(
+            json.dumps({**run, "settings": {"model": model}, "identity": {"task": "x"}})
+        )
+        with pytest.raises(ConfigError, match="cannot be resumed with other settings"):
+            pretrain(job, tmp_path / "run", resume=True)
+
+
 def start(arguments: list[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "bertsmith", *arguments],

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tiny_models import write_reviews
 from bertsmith import cli
 from bertsmith.accounting import computed_work, count_parameters, flops_of, total
 from bertsmith.commands.pretrain import describe
-from bertsmith.errors import BertsmithError
+from bertsmith.errors import BertsmithError, ConfigError
 from bertsmith.model.electra_pair import ElectraPair, load_trained
 from bertsmith.model.huggingface import load_model
 from bertsmith.model_settings import ModelSettings
@@ -102,6 +103,56 @@ def test_electra_learns_it_where_nothing_is_said(
     assert load_model(out / "generator").config.hidden_size == 64
     cli.main(["fill", str(out / "generator"), "baba [MASK] ceba"])
     assert "[MASK]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("family", "said", "shares"),
+    [
+        ("electra", {}, (0.85, 0.0, 0.15)),
+        ("electra", {"mask_share": 1.0, "keep_share": 0.0}, (1.0, 0.0, 0.0)),
+        ("electra", {"mask_share": 0.8, "random_share": 0.1, "keep_share": 0.1}, (0.8, 0.1, 0.1)),
+        ("bert", {}, (0.8, 0.1, 0.1)),
+        ("bert", {"mask_share": 0.9, "keep_share": 0.0}, (0.9, 0.1, 0.0)),
+        ("bert", {"mask_share": 0.85, "random_share": 0.0, "keep_share": 0.15}, (0.85, 0.0, 0.15)),
+    ],
+)
+def test_shares_that_are_not_said_are_the_familys(
+    corpus_dir: Path, family: Any, said: dict[str, float], shares: tuple[float, ...]
+) -> None:
+    asked = replace(
+        job(corpus_dir),
+        model=ModelSettings("tiny", family),
+        pretraining=PretrainingSettings(**said),
+    )
+    learnt = asked.prepared.pretraining
+    assert (learnt.mask_share, learnt.random_share, learnt.keep_share) == shares
+
+
+@pytest.mark.parametrize(
+    ("family", "said", "total"),
+    [
+        ("bert", {"mask_share": 1.0, "keep_share": 0.0}, 1.1),
+        ("electra", {"mask_share": 0.9, "keep_share": 0.0}, 0.9),
+        ("electra", {"mask_share": 0.7}, 0.9),
+    ],
+)
+def test_shares_that_do_not_add_up_are_refused(
+    corpus_dir: Path, family: Any, said: dict[str, float], total: float
+) -> None:
+    asked = replace(job(corpus_dir), model=ModelSettings("tiny", family))
+    with pytest.raises(ConfigError, match=rf"keep_share: found {total}"):
+        _ = replace(asked, pretraining=PretrainingSettings(**said)).prepared
+
+
+def test_shares_change_with_the_steps(corpus_dir: Path) -> None:
+    said = PretrainingSettings(
+        16, masking_schedule_steps=4, final_mask_share=0.7, final_random_share=0.15
+    )
+    learnt = replace(job(corpus_dir), pretraining=said).prepared.pretraining
+    rules = [learnt.masking_rule(step) for step in (1, 3, 5, 9)]
+    assert [(rule.mask_share, rule.random_share) for rule in rules] == [
+        pytest.approx(shares) for shares in [(0.85, 0), (0.775, 0.075), (0.7, 0.15), (0.7, 0.15)]
+    ]
 
 
 def test_a_resumed_run_is_the_run_that_was_never_stopped(

@@ -162,6 +162,25 @@ def test_earlier_runs_with_other_settings_are_refused(
     assert (finished / "out" / "comparison.json").read_bytes() == before
 
 
+def test_a_run_of_a_version_that_knew_no_waves_began_without(
+    finished: Path, corpus_dir: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(finished, tmp_path / "lab")
+    for path in folder.rglob("run.json"):
+        run = json.loads(path.read_text().replace(str(finished), str(folder)))
+        if path.parent.name.startswith("seed-"):
+            assert run["settings"]["model"].pop("position_initializer") == "normal"
+        path.write_text(json.dumps(run))
+    told: list[str] = []
+    compare(small(folder, corpus_dir), tell=told.append)
+    assert sum("pre-trained already" in line for line in told) == 6
+    text = (folder / "lab.toml").read_text()
+    waves = '[shared.model]\nposition_initializer = "sinusoidal"'
+    (folder / "lab.toml").write_text(text.replace("[shared.model]", waves))
+    with pytest.raises(ConfigError, match=r"position_initializer normal, where sinusoidal is"):
+        compare(small(folder, corpus_dir))
+
+
 def test_what_fails_is_noted_and_the_others_go_on(
     lab: Path, settings: ComparisonSettings, corpus_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
