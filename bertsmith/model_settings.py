@@ -41,8 +41,8 @@ class ModelSettings:
     on which it only knows how frequent words are, much sooner with 0.05. None means 0.02."""
     position_initializer: Literal["normal", "sinusoidal"] | None = None
     """What the position embeddings begin with: random numbers as all weights do (normal), or sines
-    and cosines, with which a small model leaves that plateau sooner and whatever the seed. They are
-    trained in both cases. None means normal."""
+    and cosines (sinusoidal), with which it is less a matter of the seed when a small model leaves
+    that plateau. They are trained in both cases. None means normal."""
     pooling: Literal["first_token", "mean"] | None = None
     """What stands for a whole text: the vector of [CLS] (that is meant by None), or the mean over
     all tokens."""
