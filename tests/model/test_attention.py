@@ -13,6 +13,7 @@ from bertsmith.model.attention import (
     Layout,
     SelfAttention,
     cut_blocks,
+    softmax,
 )
 
 CPU = torch.device("cpu")
@@ -63,6 +64,19 @@ def attention_by_the_formula(module: SelfAttention, hidden: torch.Tensor) -> tor
         for q, k, v in zip(*(x.split(size, -1) for x in (query, key, value)), strict=True)
     ]
     return module.output(torch.cat(heads, -1))
+
+
+@pytest.mark.parametrize("length", [8, 16, 31, 32, 40, 48, 255, 256, 300])
+def test_softmax_in_bf16_is_that_of_fp32_rounded(length: int) -> None:
+    torch.manual_seed(length)
+    scores = (3 * torch.randn(7, length)).bfloat16().requires_grad_()
+    exact = scores.detach().double().requires_grad_()
+    found, expected = softmax(scores), exact.softmax(-1)
+    torch.testing.assert_close(found.double(), expected, rtol=2**-8, atol=1e-7)
+    wanted = torch.randn(7, length).bfloat16()
+    found.backward(wanted)
+    expected.backward(wanted.double())
+    torch.testing.assert_close(scores.grad.double(), exact.grad, rtol=2**-6, atol=2**-8)
 
 
 @pytest.mark.parametrize("path", ["explicit", "fused"])
