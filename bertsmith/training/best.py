@@ -23,7 +23,8 @@ class BestSettings:
     patience: int | None = None
     """End the run after this many evaluations without a better figure; None never does."""
     from_start: bool = False
-    """Whether the untrained weights may be the best: not where a part of them is random."""
+    """Whether the untrained weights are measured and may be the best: not where a part of them is
+    random, and what it says means nothing."""
 
 
 class BestWeights:
@@ -51,8 +52,6 @@ class BestWeights:
 
     def see(self, entry: Mapping[str, Any]) -> None:
         """Take in a held-out entry; `step` becomes its step if it is the best so far."""
-        if entry["step"] == 0 and not self.settings.from_start:
-            return
         score = (entry[self.settings.figure], -entry["held_out_loss"])
         is_better = score > self._score
         self._num_since = 0 if is_better else self._num_since + 1

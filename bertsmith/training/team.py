@@ -14,6 +14,7 @@ import math
 import multiprocessing
 import pickle
 import signal
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
@@ -222,11 +223,18 @@ class _Worker:
         spawn = multiprocessing.get_context("spawn")
         self.connection, theirs = spawn.Pipe()
         self.process = spawn.Process(
-            target=_work, args=(index, job, theirs), name=f"bertsmith-{index}", daemon=True
+            target=_work, args=(index, theirs), name=f"bertsmith-{index}", daemon=True
         )
         with _signals_held_back():
             self.process.start()
         theirs.close()
+        # A pipe takes little before its reader, which first loads torch, is there.
+        self._giving = threading.Thread(target=self._give, args=(job,), daemon=True)
+        self._giving.start()
+
+    def _give(self, job: bytes) -> None:
+        with contextlib.suppress(OSError):  # who listens for the answer is told
+            self.connection.send_bytes(job)
 
     def send(self, message: object) -> None:
         try:
@@ -255,6 +263,7 @@ class _Worker:
 
     def dismiss(self) -> None:
         """End the process: closing the pipe tells it to."""
+        self._giving.join(FAREWELL_SECONDS)
         self.connection.close()
         self.process.join(FAREWELL_SECONDS)
         if self.process.is_alive():
@@ -279,14 +288,14 @@ def _signals_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(index: int, job: bytes, connection: Connection) -> None:
+def _work(index: int, connection: Connection) -> None:
     """A worker's life: do as told until the pipe is closed, by the main process or by its end."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     own_process()
     with contextlib.suppress(EOFError, OSError):  # the pipe is closed
         try:
-            member = _join(index, job)
+            member = _join(index, connection.recv_bytes())
             connection.send((None, None))
             _serve(member, connection)
         except Exception as error:

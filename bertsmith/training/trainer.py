@@ -268,7 +268,7 @@ class Trainer:
             self.team,  # the workers get the objective before a thread makes batches with it
             Prefetcher(self.objective.micro_batches, first) as batches,
         ):
-            if self.state.step == 0:
+            if self.state.step == 0 and (self.best is None or self.best.settings.from_start):
                 self._evaluate()
             self._loop(stop, batches)
             if self._held_out.get("step") != self.state.step:
