@@ -125,7 +125,7 @@ class Distillation:
         """The task's own loss, `soft` and `hidden`; of the latter `correct` is how often student
         and teacher say the same."""
         teaching, taught = self.teaching, self.teacher.taught(batch)
-        with watch_last_layer(model) as student:
+        with watch_last_layer(model, every_token=taught.hidden is not None) as student:
             outputs = self.task.outputs(model, batch)
         soft = self.task.imitation(outputs, taught.outputs, batch, teaching.soft_temperature)
         counts = self.counts(batch)

@@ -21,6 +21,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.last_layer import computing_every_token
 from bertsmith.tasks.objective import Objective
 
 Importance = NDArray[np.float64]
@@ -32,8 +33,7 @@ def head_importance(model: BertModel, objective: Objective, num_steps: int = 1) 
 
     How a step is divided into micro-batches changes nothing but rounding.
     """
-    model = copy.deepcopy(model).train()  # in training the last layer is computed for all tokens
-    model.set_dropout(0.0)
+    model = copy.deepcopy(model).eval()
     totals = [torch.zeros(len(model.config.heads_of(i))) for i in range(len(model.layers))]
     for step in range(1, num_steps + 1):
         batches = objective.micro_batches(step)
@@ -55,7 +55,7 @@ def sensitivities(
 ) -> list[Tensor]:
     """For each layer the absolute gradients by its heads' masks, summed over examples: [heads]."""
     batch = batch.to(model.embeddings.word.weight.device)
-    with recorded_contexts(model) as contexts:
+    with computing_every_token(model), recorded_contexts(model) as contexts:
         terms = objective.losses(model, batch)
     loss = torch.stack([term.sum.float() / counts[name] for name, term in terms.items()]).sum()
     gradients = torch.autograd.grad(loss, contexts)

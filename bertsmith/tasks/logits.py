@@ -10,11 +10,7 @@ from bertsmith.model.bert import BertModel
 
 def sequence_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
     """Logits of a head that reads the pooler, `[sequences, outputs]`."""
-    # In training the whole last layer is computed, and with it every token's own dropout.
-    pooled = (
-        model.pool(model.encode(batch), batch) if model.training else model.encode_pooled(batch)
-    )
-    return _apply(model, pooled, head)
+    return _apply(model, model.encode_pooled(batch), head)
 
 
 def token_logits(model: BertModel, batch: Batch, head: str) -> Tensor:

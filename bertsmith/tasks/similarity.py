@@ -527,9 +527,6 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """`[sequences, hidden]`, in the batch's order."""
-        if model.training and self.pooling == "first_token":
-            # The whole last layer is computed, and with it every token's own dropout.
-            return model.encode(batch).index_select(0, batch.first_tokens)
         return COMPUTE[self.pooling](model, batch)
 
     def predict(

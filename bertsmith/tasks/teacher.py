@@ -57,10 +57,7 @@ class LiveTeacher:
     def __init__(self, task: Task[Any, Any], model: BertModel, *, hidden: bool) -> None:
         self.task = task
         self.hidden = hidden
-        model.set_dropout(0.0)
-        # In training mode, which without dropout changes no number, the last layer is computed for
-        # all tokens; for reading alone it is computed only where the head reads.
-        self._shared = SharedModel(model.train(hidden))
+        self._shared = SharedModel(model.eval())
 
     @property
     def model(self) -> BertModel:
@@ -73,7 +70,8 @@ class LiveTeacher:
 
     def taught(self, batch: Batch) -> Taught:
         """The model's outputs, without gradients."""
-        with torch.no_grad(), watch_last_layer(self.model) as seen:
+        watching = watch_last_layer(self.model, every_token=self.hidden)
+        with torch.no_grad(), watching as seen:
             outputs = self.task.outputs(self.model, batch)
             return Taught(outputs, seen.vectors(batch) if self.hidden else None)
 

@@ -10,6 +10,7 @@ from bertsmith.data.batches import pack
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
 from bertsmith.model.heads import build_heads
+from bertsmith.model.last_layer import watch_last_layer
 
 Build = Callable[..., BertModel]
 Inputs = dict[str, Tensor]
@@ -223,6 +224,11 @@ def test_the_last_layer_need_not_be_computed_where_nobody_reads(
     hidden = model.encode(batch)
     firsts = model.encode(batch, first_only=True)
     torch.testing.assert_close(firsts, hidden[batch.first_tokens], atol=1e-6, rtol=0.0)
+    with watch_last_layer(model) as seen:
+        assert torch.equal(model.encode(batch, first_only=True), hidden[batch.first_tokens])
+    assert torch.equal(seen.vectors(batch), hidden)
+    with watch_last_layer(model, every_token=False):
+        assert torch.equal(model.encode(batch, first_only=True), firsts)
     pooled, expected = model.encode_pooled(batch), model.pool(hidden, batch)
     torch.testing.assert_close(pooled, expected, atol=1e-6, rtol=0.0)
     torch.testing.assert_close(
