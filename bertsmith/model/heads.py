@@ -16,6 +16,7 @@ from bertsmith.errors import ConfigError, check_choice
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.dropout import dropout as drop
 from bertsmith.model.family import HeadBuilder, family_named
+from bertsmith.model.row_maximum import row_maximum
 from bertsmith.model.sizes import fill_up
 
 if TYPE_CHECKING:
@@ -321,15 +322,14 @@ def cross_entropy_and_gradient(
     loss_sum = torch.zeros((), device=logits.device)
     num_correct = torch.zeros((), device=logits.device)
     for part, wanted in zip(torch.split(logits, size), torch.split(labels, size), strict=True):
-        target = part.gather(-1, wanted[:, None])
-        highest = part.amax(-1, keepdim=True)
-        num_correct += count_correct(part, wanted, (target == highest)[:, 0])
-        distance = highest.float() - target.float()
+        highest, guess = row_maximum(part)
+        num_correct += (guess[:, 0] == wanted).sum()
+        distance = highest.float() - part.gather(-1, wanted[:, None]).float()
         torch.softmax(part, -1, out=part)
         if sampler is not None:
             sampler.see(part)
         # The highest probability is 1 / sum(exp(logits - highest)), never near zero.
-        loss_sum += (distance - part.amax(-1, keepdim=True).float().log()).sum()
+        loss_sum += (distance - part.gather(-1, guess).float().log()).sum()
         places = torch.arange(len(wanted), device=part.device), wanted
         part.index_put_(places, part[places] - 1)
     return loss_sum, num_correct
@@ -382,14 +382,3 @@ def first_above(sums: Tensor, wanted: Tensor) -> Tensor:
     rounding leaves none, the first of the highest."""
     highest = sums[:, -1].nextafter(sums.new_zeros(()))
     return (sums <= torch.minimum(wanted.clamp(min=0), highest)[:, None]).sum(-1)
-
-
-def count_correct(logits: Tensor, labels: Tensor, is_highest: Tensor) -> Tensor:
-    """How often the label is the first of the highest logits; `is_highest` says if it is one.
-
-    argmax costs four times amax on a CPU, and is only needed where the label is among the highest.
-    A GPU would have to be waited for to learn how many these are.
-    """
-    if logits.device.type == "cpu":
-        logits, labels = logits[is_highest], labels[is_highest]
-    return (logits.argmax(-1) == labels).sum()

@@ -18,6 +18,7 @@ from bertsmith.model.heads import (
     decode_in_chunks,
     scaled_gradients,
 )
+from bertsmith.model.row_maximum import row_maximum
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,7 @@ def divergence_and_gradient(
     loss = torch.zeros((), device=logits.device)
     num_alike = torch.zeros((), device=logits.device)
     for part, wanted in zip(torch.split(logits, size), torch.split(taught, size), strict=True):
-        likeliest = wanted.argmax(-1, keepdim=True)
-        num_alike += (part.gather(-1, likeliest) == part.amax(-1, keepdim=True)).sum()
+        num_alike += (row_maximum(wanted)[1] == row_maximum(part)[1]).sum()
         of_teacher = F.log_softmax(wanted.float() / temperature, -1)
         of_student = F.log_softmax(part.float() / temperature, -1)
         probabilities = of_teacher.exp()
