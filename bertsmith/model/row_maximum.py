@@ -32,7 +32,7 @@ def row_maximum(x: Tensor) -> tuple[Tensor, Tensor]:
 def _in_two_steps(x: Tensor) -> tuple[Tensor, Tensor]:
     num_columns = x.shape[-1]
     whole = num_columns // BLOCK
-    tops = x[:, : whole * BLOCK].unflatten(1, (whole, BLOCK)).amax(-1)
+    tops = x[:, : whole * BLOCK].view(len(x), whole, BLOCK).amax(-1)
     if whole * BLOCK < num_columns:
         tops = torch.cat([tops, x[:, whole * BLOCK :].amax(-1, keepdim=True)], -1)
     first = tops.argmax(-1, keepdim=True) * BLOCK
