@@ -30,11 +30,9 @@ from bertsmith.model.huggingface import (
 )
 from bertsmith.model.weights import weight_files
 from bertsmith.tasks.pretraining_settings import ObjectiveName
-from bertsmith.text.byte_bpe import ByteBpeTokenizer
 from bertsmith.text.extension import ids_before
 from bertsmith.text.normalize import Normalizer
 from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.text.unigram import UnigramTokenizer
 from bertsmith.text.wordpiece import WordPieceTokenizer
 
 
@@ -237,16 +235,8 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
             return f"id {id_:,} is {ours!r}, and {theirs!r} there"
     if new.vocab_size < old.vocab_size:
         return f"it has {new.vocab_size:,} pieces, and {old.vocab_size:,} there"
-    if isinstance(old, ByteBpeTokenizer) and isinstance(new, ByteBpeTokenizer):
-        for number, (left, right) in enumerate(old.merges):
-            if new.merges[number : number + 1] != ((left, right),):
-                return f"merge {number + 1:,} does not join {left!r} and {right!r}, as there"
-    if isinstance(old, UnigramTokenizer) and isinstance(new, UnigramTokenizer):
-        for id_, (before, after) in enumerate(zip(old.scores, new.scores, strict=False)):
-            if before != after:
-                return f"the score of id {id_:,} is {after}, and {before} there"
-        if min(new.scores) < min(old.scores):
-            return f"its least score is {min(new.scores)}, and {min(old.scores)} there"
+    if (difference := new.other_cuts(old)) is not None:
+        return difference
     mine, others = deciding_settings(old), deciding_settings(new)
     for name, value in mine.items():
         if others[name] != value:

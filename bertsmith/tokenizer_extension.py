@@ -6,7 +6,7 @@ learnt from and on those that were not.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -15,11 +15,10 @@ import tyro
 
 from bertsmith.data.documents import Errors, SourceReport
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.text.byte_bpe import ByteBpeTokenizer, clean_words
+from bertsmith.text.byte_bpe import ByteBpeTokenizer
 from bertsmith.text.byte_bpe_learning import extend_byte_bpe
 from bertsmith.text.extension import learn_extension
-from bertsmith.text.fertility import Fit, measure_cuts, measure_fit
-from bertsmith.text.normalize import Normalizer
+from bertsmith.text.fertility import Fit, measure_cuts
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.unigram import UnigramTokenizer
 from bertsmith.text.unigram_extension import extend_unigram
@@ -109,7 +108,7 @@ def extend_tokenizer(
     check_extensible(old, settings.from_)
     report = ExtensionReport(num_old=old.vocab_size)
     on_step("counting words")
-    counts, held_out = count_texts(settings.reading, words_of(old), report.reading)
+    counts, held_out = count_texts(settings.reading, old.words, report.reading)
     on_step("learning pieces")
     tokenizer = with_new_pieces(old, counts, settings)
     on_step("measuring")
@@ -118,17 +117,6 @@ def extend_tokenizer(
         if words:
             report.fits[name] = _fit(old, words), _fit(tokenizer, words)
     return tokenizer, report
-
-
-def words_of(tokenizer: Tokenizer) -> Callable[[str], Iterable[str]]:
-    """What divides texts into the words that a tokenizer cuts."""
-    if isinstance(tokenizer, WordPieceTokenizer):
-        return Normalizer(
-            tokenizer.lowercase, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars
-        ).words
-    if isinstance(tokenizer, UnigramTokenizer):
-        return tokenizer.words
-    return clean_words
 
 
 def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSettings) -> Tokenizer:
@@ -176,9 +164,8 @@ def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
     """
     if not isinstance(tokenizer, WordPieceTokenizer):
         return
-    words = words_of(tokenizer)
     for token in tokenizer.vocab[tokenizer.num_pieces :]:
-        if list(words(token)) == [token]:
+        if list(tokenizer.words(token)) == [token]:
             raise CheckpointError(
                 f"{place}: its added token {token!r} is a word, and would be cut from longer words "
                 "if pieces were put behind it. Extend a tokenizer without added words."
@@ -186,17 +173,6 @@ def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
 
 
 def _fit(tokenizer: Tokenizer, words: Counter[str]) -> Fit:
-    if isinstance(tokenizer, ByteBpeTokenizer):
-        return measure_cuts(
-            tokenizer.encode_ids, words, tokenizer.vocab_size, tokenizer.unk_id,
-            tokenizer.special_ids,
-        )  # fmt: skip
-    if isinstance(tokenizer, UnigramTokenizer):
-        return measure_cuts(
-            tokenizer.word_ids, words, tokenizer.vocab_size, tokenizer.unk_id,
-            tokenizer.special_ids,
-        )  # fmt: skip
-    special_tokens = {tokenizer.vocab[id_] for id_ in tokenizer.special_ids}
-    return measure_fit(
-        tokenizer.vocab, words, special_tokens=special_tokens, unk_token=tokenizer.unk_token
+    return measure_cuts(
+        tokenizer.word_ids, words, tokenizer.vocab_size, tokenizer.unk_id, tokenizer.special_ids
     )

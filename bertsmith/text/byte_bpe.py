@@ -272,6 +272,22 @@ class ByteBpeTokenizer(Tokenizer):
             [not (token in added or is_word_start(read_bytes([token]))) for token in self.vocab]
         )
 
+    def other_cuts(self, old: Tokenizer) -> str | None:
+        """The first merge of `old` that is not this one's at its place."""
+        assert isinstance(old, ByteBpeTokenizer)
+        for number, (left, right) in enumerate(old.merges):
+            if self.merges[number : number + 1] != ((left, right),):
+                return f"merge {number + 1:,} does not join {left!r} and {right!r}, as there"
+        return None
+
+    def words(self, text: str) -> Iterable[str]:
+        """The words of a text, as each by itself is cut into pieces, with the space before them."""
+        return clean_words(text)
+
+    def word_ids(self, word: str) -> Sequence[int]:
+        """The ids of a word as `words` gives it."""
+        return self._word_ids[word]
+
     def encode_ids(self, text: str) -> list[int]:
         """The ids of a text alone, without special tokens around it."""
         return self._ids_of(text, self.add_prefix_space)

@@ -124,6 +124,8 @@ class Tokenizer(ABC):
     """The type id of a pair's second text."""
     num_separators: ClassVar[int] = 1
     """Separators between the texts of a pair."""
+    continuing_prefix: ClassVar[str] = ""
+    """What a piece that continues a word begins with, if that tells it from others."""
 
     pad_token: str
     unk_token: str
@@ -232,6 +234,11 @@ class Tokenizer(ABC):
             "added_tokens": self.added_tokens,
         }
 
+    def other_cuts(self, old: "Tokenizer") -> str | None:
+        """What, besides its pieces, lets this tokenizer cut a word otherwise than `old`, of the
+        same kind, whose pieces it has; None where only further pieces do."""
+        return None
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the vocabulary and every setting that decides ids, as hexadecimal digits.
@@ -286,6 +293,15 @@ class Tokenizer(ABC):
         if max_length is not None:
             kept = truncated_lengths(lengths, self._room(lengths, max_length))
         return self._assemble(texts, kept)
+
+    @abstractmethod
+    def words(self, text: str) -> Iterable[str]:
+        """The words of a text, normalized, as each by itself is cut into pieces. Added tokens are
+        not looked for."""
+
+    @abstractmethod
+    def word_ids(self, word: str) -> Sequence[int]:
+        """The ids of a word as `words` gives it."""
 
     @abstractmethod
     def encode_ids(self, text: str) -> list[int]:

@@ -16,7 +16,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.text.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.unigram import UnigramTokenizer
-from bertsmith.text.wordpiece import CONTINUING_PREFIX, WordPieceTokenizer
+from bertsmith.text.wordpiece import WordPieceTokenizer
 
 Flags = NDArray[np.bool_]
 
@@ -88,7 +88,7 @@ def on_the_way(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
 def single_characters(tokenizer: Tokenizer) -> Flags:
     """The pieces of one character, bool `[vocabulary]`: with them words of known characters can
     always be cut. (Byte-level BPE always has its bytes.)"""
-    prefix = CONTINUING_PREFIX if isinstance(tokenizer, WordPieceTokenizer) else ""
+    prefix = tokenizer.continuing_prefix
     pieces = tokenizer.vocab[: tokenizer.num_pieces]
     flags = np.zeros(tokenizer.vocab_size, dtype=bool)
     flags[: len(pieces)] = [len(piece.removeprefix(prefix)) == 1 for piece in pieces]

@@ -340,8 +340,19 @@ class UnigramTokenizer(Tokenizer):
                 ids.append(piece.id)
         return ids
 
+    def other_cuts(self, old: Tokenizer) -> str | None:
+        """The first score that is another, or one below all of `old`."""
+        assert isinstance(old, UnigramTokenizer)
+        for id_, (before, after) in enumerate(zip(old.scores, self.scores, strict=False)):
+            if before != after:
+                return f"the score of id {id_:,} is {after}, and {before} there"
+        if min(self.scores) < min(old.scores):
+            return f"its least score is {min(self.scores)}, and {min(old.scores)} there"
+        return None
+
     def words(self, text: str) -> list[str]:
-        """The words of a text as they are cut into pieces, each with `▁` before it."""
+        """The words of a text, normalized, as each by itself is cut into pieces: with `▁` before
+        it."""
         return self._normalizer.words(text)
 
     def word_ids(self, word: str) -> list[int]:

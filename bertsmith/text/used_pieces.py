@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.text.grouping import group_by_size
-from bertsmith.text.normalize import Normalizer
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.trimming import single_characters, with_what_they_need
 from bertsmith.text.wordpiece import CONTINUING_PREFIX, WordPieceTokenizer
@@ -59,16 +58,14 @@ class UnknownWords:
     """Finds the words of a text that a tokenizer cannot cut, and how far it comes with them."""
 
     def __init__(self, tokenizer: WordPieceTokenizer) -> None:
-        self._normalizer = Normalizer(
-            tokenizer.lowercase, tokenizer.strip_accents, tokenizer.tokenize_chinese_chars
-        )
+        self._words = tokenizer.words
         self._longest = tokenizer.max_input_chars_per_word
         pieces = tokenizer.vocab[: tokenizer.num_pieces]
         self._ids = {piece: id_ for id_, piece in enumerate(pieces)}
 
     def pieces(self, text: str) -> Iterator[int]:
         """The pieces of each unknown word before cutting failed."""
-        for word in self._normalizer.words(text):
+        for word in self._words(text):
             if len(word) <= self._longest:
                 found = self._cut(word)
                 if found is not None:

@@ -94,6 +94,8 @@ class WordPieceTokenizer(Tokenizer):
         ConfigError: an empty vocabulary, an entry that stands twice, or a missing special token.
     """
 
+    continuing_prefix = CONTINUING_PREFIX
+
     def __init__(
         self,
         vocab: Sequence[str],
@@ -188,6 +190,14 @@ class WordPieceTokenizer(Tokenizer):
         ]
         flags[list(self.special_ids)] = False
         return flags
+
+    def words(self, text: str) -> Iterable[str]:
+        """The words of a text, normalized, as each by itself is cut into pieces."""
+        return self._normalizer.words(text)
+
+    def word_ids(self, word: str) -> Sequence[int]:
+        """The ids of a word as `words` gives it."""
+        return self._wordpiece.ids(word)
 
     def encode_ids(self, text: str) -> list[int]:
         """The ids of a text alone, without special tokens around it."""

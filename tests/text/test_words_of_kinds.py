@@ -1,0 +1,28 @@
+"""Every kind of tokenizer cuts a text as it cuts the words that it says the text has."""
+
+import random
+
+import pytest
+from tiny_tokenizers import TINY
+from unicode_strings import unicode_string
+
+OTHERS = [
+    "",
+    " ",
+    "the river",
+    " the  sea\n",
+    "A café in Zürich doesn't",
+    "漢字the",
+    "▁the ▁ ▁",
+    "\ud800x",
+]
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_ids_of_the_words_are_those_of_the_text(kind):
+    tokenizer = TINY[kind]()
+    rng = random.Random(5)
+    for text in [*OTHERS, *(unicode_string(rng) for _ in range(2000))]:
+        if not any(token.content.lower() in text.lower() for token in tokenizer.added_tokens):
+            ids = [id_ for word in tokenizer.words(text) for id_ in tokenizer.word_ids(word)]
+            assert ids == tokenizer.encode_ids(text), repr(text)
