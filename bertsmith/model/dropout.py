@@ -40,16 +40,16 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
     """Zero each element with probability `p`, and scale the others so that the mean stays.
 
     What is drawn is decided by `dropout_seed`, or else by torch's own generator. Outside training,
-    or with `p == 0`, `x` itself is returned. On a CPU the mask is cut from 64-bit random numbers,
+    or with `p` at 0, `x` itself is returned. On a CPU the mask is cut from 64-bit random numbers,
     four elements from each, which is 3.0 to 4.2 times faster forward and backward than `F.dropout`,
     whose generator draws one number per element; `p` is then met to 1 / 131,072.
     """
-    dropped = min(round(p * RESOLUTION), RESOLUTION - 1)
-    if not training or dropped == 0:
+    if not training or p == 0.0:
         return x
     if x.device.type != "cpu":
         return F.dropout(x, p)
-    return x * _mask(x.shape, x.dtype, dropped)
+    dropped = min(round(p * RESOLUTION), RESOLUTION - 1)
+    return x * _mask(x.shape, x.dtype, dropped) if dropped else x
 
 
 def _mask(shape: torch.Size, dtype: torch.dtype, dropped: int) -> Tensor:
@@ -58,11 +58,11 @@ def _mask(shape: torch.Size, dtype: torch.dtype, dropped: int) -> Tensor:
     All of it is done with vectors of 16-bit integers, as a comparison and what follows it are not:
     drawing, cutting and multiplying forward and backward take half the time.
     """
-    bits = _local.bits or np.random.SFC64(int(torch.randint(2**62, ()).item()))
+    bits = _local.bits or np.random.SFC64(int(torch.randint(2**62, (), device="cpu").item()))
     numbers = torch.from_numpy(bits.random_raw(-(-shape.numel() // 4)).view(np.int16))
     lowest = dropped - RESOLUTION // 2  # of those that keep their element
     keep = numbers[: shape.numel()].view(shape).clamp_(lowest - 1, lowest).sub_(lowest - 1)
-    scale = torch.tensor(RESOLUTION / (RESOLUTION - dropped), dtype=dtype)
+    scale = torch.tensor(RESOLUTION / (RESOLUTION - dropped), dtype=dtype, device="cpu")
     if dtype.itemsize == 2:
         return keep.mul_(int(scale.view(torch.int16))).view(dtype)
     return keep.to(dtype).mul_(scale)

@@ -37,7 +37,7 @@ def _in_two_steps(x: Tensor) -> tuple[Tensor, Tensor]:
         tops = torch.cat([tops, x[:, whole * BLOCK :].amax(-1, keepdim=True)], -1)
     first = tops.argmax(-1, keepdim=True) * BLOCK
     # The last block may be shorter: its last column then stands for those beyond it too.
-    columns = (first + torch.arange(BLOCK)).clamp_(max=num_columns - 1)
+    columns = (first + torch.arange(BLOCK, device=x.device)).clamp_(max=num_columns - 1)
     inside = x.gather(-1, columns)
     place = inside.argmax(-1, keepdim=True)
     return inside.gather(-1, place), columns.gather(-1, place)

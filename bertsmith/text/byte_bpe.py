@@ -282,7 +282,7 @@ class ByteBpeTokenizer(Tokenizer):
 
     def words(self, text: str) -> Iterable[str]:
         """The words of a text, as each by itself is cut into pieces, with the space before them."""
-        return clean_words(text)
+        return split_words(prefixed(without_surrogates(text), self.add_prefix_space))
 
     def word_ids(self, word: str) -> Sequence[int]:
         """The ids of a word as `words` gives it."""

@@ -41,18 +41,15 @@ class Fit:
 def measure_fit(
     vocab: Sequence[str],
     counts: Mapping[str, int],
-    *,
-    special_tokens: Collection[str] = SPECIAL_TOKENS,
-    unk_token: str = "[UNK]",
 ) -> Fit:
     """Cut each distinct word once, by longest match as in encoding, and weigh it with its count.
 
     Args:
-        vocab: a vocabulary with the special tokens, of which `unk_token` is one.
+        vocab: a vocabulary with the special tokens.
         counts: words as the tokenizer splits them.
     """
-    special_ids = {vocab.index(token) for token in special_tokens}
-    unk_id = vocab.index(unk_token)
+    special_ids = {vocab.index(token) for token in SPECIAL_TOKENS}
+    unk_id = vocab.index("[UNK]")
     cut = WordPiece(vocab, unk_id, MAX_WORD_LEN).ids
     return measure_cuts(cut, counts, len(vocab), unk_id, special_ids)
 

@@ -23,8 +23,8 @@ class BestSettings:
     patience: int | None = None
     """End the run after this many evaluations without a better figure; None never does."""
     from_start: bool = False
-    """Whether the untrained weights are measured and may be the best: not where a part of them is
-    random, and what it says means nothing."""
+    """Whether the weights at the start are measured and may be the best: not those of a task with a
+    head, which as a rule is new and says nothing."""
 
 
 class BestWeights:
@@ -52,6 +52,8 @@ class BestWeights:
 
     def see(self, entry: Mapping[str, Any]) -> None:
         """Take in a held-out entry; `step` becomes its step if it is the best so far."""
+        if entry["step"] == 0 and not self.settings.from_start:
+            return
         score = (entry[self.settings.figure], -entry["held_out_loss"])
         is_better = score > self._score
         self._num_since = 0 if is_better else self._num_since + 1

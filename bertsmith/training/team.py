@@ -12,6 +12,7 @@ import contextlib
 import copy
 import math
 import multiprocessing
+import multiprocessing.connection
 import os
 import pickle
 import signal
@@ -146,14 +147,14 @@ class Team:
         """See whether all workers are up; from then on they do their share."""
         if self.is_complete:
             return
-        if all(worker.connection.poll() for worker in self.workers):
+        if all(worker.has_answered for worker in self.workers):
             self.is_complete = True
             self._hear()
 
     def wait(self) -> None:
         """Wait until all workers are up."""
         for worker in self.workers:
-            worker.connection.poll(None)
+            worker.wait()
         self.welcome()
 
     def _tell(self, *message: object) -> None:
@@ -234,8 +235,21 @@ class _Worker:
         self._giving.start()
 
     def _give(self, job: bytes) -> None:
-        with contextlib.suppress(OSError):  # who listens for the answer is told
+        try:
             self.connection.send_bytes(job)
+        except OSError:  # who waits for an answer is told, since there will be none
+            self.process.kill()
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether there is something to receive, be it that the process has ended."""
+        return self.connection.poll() or not self.process.is_alive()
+
+    def wait(self) -> None:
+        """Wait for an answer, or for the end of the process."""
+        ready = multiprocessing.connection.wait([self.connection, self.process.sentinel])
+        if self.connection not in ready:
+            self.process.join(FAREWELL_SECONDS)  # until the system knows of its end too
 
     def send(self, message: object) -> None:
         try:
@@ -264,6 +278,8 @@ class _Worker:
 
     def dismiss(self) -> None:
         """End the process: closing the pipe tells it to."""
+        if self._giving.is_alive():  # it has not read its job yet, and has nothing to lose
+            self.process.kill()
         self._giving.join(FAREWELL_SECONDS)
         self.connection.close()
         self.process.join(FAREWELL_SECONDS)

@@ -231,7 +231,7 @@ class Trainer:
             self.state = checkpoint.state
             self._load_state_tensors(checkpoint.tensors)
             self.budget.reserve = self.state.counters.get("evaluation_seconds", 0.0)
-        # A run at step 0 measures again before its first step.
+        # A run at step 0 measures again what is measured before its first step.
         for entry in cut_journal(self.folder.journal_path, self.state.step or -1):
             self._remember(entry)
 

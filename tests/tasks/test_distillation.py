@@ -56,7 +56,9 @@ class Case:
         return model.train()
 
     def teacher(self, hidden=True, seed=5):
-        return LiveTeacher(self.task, self.model(seed), hidden=hidden)
+        model = self.model(seed)
+        model.set_dropout(0.5)  # of which a teacher makes no use
+        return LiveTeacher(self.task, model, hidden=hidden)
 
     def lessons(self, **settings):
         tokenizer, task = tiny_tokenizer(), self.task

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from tiny_tokenizers import TINY
+from tiny_tokenizers import TINY, tiny_byte_bpe
 from unicode_strings import unicode_string
 
 OTHERS = [
@@ -18,9 +18,12 @@ OTHERS = [
 ]
 
 
-@pytest.mark.parametrize("kind", TINY)
+MAKE = {**TINY, "byte-bpe with a space": lambda: tiny_byte_bpe(add_prefix_space=True)}
+
+
+@pytest.mark.parametrize("kind", MAKE)
 def test_ids_of_the_words_are_those_of_the_text(kind):
-    tokenizer = TINY[kind]()
+    tokenizer = MAKE[kind]()
     rng = random.Random(5)
     for text in [*OTHERS, *(unicode_string(rng) for _ in range(2000))]:
         if not any(token.content.lower() in text.lower() for token in tokenizer.added_tokens):

@@ -13,6 +13,8 @@ def see(best: BestWeights, *scores: tuple[float, float]) -> None:
 
 def test_the_highest_figure_wins_then_the_lowest_loss() -> None:
     best = BestWeights(BestSettings("held_out_accuracy"))
+    best.see({"step": 0, "held_out_accuracy": 1.0, "held_out_loss": 0.0})
+    assert best.step == 0
     see(best, (0.5, 1.0), (0.7, 2.0), (0.7, 1.5), (0.7, 1.6), (0.6, 0.1))
     assert best.step == 3
     assert not best.is_exhausted

@@ -207,6 +207,23 @@ def test_a_killed_worker_is_told_of(corpus_dir: Path) -> None:
             train(team, 1, 3)
 
 
+def test_a_worker_killed_before_it_has_its_job_is_told_of(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    task.ballast = bytes(2**24)  # type: ignore[attr-defined]  # more than any pipe takes at once
+    with new_team(task, 2) as team:
+        os.kill(team.workers[0].process.pid, signal.SIGKILL)  # type: ignore[arg-type]
+        with pytest.raises(TrainingError, match=r"worker process ended \(exit code -9\)"):
+            team.wait()
+
+
+def test_a_run_that_ends_before_its_workers_are_up_does_not_wait_for_them(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    task.ballast = bytes(2**24)  # type: ignore[attr-defined]
+    with new_team(task, 2) as team:
+        train(team, 1, 2)
+    assert team.workers[0].process.exitcode == -signal.SIGKILL
+
+
 def test_workers_end_with_the_team(corpus_dir: Path) -> None:
     threads = torch.get_num_threads()
     team = new_team(objective(corpus_dir), 3)
