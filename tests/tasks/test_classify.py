@@ -9,6 +9,7 @@ import pytest
 import torch
 from tiny_models import reviews, save_tiny, tiny_model, tiny_tokenizer
 
+from bertsmith.data.batches import pack
 from bertsmith.data.examples import Example
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, InputError
@@ -28,6 +29,17 @@ CLASSIFY = Classify(NAMES)
 
 def labelled(examples):
     return CLASSIFY.encode(tiny_tokenizer(), examples, 37, labelled=True)
+
+
+def test_in_training_the_last_layer_reads_first_tokens_alone_and_drops_some_of_them():
+    model = tiny_model("classify", num_labels=2).train()
+    model.set_dropout(0.5)
+    rows = []
+    model.layers[-1].register_forward_hook(lambda layer, given, found: rows.append(len(found)))
+    batch = pack([np.full(30, 7)] * 3)
+    first, second = (CLASSIFY.outputs(model, batch) for _ in range(2))
+    assert max(rows) < batch.num_tokens == 90
+    assert not torch.equal(first, second)
 
 
 def objective(count=23, **settings):
