@@ -15,8 +15,8 @@ from torch import nn
 
 from bertsmith.data.batches import Batch
 from bertsmith.hardware import Precision
-from bertsmith.model.attention import Layout
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.blocks import Layout
 from bertsmith.model.electra_pair import new_pair
 from bertsmith.model.family import family_named
 from bertsmith.model.heads import MAX_LOGITS, build_heads

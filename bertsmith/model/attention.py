@@ -3,132 +3,18 @@
 The projections run on the packed row as it is. Only the scores need to know where sequences
 end. On CUDA one kernel takes the whole row with the bounds of its sequences, where `hardware` found
 that it is right and faster. Elsewhere the row is cut into blocks of neighbouring sequences of equal
-or similar length, each taken as one dense [sequences, length] array. Equal lengths are a view
-without a copy; similar ones are padded inside the block, within the bounds of `cut_blocks`.
+or similar length, see model/blocks.py.
 """
 
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertsmith.data.batches import send
 from bertsmith.hardware import attention_path, varlen_pays
+from bertsmith.model.blocks import Block, Layout, join_heads, split_heads
 from bertsmith.model.dropout import dropout
-from bertsmith.model.sizes import fill_up, rounded_up
-from bertsmith.varlen import Bounds, fits, varlen_attention
-
-MAX_PADDING = 1 / 8
-"""The share of a block's cells that may be padding."""
-
-FREE_PADDING = 64
-"""Cells of padding that are cheaper than one more block, whatever their share."""
-
-MAX_SCORES = 2**19
-"""Scores per head that a block may hold on a CPU: 2 MB in fp32, two sequences of 512 tokens."""
-
-
-@dataclass(frozen=True)
-class Padding:
-    """How a block of unequal lengths is filled.
-
-    `cells` is int64 [tokens]: the cell of the flattened block where each token stands.
-    `bias` is fp32 [sequences, 1, length]: what is added to the scores, -inf at padding.
-    """
-
-    cells: Tensor
-    bias: Tensor
-
-
-@dataclass(frozen=True)
-class Block:
-    """Neighbouring sequences that attention takes as one array [num_rows, length].
-
-    On a CPU there may be more rows than sequences, and cells beyond the longest of them.
-    """
-
-    num_sequences: int
-    num_rows: int
-    length: int
-    num_tokens: int
-    padding: Padding | None
-
-
-@lru_cache(maxsize=256)
-def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
-    """Ranges `(first, end)` of sequences that share a block; `lengths` never rises.
-
-    A block takes the next sequence as long as its padding stays within `MAX_PADDING` of its
-    cells or within `FREE_PADDING` cells, and its scores within `max_scores`.
-
-    >>> cut_blocks((128, 128, 120, 40, 7))
-    [(0, 3), (3, 5)]
-    """
-    blocks = []
-    first = tokens = 0
-    for i, length in enumerate(lengths):
-        longest = lengths[first]
-        cells = (i + 1 - first) * longest
-        allowed = max(MAX_PADDING * cells, FREE_PADDING)
-        if i > first and (cells - tokens - length > allowed or cells * longest > max_scores):
-            blocks.append((first, i))
-            first, tokens = i, 0
-        tokens += length
-    return [*blocks, (first, len(lengths))]
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where the sequences of a packed row lie, made once for a batch and handed to every layer.
-
-    `lengths` never rises. Each way of attention reads a form of its own, which is made when it is
-    first asked for.
-    """
-
-    lengths: tuple[int, ...]
-    device: torch.device
-
-    @cached_property
-    def blocks(self) -> list[Block]:
-        """The row as dense arrays."""
-        max_scores = MAX_SCORES if self.device.type == "cpu" else math.inf
-        ranges = cut_blocks(self.lengths, max_scores)
-        return [build_block(self.lengths[first:end], self.device) for first, end in ranges]
-
-    @cached_property
-    def bounds(self) -> Bounds:
-        """Where each sequence begins and ends."""
-        starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
-        return Bounds(send(torch.from_numpy(starts), self.device), self.lengths[0])
-
-    @cached_property
-    def first_bounds(self) -> Bounds:
-        """The same for a row that holds the first token of each sequence alone."""
-        count = len(self.lengths)
-        return Bounds(torch.arange(count + 1, dtype=torch.int32, device=self.device), 1)
-
-
-def build_block(lengths: Sequence[int], device: torch.device) -> Block:
-    """The block that holds sequences of these lengths, the longest first."""
-    num_rows, length = len(lengths), lengths[0]
-    if device.type == "cpu":
-        num_rows = rounded_up(num_rows, steps=4, smallest=1)
-        length = rounded_up(length, steps=8)
-    padding = None
-    if lengths[-1] != length or len(lengths) != num_rows:
-        is_real = np.arange(length) < np.asarray(lengths)[:, None]
-        bias = np.zeros((num_rows, 1, length), dtype=np.float32)
-        bias[: len(lengths), 0][~is_real] = -np.inf
-        cells = np.flatnonzero(is_real)
-        padding = Padding(
-            send(torch.from_numpy(cells), device), send(torch.from_numpy(bias), device)
-        )
-    return Block(len(lengths), num_rows, length, sum(lengths), padding)
+from bertsmith.model.sizes import fill_up
+from bertsmith.varlen import fits, varlen_attention
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -203,23 +89,14 @@ class SelfAttention(nn.Module):
 
     def attend(self, qkv: Tensor, block: Block, weights: list[Tensor] | None) -> Tensor:
         """Context vectors [tokens, hidden] of one block from its [tokens, 3 * hidden]."""
-        query, key, value = self.split_heads(qkv, block)
-        context = self.look(query, key, value, block, weights)
-        context = context.transpose(1, 2).reshape(block.num_rows * block.length, -1)
-        return context if block.padding is None else context.index_select(0, block.padding.cells)
+        query, key, value = split_heads(qkv, block, self.num_heads)
+        return join_heads(self.look(query, key, value, block, weights), block)
 
     def attend_first(self, qkv: Tensor, block: Block, weights: list[Tensor] | None) -> Tensor:
         """The same for the first token of each sequence alone, [sequences, hidden]."""
-        query, key, value = self.split_heads(qkv, block)
+        query, key, value = split_heads(qkv, block, self.num_heads)
         context = self.look(query[:, :, :1], key, value, block, weights)
         return context[: block.num_sequences].flatten(1)
-
-    def split_heads(self, qkv: Tensor, block: Block) -> Tensor:
-        """[tokens, 3 * hidden] to [3, rows, heads, length, head_size]."""
-        n, length = block.num_rows, block.length
-        if block.padding is not None:
-            qkv = qkv.new_zeros(n * length, qkv.shape[-1]).index_copy(0, block.padding.cells, qkv)
-        return qkv.view(n, length, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
 
     def look(
         self, query: Tensor, key: Tensor, value: Tensor, block: Block, weights: list[Tensor] | None
@@ -251,8 +128,8 @@ class SelfAttention(nn.Module):
         shape = query.shape
         query, key, value = (part.flatten(0, 1) for part in (query, key, value))
         bias = query.new_zeros(1, 1, 1)
-        if block.padding is not None:
-            bias = block.padding.bias.to(query.dtype).repeat_interleave(self.num_heads, 0)
+        if block.bias is not None:
+            bias = block.bias.to(query.dtype).repeat_interleave(self.num_heads, 0)
         scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=shape[-1] ** -0.5)
         probs = softmax(scores)
         if weights is not None:
@@ -266,8 +143,6 @@ class SelfAttention(nn.Module):
             query,
             key,
             value,
-            attn_mask=None
-            if block.padding is None
-            else block.padding.bias[:, None].to(query.dtype),
+            attn_mask=None if block.bias is None else block.bias[:, None].to(query.dtype),
             dropout_p=self.dropout_prob if self.training else 0.0,
         )

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch, send
 from bertsmith.errors import ConfigError, check_choice
 from bertsmith.model.activations import ACTIVATIONS
-from bertsmith.model.attention import Layout, SelfAttention
+from bertsmith.model.attention import SelfAttention
+from bertsmith.model.blocks import Layout
 from bertsmith.model.dropout import dropout
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import BERT_HEADS, PAIR_HEADS, TASK_HEAD_NAMES

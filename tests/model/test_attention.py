@@ -6,15 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.model.attention import (
-    FREE_PADDING,
-    MAX_PADDING,
-    MAX_SCORES,
-    Layout,
-    SelfAttention,
-    cut_blocks,
-    softmax,
-)
+from bertsmith.model.attention import SelfAttention, softmax
+from bertsmith.model.blocks import FREE_PADDING, MAX_PADDING, MAX_SCORES, Layout, cut_blocks
 
 CPU = torch.device("cpu")
 falling = st.lists(st.integers(1, 600), min_size=1, max_size=80).map(
@@ -35,12 +28,12 @@ def test_blocks_hold_every_sequence_once_and_little_padding(lengths: tuple[int, 
 
 def test_equal_lengths_are_one_block() -> None:
     (block,) = Layout((32,) * 16, CPU).blocks
-    assert (block.num_sequences, block.num_rows, block.length, block.padding) == (16, 16, 32, None)
+    assert (block.num_sequences, block.num_rows, block.length, block.bias) == (16, 16, 32, None)
     (block,) = Layout((31,) * 17, CPU).blocks
     assert (block.num_sequences, block.num_rows, block.length) == (17, 20, 32)
-    assert block.padding is not None
+    assert block.bias is not None
     (block,) = Layout((31,) * 17, torch.device("meta")).blocks
-    assert (block.num_sequences, block.num_rows, block.length, block.padding) == (17, 17, 31, None)
+    assert (block.num_sequences, block.num_rows, block.length, block.bias) == (17, 17, 31, None)
 
 
 def test_few_shapes_occur() -> None:
@@ -96,6 +89,20 @@ def test_every_sequence_attends_to_itself_alone(
         torch.autograd.grad(found, hidden, gradient)[0],
         torch.autograd.grad(expected, hidden, gradient)[0],
     )
+
+
+@pytest.mark.parametrize("path", ["explicit", "fused"])
+def test_what_is_no_number_stays_in_its_sequence(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Padding is filled from the block's own tokens, so it must be from those of the same row."""
+    monkeypatch.setattr("bertsmith.model.attention.attention_path", lambda *_: path)
+    module = SelfAttention(33, 3, 0.0)
+    lengths = (23, 19, 19)
+    hidden = torch.randn(sum(lengths), 33)
+    hidden[23 + 18] = math.nan  # the last of the second
+    found = module(hidden, Layout(lengths, CPU))[: sum(lengths)].split(lengths)
+    assert [bool(part.isnan().any()) for part in found] == [False, True, False]
 
 
 def test_the_fused_kernel_gives_the_same_numbers() -> None:

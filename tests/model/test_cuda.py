@@ -13,8 +13,9 @@ from torch import nn
 
 from bertsmith.data.batches import Batch, pack
 from bertsmith.hardware import varlen_trial
-from bertsmith.model.attention import Layout, SelfAttention
+from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.blocks import Layout
 from bertsmith.model.heads import build_heads, masked_lm_loss
 from bertsmith.varlen import MAX_ERROR, try_varlen
 

@@ -1,0 +1,249 @@
+"""Where the sequences of a packed row lie, and how attention takes them: in blocks or by bounds.
+
+A block holds neighbouring sequences of equal or similar length as dense arrays, one for each head:
+[rows, heads, length, head_size]. Its heads are gathered from the packed row by one table of places
+and put back by another; there and back, forward and backward, every number is moved once. Unequal
+lengths are padded inside the block, within the bounds of `cut_blocks`.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import send
+from bertsmith.model.sizes import rounded_up
+from bertsmith.varlen import Bounds
+
+MAX_PADDING = 1 / 8
+"""The share of a block's cells that may be padding."""
+
+FREE_PADDING = 64
+"""Cells of padding that are cheaper than one more block, whatever their share."""
+
+MAX_SCORES = 2**19
+"""Scores per head that a block may hold on a CPU: 2 MB in fp32, two sequences of 512 tokens."""
+
+
+@dataclass(frozen=True)
+class HeadPlaces:
+    """Where the heads of tokens lie, in a packed row and in the dense arrays of a block.
+
+    Both are taken as lists of vectors of head_size numbers. A row of queries, keys and values is
+    [tokens * 3 * heads], a block of them [3 * rows * heads * length]; of what attention gives, a
+    row is [tokens * heads] and a block [rows * heads * length]. Places are int64, and are worked
+    out when they are first asked for: without gradients half of them never are.
+    """
+
+    is_real: np.ndarray
+    num_heads: int
+    device: torch.device
+
+    @cached_property
+    def parts_in_row(self) -> Tensor:
+        """For each query, key and value of the block."""
+        part = np.arange(3)[:, None, None, None]
+        return self._send((3 * self._token + part) * self.num_heads + self._head)
+
+    @cached_property
+    def parts_in_block(self) -> Tensor:
+        """The reverse, for those of the tokens."""
+        part = np.arange(3)[:, None]
+        size = self.is_real.size * self.num_heads
+        return self._send(self._in_block[self.is_real][:, None] + part * size)
+
+    @cached_property
+    def context_in_row(self) -> Tensor:
+        """For each head of the block."""
+        return self._send(self._token * self.num_heads + self._head)
+
+    @cached_property
+    def context_in_block(self) -> Tensor:
+        """The reverse, for those of the tokens."""
+        return self._send(self._in_block[self.is_real])
+
+    @cached_property
+    def context_of_none(self) -> Tensor:
+        """What in the block belongs to no token."""
+        return self._send(self._in_block[~self.is_real])
+
+    @property
+    def _head(self) -> np.ndarray:
+        return np.arange(self.num_heads)[:, None]
+
+    @property
+    def _token(self) -> np.ndarray:
+        """The token of each cell, or else the one before, [rows, 1, length]."""
+        token = self.is_real.cumsum() - 1
+        return token.reshape(len(self.is_real), 1, -1)
+
+    @property
+    def _in_block(self) -> np.ndarray:
+        """The place of each head of each cell, [rows, length, heads]."""
+        rows, length = self.is_real.shape
+        places = np.arange(rows * self.num_heads * length).reshape(rows, self.num_heads, length)
+        return places.transpose(0, 2, 1)
+
+    def _send(self, places: np.ndarray) -> Tensor:
+        return send(torch.from_numpy(places.reshape(-1)), self.device)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Neighbouring sequences that attention takes as arrays [rows, heads, length, head_size].
+
+    On a CPU there may be more rows than sequences, and cells beyond the longest of them. Cells
+    without a token repeat the last one of their row. `bias` is fp32 [rows, 1, length]: what is
+    added to the scores, -inf at cells without a token; it is None where there are none.
+    """
+
+    lengths: tuple[int, ...]
+    num_rows: int
+    length: int
+    device: torch.device
+    _places: dict[int, HeadPlaces] = field(default_factory=dict, repr=False, compare=False)
+
+    @property
+    def num_sequences(self) -> int:
+        """Rows that are read."""
+        return len(self.lengths)
+
+    @cached_property
+    def num_tokens(self) -> int:
+        """Cells that are read."""
+        return sum(self.lengths)
+
+    @cached_property
+    def is_real(self) -> np.ndarray:
+        """Which cells hold a token, bool [rows, length]."""
+        lengths = np.zeros(self.num_rows, dtype=np.int64)
+        lengths[: len(self.lengths)] = self.lengths
+        return np.arange(self.length) < lengths[:, None]
+
+    @cached_property
+    def bias(self) -> Tensor | None:
+        if self.num_tokens == self.num_rows * self.length:
+            return None
+        is_seen = self.is_real.copy()
+        is_seen[self.num_sequences :] = True  # a row that sees nothing would be NaN
+        bias = np.where(is_seen, np.float32(0), np.float32(-np.inf))
+        return send(torch.from_numpy(bias[:, None]), self.device)
+
+    def places(self, num_heads: int) -> HeadPlaces:
+        """Those of so many heads, the same in every layer."""
+        if num_heads not in self._places:
+            self._places[num_heads] = HeadPlaces(self.is_real, num_heads, self.device)
+        return self._places[num_heads]
+
+
+@lru_cache(maxsize=256)
+def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
+    """Ranges `(first, end)` of sequences that share a block; `lengths` never rises.
+
+    A block takes the next sequence as long as its padding stays within `MAX_PADDING` of its
+    cells or within `FREE_PADDING` cells, and its scores within `max_scores`.
+
+    >>> cut_blocks((128, 128, 120, 40, 7))
+    [(0, 3), (3, 5)]
+    """
+    blocks = []
+    first = tokens = 0
+    for i, length in enumerate(lengths):
+        longest = lengths[first]
+        cells = (i + 1 - first) * longest
+        allowed = max(MAX_PADDING * cells, FREE_PADDING)
+        if i > first and (cells - tokens - length > allowed or cells * longest > max_scores):
+            blocks.append((first, i))
+            first, tokens = i, 0
+        tokens += length
+    return [*blocks, (first, len(lengths))]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the sequences of a packed row lie, made once for a batch and handed to every layer.
+
+    `lengths` never rises. Each way of attention reads a form of its own, which is made when it is
+    first asked for.
+    """
+
+    lengths: tuple[int, ...]
+    device: torch.device
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The row as dense arrays."""
+        max_scores = MAX_SCORES if self.device.type == "cpu" else math.inf
+        ranges = cut_blocks(self.lengths, max_scores)
+        return [build_block(self.lengths[first:end], self.device) for first, end in ranges]
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        """Where each sequence begins and ends."""
+        starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
+        return Bounds(send(torch.from_numpy(starts), self.device), self.lengths[0])
+
+    @cached_property
+    def first_bounds(self) -> Bounds:
+        """The same for a row that holds the first token of each sequence alone."""
+        count = len(self.lengths)
+        return Bounds(torch.arange(count + 1, dtype=torch.int32, device=self.device), 1)
+
+
+def build_block(lengths: Sequence[int], device: torch.device) -> Block:
+    """The block that holds sequences of these lengths, the longest first."""
+    num_rows, length = len(lengths), lengths[0]
+    if device.type == "cpu":
+        num_rows = rounded_up(num_rows, steps=4, smallest=1)
+        length = rounded_up(length, steps=8)
+    return Block(tuple(lengths), num_rows, length, device)
+
+
+class _ToBlock(torch.autograd.Function):
+    """Queries, keys and values of a row to those of a block.
+
+    Gradients are gathered as well: torch would add them up one by one, not knowing that each is
+    read by one token at most.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, places: HeadPlaces) -> Tensor:
+        ctx.places = places
+        return rows.index_select(0, places.parts_in_row)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient.index_select(0, ctx.places.parts_in_block), None
+
+
+class _ToRow(torch.autograd.Function):
+    """What attention gives, of a block to that of a row. Cells without a token get no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, places: HeadPlaces) -> Tensor:
+        ctx.places = places
+        return rows.index_select(0, places.context_in_block)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        found = gradient.index_select(0, ctx.places.context_in_row)
+        return found.index_fill_(0, ctx.places.context_of_none, 0), None
+
+
+def split_heads(qkv: Tensor, block: Block, num_heads: int) -> Tensor:
+    """[tokens, 3 * hidden] of a packed row to [3, rows, heads, length, head_size] of a block."""
+    size = qkv.shape[-1] // (3 * num_heads)
+    heads: Tensor = _ToBlock.apply(qkv.reshape(-1, size), block.places(num_heads))  # type: ignore[no-untyped-call]
+    return heads.view(3, block.num_rows, num_heads, block.length, size)
+
+
+def join_heads(context: Tensor, block: Block) -> Tensor:
+    """[rows, heads, length, head_size] of a block to [tokens, hidden] of a packed row."""
+    _, num_heads, _, size = context.shape
+    tokens: Tensor = _ToRow.apply(context.reshape(-1, size), block.places(num_heads))  # type: ignore[no-untyped-call]
+    return tokens.view(block.num_tokens, num_heads * size)
