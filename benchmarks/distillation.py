@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.finetune_sst2 import checkpoint
+from benchmarks.speed.finetuning import published_model
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "glue" / "SST-2"
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace, folder: Path) -> dict[str, list[Student]]:
 
     write_sentences(args, folder)
     settings = ClassifySettings(
-        model=checkpoint(),
+        model=published_model(),
         train=folder / "labelled.tsv",
         eval=args.data / "dev.tsv",
         out=folder / "teacher",
