@@ -1,8 +1,8 @@
 """Where the sequences of a packed row lie, and how attention takes them: in blocks or by bounds.
 
-A block holds neighbouring sequences of equal or similar length as dense arrays, one for each head:
-[rows, heads, length, head_size]. Its heads are gathered from the packed row by one table of places
-and put back by another; there and back, forward and backward, every number is moved once. Unequal
+A block holds neighbouring sequences of equal or similar length as dense arrays [rows, heads, length,
+head_size]. Its heads are gathered from the packed row by one table of places and put back by
+another, so that every number is moved once on each way; gradients go the same ways back. Unequal
 lengths are padded inside the block, within the bounds of `cut_blocks`.
 """
 
@@ -98,8 +98,8 @@ class Block:
     """Neighbouring sequences that attention takes as arrays [rows, heads, length, head_size].
 
     On a CPU there may be more rows than sequences, and cells beyond the longest of them. Cells
-    without a token repeat the last one of their row. `bias` is fp32 [rows, 1, length]: what is
-    added to the scores, -inf at cells without a token; it is None where there are none.
+    without a token repeat the last one of their row, so that nothing passes between sequences, not
+    even NaN.
     """
 
     lengths: tuple[int, ...]
@@ -127,6 +127,10 @@ class Block:
 
     @cached_property
     def bias(self) -> Tensor | None:
+        """What is added to the scores, fp32 [rows, 1, length]: -inf at cells without a token.
+
+        None where each cell has one.
+        """
         if self.num_tokens == self.num_rows * self.length:
             return None
         is_seen = self.is_real.copy()
