@@ -1,8 +1,8 @@
 """Where the sequences of a packed row lie, and how attention takes them: in blocks or by bounds.
 
-A block holds neighbouring sequences of equal or similar length as dense arrays [rows, heads, length,
-head_size]. Its heads are gathered from the packed row by one table of places and put back by
-another, so that every number is moved once on each way; gradients go the same ways back. Unequal
+A block holds neighbouring sequences of equal or similar length as dense arrays [rows, heads,
+length, head_size]. Its heads are gathered from the packed row by one table of places and put back
+by another, so that every number is moved once on each way; gradients go the same ways back. Unequal
 lengths are padded inside the block, within the bounds of `cut_blocks`.
 """
 
