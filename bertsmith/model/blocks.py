@@ -98,8 +98,8 @@ class Block:
     """Neighbouring sequences that attention takes as arrays [rows, heads, length, head_size].
 
     On a CPU there may be more rows than sequences, and cells beyond the longest of them. Cells
-    without a token repeat the last one of their row, so that nothing passes between sequences, not
-    even NaN.
+    without a token repeat the one before them: in the row of a sequence its own last, so that
+    nothing passes between sequences, not even NaN.
     """
 
     lengths: tuple[int, ...]

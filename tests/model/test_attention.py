@@ -95,14 +95,16 @@ def test_every_sequence_attends_to_itself_alone(
 def test_what_is_no_number_stays_in_its_sequence(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Padding is filled from the block's own tokens, so it must be from those of the same row."""
+    """Padding is filled with tokens of the block, which must be those of the same row."""
     monkeypatch.setattr("bertsmith.model.attention.attention_path", lambda *_: path)
     module = SelfAttention(33, 3, 0.0)
     lengths = (23, 19, 19)
-    hidden = torch.randn(sum(lengths), 33)
-    hidden[23 + 18] = math.nan  # the last of the second
-    found = module(hidden, Layout(lengths, CPU))[: sum(lengths)].split(lengths)
-    assert [bool(part.isnan().any()) for part in found] == [False, True, False]
+    for place in (0, 22, 23, 41, 42, 60):  # the first and the last of each
+        hidden = torch.randn(sum(lengths), 33)
+        hidden[place] = math.nan
+        parts = hidden.split(lengths), module(hidden, Layout(lengths, CPU))[:61].split(lengths)
+        given, found = ([bool(part.isnan().any()) for part in each] for each in parts)
+        assert found == given
 
 
 def test_the_fused_kernel_gives_the_same_numbers() -> None:
