@@ -132,7 +132,7 @@ def test_the_readme_is_written_from_a_result(result: Path, tmp_path: Path) -> No
 
 def test_the_readme_agrees_with_the_result_that_it_names() -> None:
     text = readme.shown(readme.README)
-    named = re.search(r"\(benchmarks/results/(speed-[\d-]+)\.md\)", text)
+    named = re.search(r"\(benchmarks/results/(speed-[\w-]+)\.md\)", text)
     if named is None:
         assert text == readme.NOT_MEASURED
     else:

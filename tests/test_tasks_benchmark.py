@@ -26,10 +26,13 @@ def test_labels_stand_on_first_pieces() -> None:
     assert first_pieces([None, 0, 0, 1, None], [5, 7]) == [-100, 5, -100, 7, -100]
 
 
+def run(score: float, seconds: float, machine: str = "this one") -> dict[str, object]:
+    """What a run of the benchmark leaves."""
+    return {"score": score, "steps": 9, "seconds": seconds, "peak_megabytes": 800.0,
+            "load_before": 0.1, "machine": machine}  # fmt: skip
+
+
 def test_the_page_has_means_and_what_they_cost() -> None:
-    def run(score: float, seconds: float) -> dict[str, object]:
-        return {"score": score, "steps": 9, "seconds": seconds, "peak_megabytes": 800.0,
-                "load_before": 0.1, "machine": "this one"}  # fmt: skip
 
     found = {
         "rte/bertsmith/0": run(0.5, 10.0),
@@ -42,3 +45,17 @@ def test_the_page_has_means_and_what_they_cost() -> None:
     assert rte in lines
     assert any(line.startswith("| IMDB, 1,000 whole reviews") for line in lines)
     assert "this one" in lines
+
+
+def test_runs_of_two_machines_are_not_mixed() -> None:
+    lines = page(
+        {
+            "rte/bertsmith/0": run(0.5, 10.0),
+            "rte/transformers/0": run(0.6, 40.0),
+            "rte/bertsmith/1": run(0.7, 20.0, "another"),
+            "rte/transformers/1": run(0.6, 20.0, "another"),
+        }
+    ).splitlines()
+    rows = {lines[i - 4]: line for i, line in enumerate(lines) if line.startswith("| RTE")}
+    assert "0.25×" in rows["this one"]
+    assert "1.00×" in rows["another"]

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,26 +134,34 @@ def write(found: Mapping[str, Any], target: Path) -> None:
 
 
 def page(found: Mapping[str, Any]) -> str:
-    """Markdown: mean and standard deviation of the scores, medians of what they cost."""
+    """Markdown, a table for each machine: runs on different ones cannot be compared."""
     lines = [
         "# Fine-tuning every task, beside transformers' Trainer",
         "",
         "`python -m benchmarks.tasks`: all-MiniLM-L6-v2, the same examples, rate, epochs and "
         "batches on both sides, bf16, each run in a process of its own; see its first lines.",
-        "",
-        "| data set | score | bertsmith | Trainer | seconds | Trainer | time | peak memory, MB | "
-        "Trainer | seeds |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "Seconds are medians, memory is the highest peak.",
     ]
+    for machine in sorted({run["machine"] for run in found.values()}):
+        here = {key: run for key, run in found.items() if run["machine"] == machine}
+        lines += ["", machine, "", *table(here)]
+    return "\n".join([*lines, ""])
+
+
+def table(found: Mapping[str, Any]) -> Iterator[str]:
+    """Mean and standard deviation of the scores, and what they cost."""
+    yield (
+        "| data set | score | bertsmith | Trainer | seconds | Trainer | time | peak memory, MB | "
+        "Trainer | seeds |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for name, case in CASES.items():
         ours, theirs = (
             [run for key, run in found.items() if key.startswith(f"{name}/{system}/")]
             for system in SYSTEMS
         )
         if ours:
-            lines.append(row(case, ours, theirs))
-    machines = sorted({run["machine"] for run in found.values()})
-    return "\n".join([*lines, "", *machines, ""])
+            yield row(case, ours, theirs)
 
 
 def row(case: Case, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
