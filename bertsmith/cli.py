@@ -7,6 +7,7 @@ so `bertsmith --help` answers at once.
 
 import errno
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -109,6 +110,7 @@ SYSTEM_ERRORS = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command; the process ends with 0, or with 2 after a problem the user can solve."""
+    _replace_what_cannot_be_shown()
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     if debug:
@@ -133,6 +135,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         print(f"{PROG}: stopped by Ctrl-C; earlier output is as it was.", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _replace_what_cannot_be_shown() -> None:
+    """Let a terminal without some character show another: results are written by then."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
 
 
 def _run(args: list[str]) -> None:

@@ -38,5 +38,5 @@ class Interrupted(BertsmithError):  # noqa: N818 - a request by the user, not an
 
 def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:
     """Raise ConfigError unless `value` is one of `allowed`."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:  # a list has no place in a mapping
         raise ConfigError(f"{name} is {value!r}. Choose one of: {', '.join(allowed)}.")

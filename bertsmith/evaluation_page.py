@@ -56,10 +56,10 @@ class Survey:
         sure = [outcome for outcome in outcomes if outcome.confidence is not None]
         self.calibration.add(
             np.array([outcome.confidence for outcome in sure], dtype=np.float64),
-            np.array([outcome.score >= 1 for outcome in sure], dtype=np.float64),
+            np.array([outcome.is_right for outcome in sure], dtype=np.float64),
         )
         self.num_examples += len(outcomes)
-        self.num_misses += sum(outcome.score < 1 for outcome in outcomes)
+        self.num_misses += sum(not outcome.is_right for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             group = max(0, (example.num_chars - 1).bit_length() - FIRST_LENGTH.bit_length() + 1)
             self._counts[group] = self._counts.get(group, 0) + 1

@@ -13,11 +13,11 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError
 
 
 @contextlib.contextmanager
@@ -42,6 +42,31 @@ def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         raise write_error(path, error) from error
 
 
+def check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> None:
+    """Refuse to write over what is read, or two results to one file; to be called before both.
+
+    Args:
+        outputs: where something is written to, by the flag that says so.
+        read: the file that is read.
+
+    Raises:
+        ConfigError: names the flag.
+    """
+    taken = {"what is read": read}
+    for flag, path in outputs.items():
+        for what, other in taken.items():
+            if path is not None and other is not None and _is_same_file(path, other):
+                raise ConfigError(f"{flag}: found '{path}', which is {what}. Choose another file.")
+        taken[f"also {flag}"] = path
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    """Whether both lead to one file, which need not be there yet; of pipes and devices none is."""
+    if one.exists() and other.exists():
+        return one.is_file() and one.samefile(other)
+    return os.path.realpath(one) == os.path.realpath(other)
+
+
 def _open(path: Path, mode: str) -> IO[Any]:
     text = "b" not in mode
     return path.open(mode, encoding="utf-8" if text else None, newline="\n" if text else None)
@@ -50,6 +75,7 @@ def _open(path: Path, mode: str) -> IO[Any]:
 @contextlib.contextmanager
 def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
     path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_stopped_writes(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with _open(temporary, mode) as file:
@@ -59,6 +85,27 @@ def _replacing(path: Path, mode: str) -> Iterator[IO[Any]]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _remove_stopped_writes(path: Path) -> None:
+    """Remove what processes that are no more left of writes of `path`."""
+    if sys.platform == "win32":  # where asking for a process by a signal would end it
+        return
+    name = re.compile(rf"\.{re.escape(path.name)}\.(\d{{1,9}})\.tmp")
+    with contextlib.suppress(OSError):  # a folder that cannot be listed, or another was faster
+        for leftover in path.parent.iterdir():
+            if (found := name.fullmatch(leftover.name)) and not _is_alive(int(found[1])):
+                leftover.unlink(missing_ok=True)
+
+
+def _is_alive(process_id: int) -> bool:
+    try:
+        os.kill(process_id, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        return True
+    return True
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -44,7 +44,7 @@ class Misses:
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         """Take in labelled examples with what became of them."""
         for example, outcome in zip(examples, outcomes, strict=True):
-            if outcome.score < 1:
+            if not outcome.is_right:
                 line = self._encode(_record(example, outcome))
                 self._spool.write(line)
                 self._urgency.append(_urgency(outcome))

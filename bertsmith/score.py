@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from bertsmith.data.choices import ChoiceColumns, ChoiceExample, read_choices
 from bertsmith.data.examples import Columns, Example, read_examples
-from bertsmith.data.labels import class_numbers, numbers, sorted_names
+from bertsmith.data.labels import check_predicted_names, class_numbers, numbers, sorted_names
 from bertsmith.data.predictions import read_answers, read_labels, read_no_answer_probs
 from bertsmith.data.questions import QuestionReader
+from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.errors import InputError
@@ -98,14 +99,17 @@ def score_class_files(gold: Path, predictions: Path, columns: Columns | None = N
     """Score predicted labels, one for each row of `gold` and in its order.
 
     `predictions` is a `.txt` with a label on each line, or a `.csv`, `.tsv` or `.jsonl` with a
-    column `label` or `prediction`, such as `bertsmith predict --out` writes.
+    column `prediction` or `label`, such as `bertsmith predict --out` writes; where both are there,
+    `label` is taken for the right one.
 
     Raises:
-        InputError: a file cannot be read, or the rows do not belong together.
+        InputError: a file cannot be read, the rows do not belong together, or one number is
+            written in two ways (`1` and `1.0`).
     """
     examples, num_skipped = read_examples(gold, columns)
     given = read_labels(predictions)
     check_rows(gold, examples, predictions, given)
+    check_predicted_names(examples, gold, given, predictions)
     names = sorted_names(example.label or "" for example in [*examples, *given])
     confusion = confusion_matrix(
         class_numbers(examples, names, gold), class_numbers(given, names, predictions), len(names)
@@ -218,12 +222,13 @@ def score_choice_files(
 def choice_number(path: Path, place: int, prediction: Example, num_choices: int) -> int:
     """A predicted choice's number; InputError if there is no such choice."""
     label = str(prediction.label)
-    if not (label.isdecimal() and int(label) < num_choices):
+    number = whole_number(label)
+    if number is None or number >= num_choices:
         raise InputError(
             f"{path}: prediction {place:,} is '{label}'; allowed are 0 to {num_choices - 1}. Give "
             "the number of the choice, counted from 0."
         )
-    return int(label)
+    return number
 
 
 def check_rows(

@@ -1,5 +1,7 @@
 import importlib
+import io
 import json
+import os
 import subprocess
 import sys
 
@@ -72,3 +74,19 @@ def test_overview_does_not_load_torch() -> None:
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_what_the_terminal_cannot_show_is_replaced() -> None:
+    for encoding, shown in (("cp1252", b"no ? folder"), ("utf-8", "no → folder".encode())):
+        program = "from bertsmith.cli import main; main(['-V']); print('no → folder')"
+        environment = {**os.environ, "PYTHONIOENCODING": encoding}
+        done = subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, env=environment
+        )
+        assert shown in done.stdout
+
+
+def test_streams_of_other_kinds_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", shown := io.StringIO())
+    main(["--version"])
+    assert shown.getvalue() == f"bertsmith {__version__}\n"

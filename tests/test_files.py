@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.errors import InputError
-from bertsmith.files import atomic_dir, atomic_write, sha256_file, write_error, write_json
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.files import (
+    atomic_dir,
+    atomic_write,
+    check_outputs,
+    sha256_file,
+    write_error,
+    write_json,
+)
 
 
 def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path) -> None:
@@ -109,6 +116,22 @@ def test_a_device_is_written_to_and_stays_a_device(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["null"]
 
 
+def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{}")
+    (tmp_path / "b.jsonl").symlink_to("a.jsonl")
+    os.link(tmp_path / "a.jsonl", tmp_path / "c.jsonl")
+    for name in "abc":
+        path = tmp_path / "x" / ".." / f"{name}.jsonl"
+        (tmp_path / "x").mkdir(exist_ok=True)
+        with pytest.raises(ConfigError, match=r"^--out: found '.*', which is what is read\."):
+            check_outputs({"--out": path}, tmp_path / "a.jsonl")
+    new = tmp_path / "new.csv"
+    with pytest.raises(ConfigError, match=r"^--report: found '.*', which is also --errors"):
+        check_outputs({"--errors": new, "--report": new}, tmp_path / "a.jsonl")
+    check_outputs({"--errors": new, "--report": None}, tmp_path / "a.jsonl")
+    check_outputs({"--errors": Path(os.devnull), "--report": Path(os.devnull)}, Path(os.devnull))
+
+
 @pytest.mark.parametrize("name", ["x", "x/y"])
 def test_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path: Path, name: str) -> None:
     (tmp_path / "a.tsv").write_text("old")
@@ -137,6 +160,18 @@ def begin_to_build(path: Path) -> "subprocess.Popen[bytes]":
     )
     assert process.stdout and process.stdout.readline() == b"begun\n"
     return process
+
+
+def test_what_a_stopped_write_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    stopped = subprocess.Popen([sys.executable, "-c", ""])
+    stopped.wait()
+    (tmp_path / f".out.{stopped.pid}.tmp").write_text("half")
+    stays = {f".out.{os.getppid()}.tmp", f".output.{stopped.pid}.tmp", ".out.notes.tmp"}
+    for name in stays:
+        (tmp_path / name).touch()
+    write_json(path, {})
+    assert {found.name for found in tmp_path.iterdir()} == {"out", *stays}
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path: Path) -> None:

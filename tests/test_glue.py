@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from close_figures import close
 from tiny_models import BAD, GOOD, OTHER, reviews, save_tiny
 
 from bertsmith.cli import main
@@ -91,7 +92,7 @@ def test_every_task_with_its_own_scores(settings):
             predictor = load(run.folder, device="cpu", precision="fp32")
             columns = next(task.columns for task in TASKS if task.name == name)
             found = evaluate(predictor, settings.data / name / "dev.tsv", columns).to_json()
-            assert run.scores[name] == {score: found[score] for score in run.scores[name]}
+            assert run.scores[name] == close({score: found[score] for score in run.scores[name]})
     saved = json.loads((settings.out / "glue.json").read_text())
     assert saved == report.to_json()
     figures = [[run.figure for run in runs] for runs in report.runs.values()]

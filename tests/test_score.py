@@ -159,6 +159,7 @@ def test_predictions_that_are_none(gold, tmp_path, text, message):
         ({"a": "x", "b": 1, "c": 1}, "'a' is a string; a finite number is expected"),
         ({"a": float("nan"), "b": 1, "c": 1}, "'a' is nan; a finite number"),
         ({"a": True, "b": 1, "c": 1}, "'a' is true or false; a finite number"),
+        ({"a": 10**400, "b": 1, "c": 1}, "'a' is 10+; a finite number"),
     ],
 )
 def test_probabilities_that_are_none(gold, tmp_path, probs, message):
@@ -220,6 +221,59 @@ def test_labels_that_do_not_belong(labelled, tmp_path, name, text, message):
         score_class_files(labelled, tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["prediction", "predicted", "pred", "value", "Prediction"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_label_beside_a_prediction_is_the_right_one(labelled, tmp_path, kind, name):
+    path = tmp_path / f"p.{kind}"
+    if kind == "jsonl":
+        rows = ({"label": x, name: "a"} for x in GOLD)
+        path.write_text("\n".join(map(json.dumps, rows)))
+    else:
+        path.write_text(f"text,label,{name}\n" + "".join(f"t,{x},a\n" for x in GOLD))
+    assert score_class_files(labelled, path).accuracy == 2 / 5
+
+
+def test_a_score_beside_a_label_is_its_probability(labelled, tmp_path):
+    (tmp_path / "p.csv").write_text("score,label\n" + "".join(f"0.9,{x}\n" for x in GOLD))
+    assert score_class_files(labelled, tmp_path / "p.csv").accuracy == 1
+
+
+@pytest.mark.parametrize(
+    "right, given, message",
+    [
+        (
+            "10",
+            "1 0.0",
+            r"p\.txt: prediction 2 is '0\.0', the same number as '0' in row 3 of .*gold",
+        ),
+        ("1x", "none 1.0", r"prediction 2 is '1\.0', the same number as '1' in row 2 of"),
+        ("10", "2 +2", r"prediction 2 is '\+2', the same number as '2' in prediction 1\. Write"),
+        (["1", "1.0"], "1 1", r"gold\.csv:3: the label '1\.0' is the same number as '1' in row 2"),
+    ],
+)
+def test_one_number_in_two_spellings(labelled, tmp_path, right, given, message):
+    labelled.write_text("text,label\n" + "".join(f"t,{x}\n" for x in right))
+    (tmp_path / "p.txt").write_text("\n".join(given.split()))
+    with pytest.raises(InputError, match=message):
+        score_class_files(labelled, tmp_path / "p.txt")
+
+
+def test_names_beside_numbers_are_wrong_answers(labelled, tmp_path):
+    labelled.write_text("text,label\nt,1\nt,0\nt,0\n")
+    (tmp_path / "p.txt").write_text("1\nnone\n2\n")
+    assert score_class_files(labelled, tmp_path / "p.txt").accuracy == 1 / 3
+
+
+@pytest.mark.parametrize(
+    "value, found", [(None, "null"), (["b"], "a list"), ({"b": 1}, "an object")]
+)
+def test_values_that_are_no_labels(labelled, tmp_path, value, found):
+    rows = [{"label": "b"}, {"label": value}]
+    (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(InputError, match=rf"p\.jsonl:2: 'label' is {found}; a string or a number"):
+        score_class_files(labelled, tmp_path / "p.jsonl")
+
+
 def test_numbers(labelled, tmp_path):
     true, predicted = [1.0, 2.5, -3.0, 0.5], [1.5, 2.0, -1.0, 0.0]
     labelled.write_text("text,label\n" + "".join(f"a,{x}\n" for x in true))
@@ -228,8 +282,12 @@ def test_numbers(labelled, tmp_path):
     assert report.pearson == pytest.approx(scipy.stats.pearsonr(true, predicted).statistic)
     assert report.spearman == pytest.approx(scipy.stats.spearmanr(true, predicted).statistic)
     (tmp_path / "p.txt").write_text("1\n2\nthree\n4\n")
-    with pytest.raises(InputError, match="the label 'three' is not a number"):
+    with pytest.raises(InputError, match="prediction 3: the label 'three' is not a number"):
         score_number_files(labelled, tmp_path / "p.txt")
+    pairs = zip(true, predicted, strict=True)
+    both = "text,label,prediction\n" + "".join(f"a,{x},{y}\n" for x, y in pairs)
+    (tmp_path / "p.csv").write_text(both)
+    assert score_number_files(labelled, tmp_path / "p.csv") == report
 
 
 WORDS = "Ada of Rome met Bo ."
@@ -270,6 +328,13 @@ def test_illegal_predictions_are_of_the_gold_scheme(tmp_path):
     assert score_tag_files(gold, given, TagColumns(strict=True)).f1 == 0
     both = score_tag_files(gold, given, TagColumns(scheme="IOB1"))
     assert (both.scheme, both.num_illegal, both.num_illegal_gold) == ("IOB1", 0, 1)
+
+
+def test_gold_labels_of_nothing_but_o_fit_any_predictions(tmp_path):
+    gold = conll(tmp_path / "gold.conll", (WORDS, "O O O O O O"))
+    given = conll(tmp_path / "p.conll", (WORDS, "O NAME O O NAME O"))
+    report = score_tag_files(gold, given)
+    assert (report.scheme, report.accuracy, report.total.num_predicted) == ("plain", 4 / 6, 2)
 
 
 def test_sentences_without_words_are_passed_over(tmp_path):
@@ -321,6 +386,7 @@ def test_choices(tmp_path):
     for text, found in (
         ("1\n3\n2\n", "prediction 3 is '2'; allowed are 0 to 1"),
         ("A\n1\n1\n", "'A'"),
+        ("7" * 5000 + "\n1\n1\n", "prediction 1 is '7+'; allowed are 0 to 1"),
     ):
         (tmp_path / "p.txt").write_text(text)
         with pytest.raises(InputError, match=found):

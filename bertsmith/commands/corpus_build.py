@@ -116,9 +116,10 @@ def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator
     sources = manifest.sources
     yield f"read      {sources.files:,} files, {sources.bytes / 1e6:,.1f} MB of text"
     for name, split in manifest.splits.items():
+        unknown = split.unknown_tokens / max(1, split.tokens)
         yield (
             f"{name:<10}{split.documents:,} documents, {split.sentences:,} sentences, "
-            f"{split.tokens:,} tokens"
+            f"{split.tokens:,} tokens ({unknown:.3%} unknown)"
         )
     for reason, count in sources.skipped.items():
         yield f"skipped   {count:,} {reason.replace('_', ' ')}"

@@ -12,6 +12,7 @@ from bertsmith.commands.predict import NOTES
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Columns, ExampleReader
 from bertsmith.data.vectors import check_format, vector_writer
+from bertsmith.files import check_outputs
 from bertsmith.predict import as_text, in_chunks
 from bertsmith.tasks.agreement import CosineAgreement, cosine_agreement
 from bertsmith.tasks.embed import TextEncoder
@@ -49,6 +50,7 @@ def main(
         json: Print one JSON object instead of text.
     """
     check_format(out)
+    check_outputs({"--out": out}, file)
     encoder = TextEncoder.load(
         model,
         device=device,

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +14,11 @@ from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.windows import LongTexts
 from bertsmith.evaluate import OutcomeWatcher, evaluate
 from bertsmith.evaluation_page import Survey, write_page
+from bertsmith.files import check_outputs
 from bertsmith.misses import FARTHEST, write_misses
 from bertsmith.predict import AnyPredictor, load_predictor
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
+from bertsmith.tasks.task import Evaluation, Outcome
 
 DESCRIPTION = """Score a fine-tuned model on labelled data.
 
@@ -70,7 +71,8 @@ def parse(args: Sequence[str], prog: str) -> Settings:
 
 
 def main(settings: Settings) -> None:
-    """Score, then print."""
+    """Score, print, then write the page, so that scores are seen even if it cannot be written."""
+    check_outputs({"--errors": settings.errors, "--report": settings.report}, settings.data)
     predictor = load_predictor(
         settings.model,
         device=settings.device,
@@ -79,35 +81,44 @@ def main(settings: Settings) -> None:
         long_texts=settings.long_texts,
         stride=settings.stride,
     ).asked(settings.columns)
-    report, text = score(predictor, settings)
+    survey, sample = Survey(), Sample()
+    result = score(predictor, settings, [survey, sample])
+    report = result.to_json()
+    if survey.calibration.num_predictions:
+        report["expected_calibration_error"] = survey.calibration.error
     precision = predictor.loaded.precision
     if precision != "fp32":
-        reader = predictor.task.reader(settings.data, settings.columns, labelled=True)
-        first = list(islice(reader, min(settings.limit or SAMPLED_FROM, SAMPLED_FROM)))
-        agreement = agreement_with_fp32(predictor, first)
+        agreement = agreement_with_fp32(predictor, sample.examples)
         report[f"{agreement.name}_beside_fp32"] = agreement._asdict()
         print(agreement.sentence(precision), file=sys.stderr)
-    print(json_module.dumps(report) if settings.json else text)
-
-
-def score(predictor: AnyPredictor, settings: Settings) -> tuple[dict[str, Any], str]:
-    """The scores as JSON and as text, and the files that were asked for."""
-    survey = Survey()
-    watchers: list[OutcomeWatcher] = [survey]
-    with ExitStack() as stack:
-        if settings.errors is not None:
-            is_distance = predictor.task.outcome_scale == "distance"
-            misses = write_misses(settings.errors, FARTHEST if is_distance else None)
-            watchers.append(stack.enter_context(misses))
-        result = evaluate(
-            predictor, settings.data, settings.columns, limit=settings.limit, watchers=watchers
-        )
-    report, text = result.to_json(), str(result)
+    print(json_module.dumps(report) if settings.json else result)
     if settings.report is not None:
         write_page(
             settings.report, predictor.task, survey, result,
             model=settings.model, data=settings.data,
         )  # fmt: skip
-    if survey.calibration.num_predictions:
-        report["expected_calibration_error"] = survey.calibration.error
-    return report, text
+
+
+class Sample:
+    """Keeps the first examples that pass, for a second look: standard input is read once only."""
+
+    def __init__(self) -> None:
+        self.examples: list[Any] = []
+
+    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        """Take in examples with what became of them."""
+        self.examples += examples[: SAMPLED_FROM - len(self.examples)]
+
+
+def score(
+    predictor: AnyPredictor, settings: Settings, watchers: Sequence[OutcomeWatcher]
+) -> Evaluation:
+    """The scores; `--errors` is written on the way."""
+    with ExitStack() as stack:
+        if settings.errors is not None:
+            is_distance = predictor.task.outcome_scale == "distance"
+            misses = write_misses(settings.errors, FARTHEST if is_distance else None)
+            watchers = [*watchers, stack.enter_context(misses)]
+        return evaluate(
+            predictor, settings.data, settings.columns, limit=settings.limit, watchers=watchers
+        )

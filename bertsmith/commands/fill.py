@@ -7,6 +7,7 @@ from typing import Literal
 
 import tyro
 
+from bertsmith.commands.predict import as_characters
 from bertsmith.tasks.fill import MaskFiller, Word
 
 
@@ -32,6 +33,7 @@ def main(
         json: Print one JSON object instead of text.
     """
     filler = MaskFiller.load(model, device=device, precision=precision)
+    text = as_characters(text)
     masks = filler(text, top)
     if json:
         rows = [[asdict(word) for word in words] for words in masks]

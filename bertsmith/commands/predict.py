@@ -1,6 +1,7 @@
 """`bertsmith predict`: a fine-tuned model and texts → what it says of them."""
 
 import json as json_module
+import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
-from bertsmith.files import atomic_write
+from bertsmith.files import atomic_write, check_outputs
 from bertsmith.predict import AnyPredictor, iter_predictions, load_predictor
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
 
@@ -67,6 +68,7 @@ def main(settings: Settings) -> None:
     """Predict, and print or write."""
     if bool(settings.text) == bool(settings.file):
         raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
+    check_outputs({"--out": settings.out}, settings.file)
     predictor = load_predictor(
         settings.model,
         device=settings.device,
@@ -197,11 +199,16 @@ def write_entries(path: Path, entries: Iterable[tuple[str, Any] | None]) -> None
         file.write("\n}\n" if separator == "," else "{}\n")
 
 
+def as_characters(word: str) -> str:
+    """A word of the command line; U+FFFD for each byte that was no UTF-8, as in files."""
+    return os.fsencode(word).decode("utf-8", "replace")
+
+
 def examples_to_predict(predictor: AnyPredictor, settings: Settings) -> Iterable[Any]:
     """The examples that the command line names."""
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:
-        examples: list[Any] = predictor.task.from_words(settings.text)
+        examples: list[Any] = predictor.task.from_words(list(map(as_characters, settings.text)))
         return examples
     reader: Iterable[Any] = predictor.task.reader(file, settings.columns, labelled=False)
     return reader

@@ -21,6 +21,7 @@ from bertsmith.tasks.pretraining import PAIR_TERMS
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.training.display import Display
 from bertsmith.training.optim import OptimSettings
+from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import TrainingSettings
 
 DESCRIPTION = """Teach a new BERT your texts.
@@ -91,6 +92,8 @@ def main(request: Request[Settings]) -> None:
     settings = request.settings
     job = build_job(settings)
     if settings.resume:
+        # Before it is told, since what is refused does not go on.
+        RunFolder(settings.out).check(resume=True, overwrite=settings.overwrite)
         tell_where_it_resumes(settings.out)
     with Display() as display:
         result = pretrain(

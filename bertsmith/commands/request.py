@@ -28,10 +28,12 @@ def resume_command(args: Sequence[str], prog: str) -> str:
 
 
 def tell_where_it_resumes(out: Path) -> None:
-    """Say on standard error from which step a run goes on."""
+    """Say on standard error from which step a run goes on; nothing where there is none."""
     folder = RunFolder(out)
+    if not folder.run_path.exists():
+        return
     found = list_checkpoints(folder.checkpoints_dir)
     place = f"goes on from {found[-1].name}" if found else "has no checkpoint yet and begins anew"
-    if folder.run_path.exists() and "summary" in folder.read_run():
+    if "summary" in folder.read_run():
         place = "is trained already"
     print(f"{out}: {place}", file=sys.stderr)

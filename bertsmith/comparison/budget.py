@@ -22,6 +22,7 @@ Unit = Literal["minutes", "tokens", "flops", "steps"]
 UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")
 
 SAMPLED_STEPS = 64
+MAX_STEPS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Budget:
             case "minutes":
                 return {"minutes": self.amount, "steps": None}
             case "steps":
+                check_steps(self.amount)
                 return {"minutes": None, "steps": round(self.amount)}
             case "tokens":
                 cost: Callable[[list[Batch]], float] = count_tokens
@@ -89,9 +91,20 @@ def steps_for(amount: float, cost: Callable[[int], float]) -> int:
     >>> steps_for(1000, lambda step: 9 if step <= 50 else 11)
     100
     """
-    guess = max(1, round(amount / cost(1)))
+    guess = amount / cost(1)
+    check_steps(guess)
+    guess = max(1, round(guess))
     places = np.unique(np.linspace(1, guess, min(guess, SAMPLED_STEPS)).round().astype(int))
     return max(1, round(amount / float(np.mean([cost(step) for step in places.tolist()]))))
+
+
+def check_steps(steps: float) -> None:
+    """Raise ConfigError for more steps than anyone can wait for, or a computer may count."""
+    if steps > MAX_STEPS:
+        raise ConfigError(
+            f"the budget: found one of {steps:.3g} steps; allowed are up to {MAX_STEPS:,}. Give "
+            "a smaller one."
+        )
 
 
 def count_tokens(batches: list[Batch]) -> float:

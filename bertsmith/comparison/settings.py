@@ -219,7 +219,7 @@ def recipes_of(path: Path, file: ComparisonFile, settings: ComparisonSettings) -
         place = f"{path}: recipes.{name}"
         changes = dict(table)
         base = changes.pop("file", None)
-        own = {} if base is None else read_recipe(path.parent / base)
+        own = {} if base is None else read_recipe(path.parent / path_of(base, f"{place}: file"))
         yield recipe_of(name, merge(merge(file.shared, own), changes), place, settings)
 
 
@@ -228,7 +228,7 @@ def recipe_of(
 ) -> Recipe:
     """A recipe by its tables."""
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
-    corpus = Path(values.pop("corpus", settings.corpus))
+    corpus = path_of(values.pop("corpus", settings.corpus), f"{place}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
         raise ConfigError(
             f"{place}: corpus is {corpus}, and the comparison's is {settings.corpus}. Figures can "
@@ -279,6 +279,13 @@ def task_of(
     given = {name: value for name, value in training.items() if value is not None}
     asked = from_mapping(task.settings, {**values, "model": "", "out": "", **given}, place)
     return ComparedTask(name, task, asked)
+
+
+def path_of(value: object, place: str) -> Path:
+    """A recipe's value as a path."""
+    if not isinstance(value, str | Path):
+        raise ConfigError(f"{place}: found {value!r}; allowed is a path, in quotes. Name one.")
+    return Path(value)
 
 
 def find_data(path: Path, place: str) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertsmith.data.records import Record, RecordReader, Role
+from bertsmith.data.tables import whole_number
 from bertsmith.errors import ConfigError, InputError
 
 TEXTS = (
@@ -113,9 +114,9 @@ class ChoiceReader(RecordReader):
         """The place of the right choice, from 0."""
         first = self.columns.first_label
         name = text.strip()
-        number = name.removesuffix(".0")
-        if number.isdecimal() and 0 <= int(number) - first < num_choices:
-            return int(number) - first
+        number = whole_number(name.removesuffix(".0"))
+        if number is not None and 0 <= number - first < num_choices:
+            return number - first
         if (
             len(name) == 1
             and name.isascii()
@@ -124,7 +125,7 @@ class ChoiceReader(RecordReader):
             return place
         last_letter = chr(ord("A") + num_choices - 1)
         counting = ""
-        if number.isdecimal() and int(number) == num_choices and first == 0:
+        if number == num_choices and first == 0:
             counting = ", or pass --first-label 1 if they are counted from 1"
         raise InputError(
             f"{self.place}:{row}: the label is '{name}'; allowed are {first} to "

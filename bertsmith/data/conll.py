@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
+from bertsmith.data.tables import check_line_ends, whole_number
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
 from bertsmith.errors import InputError
 from bertsmith.text.words import Place
@@ -22,7 +23,7 @@ Row = tuple[int, str]
 
 DOCUMENT_START = "-DOCSTART-"
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-CONLLU_ID = re.compile(r"(\d+)(?:([-.])(\d+))?")
+CONLLU_ID = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?")
 LOOKED_AT = 200
 """Rows that are looked at to find how many columns a file has."""
 MAY_BE_EMPTY = {"feats", "deps", "misc"}
@@ -32,6 +33,8 @@ MAY_BE_EMPTY = {"feats", "deps", "misc"}
 def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Iterator[list[Row]]:
     """The lines between empty lines and `-DOCSTART-` lines, which are counted as `documents`.
 
+    Behind a row that is no comment, `-DOCSTART-` is a word like others.
+
     Raises:
         InputError: a carriage return within a line of the file that messages call `place`.
     """
@@ -39,7 +42,9 @@ def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Itera
     for row, line in enumerate(lines, start=1):
         content = line.rstrip("\r\n")
         check_line_ends(f"{place}:{row}", content)
-        starts_document = content.startswith(DOCUMENT_START)
+        starts_document = content.startswith(DOCUMENT_START) and all(
+            earlier.startswith("# ") for _, earlier in block
+        )
         counts["documents"] += starts_document
         if content.strip(" \t") and not starts_document:
             block.append((row, content))
@@ -48,15 +53,6 @@ def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Itera
             block = []
     if block:
         yield block
-
-
-def check_line_ends(place: str, content: str) -> None:
-    """Raise InputError for a line that others may hide in, as carriage returns alone end them."""
-    if "\r" in content:
-        raise InputError(
-            f"{place}: a carriage return (CR) within the line. Lines end in a line feed (LF or "
-            "CRLF) here; convert the file (tr '\\r' '\\n')."
-        )
 
 
 @dataclass(frozen=True)
@@ -188,8 +184,7 @@ class ColumnParser:
     @property
     def _usual_label_place(self) -> int:
         """Where labels stand, or would: a wrong number is refused only where they are wanted."""
-        asked = self.columns.label_column or ""
-        number = int(asked) if asked.isdecimal() else 0
+        number = whole_number(self.columns.label_column or "") or 0
         return number - 1 if 1 <= number <= self._shape.width else self._shape.width - 1
 
     def _cells(self, row: int, line: str) -> list[str]:
@@ -211,7 +206,7 @@ class ColumnParser:
     def _find(self, role: str, asked: str | None, usual: int) -> int:
         if asked is None:
             return usual
-        number = int(asked) if asked.isdecimal() else 0
+        number = whole_number(asked) or 0
         if not 1 <= number <= self._shape.width:
             raise InputError(
                 f"{self.place}:{self._shape.row}: no column '{asked}' for the {role}. The row has "
@@ -292,10 +287,17 @@ class ConlluParser:
                 f"{self.place}:{row}: found {len(cells)} columns between tabs; CoNLL-U has "
                 f"{len(CONLLU_FIELDS)}. Fix the row, or pass --format conll for other columns."
             )
-        if not CONLLU_ID.fullmatch(cells[0]):
+        number = CONLLU_ID.fullmatch(cells[0])
+        if number is None:
             raise InputError(
                 f"{self.place}:{row}: the first column is '{cells[0]}'; CoNLL-U has the word's "
                 "number there (8), a range (8-9) or an empty node (8.1). Fix the row."
+            )
+        if number[2] == "-" and int(number[3]) < int(number[1]):
+            raise InputError(
+                f"{self.place}:{row}: the range '{cells[0]}' ends before it begins; CoNLL-U has "
+                f"the numbers of its first and last word there ({number[3]}-{number[1]}). Fix the "
+                "row, or pass --skip-incomplete (skipped sentences are counted)."
             )
         if not cells[1]:
             raise InputError(f"{self.place}:{row}: the word is empty. Fix the row.")
@@ -313,7 +315,7 @@ class ConlluParser:
     def _find(self, role: str, asked: str) -> int:
         if asked.lower() in CONLLU_FIELDS:
             return CONLLU_FIELDS.index(asked.lower())
-        number = int(asked) if asked.isdecimal() else 0
+        number = whole_number(asked) or 0
         if not 1 <= number <= len(CONLLU_FIELDS):
             raise InputError(
                 f"{self.place}: CoNLL-U has no column '{asked}' for the {role}. Its columns: "

@@ -5,7 +5,8 @@ written depends on the text, the tokenizer and the settings only: not on the ord
 nor on the number of processes.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 from bertsmith.data.documents import Errors, SourceReport, iter_documents
 from bertsmith.data.encoding import encode_batches, make_batches
 from bertsmith.data.manifest import (
+    MANIFEST_NAME,
     SPLITS,
     Manifest,
     SourcesManifest,
@@ -35,6 +37,12 @@ from bertsmith.processes import num_processes
 from bertsmith.text.tokenizer import Tokenizer
 
 OnProgress = Callable[[SourceReport], None]
+
+KNOWN_NAMES = re.compile(
+    rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}"
+    rf"|({'|'.join(SPLITS)})-\d{{5,}}\.(ids|sentences|documents)\.npy"
+)
+"""What stands in a corpus folder; by a pattern, since its manifest may be damaged."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +92,7 @@ def build_corpus(
     settings = settings or CorpusSettings()
     paths = sorted(map(str, paths))
     processes = num_processes(processes)
-    check_out(out, overwrite)
+    check_out(out, overwrite, paths)
     report = SourceReport()
     documents = iter_documents(
         paths, text_column=settings.text_column, errors=settings.errors, report=report
@@ -96,6 +104,8 @@ def build_corpus(
             splits = _write_splits(folder, blocks, tokenizer, settings, report, on_progress)
         if not any(split.documents for split in splits.values()):
             raise _no_documents(report)
+        if all(split.tokens == split.unknown_tokens for split in splits.values()):
+            raise _nothing_known(splits, tokenizer)
         manifest = Manifest(
             tokenizer=TokenizerManifest(tokenizer.fingerprint, tokenizer.vocab_size),
             splits=splits,
@@ -106,17 +116,28 @@ def build_corpus(
     return manifest
 
 
-def check_out(out: Path, overwrite: bool) -> None:
+def check_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = ()) -> None:
     """See that nothing but an earlier corpus, and that only if asked, would be replaced.
 
+    Args:
+        paths: what the corpus is built from.
+
     Raises:
-        CorpusError: something stands at `out`.
+        CorpusError: something stands at `out`, or is to be read from there.
     """
     if not out.exists() or (out.is_dir() and not any(out.iterdir())):
         return
     if not is_corpus(out):
         kind = "folder with other things in it" if out.is_dir() else "file"
         raise CorpusError(f"{out}: a {kind} is there already. Choose another --out.")
+    for path in paths:
+        if Path(path).resolve().is_relative_to(out.resolve()):
+            raise CorpusError(f"{out}: holds {path}, which is to be read. Choose another --out.")
+    others = sorted(path.name for path in out.iterdir() if not KNOWN_NAMES.fullmatch(path.name))
+    if others:
+        raise CorpusError(
+            f"{out}: holds more than a corpus ({', '.join(others[:3])}). Choose another --out."
+        )
     if not overwrite:
         raise CorpusError(
             f"{out}: a corpus is there already. Choose another --out, or pass --overwrite."
@@ -168,6 +189,14 @@ def _no_documents(report: SourceReport) -> InputError:
     return InputError(
         f"{report.files:,} file(s) read, no document found (skipped: {skipped or 'nothing'}). "
         "Nothing was written; give files that hold text."
+    )
+
+
+def _nothing_known(splits: dict[Split, SplitManifest], tokenizer: Tokenizer) -> CorpusError:
+    tokens = sum(split.tokens for split in splits.values())
+    return CorpusError(
+        f"all {tokens:,} tokens of the texts are {tokenizer.unk_token}: none of their words is in "
+        "the vocabulary. Nothing was written; give a --tokenizer that was trained on such texts."
     )
 
 

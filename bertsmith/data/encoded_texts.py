@@ -10,8 +10,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.text.tokenizer import Tokenizer, truncated_lengths
+from bertsmith.text.tokenizer_files import CONFIG_FILE
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""
@@ -89,13 +90,33 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
     Raises:
         ConfigError: more was requested than the model has positions, or too little for a token
             besides the special tokens of a pair.
+        CheckpointError: the tokenizer's own limit is that low.
     """
     if requested is None:
-        return min(num_positions, tokenizer.model_max_length)
-    fewest = tokenizer.num_special_tokens(2) + 1
+        length = tokenizer.model_max_length
+        check_stored_length(tokenizer, length, f"{CONFIG_FILE}: model_max_length")
+        return min(num_positions, length)
+    fewest = fewest_tokens(tokenizer)
     if not fewest <= requested <= num_positions:
         raise ConfigError(
             f"max_length: found {requested}; this model reads {fewest} to {num_positions} tokens. "
             "Choose a number in that range; what becomes of longer texts is counted."
         )
     return requested
+
+
+def fewest_tokens(tokenizer: Tokenizer) -> int:
+    """The special tokens of a pair, and one besides them."""
+    return tokenizer.num_special_tokens(2) + 1
+
+
+def check_stored_length(tokenizer: Tokenizer, length: int, place: str) -> None:
+    """Raise CheckpointError if a folder lets its model read less than `fewest_tokens`.
+
+    `place` names the file and its key.
+    """
+    if length < (fewest := fewest_tokens(tokenizer)):
+        raise CheckpointError(
+            f"{place} is {length}; allowed are {fewest} tokens or more. Correct it in the model's "
+            "folder, or copy the file again."
+        )

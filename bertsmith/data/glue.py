@@ -236,6 +236,7 @@ def iter_test_texts(
         [Role("index", "--index", "1", ())]
         + [Role(name, "--columns", name, (), may_be_empty=True) for name in columns],
         header="yes",
+        can_skip=False,
     )
     for _, record in reader.iter_records():
         texts = ["".join(record[name]) for name in columns]

@@ -37,6 +37,8 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
         if reader.peek() != "[":
             raise InputError(f"{path}: '{key}' is {json_type(reader.value())}; a list is expected.")
         yield from reader.elements()
+    if reader.peek():
+        raise reader.error("nothing more is expected", reader.at)
     if key not in found:
         names = ", ".join(f"'{name}'" for name in found[:10]) or "none"
         raise InputError(f"{path}: no key '{key}'. Keys found: {names}. Use another file.")
@@ -75,6 +77,7 @@ class _Reader:
         """The keys of an object; who asks for the next one has taken this one's value."""
         self.take("{")
         if self.peek() == "}":
+            self.at += 1
             return
         while True:
             if self.peek() != '"':

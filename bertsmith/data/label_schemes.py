@@ -250,8 +250,16 @@ def _span_letters(span: Span, labels: Sequence[str], scheme: Scheme) -> str | li
 
 
 def convert_labels(labels: Sequence[str], scheme: Scheme, target: Scheme) -> list[str]:
-    """The same spans in another scheme; in its own, a sequence that broke it becomes legal."""
-    if scheme == target == "plain":
+    """The same spans in another scheme; in its own, a sequence that broke it becomes legal.
+
+    >>> convert_labels(["I-PER", "I-PER", "O"], "IOB1", "BIOES")
+    ['B-PER', 'E-PER', 'O']
+
+    Raises:
+        InputError: only one of the two schemes is plain, and there are spans.
+    """
+    # O alone is the same in all schemes, and does not show which one a file has.
+    if scheme == target == "plain" or all(label == OUTSIDE for label in labels):
         return list(labels)
     if "plain" in (scheme, target):
         raise InputError(

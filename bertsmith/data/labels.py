@@ -21,6 +21,8 @@ MAX_FRACTIONS = 20
 """More different fractional numbers than this are scores, not names of classes."""
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 INTEGER = re.compile(r"[+-]?\d+")
+MAX_NUMBER = float(np.finfo(np.float32).max)
+"""Numbers further from 0 are infinite to a model."""
 
 
 def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
@@ -64,6 +66,36 @@ def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
             raise InputError(
                 f"{path}:{rows[name]}: the label '{name}' is the same number as '{other}' in row "
                 f"{rows[other]}. Write each class in one way."
+            )
+
+
+def check_predicted_names(
+    examples: Sequence[Example], gold: Path, given: Sequence[Example], predictions: Path
+) -> None:
+    """Refuse one number in two spellings, as training does: `1` here and `1.0` there.
+
+    Names among the predictions change nothing: a system may answer `none` beside `1` and `0`.
+
+    Raises:
+        InputError: the gold labels hold such a number, or the predictions do beside them.
+    """
+    rows = {example.label: example.row for example in reversed(examples) if example.label}
+    if all(map(NUMBER.fullmatch, rows)):
+        _check_spellings(rows, gold)
+    seen = {
+        Decimal(name): (name, f"row {row} of {gold}")
+        for name, row in rows.items()
+        if NUMBER.fullmatch(name)
+    }
+    for place, example in enumerate(given, start=1):
+        name = example.label or ""
+        if name in rows or not NUMBER.fullmatch(name):
+            continue
+        other, there = seen.setdefault(Decimal(name), (name, f"prediction {place:,}"))
+        if other != name:
+            raise InputError(
+                f"{predictions}: prediction {place:,} is '{name}', the same number as '{other}' in "
+                f"{there}. Write each class in one way."
             )
 
 
@@ -165,22 +197,32 @@ def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
     """The label of each example as a number, float64 `[examples]`.
 
     Raises:
-        InputError: a label that is no finite number; says where.
+        InputError: a label that is no number, or none that fp32 holds; says where.
     """
-    return np.array([_number(example, path) for example in examples], dtype=np.float64)
+    found = (_number(example, path, place) for place, example in enumerate(examples, start=1))
+    return np.fromiter(found, dtype=np.float64, count=len(examples))
 
 
-def _number(example: Example, path: Path) -> float:
+def _number(example: Example, path: Path, place: int) -> float:
+    label = str(example.label)
     try:
-        value = float(str(example.label))
+        # 1_000 is a number to Python only; in a table it is a slip or a name.
+        value = math.nan if "_" in label else float(label)
     except ValueError:
         value = math.nan
-    if not math.isfinite(value):
+    if abs(value) <= MAX_NUMBER:
+        return value
+    # Predictions need not say of which row they are.
+    where = f"{path}:{example.row}" if example.row else f"{path}: prediction {place:,}"
+    if math.isnan(value):
         raise InputError(
-            f"{path}:{example.row}: the label '{example.label}' is not a number, such as 3 or "
-            "2.75. Fix the row, or choose the column with --label-column."
+            f"{where}: the label '{label}' is not a number, such as 3 or 2.75. Fix the row, or "
+            "choose the column with --label-column."
         )
-    return value
+    raise InputError(
+        f"{where}: the label '{label}' is too large for fp32; allowed are numbers from "
+        f"{-MAX_NUMBER:.1e} to {MAX_NUMBER:.1e}. Fix the row, or give all labels in a larger unit."
+    )
 
 
 def _listed(names: Collection[str]) -> str:

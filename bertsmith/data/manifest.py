@@ -116,22 +116,37 @@ class Manifest:
         """
         from pydantic import TypeAdapter, ValidationError
 
-        fields = _read_fields(Path(directory))
+        directory = Path(directory)
+        fields = _read_fields(directory)
         try:
-            return TypeAdapter(cls).validate_python(fields)
+            manifest = TypeAdapter(cls).validate_python(fields)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(map(str, first["loc"]))
             raise CorpusError(
                 f"{directory}/{MANIFEST_NAME}: damaged at {place} ({first['msg']}). {NEXT_STEP}"
             ) from error
+        for name, split in manifest.splits.items():
+            _check_sums(directory / MANIFEST_NAME, name, split)
+        return manifest
+
+
+def _check_sums(path: Path, name: str, split: SplitManifest) -> None:
+    """Raise CorpusError if a split counts otherwise than its shards, which are held to theirs."""
+    for key in ("documents", "sentences", "tokens"):
+        found, counted = getattr(split, key), sum(getattr(shard, key) for shard in split.shards)
+        if found != counted:
+            raise CorpusError(
+                f"{path}: splits.{name}.{key} is {found:,}, its shards have {counted:,}. "
+                f"{NEXT_STEP}"
+            )
 
 
 def is_corpus(directory: Path) -> bool:
     """Whether a folder is a corpus of ours, of any version and in any condition."""
     try:
         fields = json.loads((directory / MANIFEST_NAME).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(fields, dict) and fields.get("format") == FORMAT
 
@@ -144,7 +159,7 @@ def _read_fields(directory: Path) -> dict[str, Any]:
         raise CorpusError(f"{directory}: not a corpus, it has no {MANIFEST_NAME}. {NEXT_STEP}")
     try:
         fields = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CorpusError(f"{path}: damaged, not JSON ({error}). {NEXT_STEP}") from error
     if not isinstance(fields, dict) or fields.pop("format", None) != FORMAT:
         raise CorpusError(f"{path}: not the manifest of a corpus. {NEXT_STEP}")

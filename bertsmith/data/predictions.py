@@ -21,7 +21,9 @@ from bertsmith.data.tables import (
 )
 from bertsmith.errors import InputError
 
-PREDICTION_COLUMNS = ("label", "prediction", "predicted", "pred", "value", "score")
+# First match wins; a label beside a prediction is the right one, a score beside a label its
+# probability.
+PREDICTION_COLUMNS = ("prediction", "predicted", "pred", "value", "label", "score")
 
 
 def read_answers(path: Path) -> dict[str, str]:
@@ -81,11 +83,19 @@ def _checked(path: Path, id_: str, value: Any, kind: type) -> Any:
     if kind is str and isinstance(value, str):
         return value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if kind is float and is_number and math.isfinite(value):
+    if kind is float and is_number and _is_finite(value):
         return value
     found = str(value) if is_number else json_type(value)
     wanted = "a string (empty where there is no answer)" if kind is str else "a finite number"
     raise InputError(f"{path}: '{id_}' is {found}; {wanted} is expected.")
+
+
+def _is_finite(number: float) -> bool:
+    """Whether a number of JSON, which may be whole and of any size, is a finite float."""
+    try:
+        return math.isfinite(number)
+    except OverflowError:
+        return False
 
 
 def read_labels(path: Path) -> list[Example]:
@@ -108,12 +118,19 @@ def read_labels(path: Path) -> list[Example]:
 
 
 def _label_of(path: Path, row: int, record: Mapping[str, Any]) -> Example:
-    name = next((name for name in PREDICTION_COLUMNS if name in record), None)
+    # In any case, as the columns of gold files are found: else `Prediction` gave way to `label`.
+    columns = {name.strip().lower(): name for name in reversed(list(record))}
+    name = next((columns[name] for name in PREDICTION_COLUMNS if name in columns), None)
     if name is None:
         keys = ", ".join(f"'{found}'" for found in list(record)[:10]) or "none"
         wanted = ", ".join(f"'{column}'" for column in PREDICTION_COLUMNS)
         raise InputError(f"{path}:{row}: no column of labels ({wanted}). Columns found: {keys}.")
     value = record[name]
+    if value is None or isinstance(value, list | dict):
+        raise InputError(
+            f"{path}:{row}: '{name}' is {json_type(value)}; a string or a number is expected. Give "
+            "one label on each line."
+        )
     label = value if isinstance(value, str) else json.dumps(value)
     return _labelled(path, row, label.strip(), record.get("row"))
 

@@ -18,6 +18,7 @@ from bertsmith.data.tables import (
     read_jsonl,
     read_tsv,
     table_format,
+    whole_number,
 )
 from bertsmith.errors import InputError
 
@@ -83,6 +84,7 @@ class RecordReader:
         header: whether the first row of a csv or tsv file names the columns; auto: yes, unless
             all columns asked for are numbers.
         skip_incomplete: leave out rows that lack something, and count them.
+        can_skip: whether the user can ask for that, so that messages name the flag.
 
     Attributes:
         names: the columns of each role; known once reading has begun.
@@ -96,12 +98,14 @@ class RecordReader:
         *,
         header: Literal["auto", "yes", "no"] = "auto",
         skip_incomplete: bool = False,
+        can_skip: bool = True,
     ) -> None:
         self.path = Path(path)
         self.place = place_name(self.path)
         self.roles = roles
         self.header = header
         self.skip_incomplete = skip_incomplete
+        self._skipping = "pass --skip-incomplete (skipped rows are counted)." if can_skip else ""
         self.names: dict[str, tuple[str, ...]] = {}
         self.num_skipped = 0
 
@@ -130,10 +134,8 @@ class RecordReader:
             elif self.skip_incomplete:
                 self.num_skipped += 1
             else:
-                raise InputError(
-                    f"{self.place}:{row}: {self._called(empty)} is empty. Fix the row, or pass "
-                    "--skip-incomplete (skipped rows are counted)."
-                )
+                advice = f"Fix the row, or {self._skipping}" if self._skipping else "Fix the row."
+                raise InputError(f"{self.place}:{row}: {self._called(empty)} is empty. {advice}")
         if num_rows == self.num_skipped:
             raise InputError(f"{self.place}: no complete rows. Give a file with at least one.")
 
@@ -186,10 +188,11 @@ class RecordReader:
                 if self.skip_incomplete:
                     yield row, None
                     continue
+                advice = RAGGED[table_format(self.path)]
+                advice += f" Or {self._skipping}" if self._skipping else ""
                 raise InputError(
                     f"{self.place}:{row}: found {len(cells)} columns where row {first_row} has "
-                    f"{len(first)}. {RAGGED[table_format(self.path)]} Or pass "
-                    "--skip-incomplete (skipped rows are counted)."
+                    f"{len(first)}. {advice}"
                 )
             yield row, take(cells, places)
 
@@ -206,10 +209,10 @@ class RecordReader:
                 if self.skip_incomplete:
                     yield row, None
                     continue
+                advice = "Every line needs the keys of the first."
+                advice += f" Or {self._skipping}" if self._skipping else ""
                 raise InputError(
-                    f"{self.place}:{row}: no key '{missing}'. Keys found: {listed(value)}. Every "
-                    "line needs the keys of the first. Or pass --skip-incomplete (skipped rows "
-                    "are counted)."
+                    f"{self.place}:{row}: no key '{missing}'. Keys found: {listed(value)}. {advice}"
                 )
             record: Record = {}
             for role in self.roles:
@@ -282,6 +285,13 @@ class RecordReader:
         asked = f"no column looks like the {role.sought or role.name}"
         if role.asked:
             asked = f"no column '{role.asked}'"
+        names = role.usual if role.asked is None else (role.asked, *role.asked.split(","))
+        if not numbers_only and (name := next((n for n in names if stands_twice(n, found)), None)):
+            return (
+                f"{self.place}: several columns are called '{name.strip()}', and one is expected. "
+                f"Columns found: {listed(found)}. Give the number of the right one, counted from "
+                f"1, with {role.flag}, or rename the others."
+            )
         if numbers_only:
             columns = f"The first row, read without a header, has {len(found)}: {listed(found)}"
             advice = f"Give {role.flag} a number from 1 to {len(found)}, or --header yes."
@@ -322,7 +332,10 @@ def asked_columns(
     if place is not None or not is_many:
         return None if place is None else [place]
     if limits := RANGE.fullmatch(asked):
-        parts = [str(number) for number in range(int(limits[1]), int(limits[2]) + 1)]
+        first, last = whole_number(limits[1]), whole_number(limits[2])
+        if first is None or last is None or last - first >= len(found):
+            return None  # before so many are listed
+        parts = [str(number) for number in range(first, last + 1)]
     else:
         parts = [part.strip() for part in asked.split(",")]
     places = [find_column(part, names, len(found)) for part in parts]
@@ -344,14 +357,20 @@ def find_column(name: str | None, found: Sequence[str], width: int) -> int | Non
         matches = [i for i, column in enumerate(found) if spelling(column) == spelling(name)]
         if len(matches) == 1:
             return matches[0]
-    number = int(name) if name.isdecimal() else 0
+    number = whole_number(name) or 0
     return number - 1 if 1 <= number <= width else None
 
 
-def natural_key(name: str) -> tuple[str, int]:
-    """Sorts `choice10` after `choice9`."""
+def stands_twice(name: str, found: Sequence[str]) -> bool:
+    """Whether several columns have this name."""
+    return sum(column.strip().lower() == name.strip().lower() for column in found) > 1
+
+
+def natural_key(name: str) -> tuple[str, int, str]:
+    """Sorts `choice10` after `choice9`, and `choice` before both, however long the numbers are."""
     stem = name.rstrip("0123456789")
-    return stem, int(name[len(stem) :] or -1)
+    number = name[len(stem) :].lstrip("0")
+    return stem, len(number) if name != stem else -1, number
 
 
 def listed(names: Iterable[str]) -> str:

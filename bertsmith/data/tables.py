@@ -105,6 +105,10 @@ def place_name(path: Path) -> str:
 @contextlib.contextmanager
 def _open(path: Path) -> Iterator[io.BufferedReader]:
     if path == STANDARD_INPUT:
+        if sys.stdin is None:  # as Python has it where file descriptor 0 is closed
+            raise InputError(
+                "standard input: it is closed. Pipe rows into the command, or name a file."
+            )
         with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
             yield stream
         return
@@ -129,10 +133,38 @@ def _check_is_text(place: str, head: bytes) -> None:
         )
 
 
+def check_line_ends(place: str, content: str) -> None:
+    """Raise InputError for a line that others may hide in, as carriage returns alone end them."""
+    if "\r" in content:
+        raise _lone_return(place)
+
+
+def _lone_return(place: str) -> InputError:
+    return InputError(
+        f"{place}: a carriage return (CR) within the line. Lines end in a line feed (LF or CRLF) "
+        "here; convert the file (tr '\\r' '\\n')."
+    )
+
+
+def whole_number(text: str) -> int | None:
+    """The number that decimal digits write; None for other text.
+
+    More than nine digits are none either: nothing here is counted so far, and Python refuses to
+    read some thousands of them.
+    """
+    return int(text) if text.isdecimal() and len(text) <= 9 else None
+
+
 def read_tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each row's line number and cells; quotes are plain characters, blank lines no rows."""
+    """Each row's line number and cells; quotes are plain characters, blank lines no rows.
+
+    Raises:
+        InputError: a carriage return within the first line, which is then the whole file.
+    """
     for row, line in enumerate(iter_lines(path), start=1):
         content = line.rstrip("\r\n")
+        if row == 1:  # further down, a stray one may belong to a text
+            check_line_ends(f"{place_name(path)}:1", content)
         if content:
             yield row, content.split("\t")
 
@@ -154,7 +186,8 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Each row's first line number and cells, as in RFC 4180; blank lines are no rows.
 
     Raises:
-        InputError: quotes that do not match, with the row.
+        InputError: quotes that do not match, or a carriage return that alone ends a line, with
+            the row.
     """
     csv.field_size_limit(2**31 - 1)  # the default refuses a cell above 131,072 characters
     reader = csv.reader(iter_lines(path), strict=True)
@@ -165,6 +198,8 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
+            if "new-line character" in str(error):  # a CR outside of quotes, not before LF
+                raise _lone_return(f"{path}:{reader.line_num}") from None
             raise InputError(
                 f"{path}:{row}: not valid CSV ({error}). A quoted cell ends at a double quote; "
                 "a quote inside it is written twice."

@@ -16,13 +16,18 @@ from bertsmith.data.conll import (
     DOCUMENT_START,
     ColumnParser,
     ConlluParser,
-    check_line_ends,
     iter_blocks,
     split_columns,
 )
 from bertsmith.data.label_schemes import Scheme, detect_scheme, scheme_of_predictions
 from bertsmith.data.sources import COMPRESSIONS
-from bertsmith.data.tables import STANDARD_INPUT, iter_lines, place_name, read_jsonl
+from bertsmith.data.tables import (
+    STANDARD_INPUT,
+    check_line_ends,
+    iter_lines,
+    place_name,
+    read_jsonl,
+)
 from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_objects import ObjectParser, parse_line
 from bertsmith.errors import InputError
@@ -130,18 +135,35 @@ class TaggedReader:
         return self._parsed(parser.parse, blocks)
 
     def _with_scheme(self, sentences: Iterator[TaggedSentence]) -> Iterator[TaggedSentence]:
-        """The same, with the scheme that the first of them show, or that was asked for."""
+        """The same, with the scheme that the first of them show, or that was asked for.
+
+        Whoever asks for fewer than are read ahead finds no more in `counts` than was met up to the
+        sentence given last.
+        """
         first: list[TaggedSentence] = []
+        counts: list[Counter[str]] = []  # as they stood at each of the first
         error: InputError | None = None
         try:
-            first.extend(itertools.islice(sentences, DETECTED_FROM))
+            for sentence in itertools.islice(sentences, DETECTED_FROM):
+                first.append(sentence)
+                counts.append(self.counts.copy())
         except InputError as found:  # raised again where its turn comes
             error = found
         scheme = self.columns.scheme or self._detect(first)
-        for sentence in itertools.chain(first, () if error else sentences):
+        reached = self.counts.copy()
+        for sentence, met in zip(first, counts, strict=True):
+            self._set_counts(met)
             yield replace(sentence, scheme=scheme)
+        self._set_counts(reached)
         if error:
             raise error
+        for sentence in sentences:
+            yield replace(sentence, scheme=scheme)
+
+    def _set_counts(self, counts: Counter[str]) -> None:
+        """Other counts in the same place, which the parsers know."""
+        self.counts.clear()
+        self.counts.update(counts)
 
     def _detect(self, sentences: list[TaggedSentence]) -> Scheme:
         labels = [sentence.labels for sentence in sentences]

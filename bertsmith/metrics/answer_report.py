@@ -27,6 +27,7 @@ CUT: dict[LongTexts, tuple[str, str]] = {
         "this",
     ),
 }
+LIMITS = {ENDLESS: "none", -ENDLESS: "below all"}
 RULES = {"en": "words, as SQuAD {protocol} compares them", "zh": "characters, as CMRC 2018 does"}
 
 
@@ -110,7 +111,7 @@ class AnswerReport:
         if self.threshold is not None and self.num_unanswered is not None:
             what = f"of {self.overall.total:,} questions {{}} given no answer (threshold {{}})"
             were = "was" if self.num_unanswered == 1 else "were"
-            limit = "none" if self.threshold >= ENDLESS else f"{self.threshold:.6g}"
+            limit = LIMITS.get(self.threshold, f"{self.threshold:.6g}")
             lines.append(f"{self.num_unanswered:,} {what.format(were, limit)}")
         lines.append("compared by " + RULES[self.language].format(protocol=self.protocol))
         return "\n".join([*lines, *self._notes()])
@@ -161,6 +162,8 @@ def which_answers(best: BestThreshold) -> str:
     """The answers that a threshold lets pass."""
     if best.threshold >= ENDLESS:
         return "all answers"
+    if best.threshold <= -ENDLESS:
+        return "no answers"
     return f"answers with a no-answer score up to {best.threshold:.6g}"
 
 
@@ -171,6 +174,7 @@ def summarize_answers(
     no_answer_probs: Sequence[float] | None = None,
     threshold: float | Literal["best"] | None = None,
     order: Iterable[int] | None = None,
+    lowest: float = 0.0,
     num_unknown: int = 0,
 ) -> AnswerReport:
     """The figures of scored questions.
@@ -178,7 +182,8 @@ def summarize_answers(
     Where `protocol` is not given, SQuAD 2.0's rules hold if a question has no answer or
     no-answer probabilities are given (one for each question), else SQuAD 1.1's. An answer whose
     probability is above `threshold` is taken back; with "best", it is the one that gives the best
-    F1. `order` is that of questions whose probabilities are equal.
+    F1. `order` is that of questions whose probabilities are equal, and `lowest` the threshold that
+    stands for no answers; see `QuestionScores.find_best_threshold`.
     """
     if protocol is None:
         uses_null = questions.has_unanswerable or no_answer_probs is not None
@@ -188,7 +193,7 @@ def summarize_answers(
     if no_answer_probs is not None and protocol == "2.0":
         places = None if order is None else list(order)
         for name, scores in (("exact", pairs.column(0)), ("f1", pairs.column(1))):
-            best[name] = questions.find_best_threshold(scores, no_answer_probs, places)
+            best[name] = questions.find_best_threshold(scores, no_answer_probs, places, lowest)
     if threshold == "best":
         threshold = best["f1"].threshold if best else 0.0
     num_unanswered = None

@@ -210,15 +210,18 @@ class QuestionScores:
         scores: Sequence[float],
         no_answer_probs: Sequence[float],
         order: Iterable[int] | None = None,
+        lowest: float = 0.0,
     ) -> BestThreshold:
         """The threshold for the no-answer probability above which no answer is best given.
 
         `scores` are exact matches or F1 before any threshold. From the surest answer on, each
         further one that is given changes the sum (`evaluate-v2.0.py`, `find_best_thresh`). Where
         probabilities are equal, the questions' `order` decides, which is theirs if not given.
+        Where it is best to give no answer at all, the threshold is `lowest`; the script's is 0,
+        which is right for probabilities.
         """
         current: float = self.is_answered.count(0)
-        best, threshold = current, 0.0
+        best, threshold = current, lowest
         places = range(len(self)) if order is None else order
         for place in sorted(places, key=no_answer_probs.__getitem__):
             if self.given[place] == ord("m"):

@@ -1,6 +1,7 @@
-"""Scores for numbers: true and predicted values in, figures out, equal to scipy's.
+"""Scores for numbers: true and predicted values in, figures out, equal to scipy's to the last bit.
 
-A correlation with something constant does not exist; it counts as 0, what guessing gets.
+The operations and their order are those of `scipy.stats.pearsonr` and `spearmanr`. A correlation
+with something constant does not exist; it counts as 0, what guessing gets.
 """
 
 import numpy as np
@@ -11,18 +12,32 @@ Numbers = NDArray[np.float64]
 
 def pearson(true: Numbers, predicted: Numbers) -> float:
     """The correlation of two arrays `[examples]`, in [-1, 1]."""
-    x, y = (values - values.mean() for values in (true, predicted))
-    lengths = np.linalg.norm(x), np.linalg.norm(y)
-    # Rounding leaves something of a constant; scipy warns below the same limit.
-    for length, values in zip(lengths, (true, predicted), strict=True):
-        if length <= 1e-13 * abs(values.mean()):
-            return 0.0
-    return float(np.clip(np.dot(x / lengths[0], y / lengths[1]), -1.0, 1.0))
+    if _is_constant(true) or _is_constant(predicted):
+        return 0.0
+    found = np.clip(np.dot(_of_length_1(true), _of_length_1(predicted)), -1.0, 1.0)
+    return float(np.round(found) if len(true) == 2 else found)  # two points lie on a line
+
+
+def _is_constant(values: Numbers) -> bool:
+    """Asked of the values, as rounding leaves something of a constant less its mean."""
+    return bool((values == values[:1]).all())
+
+
+def _of_length_1(values: Numbers) -> Numbers:
+    """The distances from the mean, as a vector of length 1."""
+    distances = values - values.mean()
+    largest = np.abs(distances).max()  # without it, squares above 1e308 or below 1e-308 are lost
+    # Only with `axis` does `norm` add the squares as scipy does.
+    scaled: Numbers = distances / (largest * np.linalg.norm(distances / largest, axis=-1))
+    return scaled
 
 
 def spearman(true: Numbers, predicted: Numbers) -> float:
     """The correlation of the ranks (Spearman 1904); equal values share their mean rank."""
-    return pearson(ranks(true), ranks(predicted))
+    if _is_constant(true) or _is_constant(predicted):
+        return 0.0
+    table: Numbers = np.corrcoef(np.stack([ranks(true), ranks(predicted)]))
+    return float(table[1, 0])
 
 
 def ranks(values: Numbers) -> Numbers:
@@ -39,4 +54,8 @@ def ranks(values: Numbers) -> Numbers:
 
 def rmse(true: Numbers, predicted: Numbers) -> float:
     """The square root of the mean squared difference, in the unit of the values."""
-    return float(np.sqrt(np.mean(np.square(predicted - true))))
+    differences = predicted - true
+    # A power of two costs no digit, and keeps the squares within fp64.
+    _, exponent = np.frexp(np.abs(differences).max())
+    squares = np.square(np.ldexp(differences, -exponent))
+    return float(np.ldexp(np.sqrt(np.mean(squares)), exponent))

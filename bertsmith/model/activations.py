@@ -13,7 +13,10 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_new": _gelu_new,
     "gelu_pytorch_tanh": _gelu_new,
+    "gelu_python": F.gelu,
     "relu": F.relu,
     "silu": F.silu,
+    "swish": F.silu,
 }
-"""BERT's own is `gelu`, the exact one."""
+"""BERT's own is `gelu`, the exact one. Several names are those of one function; a config keeps the
+one that it was given."""

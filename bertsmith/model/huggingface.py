@@ -105,6 +105,7 @@ def load_model(
     is_kept = stored in heads and num_labels in (None, checkpoint.num_outputs)
     tensors = checkpoint.usable_tensors(heads, keep_task_head=is_kept)
     num_labels = num_labels or (checkpoint.num_outputs if stored in heads else None)
+    checkpoint.check_sizes()
     new_heads = build_heads(checkpoint.config, heads, num_labels)
     pooler = None if new_heads else checkpoint.has_pooler
     with skeleton():
@@ -136,13 +137,27 @@ class Checkpoint:
         family = family_of(settings)
         config = build_config(directory, settings)
         stored = read_weights(directory)
-        tensors = {canonical(name, family): tensor for name, tensor in stored.items()}
+        tensors = by_canonical_names(directory, stored, family)
         check_tied(directory, tensors, family)
         for copy, original in family.tied.items():
             if copy.endswith(".bias") and copy in tensors:
                 tensors.setdefault(original, tensors[copy])
         check_vocabulary(directory, config.vocab_size)
         return cls(directory, settings, config, family, tensors, tuple(stored))
+
+    def check_sizes(self) -> None:
+        """Raise CheckpointError if config.json asks for other sizes than the tensors have.
+
+        New heads take memory by these sizes, so they come first; `fill` compares all shapes.
+        """
+        config = self.config
+        for name, shape in {
+            "embeddings.word.weight": (config.vocab_size, config.embedding_size),
+            "layers.0.feed_forward.up.weight": (config.intermediate_size, config.hidden_size),
+        }.items():
+            (theirs,) = their_names(name, config)
+            if theirs in self.tensors:
+                check_shape(self.tensors[theirs], theirs, list(shape), self.directory)
 
     @property
     def has_pooler(self) -> bool:
@@ -198,7 +213,15 @@ class Checkpoint:
         named = self.settings.get("id2label") or {}
         labels = {int(number): str(name) for number, name in named.items()}
         numbers = range(self.num_outputs or 0)
-        return {number: labels.get(number, f"LABEL_{number}") for number in numbers}
+        labels = {number: labels.get(number, f"LABEL_{number}") for number in numbers}
+        firsts: dict[str, int] = {}
+        for number, name in labels.items():
+            if (first := firsts.setdefault(name, number)) != number:
+                raise CheckpointError(
+                    f"{self.directory / 'config.json'}: id2label calls both {first} and {number} "
+                    f"{name!r}; allowed is one name for each label. Correct it there."
+                )
+        return labels
 
     def usable_tensors(self, heads: Sequence[str], *, keep_task_head: bool) -> dict[str, Tensor]:
         """The tensors that a model may take; a head of another kind than its own is left out."""
@@ -356,21 +379,51 @@ def read_config(directory: Path) -> dict[str, Any]:
     file = directory / "config.json"
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
+    except IsADirectoryError as error:
+        raise CheckpointError(f"{file}: a folder, not a file. Copy it again.") from error
     except FileNotFoundError as error:
         raise CheckpointError(
             f"{directory}: there is no config.json. Name the folder of a checkpoint."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{file}: not valid JSON ({error}). Copy it again.") from error
     if not isinstance(settings, dict):
         raise CheckpointError(f"{file}: holds no JSON object. Copy it again.")
     name = settings.get("model_type") or BERT.name
-    if name not in families():
+    if not isinstance(name, str) or name not in families():
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "
             f"{', '.join(families())}. Choose an encoder of one of them."
         )
+    for key, (is_allowed, allowed) in ALLOWED.items():
+        found = settings.get(key)
+        if found is not None and not is_allowed(found):
+            raise CheckpointError(
+                f"{file}: {key} is {json.dumps(found)[:60]}; allowed is {allowed}. Copy it again."
+            )
     return settings
+
+
+def is_list_of_names(value: object) -> bool:
+    """Whether a JSON value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def names_labels(value: object) -> bool:
+    """Whether a JSON value is an object whose keys are whole numbers."""
+    try:
+        return isinstance(value, dict) and all(int(number) >= 0 for number in value)
+    except ValueError:
+        return False
+
+
+ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "architectures": (is_list_of_names, "a list of names"),
+    "id2label": (names_labels, "an object of names by the labels' numbers"),
+    "num_labels": (lambda found: type(found) is int and found >= 0, "a whole number"),
+    TASK_SETTINGS: (lambda found: isinstance(found, dict), "an object"),
+}
+"""What config.json may say besides the sizes of the model, which the config itself checks."""
 
 
 def build_config(directory: Path, settings: Mapping[str, Any]) -> BertConfig:
@@ -400,7 +453,7 @@ def read_pruned_heads(file: Path, settings: Mapping[str, Any]) -> dict[int, list
     try:
         found = settings.get("pruned_heads") or {}
         return {int(layer): [int(head) for head in heads] for layer, heads in found.items()}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise CheckpointError(
             f"{file}: pruned_heads is {json.dumps(found)[:60]}, and must name lists of heads by "
             "the number of their layer. Copy the file again."
@@ -472,7 +525,7 @@ def count_ids(file: Path) -> int:
     try:
         ids = TOKEN_IDS[file.name](json.loads(file.read_text(encoding="utf-8")))
         return max(ids, default=-1) + 1
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CheckpointError(f"{file}: not a tokenizer. Copy the file again.") from error
 
 
@@ -485,6 +538,25 @@ def canonical(name: str, family: Family = BERT) -> str:
     name = re.sub(r"\.gamma$", ".weight", name)
     name = re.sub(r"\.beta$", ".bias", name)
     return re.sub(rf"^(?=({'|'.join(family.modules)})\.)", f"{family.name}.", name)
+
+
+def by_canonical_names(
+    directory: Path, stored: Mapping[str, Tensor], family: Family
+) -> dict[str, Tensor]:
+    """Tensors by today's names.
+
+    Raises:
+        CheckpointError: two spellings of one name, with different values.
+    """
+    spellings: dict[str, str] = {}
+    for name, tensor in stored.items():
+        first = spellings.setdefault(canonical(name, family), name)
+        if first != name and not torch.equal(stored[first], tensor):
+            raise CheckpointError(
+                f"{directory}: {first} and {name} are two names of one weight, and differ; allowed "
+                "is one of them. Take the wrong one out, or save the model again."
+            )
+    return {name: stored[spelling] for name, spelling in spellings.items()}
 
 
 def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -> None:
@@ -564,12 +636,17 @@ def stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path
     """Tensors of the folder as one of ours, in fp32."""
     expected = [shape[0] // len(parts), *shape[1:]]
     for part in parts:
-        if list(part.shape) != expected or not part.is_floating_point():
-            raise CheckpointError(
-                f"{directory}: {name} is {part.dtype} {list(part.shape)}, config.json asks for "
-                f"floating point {expected}. Use config.json and weights that were saved together."
-            )
+        check_shape(part, name, expected, directory)
     return torch.cat([part.float() for part in parts]) if len(parts) > 1 else parts[0].float()
+
+
+def check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path) -> None:
+    """Raise CheckpointError unless a tensor is of floating point and has this shape."""
+    if list(tensor.shape) != expected or not tensor.is_floating_point():
+        raise CheckpointError(
+            f"{directory}: {name} is {tensor.dtype} {list(tensor.shape)}, config.json asks for "
+            f"floating point {expected}. Use config.json and weights that were saved together."
+        )
 
 
 def report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:

@@ -1,4 +1,4 @@
-"""Files of weights to named tensors and back, checked and never unpickled.
+"""Files of weights to named tensors and back, checked; tensors alone are read.
 
 Reads model.safetensors or pytorch_model.bin, whole or in shards with an index. What we write
 carries a checksum over names, types, shapes and bytes, which is verified when it is there; a
@@ -57,8 +57,10 @@ def indexed_shards(index: Path) -> Iterator[Path]:
     """The shards that an index names; each must lie beside it."""
     try:
         names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise damaged(index, "it is not an index of weights") from error
+    if wrong := [name for name in names if not isinstance(name, str)]:
+        raise damaged(index, f"it names the shard {wrong[0]!r}, which is no text")
     for name in sorted(names):
         shard = index.parent / name
         if Path(name).name != name or not shard.is_file():
@@ -89,14 +91,33 @@ def read_bin(file: Path) -> dict[str, Tensor]:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise CheckpointError(
-            f"{file}: holds more than tensors, or is damaged. bertsmith never unpickles, since "
-            "that can run any program. Ask for the model as model.safetensors."
+            f"{file}: holds more than tensors, or is damaged. Tensors alone are read, since other "
+            "objects can run any program. Ask for the model as model.safetensors."
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
-        raise damaged(file, str(error).splitlines()[0]) from error
+    except Exception as error:  # what damage makes the reader stumble over can be anything
+        reason = str(error).splitlines() or [type(error).__name__]
+        raise damaged(file, reason[0]) from error
     if not isinstance(loaded, dict):
         raise damaged(file, f"it holds a {type(loaded).__name__}, not named tensors")
-    return {name: tensor for name, tensor in loaded.items() if isinstance(tensor, Tensor)}
+    tensors = {name: value for name, value in loaded.items() if isinstance(value, Tensor)}
+    for name, tensor in tensors.items():
+        check_plain(file, name, tensor)
+    return tensors
+
+
+def check_plain(file: Path, name: object, tensor: Tensor) -> None:
+    """Raise CheckpointError unless a tensor has a name, and a value at each place."""
+    if not isinstance(name, str):
+        raise CheckpointError(
+            f"{file}: holds a tensor by the name {name!r}; allowed are texts. Save the model's "
+            "state_dict()."
+        )
+    if tensor.layout != torch.strided or tensor.is_meta:
+        kind = "without values" if tensor.is_meta else f"of the layout {tensor.layout}"
+        raise CheckpointError(
+            f"{file}: {name} is a tensor {kind}; allowed are dense tensors. Save the model with "
+            "dense weights."
+        )
 
 
 def check_finite(file: Path, tensors: Mapping[str, Tensor]) -> None:

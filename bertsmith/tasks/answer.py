@@ -26,6 +26,7 @@ from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import InputError
 from bertsmith.metrics.answer_report import AnswerReport, counted, summarize_answers
 from bertsmith.metrics.answers import (
+    ENDLESS,
     Language,
     QuestionScores,
     answer_or_none_scores,
@@ -143,6 +144,7 @@ class AnswerTally:
             protocol="2.0" if has_both else "1.1",
             no_answer_probs=self.no_answer_scores if has_both or self.may_abstain else None,
             threshold="best" if self.may_abstain and self.threshold is None else self.threshold,
+            lowest=-ENDLESS,  # no-answer scores are differences of logits
         )
         return replace(
             report,
@@ -397,9 +399,9 @@ Face's transformers open."""
         return line.append(before).append(found, "bold reverse").append(after)
 
     def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:
-        """How much of the answer is right: `score` is its F1."""
+        """How much of the answer is right: `score` is its F1; only an exact match is right."""
         answers = [answer.text for answer in example.answers]
-        _, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
+        exact, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
         shown = passage(example.context, prediction.start, prediction.end)
         return Outcome(
             text=f"{one_line(example.question)} {''.join(shown)}",
@@ -407,6 +409,7 @@ Face's transformers open."""
             predicted=prediction.answer or NONE,
             score=f1,
             confidence=prediction.probability,
+            is_exact=bool(exact),
         )
 
     def agreement(

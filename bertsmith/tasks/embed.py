@@ -14,11 +14,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.encoded_texts import EncodedTexts, Text, as_pairs, encode_texts
+from bertsmith.data.encoded_texts import (
+    EncodedTexts,
+    Text,
+    as_pairs,
+    check_stored_length,
+    encode_texts,
+)
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel, mean_over_sequences
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
-from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder
+from bertsmith.tasks.sentence_folder import LENGTH_FILE, Pooling, SentenceFolder
 
 
 class TextEncoder:
@@ -27,7 +33,8 @@ class TextEncoder:
     Args:
         loaded: the model; its heads do not matter.
         pooling: what a text's vector is made of: the mean over its tokens, the vector of [CLS],
-            or the pooler's. As the folder says where not given, else the mean.
+            or the pooler's. As the folder says where not given, else the mean. What else the
+            folder says holds in either case.
         normalize: give vectors of length 1; so too if the folder says it.
 
     Raises:
@@ -38,9 +45,13 @@ class TextEncoder:
     def __init__(
         self, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
     ) -> None:
-        folder = SentenceFolder.read(loaded.path) if pooling is None else SentenceFolder()
+        wanted = None if pooling is None else check_pooling(loaded, pooling)
+        folder = SentenceFolder.read(loaded.path, pooling=wanted)
+        if folder.max_length is not None:
+            place = f"{loaded.path / LENGTH_FILE}: max_seq_length"
+            check_stored_length(loaded.tokenizer, folder.max_length, place)
         self.loaded = loaded
-        self.pooling = check_pooling(loaded, pooling or folder.pooling or "mean")
+        self.pooling = folder.pooling or "mean"
         self.normalize = normalize or folder.normalize
         self.max_length = min(loaded.max_length, folder.max_length or loaded.max_length)
 

@@ -233,7 +233,9 @@ class MultiLabel(TextTask[LabelsPrediction]):
         (true,) = label_flags([example], self.labels, self.label_separator, Path("examples"))
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
         right = np.mean([(name in gold) == (name in prediction.labels) for name in self.labels])
-        sure = min(max(p, 1 - p) for p in prediction.probabilities.values())
+        likely = prediction.probabilities
+        # Above a threshold of 0.9, a label of 0.8 is decided to be absent, for which 0.2 speaks.
+        sure = min(p if name in prediction.labels else 1 - p for name, p in likely.items())
         shown = f"{self.label_separator} ".join
         return Outcome(" | ".join(example.one_line()), shown(gold) or "–",
                        shown(prediction.labels) or "–", float(right), sure)  # fmt: skip

@@ -290,13 +290,14 @@ class Pretraining:
         return f"{corpus.directory}: " + "; ".join(rows)
 
     def identity(self) -> dict[str, Any]:
-        """Corpus, settings and seed."""
+        """Corpus, settings and seed; how steps are divided too, since dropout follows it."""
         corpus = self.train.corpus
         return {
             "task": "pretraining",
             "corpus_sha256": sha256_file(corpus.directory / "manifest.json"),
             "tokenizer": corpus.tokenizer_fingerprint,
             "batch_size": self.batch_size,
+            "micro_batch_size": self.micro_batch_size,
             "seed": self.seed,
             "eval_rows": self.eval_rows,
             "pretraining": self.settings.identity(),

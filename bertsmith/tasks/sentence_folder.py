@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
+from bertsmith.text.tokenizer_files import FEWEST_TOKENS
 
 Pooling = Literal["mean", "first_token", "pooler"]
 
@@ -18,6 +19,8 @@ POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token
 """The ways of pooling that we have, by the folder's names."""
 
 NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
+
+LENGTH_FILE = "sentence_bert_config.json"
 
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 """The steps from a text to its vector, and where each keeps its settings."""
@@ -32,24 +35,30 @@ class SentenceFolder:
     max_length: int | None = None
 
     @classmethod
-    def read(cls, directory: Path) -> "SentenceFolder":
+    def read(cls, directory: Path, *, pooling: Pooling | None = None) -> "SentenceFolder":
         """Read modules.json, 1_Pooling/config.json and sentence_bert_config.json, if there.
+
+        `pooling` replaces the folder's, which may then be one that we have not.
 
         Raises:
             CheckpointError: a file is damaged, or asks for what we cannot do.
         """
         modules = read_settings(directory / "modules.json", [])
+        if not all(isinstance(module, dict) for module in modules):
+            raise CheckpointError(
+                f"{directory / 'modules.json'}: found {json.dumps(modules)[:60]}; allowed is a "
+                "list of objects, one for each module. Copy it again."
+            )
         kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
         if unknown := set(kinds) - {"Transformer", "Pooling", "Normalize", ""}:
             raise CheckpointError(
                 f"{directory / 'modules.json'}: asks for {', '.join(sorted(unknown))} after the "
                 "encoder; bertsmith has Pooling and Normalize. Choose another model."
             )
-        length = read_settings(directory / "sentence_bert_config.json", {}).get("max_seq_length")
         return cls(
-            pooling=read_pooling(directory / "1_Pooling" / "config.json"),
+            pooling=pooling or read_pooling(directory / "1_Pooling" / "config.json"),
             normalize="Normalize" in kinds,
-            max_length=length if isinstance(length, int) else None,
+            max_length=read_length(directory / LENGTH_FILE),
         )
 
     def write(self, directory: Path, hidden_size: int) -> None:
@@ -77,9 +86,20 @@ class SentenceFolder:
         ]
         write_json(directory / "1_Pooling" / "config.json",
                    {"word_embedding_dimension": hidden_size, **modes})  # fmt: skip
-        write_json(directory / "sentence_bert_config.json",
+        write_json(directory / LENGTH_FILE,
                    {"max_seq_length": self.max_length, "do_lower_case": False})  # fmt: skip
         write_json(directory / "modules.json", modules)
+
+
+def read_length(file: Path) -> int | None:
+    """How many tokens of a text a file lets the encoder read."""
+    length = read_settings(file, {}).get("max_seq_length")
+    if length is None or (type(length) is int and length >= FEWEST_TOKENS):
+        return length
+    raise CheckpointError(
+        f"{file}: max_seq_length is {json.dumps(length)[:60]}; allowed is a whole number, "
+        f"{FEWEST_TOKENS} or more. Correct it, or take the line out."
+    )
 
 
 def read_pooling(file: Path) -> Pooling | None:
@@ -108,7 +128,9 @@ def read_settings(file: Path, absent: Any) -> Any:
         value = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return absent
-    except ValueError as error:
+    except IsADirectoryError as error:
+        raise CheckpointError(f"{file}: a folder, not a file. Copy it again.") from error
+    except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{file}: not valid JSON ({error}). Copy it again.") from error
     if not isinstance(value, type(absent)):
         raise CheckpointError(f"{file}: not the settings of a sentence encoder. Copy it again.")

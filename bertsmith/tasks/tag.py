@@ -216,7 +216,11 @@ transformers open."""
         columns = settings.columns
         reader = TaggedReader(settings.train, columns)
         found = [sentence for sentence in limited(reader, settings.limit) if sentence.words]
-        scheme = settings.learn or learnt_scheme(found[0].scheme if found else "plain")
+        if not found:
+            raise InputError(
+                f"{settings.train}: no sentence with words in it. Give a file with at least one."
+            )
+        scheme = settings.learn or learnt_scheme(found[0].scheme)
         train = [with_scheme(s, scheme, settings.train, repair=columns.repair) for s in found]
         num_illegal = sum(count_illegal(s.labels, s.scheme) > 0 for s in found)
         counts = Counter(label for sentence in train for label in sentence.labels)

@@ -48,10 +48,16 @@ def _apart(marked: Text, text: str) -> str:
 def conll_block(words: Sequence[str], labels: Sequence[str]) -> str:
     """Words and labels a line, between tabs, and the empty line that ends a sentence.
 
-    A line break or a tab in a word, which a file of columns cannot hold, becomes a space.
+    A line break or a tab in a word, which a file of columns cannot hold, becomes a space. A word of
+    nothing else becomes U+FFFD, the replacement character, as an empty cell is no word.
     """
     rows = zip(words, labels, strict=True)
-    return "".join(f"{LINE_BREAKING.sub(' ', word)}\t{label}\n" for word, label in rows) + "\n"
+    return "".join(f"{_as_cell(word)}\t{label}\n" for word, label in rows) + "\n"
+
+
+def _as_cell(word: str) -> str:
+    cell = LINE_BREAKING.sub(" ", word)
+    return cell if cell.strip(" ") else "\ufffd"
 
 
 def span_types(labels: Sequence[str], scheme: Scheme) -> list[str]:

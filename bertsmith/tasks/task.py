@@ -117,7 +117,7 @@ class Outcome:
     """A prediction beside what is right, in words, for a list of misses and a report.
 
     `score` is 1 where all is right and less where not; `confidence`, from 0 to 1, is how sure the
-    model was, where it says so.
+    model was, where it says so. `is_exact` is given where a score of 1 does not mean right.
     """
 
     text: str
@@ -125,6 +125,12 @@ class Outcome:
     predicted: str
     score: float
     confidence: float | None = None
+    is_exact: bool | None = None
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing is wrong with the prediction."""
+        return self.score >= 1 if self.is_exact is None else self.is_exact
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ name. Truncation and padding stored in a tokenizer.json are not: they are argume
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ KINDS = {
     "pre_tokenizer": "BertPreTokenizer",
     "decoder": "WordPiece",
 }
+FEWEST_TOKENS = 3
+"""What a text has with two special tokens and one of its own."""
 TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 Json = dict[str, Any]
@@ -123,6 +126,8 @@ def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str]
     check_kinds(parts, path)
     model, normalizer, decoder = parts["model"], parts["normalizer"], parts["decoder"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
+    max_chars = member(model, "max_input_chars_per_word", int, path, 100)
+    check_range(max_chars, 1, "max_input_chars_per_word", path)
     accents = normalizer.get("strip_accents")
     settings = config_settings(config, path.with_name(CONFIG_FILE)) | {
         "lowercase": member(normalizer, "lowercase", bool, path),
@@ -131,7 +136,7 @@ def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str]
         else member(normalizer, "strip_accents", bool, path),
         "tokenize_chinese_chars": member(normalizer, "handle_chinese_chars", bool, path),
         "unk_token": member(model, "unk_token", str, path),
-        "max_input_chars_per_word": member(model, "max_input_chars_per_word", int, path, 100),
+        "max_input_chars_per_word": max_chars,
         "decoder_cleanup": member(decoder, "cleanup", bool, path, True),
         "added_tokens": read_added_tokens(member(root, "added_tokens", list, path), vocab, path),
     }
@@ -280,7 +285,10 @@ def config_settings(config: Json, path: Path) -> Json:
         if isinstance(value, str):
             settings[name] = value
     if config.get("model_max_length") is not None:
-        settings["model_max_length"] = int(member(config, "model_max_length", (int, float), path))
+        length = member(config, "model_max_length", (int, float), path)
+        # "No limit" is 1e30 to transformers, which is finite.
+        check_range(length, FEWEST_TOKENS, "model_max_length", path)
+        settings["model_max_length"] = int(length)
     return settings
 
 
@@ -323,6 +331,15 @@ def member(
         names = " or ".join(KIND_NAMES[each] for each in kinds)
         raise CheckpointError(f"{path}: {key!r} {found}, and must be {names}. Repair the file.")
     return value
+
+
+def check_range(value: float, lowest: int, key: str, path: Path) -> None:
+    """Raise CheckpointError unless `value` is finite and at least `lowest`."""
+    if not lowest <= value < math.inf:
+        raise CheckpointError(
+            f"{path}: {key!r} is {json.dumps(value)[:60]}, and must be a finite number, {lowest} "
+            "or more. Repair the file."
+        )
 
 
 def write(directory: Path, pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> None:

@@ -7,8 +7,10 @@ not at all. Random number generators are not in it: batches and dropout are func
 and the step.
 """
 
+import contextlib
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -19,7 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.files import atomic_dir, sha256_file, write_json
+from bertsmith.files import _try_lock, atomic_dir, sha256_file, write_json
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
 from bertsmith.model.weights import read_safetensors, write_safetensors
@@ -113,8 +115,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def clear_leftovers(directory: Path) -> None:
-    """Remove the unfinished folders of a process that was killed while it wrote."""
-    _remove(list(directory.glob(".step-*")))
+    """Remove the unfinished folders of killed processes; one still written to is locked."""
+    for path in directory.glob(".step-*"):
+        with contextlib.suppress(OSError):  # another process may be faster
+            if (lock := _try_lock(path)) is not None:
+                try:
+                    _remove([path])
+                finally:
+                    os.close(lock)
 
 
 def check_identity(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -130,9 +138,12 @@ def check_identity(place: Path, before: Mapping[str, Any], now: Mapping[str, Any
         if old.get(name) != new.get(name)
     ]
     if differing:
+        same = "the same settings"
+        if any(name.startswith("micro_batch_size was") for name in differing):
+            same += " and as many --threads, by which steps are divided"
         raise ConfigError(
             f"{place}: cannot be resumed with other settings: {'; '.join(differing)}. "
-            "Give the same settings, or begin a new run in another --out."
+            f"Give {same}, or begin a new run in another --out."
         )
 
 

@@ -6,16 +6,19 @@
     ├── events.out.tfevents…  the same for TensorBoard
     ├── curves.png            the same as a picture, at the end
     ├── checkpoints/          step-00000500/ and so on, the last few
-    └── earlier-run/          the complete run that --overwrite replaces, until the new one is
+    └── earlier-run/          what --overwrite replaces, until the new run is complete
 
-Nothing of an earlier run is changed unless the user asked to resume or to overwrite it.
+Nothing that stood there is changed unless the user asked to resume or to overwrite it.
 """
 
+import contextlib
 import json
+import os
 import platform
+import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +34,13 @@ PLAIN_FILES = (
     "model.safetensors",
     "tokenizer.json",
     "tokenizer_config.json",
+    # What tokenizers of other kinds have: left there, it would be read with the new one's files.
+    "special_tokens_map.json",
+    "added_tokens.json",
     "vocab.txt",
     "vocab.json",
     "merges.txt",
+    "spiece.model",
 )
 MODEL_FILES = (
     *PLAIN_FILES,
@@ -42,8 +49,11 @@ MODEL_FILES = (
     # Of a sentence encoder.
     "modules.json",
     "sentence_bert_config.json",
+    "config_sentence_transformers.json",
     "1_Pooling/config.json",
 )
+LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.tmp")
+"""What a run that was killed leaves besides its own files, and the next one clears away."""
 
 
 class RunFolder:
@@ -57,6 +67,7 @@ class RunFolder:
         self.failure_path = self.path / "failure.json"
         self.checkpoints_dir = self.path / "checkpoints"
         self.earlier_dir = self.path / "earlier-run"
+        self._aside_dir = self.path / ".earlier-run.tmp"
 
     @property
     def has_run(self) -> bool:
@@ -70,8 +81,9 @@ class RunFolder:
         `last` is what `run.json` holds of a run only when it is complete.
 
         Raises:
-            ConfigError: an earlier run stands here and was not named to go on or to go; there is
-                no run to resume; the run to resume is complete.
+            ConfigError: an earlier run or anything else stands here and was not named to go on or
+                to go; there is no run to resume; the run to resume is complete; another process
+                is at work here.
         """
         if self.path.exists() and not self.path.is_dir():
             raise ConfigError(f"{self.path}: a file, not a folder. Choose another --out.")
@@ -89,21 +101,52 @@ class RunFolder:
                 f"{self.path}: holds an earlier run. Pass --resume to continue it, --overwrite to "
                 "replace it, or choose another --out."
             )
+        if not (resume or overwrite) and self._has_other_things():
+            raise ConfigError(
+                f"{self.path}: the folder is not empty. Choose another --out, or pass --overwrite "
+                "to use it."
+            )
+        if self.path.exists():
+            with self.locked():
+                pass
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """A block in which this process alone works in the folder, which exists.
+
+        Raises:
+            ConfigError: another process is in such a block.
+        """
+        if sys.platform == "win32":  # no locks of folders there
+            yield
+            return
+        import fcntl
+
+        lock = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(
+                    f"{self.path}: another process is at work in it. Wait until it ends, or "
+                    "choose another --out."
+                ) from None
+            except OSError:
+                pass  # a file system without locks
+            yield
+        finally:
+            os.close(lock)
 
     def begin(self) -> None:
-        """Make the folder and clear it of an earlier run's files, and only those.
+        """Make the folder and clear it of what a run writes, and only of that.
 
-        A model in it is put aside with its run, until `finish`: the new run may fail.
+        It is put aside until `finish`: the new run may fail.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            if (self.path / "model.safetensors").exists():
-                self._put_aside()
+            self._put_aside()
         except OSError as error:
             raise write_error(self.path, error) from error
-        shutil.rmtree(self.checkpoints_dir, ignore_errors=True)
-        for path in self._files():
-            path.unlink(missing_ok=True)
 
     def finish(self) -> None:
         """Remove the earlier run that was put aside: the new one is complete."""
@@ -127,20 +170,57 @@ class RunFolder:
         """Write `run.json` anew."""
         write_json(self.run_path, facts)
 
+    def _has_other_things(self) -> bool:
+        """Whether anything stands here that no killed run left."""
+        if not self.path.exists():
+            return False
+        return any(not LEFTOVER_PATTERN.fullmatch(path.name) for path in self.path.iterdir())
+
     def _put_aside(self) -> None:
-        shutil.rmtree(self.earlier_dir, ignore_errors=True)
-        self.earlier_dir.mkdir()
-        for path in self._files():
-            if path.exists():
-                place = self.earlier_dir / path.relative_to(self.path)
-                place.parent.mkdir(exist_ok=True)
-                path.rename(place)
+        """Move what a run writes to `earlier_dir`, which is replaced only when all is moved.
+
+        Where a process was killed in between, the next goes on: what was moved is not lost.
+        """
+        found = [path for path in self._files() if path.exists()]
+        if not found and not self._aside_dir.exists():
+            return
+        self._aside_dir.mkdir(exist_ok=True)
+        for path in found:
+            place = self._aside_dir / path.relative_to(self.path)
+            place.parent.mkdir(exist_ok=True)
+            path.replace(place)
+        with contextlib.suppress(OSError):  # not there, or it holds something else
+            self.checkpoints_dir.rmdir()
+        if self.earlier_dir.exists() and not _is_complete(self._aside_dir):
+            # A run that failed: what it was to replace is kept on. Were the rest removed before
+            # the model and then no more, it would look like a model that no run wrote.
+            (self._aside_dir / "model.safetensors").unlink(missing_ok=True)
+            shutil.rmtree(self._aside_dir)
+        else:
+            shutil.rmtree(self.earlier_dir, ignore_errors=True)
+            self._aside_dir.rename(self.earlier_dir)
 
     def _files(self) -> list[Path]:
-        """Every file that a run writes directly into its folder."""
+        """All that a run writes into its folder; `run.json`, without which there is none, first."""
         known = [self.run_path, self.journal_path, self.curves_path, self.failure_path]
         model = [self.path / name for name in MODEL_FILES]
-        return [*known, *model, *self.path.glob("events.out.tfevents.*")]
+        events = self.path.glob("events.out.tfevents.*")
+        checkpoints = self.checkpoints_dir.glob("step-*")
+        unfinished = self.checkpoints_dir.glob(".step-*")
+        return [*known, *model, *events, *checkpoints, *unfinished]
+
+
+def _is_complete(folder: Path) -> bool:
+    """Whether a model stands there that was not left in the middle of its run."""
+    if not (folder / "model.safetensors").exists():
+        return False
+    try:
+        run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:  # no run of ours wrote it
+        return True
+    except ValueError:
+        return False
+    return "summary" in run
 
 
 def machine_facts(device: torch.device) -> dict[str, Any]:

@@ -66,8 +66,9 @@ class TrainingSettings:
     batch_size: int = 64
     """Rows of text per step."""
     micro_batch_size: int | None = None
-    """Rows computed at once; the result is the same, and fewer need less memory. Where not given,
-    on a CPU 32 rows of 128 tokens or 2 of 512 for each core, elsewhere a whole step."""
+    """Rows computed at once: fewer need less memory. The sum is the same, and only dropout draws
+    otherwise. Where not given, on a CPU 32 rows of 128 tokens or 2 of 512 for each core, elsewhere
+    a whole step."""
     seed: int = 0
     """Decides everything random: first weights, order of the text, masks, dropout."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -255,7 +256,12 @@ class Trainer:
             Interrupted: Ctrl-C or SIGTERM; a checkpoint was written first.
             TrainingError: loss or gradient is not finite; nothing was updated with it.
             InputError: the disk is full; earlier checkpoints are intact.
+            ConfigError: another process trains in the folder.
         """
+        with self.folder.locked():
+            return self._run()
+
+    def _run(self) -> Summary:
         self._clock_zero = self._clock() - self.state.elapsed_seconds
         self._checkpointed_at = self._clock()
         for watcher in self.watchers:

@@ -49,3 +49,17 @@ def test_an_altered_shard_ends_with_2(corpus: Path, capsys: pytest.CaptureFixtur
         main(["corpus", "inspect", str(corpus)])
     assert caught.value.code == 2
     assert "train-00000.ids.npy: SHA-256" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["documents", "sentences", "tokens"])
+@pytest.mark.parametrize("count", [0, 10**9])
+def test_counts_that_the_shards_have_not(
+    corpus: Path, capsys: pytest.CaptureFixture[str], key: str, count: int
+) -> None:
+    manifest = json.loads((corpus / "manifest.json").read_text())
+    manifest["splits"]["train"][key] = count
+    (corpus / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(SystemExit) as caught:
+        main(["corpus", "inspect", str(corpus)])
+    assert caught.value.code == 2
+    assert f"manifest.json: splits.train.{key} is {count:,}, its shards" in capsys.readouterr().err

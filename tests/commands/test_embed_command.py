@@ -142,3 +142,11 @@ def test_a_precision_or_pooling_that_is_not(capsys, folder, tmp_path):
             main(["embed", str(folder), str(tmp_path / "t.txt"), "--out", "v.npy", *args])
         assert caught.value.code == 2
         assert part in capsys.readouterr().err
+
+
+def test_a_closed_standard_input_is_said(capsys, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(SystemExit) as caught:
+        main(["embed", str(folder), "-", "--out", str(tmp_path / "v.npy"), *FP32])
+    assert caught.value.code == 2
+    assert "standard input: it is closed" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from close_figures import close
 from tiny_models import save_tiny
 
 from bertsmith.cli import main
@@ -67,7 +68,7 @@ def test_embed_is_learnt_scored_and_used(bertsmith, place, tmp_path):
                   "--eval", data, "--out", out, "--steps", 2, "--json", *FP32)
     )  # fmt: skip
     evaluated = json.loads(bertsmith("evaluate", out, "--data", data, "--json", *FP32))
-    assert evaluated == trained["evaluation"]
+    assert evaluated == close(trained["evaluation"])
     (tmp_path / "texts.txt").write_text("good\nvery bad\n")
     bertsmith("embed", out, tmp_path / "texts.txt", "--out", tmp_path / "v.npy", *FP32)
     first, second = np.load(tmp_path / "v.npy")

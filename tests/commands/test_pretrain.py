@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from bertsmith.model_settings import ModelSettings
 from bertsmith.pretrain import pretrain
 from bertsmith.pretrain_job import PretrainJob, build_objective
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
@@ -124,8 +126,25 @@ def test_what_cannot_be_is_one_line_and_code_2(
     with pytest.raises(SystemExit) as stopped:
         cli.main(command(corpus_dir, tmp_path / "run", *more))
     assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert message in error
+    assert "begins anew" not in error
     assert not (tmp_path / "run").exists()
+
+
+def test_a_tokenizer_is_not_lost_to_a_model(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "tokenizer"
+    shutil.copytree(corpus_dir / "tokenizer", out)
+    (out / "spiece.model").write_text("of a tokenizer of another kind")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    with pytest.raises(SystemExit):
+        cli.main(command(corpus_dir, out, "--steps", "1"))
+    assert "the folder is not empty" in capsys.readouterr().err
+    assert before == {path.name: path.read_bytes() for path in out.iterdir()}
+    cli.main(command(corpus_dir, out, "--steps", "1", "--overwrite"))
+    Tokenizer.load(out)
 
 
 def test_a_finished_run_is_neither_resumed_nor_lost(
@@ -136,7 +155,9 @@ def test_a_finished_run_is_neither_resumed_nor_lost(
     for more, message in (("--resume", "complete"), ("--json", "holds an earlier run")):
         with pytest.raises(SystemExit):
             cli.main(command(corpus_dir, tmp_path / "run", "--steps", "2", more))
-        assert message in capsys.readouterr().err
+        error = capsys.readouterr().err
+        assert message in error
+        assert "is trained already" not in error
     assert losses(tmp_path / "run") == before
     cli.main(command(corpus_dir, tmp_path / "run", "--steps", "1", "--overwrite"))
     assert read_journal(tmp_path / "run" / "journal.jsonl")[-1]["step"] == 1
@@ -254,6 +275,23 @@ def test_a_run_of_another_command_is_not_resumed(corpus_dir: Path, tmp_path: Pat
         )
         with pytest.raises(ConfigError, match="cannot be resumed with other settings"):
             pretrain(job, tmp_path / "run", resume=True)
+
+
+def test_steps_that_are_divided_otherwise_are_another_run(corpus_dir: Path, tmp_path: Path) -> None:
+    job = PretrainJob(
+        corpus_dir,
+        ModelSettings("tiny", max_position_embeddings=32),
+        PretrainingSettings(16),
+        TrainingSettings(steps=2, batch_size=4, eval_rows=4, threads=1, precision="fp32"),
+    )
+    with pytest.raises(BertsmithError, match="stopped"):
+        pretrain(job, tmp_path / "run", watchers=[StopAtStep(1)])
+    for training in (replace(job.training, micro_batch_size=2), replace(job.training, threads=2)):
+        with pytest.raises(
+            ConfigError, match=r"micro_batch_size was 4, is now 2.* as many --threads"
+        ):
+            pretrain(replace(job, training=training), tmp_path / "run", resume=True)
+    pretrain(job, tmp_path / "run", resume=True)
 
 
 def start(arguments: list[str]) -> subprocess.Popen[str]:

@@ -1,6 +1,7 @@
 """finetune classify, evaluate, predict and fill as they are typed."""
 
 import json
+import os
 
 import pytest
 from tiny_models import reviews, save_tiny, write_reviews
@@ -86,6 +87,50 @@ def test_predict_texts(bertsmith, place):
         label, probability, _ = line.split("\t")
         assert label == prediction["label"]
         assert probability == f"{prediction['probabilities'][label]:.4f}"
+
+
+def test_bytes_that_are_no_text_on_the_command_line(bertsmith, place, tmp_path):
+    word = os.fsdecode(b"a \xff film")
+    assert "\ufffd film" in bertsmith("predict", place / "classifier", word, "--json", *FP32)
+    bertsmith("fill", place / "pretrained", f"{word} [MASK]", *FP32)
+
+
+def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):
+    write_reviews(tmp_path / "data.jsonl", 3)
+    before = (tmp_path / "data.jsonl").read_bytes()
+    for args in (
+        ("predict", place / "classifier", "--file", tmp_path / "data.jsonl", "--out"),
+        ("evaluate", place / "classifier", "--data", tmp_path / "data.jsonl", "--errors"),
+        ("evaluate", place / "classifier", "--data", tmp_path / "data.jsonl", "--report"),
+        ("embed", place / "classifier", tmp_path / "data.jsonl", "--out"),
+    ):
+        assert "which is what is read" in refused(*args, tmp_path / "data.jsonl", *FP32)
+    assert (tmp_path / "data.jsonl").read_bytes() == before
+
+
+def test_scores_are_shown_though_the_page_cannot_be_written(capsys, place, tmp_path):
+    (tmp_path / "file").write_text("")
+    report = tmp_path / "file" / "report.html"
+    with pytest.raises(SystemExit) as caught:
+        main(["evaluate", str(place / "classifier"), "--data", str(place / "data.csv"),
+              "--report", str(report), *FP32])  # fmt: skip
+    captured = capsys.readouterr()
+    assert caught.value.code == 2
+    assert captured.out.startswith("accuracy")
+    assert "report.html: cannot be written" in captured.err
+
+
+def test_standard_input_is_scored_in_less_exact_ways_too(bertsmith, tmp_path, monkeypatch):
+    model = save_tiny(tmp_path / "model", "answer")
+    args = ("evaluate", model, "--json", "--device", "cpu", "--precision", "bf16", "--data")
+    answer = {"text": "good", "answer_start": 2}
+    row = {"id": "a", "question": "what ?", "context": "a good film", "answers": [answer]}
+    path = tmp_path / "data.jsonl"
+    path.write_text(f"{json.dumps(row)}\n")
+    expected = bertsmith(*args, path)
+    with path.open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert bertsmith(*args, "-") == expected
 
 
 def test_predict_a_file(bertsmith, place, tmp_path):

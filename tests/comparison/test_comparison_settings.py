@@ -131,6 +131,12 @@ def change(lab: Path, before: str, after: str) -> None:
         ("batch_size = 5", "batch_syze = 5", "unknown key 'batch_syze'. Did you mean 'batch_size'"),
         ('[recipes."no pairs"]', '[recipes."no pairs"]\ncorpus = "other"',
          r"recipes\.no pairs: corpus is other, and the comparison's is .*one corpus and its"),
+        ('[recipes."no pairs"]', '[recipes."no pairs"]\ncorpus = 5',
+         r"recipes\.no pairs: corpus: found 5; allowed is a path"),
+        ('[recipes."no pairs"]', '[recipes."no pairs"]\nfile = 5',
+         r"recipes\.no pairs: file: found 5; allowed is a path"),
+        ("steps = 4\n", "flops = 1e30\n", r"recipe 'next sentence': .* steps; allowed are up to"),
+        ("steps = 4\n", "steps = 1e30\n", r"found one of 1e\+30 steps; allowed are up to"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared(

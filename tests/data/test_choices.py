@@ -101,6 +101,15 @@ def test_ten_choices_stand_in_their_order(tmp_path):
     assert read(table) == [ChoiceExample("p", tuple(names), 10, 2)]
 
 
+def test_columns_called_by_numbers_and_by_very_long_ones(tmp_path):
+    table = write(tmp_path, "a.tsv", "prompt\t10\t11\t12\tlabel\np\ta\tb\tc\t1\n")
+    assert read(table, choice_columns="10-12")[0].choices == ("a", "b", "c")
+    names = ["choice", *(f"choice{'1' * 5000}{number}" for number in "12")]
+    head = "\t".join(["prompt", *reversed(names), "label"])
+    table = write(tmp_path, "b.tsv", f"{head}\np\tc\tb\ta\t1\n")
+    assert read(table)[0].choices == ("a", "b", "c")
+
+
 def test_empty_cells_at_the_end_are_fewer_choices(tmp_path):
     head = "prompt\tchoice1\tchoice2\tchoice3\tlabel\n"
     table = write(tmp_path, "a.tsv", head + "p\ta\tb\t\t1\np\ta\tb\tc\t2\n")
@@ -124,6 +133,7 @@ def test_a_byte_order_mark_and_no_final_newline(tmp_path):
         ("C", "the label is 'C'; allowed are 0 to 1, or A to B"),
         ("-1", "the label is '-1'"),
         ("?", "the label is '?'"),
+        ("7" * 5000, "allowed are 0 to 1, or A to B. Fix the row."),
         ("ß", "the label is 'ß'"),
         (" ", "'label' is empty. Fix the row, or pass --skip-incomplete"),
     ],
@@ -157,6 +167,10 @@ def test_columns_that_are_not_there(tmp_path):
     assert "no column '5-7'. The first row, read without a header, has 4" in refusal(
         table, text_column="1", choice_columns="5-7", label_column="4"
     )
+    many = "no column '2-99999999'"  # which are refused before they are listed
+    assert many in refusal(table, text_column="said", choice_columns="2-99999999")
+    assert "no column '2-777" in refusal(table, text_column="1", choice_columns="2-" + "7" * 5000)
+    assert "no column '777" in refusal(table, text_column="7" * 5000)
     assert ":1: the label is 'label'" in refusal(
         table, text_column="1", choice_columns="2,3", label_column="4"
     )

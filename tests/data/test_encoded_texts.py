@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.data.encoded_texts import as_pairs, encode_texts, max_text_length
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.text.tokenizer import Tokenizer
 
 WORDS = ["good", "bad", "a", "film", "un", "##seen", "##ly", ",", "."]
@@ -36,3 +36,12 @@ def test_max_length_is_what_the_model_reads():
     assert max_text_length(TOKENIZER, 512, 128) == 128
     with pytest.raises(ConfigError, match="600; this model reads 4 to 512"):
         max_text_length(TOKENIZER, 512, 600)
+
+
+@pytest.mark.parametrize("length", [-1, 0, 1, 2, 3])
+def test_a_tokenizer_whose_own_limit_leaves_no_room(length):
+    tokenizer = Tokenizer(TOKENIZER.vocab, model_max_length=length)
+    named = rf"tokenizer_config\.json: model_max_length is {length}; allowed are 4 tokens or more"
+    with pytest.raises(CheckpointError, match=named):
+        max_text_length(tokenizer, 512, None)
+    assert max_text_length(tokenizer, 512, 128) == 128

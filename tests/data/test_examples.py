@@ -194,6 +194,11 @@ def test_harmless_oddities(tmp_path, content):
     assert rows(write(tmp_path, "a.csv", csv_content)) == [("good", None, "1")]
 
 
+def test_a_carriage_return_within_a_text(tmp_path):
+    assert rows(write(tmp_path, "a.tsv", "text\tlabel\nso\rso\t1\n"))[0][0] == "so\rso"
+    assert rows(write(tmp_path, "a.csv", 'text,label\n"so\rso",1\n'))[0][0] == "so\rso"
+
+
 def test_one_text_per_line_without_labels(tmp_path):
     path = write(tmp_path, "a.txt", "good, isn't it\nbad\n")
     texts = [example.text for example in ExampleReader(path, labelled=False)]
@@ -276,6 +281,15 @@ def test_rows_of_another_width_are_skipped_on_request_and_counted(tmp_path):
         ("a.csv", "words,label\ngood,1\n", ["no column looks like the text", "'words', 'label'"]),
         ("a.tsv", "text\tpoints\ngood\t1\n", ["looks like the label", "'text', 'points'"]),
         ("a.csv", "text;label\ngood;1\n", ["'text;label'"]),
+        (
+            "a.csv",
+            "text,text,label\na,b,1\n",
+            [": several columns are called 'text'", "Give the number"],
+        ),
+        ("a.tsv", "text\tLabel\tLABEL\na\t1\t0\n", ["called 'label'", "--label-column"]),
+        ("a.csv", "text,label\rgood,1\r", [":1: a carriage return (CR) within the line", "LF"]),
+        ("a.tsv", "text\tlabel\rgood\t1\r", [":1: a carriage return (CR) within the line", "LF"]),
+        ("a.csv", "text,label\ngood,1\nso\rso,1\n", [":3: a carriage return"]),
         ("a.csv", "text,label\n", ["no complete rows"]),
         ("a.jsonl", '{"text": "a", "label": 1}\n["b", 2]\n', [":2: found a list", "object"]),
         ("a.jsonl", '{"text": "a", "label": 1}\n{"text": "b"}\n', [":2: no key 'label'", "'text'"]),
@@ -301,6 +315,10 @@ def test_a_column_asked_for_that_is_not_there(tmp_path):
     message = refusal(table, text_column="sentence")
     assert "no column 'sentence'" in message
     assert "'text', 'label'" in message
+    assert "no column '777" in refusal(table, text_column="7" * 5000)
+    twice = write(tmp_path, "c.csv", "Said,said ,label\ngood,bad,1\n")
+    assert "several columns are called 'SAID'" in refusal(twice, text_column="SAID")
+    assert rows(twice, text_column="Said") == [("good", None, "1")]
     bare = write(tmp_path, "b.csv", "good,1\n")
     assert "from 1 to 2" in refusal(bare, text_column="1", label_column="3")
 

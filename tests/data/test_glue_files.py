@@ -100,6 +100,13 @@ def test_test_files_and_their_submissions(root):
     assert (root / "out" / "CoLA.tsv").read_text() == "index\tprediction\n0\t1\n1\t0\n"
 
 
+@pytest.mark.parametrize("row", ["0\tShe\tran.", "\tShe ran."])
+def test_broken_test_files_name_no_flag_that_there_is_not(tmp_path, row):
+    path = write(tmp_path, "test.tsv", ["index\tsentence", row])
+    with pytest.raises(InputError, match=r"test\.tsv:2: .* Fix the row\.$"):
+        list(iter_test_texts(path, ("sentence",)))
+
+
 def test_similarities_stay_within_the_scores():
     assert [similarity(number) for number in (-0.2, 3.14159, 5.7)] == ["0.000", "3.142", "5.000"]
 

@@ -184,5 +184,12 @@ def test_labels_alone_and_plain_labels():
         convert_labels(["DET"], "plain", "IOB2")
 
 
+def test_labels_without_spans_are_the_same_in_any_scheme():
+    for scheme in SCHEMES:
+        for target in SCHEMES:
+            assert convert_labels(["O", "O"], scheme, target) == ["O", "O"]
+            assert convert_labels([], scheme, target) == []
+
+
 def test_scheme_names_are_known():
     assert set(SPAN_SCHEMES) | {"plain"} == set(SCHEMES)

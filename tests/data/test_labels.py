@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.data.examples import Example
-from bertsmith.data.labels import class_names, class_numbers, mixed_labels
+from bertsmith.data.labels import class_names, class_numbers, mixed_labels, numbers
 from bertsmith.errors import InputError
 
 PATH = Path("train.tsv")
@@ -68,6 +68,18 @@ def test_a_known_number_in_another_spelling():
 def test_numbers_are_compared_to_the_last_digit():
     large = [str(2**60), str(2**60 + 1)]
     assert class_names(examples(large), PATH) == tuple(large)
+
+
+@pytest.mark.parametrize("label", ["1e39", "-3.5e38", "1e400", "inf"])
+def test_numbers_beyond_fp32(label):
+    with pytest.raises(InputError, match=r"train.tsv:3: the label '.*' is too large for fp32"):
+        numbers(examples(["1", label]), PATH)
+    assert numbers(examples(["-3.4e38", "3.4e38"]), PATH).tolist() == [-3.4e38, 3.4e38]
+
+
+def test_an_underscore_is_of_no_number():
+    with pytest.raises(InputError, match=r"train.tsv:3: the label '1_000' is not a number"):
+        numbers(examples(["1", "1_000"]), PATH)
 
 
 def test_numbers_among_names_are_told():

@@ -176,6 +176,10 @@ def test_counts_that_do_not_fit_the_files_are_found(tmp_path: Path) -> None:
     fields = json.loads((tmp_path / "manifest.json").read_text())
     fields["splits"]["train"]["shards"][0]["tokens"] += 1
     (tmp_path / "manifest.json").write_text(json.dumps(fields))
+    with pytest.raises(CorpusError, match=r"train\.tokens is 13, its shards have 14"):
+        Corpus.open(tmp_path)
+    fields["splits"]["train"]["tokens"] += 1
+    (tmp_path / "manifest.json").write_text(json.dumps(fields))
     with pytest.raises(CorpusError, match=r"train-00000\.ids\.npy: .* values, the manifest says"):
         Corpus.open(tmp_path)
 

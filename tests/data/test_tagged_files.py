@@ -55,6 +55,7 @@ def refusal(path, **columns):
         NEWS.replace("O\n\nEU", "O\nEU"),
         NEWS.replace("\n\n", "\n  \n"),
         NEWS.replace("I-ORG", "I-ORG  "),
+        "# a comment\n" + NEWS,
         "# a comment\n# sent_id = 1\n" + NEWS.replace("\n\nPeter", "\n\n# id 8 dev=x\nPeter"),
     ],
 )
@@ -83,6 +84,9 @@ def test_columns_are_chosen_by_number(tmp_path):
         ":3: no column '5' for the label. The row has 4; give --label-column a number from 1 to 4."
     )
     assert "taken for both word and label" in refusal(path, label_column="1")
+    assert ":3: no column '777" in refusal(path, label_column="7" * 5000)
+    assert ":3: no column '777" in refusal(path, word_column="7" * 5000)
+    assert len(unlabelled(path, label_column="7" * 5000)[0]) == 2
 
 
 def test_rows_are_where_they_stand_and_words_where_they_are_joined(tmp_path):
@@ -210,6 +214,17 @@ def test_only_the_first_sentences_are_read(tmp_path):
     assert len(read_tagged(write(tmp_path, NEWS + "\nbroken\n"), limit=2)[0]) == 2
 
 
+def test_only_what_was_met_up_to_a_limit_is_counted(tmp_path):
+    content = "# of a\na x O\n\nb\n\nc x O\n\nd\n\n# of e\ne x O\n\nf\n"
+    path = write(tmp_path, content)
+    columns = TagColumns(skip_incomplete=True)
+    for limit, skipped, comments in ((1, 0, 1), (2, 1, 1), (3, 2, 2), (4, 3, 2), (None, 3, 2)):
+        counts = read_tagged(path, columns, limit=limit)[1]
+        assert (counts["skipped"], counts["comments"]) == (skipped, comments)
+    reader = TaggedReader(write(tmp_path, "a O\n\nb x\nc\n\n" * 6000), columns)
+    assert (len(list(reader)), reader.num_skipped) == (6000, 6000)
+
+
 def test_the_scheme_is_found_or_given(tmp_path):
     path = write(tmp_path, NEWS)
     assert {sentence.scheme for sentence in read_tagged(path)[0]} == {"IOB1"}
@@ -261,6 +276,8 @@ def test_conllu_has_its_words_labels_and_text(tmp_path):
         ("1\ta\tb", ":1: found 3 columns between tabs; CoNLL-U has 10"),
         (TREE[3].replace("PART", "_"), ":1: 'upos' of the word 'n't' is empty"),
         (TREE[3].replace("2\tn't", "x\tn't"), ":1: the first column is 'x'"),
+        (TREE[1].replace("1-2", "3-2"), ":1: the range '3-2' ends before it begins; CoNLL-U has"),
+        (TREE[1].replace("1-2", "1-" + "7" * 5000), ":1: the first column is '1-777"),
         (TREE[3].replace("n't", ""), ":1: the word is empty"),
     ],
 )
@@ -271,6 +288,8 @@ def test_broken_conllu_is_refused(tmp_path, row, message):
 def test_a_column_that_conllu_has_not(tmp_path):
     message = refusal(write(tmp_path, tree(*TREE)), label_column="pos")
     assert "CoNLL-U has no column 'pos' for the label. Its columns: id, form" in message
+    message = refusal(write(tmp_path, tree(*TREE)), label_column="7" * 5000)
+    assert "CoNLL-U has no column '777" in message
 
 
 def test_a_multiword_token_that_is_cut_off_keeps_its_words(tmp_path):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from bertsmith.data.questions import QuestionReader
 from bertsmith.metrics.answers import (
     DEFAULT_THRESHOLD,
+    BestThreshold,
     QuestionScores,
     answer_or_none_scores,
     answer_scores,
@@ -215,6 +216,13 @@ def test_the_best_threshold_by_hand():
     # Of equal probabilities the order decides, as in the official scorer.
     for order, expected in (([0, 2, 1, 3], 0.3), ([2, 0, 1, 3], 0.0)):
         assert questions.find_best_threshold([1, 0, 0, 0], [0.3] * 4, order).threshold == expected
+
+
+def test_the_lowest_threshold_stands_for_no_answers():
+    questions = scored({"a": [], "b": []}, {"a": "x", "b": "y"})
+    for lowest in (0.0, -9.0):
+        best = questions.find_best_threshold([0, 0], [-3.0, -2.0], lowest=lowest)
+        assert best == BestThreshold(100.0, lowest)
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,26 @@ def test_correlations_equal_scipys(columns):
     if np.ptp(true) == 0 or np.ptp(predicted) == 0:
         assert pearson(true, predicted) == spearman(true, predicted) == 0.0
         return
-    assert pearson(true, predicted) == pytest.approx(
-        scipy.stats.pearsonr(true, predicted).statistic, abs=1e-12
-    )
-    assert spearman(true, predicted) == pytest.approx(
-        scipy.stats.spearmanr(true, predicted).statistic, abs=1e-12
-    )
+    assert pearson(true, predicted) == scipy.stats.pearsonr(true, predicted).statistic
+    assert spearman(true, predicted) == scipy.stats.spearmanr(true, predicted).statistic
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e150, 1e300, 1e-200])
+def test_correlations_are_scipys_to_the_last_bit_in_any_unit(unit):
+    generator = np.random.default_rng(0)
+    for length in [2, 3, *range(5, 400, 3), 4001]:
+        true, noise = generator.normal(size=(2, length))
+        for predicted in (noise, true, true + noise / 100, np.round(noise), -np.sort(true)):
+            right, found = true * unit, predicted * unit
+            if np.ptp(found) == 0:
+                continue
+            assert pearson(right, found) == scipy.stats.pearsonr(right, found).statistic
+            assert spearman(right, found) == scipy.stats.spearmanr(right, found).statistic
+
+
+def test_the_same_order_has_a_correlation_of_1():
+    places = np.array([1.0, 2.0, 3.0])
+    assert spearman(places, np.exp(places)) == spearman(places, places) == 1.0
 
 
 @given(COLUMNS)
@@ -41,3 +55,11 @@ def test_a_constant_far_from_zero_has_no_correlation():
 
 def test_the_error_has_the_unit_of_the_numbers():
     assert rmse(np.array([1.0, 2.0]), np.array([4.0, 6.0])) == np.sqrt((9 + 16) / 2)
+    assert rmse(np.ones(3), np.ones(3)) == 0.0
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_errors_whose_squares_fp64_does_not_hold(unit):
+    true, predicted = np.array([1.0, 2.0]), np.array([4.0, 6.0])
+    found = rmse(true * unit, predicted * unit)
+    assert found / unit == pytest.approx(rmse(true, predicted))

@@ -272,6 +272,19 @@ def test_report_reads_well() -> None:
         ({"hidden_size": 39}, r"word_embeddings.*\[101, 33\].*\[101, 39\]"),
         ({"vocab_size": 103}, r"word_embeddings.*\[101, 33\].*\[103, 33\]"),
         ({"num_hidden_layers": 3}, "16 weights of the encoder are missing"),
+        ({"hidden_act": ["gelu"]}, r"hidden_act is \['gelu'\]\. Choose one of: gelu"),
+        ({"vocab_size": 10**12}, r"word_embeddings.*\[101, 33\].*\[1000000000000, 33\]"),
+        ({"intermediate_size": 10**12}, r"intermediate\.dense.*\[1000000000000, 33\]"),
+        ({"model_type": ["bert"]}, r"config\.json: model_type is \['bert'\]"),
+        ({"architectures": 5}, r"config\.json: architectures is 5; allowed is a list of names"),
+        ({"architectures": [5]}, r"architectures is \[5\]; allowed"),
+        ({"id2label": {"a": "b"}}, r"config\.json: id2label is .*allowed is an object"),
+        ({"id2label": ["a", "b"]}, r"id2label is .*allowed is an object"),
+        ({"id2label": 5}, "id2label is 5; allowed is an object"),
+        ({"num_labels": "x"}, r"config\.json: num_labels is .*allowed is a whole number"),
+        ({"num_labels": -1}, "num_labels is -1; allowed"),
+        ({"bertsmith": [1]}, r"config\.json: bertsmith is \[1\]; allowed is an object"),
+        ({"pruned_heads": {"0": [float("inf")]}}, "pruned_heads is"),
     ],
 )
 def test_configs_that_do_not_fit(folder: Path, changes: dict[str, object], named: str) -> None:
@@ -287,11 +300,48 @@ def test_config_may_be_silent(folder: Path) -> None:
     assert load_model(folder).config.layer_norm_eps == 1e-12
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "\xff"])
+@pytest.mark.parametrize("text", ["", "{", "[]", "\xff", '{"a":' * 200_000], ids=range(5))
 def test_config_that_is_no_json(folder: Path, text: str) -> None:
     (folder / "config.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(CheckpointError, match=r"config\.json"):
         load_model(folder)
+
+
+def test_config_that_is_a_folder(folder: Path) -> None:
+    (folder / "config.json").unlink()
+    (folder / "config.json").mkdir()
+    with pytest.raises(CheckpointError, match=r"config\.json: a folder, not a file"):
+        load_model(folder)
+
+
+def test_labels_of_one_name_are_refused(small_model: Build, tmp_path: Path) -> None:
+    save_model(small_model("classify", num_labels=2), tmp_path)
+    change_config(tmp_path, id2label={"0": "x", "1": "x"})
+    with pytest.raises(CheckpointError, match=r"config\.json: id2label calls both 0 and 1 'x'"):
+        load_model(tmp_path)
+    assert load_model(tmp_path, heads=("classify",), num_labels=3).id2label == {}
+
+
+def test_two_spellings_of_one_weight(folder: Path) -> None:
+    name = "embeddings.LayerNorm.weight"
+    change_weights(folder, lambda tensors: {**tensors, name: tensors[f"bert.{name}"].clone()})
+    load_model(folder)
+    change_weights(folder, lambda tensors: {**tensors, name: tensors[name] + 1})
+    both = rf"(bert\.{name} and {name}|{name} and bert\.{name}) are two names of one weight"
+    with pytest.raises(CheckpointError, match=both):
+        load_model(folder)
+
+
+@pytest.mark.parametrize("name", ["gelu_python", "swish"])
+def test_second_names_of_activations(small_model: Build, tmp_path: Path, name: str) -> None:
+    save_model(small_model("masked_lm", hidden_act=name), tmp_path / "a")
+    model = load_model(tmp_path / "a")
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "a").eval()
+    ids = torch.tensor([[2, 7, 11, 3, 5, 3]])
+    with torch.inference_mode():
+        torch.testing.assert_close(model(ids).logits, theirs(ids).logits, atol=1e-5, rtol=1e-5)
+    save_model(model, tmp_path / "b")
+    assert json.loads((tmp_path / "b" / "config.json").read_text())["hidden_act"] == name
 
 
 def test_integer_weights_are_refused(folder: Path) -> None:
@@ -348,7 +398,9 @@ def test_added_tokens_need_embeddings_too(
         ("tokenizer_config.json", '{"added_tokens_decoder": 3}'),
         ("tokenizer_config.json", '{"added_tokens_decoder": {"b": {}}}'),
         ("tokenizer.json", '{"model": {}}'),
+        ("tokenizer.json", '{"model":' * 200_000),
     ],
+    ids=range(7),
 )
 def test_tokenizer_files_that_are_damaged(folder: Path, file: str, text: str) -> None:
     (folder / "vocab.txt").write_text("a\n")

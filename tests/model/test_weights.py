@@ -1,5 +1,7 @@
 import json
 import pickle
+import random
+import warnings
 from pathlib import Path
 
 import pytest
@@ -139,7 +141,7 @@ def test_nothing_is_unpickled(tmp_path: Path, by_torch: bool) -> None:
         torch.save(content, file)
     else:
         file.write_bytes(pickle.dumps(content, protocol=2))
-    with pytest.raises(CheckpointError, match="never unpickles"):
+    with pytest.raises(CheckpointError, match="Tensors alone are read"):
         read_weights(tmp_path)
     assert not mark.exists()
 
@@ -168,7 +170,19 @@ def test_shards(tensors: dict[str, Tensor], tmp_path: Path) -> None:
         read_weights(tmp_path)
 
 
-@pytest.mark.parametrize("index", ["{", "[]", "{}", '{"weight_map": {"a": "../a.safetensors"}}'])
+@pytest.mark.parametrize(
+    "index",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"weight_map": {"a": "../a.safetensors"}}',
+        '{"weight_map": {"a": 5}}',
+        '{"weight_map": {"a": 5, "b": "x", "c": null}}',
+        '{"weight_map": ' + "[" * 200_000,
+    ],
+    ids=range(7),
+)
 def test_a_bad_index(tmp_path: Path, index: str) -> None:
     (tmp_path / "model.safetensors.index.json").write_text(index)
     with pytest.raises(CheckpointError, match=r"index\.json"):
@@ -177,4 +191,45 @@ def test_a_bad_index(tmp_path: Path, index: str) -> None:
 
 def test_a_folder_without_weights(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"found no weights.*TensorFlow"):
+        read_weights(tmp_path)
+
+
+@pytest.mark.parametrize("old_format", [True, False])
+def test_a_damaged_bin(tensors: dict[str, Tensor], tmp_path: Path, old_format: bool) -> None:
+    file = tmp_path / "pytorch_model.bin"
+    file.touch()
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: truncated or altered \(\w+"):
+        read_weights(tmp_path)
+    torch.save(tensors, file, _use_new_zipfile_serialization=not old_format)
+    intact, rng, refused = file.read_bytes(), random.Random(7), 0
+    for _ in range(300):
+        damaged = bytearray(intact)
+        for _ in range(rng.randrange(1, 20)):
+            damaged[rng.randrange(len(damaged) if old_format else 900)] = rng.randrange(256)
+        file.write_bytes(damaged)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch's own, of a format that it does not know
+                read_weights(tmp_path)
+        except CheckpointError as error:
+            assert str(file) in str(error)
+            refused += 1
+    assert refused > 50
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        ({1: torch.zeros(3)}, "by the name 1; allowed are texts"),
+        (
+            {"a": torch.eye(3).to_sparse()},
+            r"a is a tensor of the layout torch\.sparse_coo; allowed",
+        ),
+        ({"a": torch.zeros(3, device="meta")}, "a is a tensor without values; allowed"),
+    ],
+    ids=range(3),
+)
+def test_tensors_of_other_kinds(tmp_path: Path, content: object, named: str) -> None:
+    torch.save(content, tmp_path / "pytorch_model.bin")
+    with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: .*" + named):
         read_weights(tmp_path)

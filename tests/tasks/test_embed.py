@@ -1,5 +1,6 @@
 """A text's vector is the mean over its tokens, whatever else is encoded with it."""
 
+import json
 from importlib.resources import files
 
 import numpy as np
@@ -10,6 +11,7 @@ from tiny_models import reviews, save_tiny, tiny_tokenizer
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tasks import inference
 from bertsmith.tasks.embed import TextEncoder
+from bertsmith.tasks.sentence_folder import SentenceFolder
 
 
 def test_vectors_are_means_over_tokens_in_the_order_of_the_texts(tmp_path, monkeypatch):
@@ -75,3 +77,25 @@ def test_no_texts_and_no_pooler(tmp_path):
         TextEncoder.load(folder, device="cpu", precision="fp32", pooling="pooler")
     with pytest.raises(ConfigError, match="'max'; allowed are mean, first_token, pooler"):
         TextEncoder.load(folder, device="cpu", precision="fp32", pooling="max")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first_token", "pooler"])
+def test_another_pooling_leaves_what_else_the_folder_says(tmp_path, pooling):
+    folder = save_tiny(tmp_path)
+    SentenceFolder("mean", True, 16).write(folder, 24)
+    encoder = TextEncoder.load(folder, device="cpu", precision="fp32", pooling=pooling)
+    assert (encoder.pooling, encoder.normalize, encoder.max_length) == (pooling, True, 16)
+    modes = {"pooling_mode_max_tokens": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(modes))
+    encoder = TextEncoder.load(folder, device="cpu", precision="fp32", pooling=pooling)
+    assert (encoder.pooling, encoder.normalize, encoder.max_length) == (pooling, True, 16)
+    with pytest.raises(CheckpointError, match="asks for pooling by max_tokens"):
+        TextEncoder.load(folder, device="cpu", precision="fp32")
+
+
+def test_a_folder_whose_length_leaves_no_room(tmp_path):
+    folder = save_tiny(tmp_path)
+    SentenceFolder("mean", max_length=3).write(folder, 24)
+    named = r"sentence_bert_config\.json: max_seq_length is 3; allowed are 4 tokens or more"
+    with pytest.raises(CheckpointError, match=named):
+        TextEncoder.load(folder, device="cpu", precision="fp32")

@@ -134,3 +134,10 @@ def test_outcomes_tell_the_share_of_right_decisions():
     assert (outcome.gold, outcome.predicted) == ("a| b", "a| c")
     assert outcome.score == pytest.approx(1 / 3)
     assert outcome.confidence == 0.6
+
+
+def test_an_outcome_is_as_sure_as_its_least_likely_decision():
+    task = MultiLabel(("a", "b"), threshold=0.9)
+    prediction = LabelsPrediction(("a",), {"a": 0.95, "b": 0.8})
+    outcome = task.outcome(Example("t", None, "a", 1), prediction)
+    assert outcome.confidence == pytest.approx(0.2)  # for `b` being absent

@@ -128,6 +128,7 @@ def test_a_regression_of_transformers_predicts_here(tmp_path):
     [
         ("text,label\na,1\nb,good\n", ["a.csv:3", "'good' is not a number"]),
         ("text,label\na,1\nb,nan\n", ["a.csv:3", "'nan' is not a number"]),
+        ("text,label\na,1\nb,1e39\n", ["a.csv:3", "'1e39' is too large for fp32", "-3.4e+38 to"]),
         ("text,label\na,1\nb,1.0\n", ["a.csv", "in every row"]),
     ],
 )

@@ -80,3 +80,27 @@ def test_a_file_of_another_kind(tmp_path: Path) -> None:
     write(tmp_path, "sentence_bert_config.json", [])
     with pytest.raises(CheckpointError, match=r"sentence_bert_config\.json: not the settings"):
         SentenceFolder.read(tmp_path)
+
+
+@pytest.mark.parametrize("length", [-5, 0, 1, True, "16", 16.5, float("inf"), [16]])
+def test_a_length_that_is_none(tmp_path: Path, length: Any) -> None:
+    write(tmp_path, "sentence_bert_config.json", {"max_seq_length": length})
+    with pytest.raises(CheckpointError, match=r"sentence_bert_config\.json: max_seq_length is .*3"):
+        SentenceFolder.read(tmp_path)
+
+
+@pytest.mark.parametrize("modules", [["x"], [{}, 5], [None]])
+def test_modules_that_are_no_objects(tmp_path: Path, modules: Any) -> None:
+    write(tmp_path, "modules.json", modules)
+    with pytest.raises(CheckpointError, match=r"modules\.json: found .* list of objects"):
+        SentenceFolder.read(tmp_path)
+
+
+def test_a_file_that_is_a_folder_or_too_deep(tmp_path: Path) -> None:
+    (tmp_path / "modules.json").mkdir()
+    with pytest.raises(CheckpointError, match=r"modules\.json: a folder"):
+        SentenceFolder.read(tmp_path)
+    (tmp_path / "modules.json").rmdir()
+    (tmp_path / "modules.json").write_text("[" * 200_000)
+    with pytest.raises(CheckpointError, match=r"modules\.json: not valid JSON"):
+        SentenceFolder.read(tmp_path)

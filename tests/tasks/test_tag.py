@@ -368,6 +368,9 @@ def test_empty_sentences_are_no_examples_to_learn_from(tmp_path):
     ]
     train.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert [e.row for e in Tag.read(replace(asked, train=train, eval=train)).train] == [1, 3]
+    train.write_text(json.dumps({"words": [], "labels": []}))
+    with pytest.raises(InputError, match=r"a\.jsonl: no sentence with words in it"):
+        Tag.read(replace(asked, train=train))
 
 
 def test_a_folder_remembers_how_text_was_cut(tmp_path):
@@ -450,7 +453,18 @@ def test_words_of_a_segmentation_stand_apart():
 
 
 def test_columns_hold_a_word_a_line():
-    assert conll_block(["New\tYork", "\n"], ["B-LOC", "O"]) == "New York\tB-LOC\n \tO\n\n"
+    assert conll_block(["New\tYork", "\n"], ["B-LOC", "O"]) == "New York\tB-LOC\n\ufffd\tO\n\n"
+
+
+def test_strange_words_stay_one_sentence_in_columns(tmp_path):
+    words = ["a", "-DOCSTART-", "\t", " ", "\u3000", "\u2028"]
+    path = tmp_path / "a.conll"
+    path.write_text(conll_block(words, ["O"] * 6) * 2)
+    sentences, counts = read_tagged(path)
+    assert [s.words for s in sentences] == [
+        ("a", "-DOCSTART-", "\ufffd", "\ufffd", "\u3000", "\ufffd")
+    ] * 2
+    assert counts["documents"] == 0
 
 
 def test_the_outcome_shows_what_is_wrong(tagger):

@@ -1,6 +1,7 @@
 """Damage of any kind in any file of a tokenizer: a clear error, or none that matters."""
 
 import json
+import math
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,3 +86,36 @@ def test_bytes_that_are_other_or_cut_off(kind: str, name: str, tmp_path: Path) -
         path.write_bytes(bytes(damaged))
         refused += is_refused(tmp_path)
     assert refused > 50
+
+
+@pytest.mark.parametrize("kind", TINY)
+@pytest.mark.parametrize("length", [-1, 0, 1, 2, -math.inf, math.inf, math.nan])
+def test_lengths_that_are_none(kind: str, length: float, tmp_path: Path) -> None:
+    TINY[kind]().save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": length}))
+    with pytest.raises(
+        CheckpointError, match=r"tokenizer_config\.json: 'model_max_length' is .*3 or"
+    ):
+        Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize("length", [3, 512, 10**30, 1e30, 1000000000000000019884624838656])
+def test_lengths_that_are_some(length: float, tmp_path: Path) -> None:
+    TINY["wordpiece"]().save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": length}))
+    assert Tokenizer.load(tmp_path).model_max_length == int(length)
+
+
+@pytest.mark.parametrize("number", [-1, 0])
+def test_words_of_no_characters(number: int, tmp_path: Path) -> None:
+    TINY["wordpiece"]().save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    root = json.loads(path.read_text())
+    root["model"]["max_input_chars_per_word"] = number
+    path.write_text(json.dumps(root))
+    with pytest.raises(
+        CheckpointError, match=rf"'max_input_chars_per_word' is {number}, and .*1 or"
+    ):
+        Tokenizer.load(tmp_path)

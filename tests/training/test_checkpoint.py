@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.files import atomic_dir
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.training.checkpoint import (
@@ -109,6 +110,14 @@ def test_leftovers_of_a_killed_process_go(tmp_path: Path) -> None:
     (tmp_path / ".step-00000003.old").mkdir()
     clear_leftovers(tmp_path)
     assert list(tmp_path.iterdir()) == [kept]
+
+
+def test_what_is_still_written_to_stays(tmp_path: Path) -> None:
+    with atomic_dir(tmp_path / "step-00000009") as folder:
+        (folder / "model.safetensors").write_bytes(b"half")
+        clear_leftovers(tmp_path)
+        assert (folder / "model.safetensors").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000009"]
 
 
 def test_differing_settings_are_listed() -> None:

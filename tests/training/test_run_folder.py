@@ -1,6 +1,9 @@
 """The run's folder: an earlier run is safe unless it was named."""
 
+import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,11 +36,98 @@ def test_a_model_alone_is_safe_too(tmp_path: Path) -> None:
         RunFolder(tmp_path).check(resume=False, overwrite=False)
 
 
-def test_beginning_removes_the_run_and_nothing_else(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["tokenizer.json", "modules.json", "spiece.model", "notes.txt"])
+def test_what_no_run_wrote_is_safe_too(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(ConfigError, match=r"not empty\. Choose another --out, or pass --overwrite"):
+        RunFolder(tmp_path).check(resume=False, overwrite=False)
+    RunFolder(tmp_path).check(resume=False, overwrite=True)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_leftovers_of_a_killed_run_are_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / ".run.json.123.tmp").touch()
+    (tmp_path / "earlier-run").mkdir()
+    (tmp_path / ".earlier-run.tmp").mkdir()
+    RunFolder(tmp_path).check(resume=False, overwrite=False)
+
+
+def test_beginning_takes_the_run_and_nothing_else(tmp_path: Path) -> None:
     folder = earlier_run(tmp_path / "run", complete=False)
     (folder.path / "model.safetensors").unlink()
+    (folder.checkpoints_dir / "mine").mkdir()
     folder.begin()
-    assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
+    folder.finish()
+    found = [path.relative_to(folder.path).as_posix() for path in folder.path.rglob("*")]
+    assert sorted(found) == ["checkpoints", "checkpoints/mine", "notes.txt"]
+
+
+def test_what_is_overwritten_without_a_model_is_put_aside_too(tmp_path: Path) -> None:
+    names = ["config.json", "spiece.model", "special_tokens_map.json", "modules.json"]
+    for name in names:
+        (tmp_path / name).write_text(name)
+    folder = RunFolder(tmp_path)
+    folder.begin()
+    assert [path.name for path in tmp_path.iterdir()] == ["earlier-run"]
+    assert sorted(path.name for path in folder.earlier_dir.iterdir()) == sorted(names)
+    (tmp_path / "model.safetensors").touch()  # the new run is stopped while it saves its model
+    folder.write_run({})
+    folder.begin()
+    assert sorted(path.name for path in folder.earlier_dir.iterdir()) == sorted(names)
+
+
+def test_an_unfinished_run_keeps_its_checkpoints_until_the_new_one_is_complete(
+    tmp_path: Path,
+) -> None:
+    folder = earlier_run(tmp_path / "run", complete=False)
+    folder.begin()
+    assert not folder.checkpoints_dir.exists()
+    assert (folder.earlier_dir / "checkpoints" / "step-00000001").is_dir()
+
+
+class Killed(BaseException):
+    """Ends everything at once."""
+
+
+@pytest.mark.parametrize("has_earlier", [False, True])
+def test_overwriting_may_be_killed_at_any_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_earlier: bool
+) -> None:
+    left = -1
+
+    def killed_in(change: Callable[..., object]) -> Callable[..., object]:
+        def call(*args: Any, **kwargs: Any) -> object:
+            nonlocal left
+            left -= 1
+            if left == -1:
+                raise Killed
+            return change(*args, **kwargs)
+
+        return call
+
+    for name in ("rename", "replace", "unlink", "rmdir", "mkdir"):
+        monkeypatch.setattr(os, name, killed_in(getattr(os, name)))
+    for moment in range(100):
+        folder = earlier_run(tmp_path / str(moment), complete=True)
+        if has_earlier:
+            folder.earlier_dir.mkdir()
+            (folder.earlier_dir / "model.safetensors").write_text("an older one")
+        before = folder.run_path.read_text()
+        left = moment
+        try:
+            folder.begin()
+            break
+        except Killed:
+            pass
+        copies = [path.read_text() for path in folder.path.rglob("model.safetensors")]
+        assert "x" in copies
+        folder.begin()
+        found = folder.earlier_dir
+        assert (found / "model.safetensors").read_text() == "x"
+        assert (found / "run.json").read_text() == before
+        assert (found / "journal.jsonl").exists() and (found / "checkpoints").exists()
+        assert {path.name for path in folder.path.iterdir()} == {"earlier-run", "notes.txt"}
+    assert 5 < moment < 99
 
 
 def test_a_complete_run_is_put_aside_until_the_new_one_is_complete(tmp_path: Path) -> None:
@@ -51,6 +141,18 @@ def test_a_complete_run_is_put_aside_until_the_new_one_is_complete(tmp_path: Pat
     assert (folder.earlier_dir / "model.safetensors").read_text() == "x"
     folder.finish()
     assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
+
+
+@pytest.mark.parametrize("flag", ["resume", "overwrite"])
+def test_one_process_at_a_time_works_in_a_folder(tmp_path: Path, flag: str) -> None:
+    folder = earlier_run(tmp_path / "run", complete=False)
+    flags = {"resume": False, "overwrite": False, flag: True}
+    with (
+        RunFolder(folder.path).locked(),
+        pytest.raises(ConfigError, match="run: another process is at work in it"),
+    ):
+        folder.check(**flags)
+    folder.check(**flags)
 
 
 def test_only_an_unfinished_run_is_resumed(tmp_path: Path) -> None:
