@@ -156,11 +156,11 @@ def _locked_folder(path: Path) -> tuple[Path, int | None]:
     """
     made = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent))
     made.chmod(0o755)
-    lock = _try_lock(made)
+    lock = try_lock(made)
     return made.rename(made.with_suffix(".tmp")), lock
 
 
-def _try_lock(folder: Path) -> int | None:
+def try_lock(folder: Path) -> int | None:
     """An open file that locks `folder`; None if it is locked already or cannot be locked here."""
     if sys.platform == "win32":
         return None
@@ -182,7 +182,7 @@ def _remove_leftovers(path: Path) -> None:
         if leftover.suffix == ".old" and not path.exists():
             continue  # killed between two renames: this is all there is
         with contextlib.suppress(OSError):  # another process may be faster
-            if (lock := _try_lock(leftover)) is not None:
+            if (lock := try_lock(leftover)) is not None:
                 shutil.rmtree(leftover, ignore_errors=True)
                 os.close(lock)
 

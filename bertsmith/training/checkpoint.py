@@ -21,7 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.files import _try_lock, atomic_dir, sha256_file, write_json
+from bertsmith.files import atomic_dir, sha256_file, try_lock, write_json
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
 from bertsmith.model.weights import read_safetensors, write_safetensors
@@ -118,7 +118,7 @@ def clear_leftovers(directory: Path) -> None:
     """Remove the unfinished folders of killed processes; one still written to is locked."""
     for path in directory.glob(".step-*"):
         with contextlib.suppress(OSError):  # another process may be faster
-            if (lock := _try_lock(path)) is not None:
+            if (lock := try_lock(path)) is not None:
                 try:
                     _remove([path])
                 finally:

@@ -112,30 +112,26 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """A block in which this process alone works in the folder, which exists.
+        """A block in which this process alone works in the folder, where folders can be locked.
 
         Raises:
             ConfigError: another process is in such a block.
         """
-        if sys.platform == "win32":  # no locks of folders there
-            yield
-            return
-        import fcntl
+        with contextlib.ExitStack() as stack:
+            if sys.platform != "win32":
+                import fcntl
 
-        lock = os.open(self.path, os.O_RDONLY)
-        try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise ConfigError(
-                    f"{self.path}: another process is at work in it. Wait until it ends, or "
-                    "choose another --out."
-                ) from None
-            except OSError:
-                pass  # a file system without locks
+                with contextlib.suppress(OSError):  # nor is there a lock on every file system
+                    folder = os.open(self.path, os.O_RDONLY)
+                    stack.callback(os.close, folder)
+                    try:
+                        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    except BlockingIOError:
+                        raise ConfigError(
+                            f"{self.path}: another process is at work in it. Wait until it ends, "
+                            "or choose another --out."
+                        ) from None
             yield
-        finally:
-            os.close(lock)
 
     def begin(self) -> None:
         """Make the folder and clear it of what a run writes, and only of that.
