@@ -137,10 +137,14 @@ class RunFolder:
         """Make the folder and clear it of what a run writes, and only of that.
 
         It is put aside until `finish`: the new run may fail.
+
+        Raises:
+            ConfigError: another process is at work here.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._put_aside()
+            with self.locked():
+                self._put_aside()
         except OSError as error:
             raise write_error(self.path, error) from error
 

@@ -223,18 +223,19 @@ class Trainer:
         """Go on from a checkpoint, whose weights the model already has; None begins anew.
 
         Raises:
-            ConfigError: settings differ from those of the run.
+            ConfigError: settings differ from those of the run, or it is still at work.
         """
         identity = self.folder.read_run()["identity"]
         check_identity(self.folder.path, identity, self.state.identity)
-        clear_leftovers(self.folder.checkpoints_dir)
-        if checkpoint is not None:
-            self.state = checkpoint.state
-            self._load_state_tensors(checkpoint.tensors)
-            self.budget.reserve = self.state.counters.get("evaluation_seconds", 0.0)
-        # A run at step 0 measures again what is measured before its first step.
-        for entry in cut_journal(self.folder.journal_path, self.state.step or -1):
-            self._remember(entry)
+        with self.folder.locked():  # a run that is still at work needs both
+            clear_leftovers(self.folder.checkpoints_dir)
+            if checkpoint is not None:
+                self.state = checkpoint.state
+                self._load_state_tensors(checkpoint.tensors)
+                self.budget.reserve = self.state.counters.get("evaluation_seconds", 0.0)
+            # A run at step 0 measures again what is measured before its first step.
+            for entry in cut_journal(self.folder.journal_path, self.state.step or -1):
+                self._remember(entry)
 
     def recall(self) -> Summary:
         """The summary of a run that is trained, and in `best` where its weights are from.

@@ -258,7 +258,8 @@ def test_positions_begin_as_was_asked(corpus_dir: Path, tmp_path: Path) -> None:
     assert losses(tmp_path / "stopped") == losses(tmp_path / "waves")
 
 
-def test_a_run_of_another_command_is_not_resumed(corpus_dir: Path, tmp_path: Path) -> None:
+def stopped_job(corpus_dir: Path, out: Path) -> PretrainJob:
+    """A job of two steps that was stopped after the first."""
     job = PretrainJob(
         corpus_dir,
         ModelSettings("tiny", max_position_embeddings=32),
@@ -266,7 +267,12 @@ def test_a_run_of_another_command_is_not_resumed(corpus_dir: Path, tmp_path: Pat
         TrainingSettings(steps=2, batch_size=4, eval_rows=4, threads=1, precision="fp32"),
     )
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "run", watchers=[StopAtStep(1)])
+        pretrain(job, out, watchers=[StopAtStep(1)])
+    return job
+
+
+def test_a_run_of_another_command_is_not_resumed(corpus_dir: Path, tmp_path: Path) -> None:
+    job = stopped_job(corpus_dir, tmp_path / "run")
     path = tmp_path / "run" / "run.json"
     run = json.loads(path.read_text())
     for model in ("a-folder", None):  # as `finetune` and `distill` have it
@@ -278,14 +284,7 @@ def test_a_run_of_another_command_is_not_resumed(corpus_dir: Path, tmp_path: Pat
 
 
 def test_steps_that_are_divided_otherwise_are_another_run(corpus_dir: Path, tmp_path: Path) -> None:
-    job = PretrainJob(
-        corpus_dir,
-        ModelSettings("tiny", max_position_embeddings=32),
-        PretrainingSettings(16),
-        TrainingSettings(steps=2, batch_size=4, eval_rows=4, threads=1, precision="fp32"),
-    )
-    with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "run", watchers=[StopAtStep(1)])
+    job = stopped_job(corpus_dir, tmp_path / "run")
     for training in (replace(job.training, micro_batch_size=2), replace(job.training, threads=2)):
         with pytest.raises(
             ConfigError, match=r"micro_batch_size was 4, is now 2.* as many --threads"

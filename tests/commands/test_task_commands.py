@@ -92,7 +92,8 @@ def test_predict_texts(bertsmith, place):
 def test_bytes_that_are_no_text_on_the_command_line(bertsmith, place, tmp_path):
     word = os.fsdecode(b"a \xff film")
     assert "\ufffd film" in bertsmith("predict", place / "classifier", word, "--json", *FP32)
-    bertsmith("fill", place / "pretrained", f"{word} [MASK]", *FP32)
+    filled = bertsmith("fill", place / "pretrained", f"{word} [MASK]", "--json", *FP32)
+    assert json.loads(filled)["text"] == "a \ufffd film [MASK]"
 
 
 def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):

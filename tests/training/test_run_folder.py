@@ -155,6 +155,14 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path: Path, flag: str) -> N
     folder.check(**flags)
 
 
+def test_what_another_process_works_on_is_not_put_aside(tmp_path: Path) -> None:
+    folder = earlier_run(tmp_path / "run", complete=False)
+    before = sorted(folder.path.rglob("*"))
+    with RunFolder(folder.path).locked(), pytest.raises(ConfigError, match="at work in it"):
+        folder.begin()
+    assert sorted(folder.path.rglob("*")) == before
+
+
 def test_only_an_unfinished_run_is_resumed(tmp_path: Path) -> None:
     earlier_run(tmp_path / "open", complete=False).check(resume=True, overwrite=False)
     with pytest.raises(ConfigError, match=r"complete, there is nothing to resume"):
