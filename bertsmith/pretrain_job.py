@@ -172,26 +172,43 @@ def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
             f"pretraining.max_length: found {wanted}; allowed is at most "
             f"model.max_position_embeddings, {longest}{way_on}"
         )
-    rows_each = min(-(-job.training.batch_size // num_processes), _rows_at_once(job))
     kind = ReplacedTokens if job.pretraining.replaces else Pretraining
     return kind(
         Corpus.open(job.corpus),
         Corpus.open(job.corpus, "held_out"),
         job.pretraining,
         batch_size=job.training.batch_size,
-        micro_batch_size=rows_each,
+        micro_batch_size=_rows_at_once(job, num_processes),
         seed=job.training.seed,
         eval_rows=job.training.eval_rows,
     )
 
 
-def _rows_at_once(job: PretrainJob) -> int:
-    """How many rows a process computes at once at most."""
+def _rows_at_once(job: PretrainJob, num_processes: int) -> int:
+    """How many rows a process computes at once."""
+    share = -(-job.training.batch_size // num_processes)
     if job.training.micro_batch_size is not None:
-        return job.training.micro_batch_size
+        return min(job.training.micro_batch_size, share)
     if select_device(job.training.device).type != "cpu":
-        return job.training.batch_size
-    return max(1, MAX_LOOKS // job.pretraining.max_length**2)
+        return share
+    at_most = max(1, MAX_LOOKS // job.pretraining.max_length**2)
+    return even_rows(job.training.batch_size, num_processes, min(share, at_most))
+
+
+def even_rows(batch_size: int, num_processes: int, at_most: int) -> int:
+    """Rows of a micro-batch with which the busiest process has fewest; the most of them.
+
+    Micro-batches are dealt out in turn, and the others wait for a process that has more.
+
+    >>> even_rows(64, num_processes=2, at_most=13)
+    8
+    """
+
+    def busiest(rows: int) -> int:
+        firsts = range(0, batch_size, rows * num_processes)
+        return sum(min(rows, batch_size - first) for first in firsts)
+
+    return min(range(at_most, 0, -1), key=busiest)
 
 
 def choose_size(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:

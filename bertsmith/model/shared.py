@@ -4,7 +4,6 @@ Who trains with a teacher has it in every process, and its weights once: a proce
 they are, not what they are.
 """
 
-import copy
 import os
 import tempfile
 import weakref
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.model.bert import BertModel
+from bertsmith.model.skeleton import without_values
 
 ALIGNMENT = 64
 """Bytes to which a weight's first is aligned, as the processor likes."""
@@ -68,7 +68,7 @@ class SharedModel:
         if self._file is None:
             self._share()
         assert self._file is not None
-        skeleton = copy.deepcopy(self.model).to("meta")
+        skeleton = without_values(self.model)
         return {"skeleton": skeleton, "path": self._file.path, "num_bytes": self._file.num_bytes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

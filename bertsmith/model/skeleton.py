@@ -1,11 +1,16 @@
-"""A model without values, for those that are about to be read from a file."""
+"""A model without values, for those that are about to be read from a file or lie elsewhere."""
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+
+Model = TypeVar("Model", bound=nn.Module)
 
 
 @contextlib.contextmanager
@@ -17,6 +22,19 @@ def skeleton() -> Iterator[None]:
     """
     with torch.device("meta"), _NoFirstValues():
         yield
+
+
+def without_values(model: Model) -> Model:
+    """A copy whose parameters and buffers are on the meta device; no value is copied on the way."""
+    tensors = chain(model.parameters(), model.buffers())
+    return copy.deepcopy(model, {id(tensor): _of_same_shape(tensor) for tensor in tensors})
+
+
+def _of_same_shape(tensor: Tensor) -> Tensor:
+    empty = torch.empty_like(tensor, device="meta")
+    if isinstance(tensor, nn.Parameter):
+        return nn.Parameter(empty, tensor.requires_grad)
+    return empty
 
 
 class _NoFirstValues(TorchFunctionMode):

@@ -9,7 +9,6 @@ made 1.3 times as many tokens a second as one, two processes make twice as many.
 """
 
 import contextlib
-import copy
 import math
 import multiprocessing
 import multiprocessing.connection
@@ -31,6 +30,7 @@ from bertsmith.errors import TrainingError
 from bertsmith.hardware import own_process
 from bertsmith.model.bert import BertModel
 from bertsmith.model.shared import SharedFile, map_file
+from bertsmith.model.skeleton import without_values
 from bertsmith.training.flat import Arrays, GradientCollector, Layout, use_arrays
 from bertsmith.training.member import Figures, Member, Plan, to_figures
 from bertsmith.training.prefetch import Prefetcher
@@ -53,22 +53,25 @@ class Team:
     def __init__(self, master: BertModel, dtype: torch.dtype, plan: Plan) -> None:
         self.plan = plan
         self.master = master
-        self.compute_model = master if dtype == torch.float32 else copy.deepcopy(master).to(dtype)
+        self.compute_model = master
         self.layout = Layout.of(master)
+        device = next(master.parameters()).device
         num_bytes = Arrays.num_bytes(self.layout.size, plan.num_members, dtype)
         self._file = SharedFile(num_bytes) if plan.num_members > 1 else None
         if self._file is not None:
             memory = self._file.map()
         else:
-            device = next(master.parameters()).device
             memory = torch.zeros(num_bytes, dtype=torch.uint8, device=device)
         self.arrays = Arrays.of_bytes(memory, self.layout.size, plan.num_members, dtype)
-        master_arrays = replace(self.arrays, computing=self.arrays.weights)
-        for model, arrays in ((master, master_arrays), (self.compute_model, self.arrays)):
-            views = self.layout.views(arrays.computing)
-            for name, parameter in model.named_parameters():
-                views[name].copy_(parameter.data)
-            use_arrays(model, self.layout, arrays)
+        views = self.layout.views(self.arrays.weights)
+        for name, parameter in master.named_parameters():
+            views[name].copy_(parameter.data)
+        use_arrays(master, self.layout, replace(self.arrays, computing=self.arrays.weights))
+        if dtype != torch.float32:
+            self.arrays.computing.copy_(self.arrays.weights)
+            # A copy with values would leave its memory, once used, with this process for good.
+            self.compute_model = without_values(master).to(dtype).to_empty(device=device)
+            use_arrays(self.compute_model, self.layout, self.arrays)
         self._collector = GradientCollector(self.compute_model, self.layout)
         self._members = [
             Member(index, plan, self.compute_model, self.arrays, self.layout, self._collector)
@@ -177,7 +180,7 @@ class Team:
                 threads,
                 torch.get_float32_matmul_precision(),
             )
-            skeleton = copy.deepcopy(self.compute_model).to("meta").train()
+            skeleton = without_values(self.compute_model).train()
             job = pickle.dumps((settings, self.plan, skeleton))
             try:
                 for index in range(1, self.plan.num_members):

@@ -350,5 +350,6 @@ def test_long_rows_are_computed_a_few_at_a_time(corpus_dir: Path) -> None:
 
     assert rows_at_once(128) == 32
     assert rows_at_once(256) == 8
+    assert rows_at_once(200) == 8  # 13 would fit, and leave one process 38 of 64 rows
     assert rows_at_once(512) == 2
     assert rows_at_once(512, micro_batch_size=5) == 5
