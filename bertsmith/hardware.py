@@ -57,8 +57,8 @@ M_TRIM_THRESHOLD = -1
 
 KEPT_ARRAY = 32 * 2**20
 """Bytes up to which an array's pages are kept for the next; the most that glibc takes. Gradients of
-the word embeddings of a large model are more: with pages of their own they leave no holes (base,
-rows of 128 tokens: 4.32 GB in place of 4.36)."""
+the word embeddings of a large model are more: with pages of their own they leave no holes (training
+base takes 15 to 43 MB less of some 4,200)."""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import TrainingSettings
 
 LONGEST_TEXT = 128
+
+# As recipes/pretrain/quarter-hour.toml, which no installed package has, for fewer steps.
 MODEL = ModelSettings(
     preset="tiny",
     max_position_embeddings=LONGEST_TEXT,

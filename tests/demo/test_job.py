@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ from bertsmith import cli
 from bertsmith.data.examples import read_examples
 from bertsmith.data.shards import Corpus
 from bertsmith.demo.corpus import Installation
-from bertsmith.demo.job import DemoSettings, run_demo
+from bertsmith.demo.job import FULL, QUICK, DemoSettings, pretrain_job, run_demo
+from bertsmith.demo.places import Places
 from bertsmith.demo.question import has_name
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluate import evaluate
@@ -179,3 +181,29 @@ def test_python_without_documentation_is_told(tmp_path: Path) -> None:
 def test_impossible_minutes_are_refused(minutes: float) -> None:
     with pytest.raises(ConfigError, match="--minutes"):
         DemoSettings(minutes=minutes)
+
+
+def test_pretraining_follows_the_recipe_of_a_quarter_hour() -> None:
+    recipe = Path(__file__).parents[2] / "recipes" / "pretrain" / "quarter-hour.toml"
+    written = tomllib.loads(recipe.read_text(encoding="utf-8"))
+    del written["training"]["minutes"]
+    job = pretrain_job(DemoSettings(), FULL, Places(Path("demo")))
+    for section, values in written.items():
+        assert {name: getattr(getattr(job, section), name) for name in values} == values
+
+
+@pytest.mark.parametrize(
+    ("settings", "steps", "minutes"),
+    [
+        (DemoSettings(), FULL.pretrain_steps, None),
+        (DemoSettings(minutes=2), None, 2),
+        (DemoSettings(minutes=2, quick=True), QUICK.pretrain_steps, None),
+    ],
+)
+def test_pretraining_takes_steps_unless_minutes_are_asked_for(
+    settings: DemoSettings, steps: int | None, minutes: float | None
+) -> None:
+    training = pretrain_job(
+        settings, QUICK if settings.quick else FULL, Places(Path("demo"))
+    ).training
+    assert (training.steps, training.minutes) == (steps, minutes)
