@@ -185,10 +185,11 @@ def row(case: Case, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) ->
 
 
 def spread(runs: list[dict[str, Any]]) -> str:
-    """Mean ± standard deviation, in per cent."""
+    """Mean ± standard deviation, in per cent; of one run its score alone."""
     scores = [100 * run["score"] for run in runs]
-    deviation = statistics.stdev(scores) if len(scores) > 1 else 0.0
-    return f"{statistics.mean(scores):.2f} ± {deviation:.2f}"
+    if len(scores) == 1:
+        return f"{scores[0]:.2f}"
+    return f"{statistics.mean(scores):.2f} ± {statistics.stdev(scores):.2f}"
 
 
 def machine() -> str:
