@@ -120,6 +120,20 @@ def test_the_page_has_ratios_by_round_padding_and_errors(result: Path) -> None:
     assert re.search(r"\| broken \| failed \|.*no more steps", text)
 
 
+def test_the_page_has_a_table_for_each_text_that_was_learnt_from(result: Path) -> None:
+    learnt = {"steps": 900, "tokens": 3_400_000, "masked_lm_accuracy": 31.24,
+              "sst2": [68.0, 69.0, 70.0]}  # fmt: skip
+    texts = {
+        name: {"minutes": minutes, "threads": 2, "sides": {"bertsmith": learnt, "peer": side}}
+        for name, minutes, side in (("enwiki", 10, learnt), ("imdb", 5, {"error": "gone"}))
+    }
+    lines = page(json.loads(result.read_text(encoding="utf-8")) | {"quality": texts}).splitlines()
+    assert lines.count("| R16 | bertsmith | 900 | 3.4 | 31.2 % | 69.0 ± 1.0 % |") == 2
+    assert '| R16 | peer | "gone" | | | |' in lines
+    begins = [line[:10] for line in lines if "from scratch" in line]
+    assert begins == ["10 minutes", "5 minutes "]
+
+
 def test_the_readme_is_written_from_a_result(result: Path, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", encoding="utf-8")

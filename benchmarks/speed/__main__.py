@@ -40,7 +40,8 @@ def main() -> None:
     args = parse()
     check_peers()
     work = args.work.resolve() / "speed"
-    plan = Plan(args.data.resolve(), work, args.threads, args.quick, args.minutes)
+    texts = tuple(args.texts)
+    plan = Plan(args.data.resolve(), work, args.threads, args.quick, args.minutes, texts)
     results = args.results or (args.work if plan.is_quick else ROOT / "benchmarks" / "results")
     results.mkdir(parents=True, exist_ok=True)
     clear(plan.work)
@@ -54,8 +55,9 @@ def main() -> None:
     for part in parts:
         measure(part, plan, found, target)
     if QUALITY in args.parts:
-        found["quality"] = time_to_quality.measure(plan)
-        save(found, target)
+        for text, result in time_to_quality.measure(plan):
+            found.setdefault("quality", {})[text] = result | {"date": time.strftime("%Y-%m-%d")}
+            save(found, target)
     if not plan.is_quick and set(PARTS) <= set(args.parts):
         readme.write(readme.README, target)
     print(target.with_suffix(".md"))
@@ -83,6 +85,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=available_cores())
     minutes_help = f"how long each side of {QUALITY} trains"
     parser.add_argument("--minutes", type=float, default=10.0, help=minutes_help)
+    known = [*time_to_quality.TEXTS]
+    texts_help = f"what {QUALITY} trains on; all if not given"
+    parser.add_argument("--texts", nargs="+", choices=known, default=known, help=texts_help)
     args = parser.parse_args()
     if unknown := sorted(set(args.parts) - set(all_parts)):
         parser.error(f"found {', '.join(unknown)}; allowed are {', '.join(all_parts)}.")
