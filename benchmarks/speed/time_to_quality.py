@@ -231,7 +231,7 @@ def table(text: str, found: dict[str, Any]) -> Iterator[str]:
     """Both sides."""
     yield (
         f"{found['minutes']:g} minutes from scratch, {found['threads']} threads; BERT-tiny, "
-        f"{VOCAB_SIZE:,} pieces, recipe quarter-hour, `{TEXTS[text]}`."
+        f"{VOCAB_SIZE:,} pieces, recipe quarter-hour, `{TEXTS[text]}`, {found['date']}."
     )
     yield ""
     yield "| number | system | steps | tokens, millions | masked words right | SST-2, mean of 3 |"
