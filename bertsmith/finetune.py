@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from bertsmith.cls_attention import begin_attention
 from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.errors import ConfigError
@@ -256,6 +257,8 @@ def load_for_task(settings: FinetuneSettings, lesson: Lesson[Any]) -> tuple[Bert
         if settings.from_scratch:
             fresh = build_heads(model.config, heads, num_labels)
             model.load_state_dict(BertModel(model.config, fresh).state_dict())
+        else:
+            begin_attention(model, directory, task.head, settings.cls_attention)
         labels = dict(enumerate(task.labels))
         if model.id2label != labels:
             model.heads.apply(model.initialize)

@@ -57,11 +57,13 @@ class LoadReport:
 
     `missing` are weights that the model has and the folder has not; they start at random.
     `unused` are weights that the folder has and the model has not, by their stored names.
+    `note` says what was done to weights that were there.
     """
 
     matched: tuple[str, ...]
     missing: tuple[str, ...]
     unused: tuple[str, ...]
+    note: str = ""
 
     def __str__(self) -> str:
         """Counts, and the first names of what was missing or left over."""
@@ -70,6 +72,8 @@ class LoadReport:
             parts.append(f"{len(self.missing)} missing and new: {listed(self.missing)}")
         if self.unused:
             parts.append(f"{len(self.unused)} unused: {listed(self.unused)}")
+        if self.note:
+            parts.append(self.note)
         return "; ".join(parts) + "."
 
 

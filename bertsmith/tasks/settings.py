@@ -3,10 +3,12 @@
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from bertsmith.data.windows import LongTexts, Windowing
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, check_choice
+
+ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
 DEFAULT_EPOCHS = 4
@@ -74,6 +76,11 @@ class FinetuneSettings:
     """The score by which the best weights are chosen."""
     patience: int | None = None
     """Stop early, after this many evaluations without a better score."""
+    cls_attention: ClsAttention = "auto"
+    """What [CLS], by which texts are judged, looks at in the last layer as learning begins. `keep`:
+    what pre-training taught it. `reset`: all tokens alike, as the layer's queries begin at zero.
+    `auto`: reset where our own run pre-trained the model and learnt nothing of pairs of segments,
+    as in some minutes, or was not asked to."""
     from_scratch: bool = False
     """Begin with random weights instead of the model's own: the score shows what you would have
     without pre-training."""
@@ -103,6 +110,12 @@ class FinetuneSettings:
             raise ConfigError(f"--dropout: found {self.dropout}; allowed is 0 or more, below 1.")
         if self.seed < 0:
             raise ConfigError(f"--seed: found {self.seed}; allowed is 0 or more.")
+        check_choice("--cls-attention", self.cls_attention, get_args(ClsAttention))
+        if self.from_scratch and self.cls_attention == "reset":
+            raise ConfigError(
+                "--from-scratch and --cls-attention reset exclude each other: random weights are "
+                "nothing to reset. Give one of them."
+            )
         self._check_repeats()
         self.check_positive(
             "limit", "eval_limit", "epochs", "steps", "batch_size", "patience", "threads"

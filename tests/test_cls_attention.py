@@ -1,0 +1,184 @@
+"""Fine-tuning begins with even attention where pre-training taught [CLS] nothing, or as told."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import save_tiny, save_tiny_of, write_reviews
+
+from bertsmith import cli
+from bertsmith.errors import ConfigError
+from bertsmith.finetune import finetune, load_for_task
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import load_model
+from bertsmith.tasks.classify import Classify, ClassifySettings
+from bertsmith.tasks.tag import Tag, TagSettings
+from bertsmith.tasks.task import Lesson
+
+NAMES = ("neg", "pos")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> ClassifySettings:
+    """What to fine-tune with; the model's folder tells nothing of a run yet."""
+    return ClassifySettings(
+        model=save_tiny(tmp_path / "model", "masked_lm", "next_sentence"),
+        train=write_reviews(tmp_path / "train.csv", 60),
+        eval=write_reviews(tmp_path / "eval.csv", 20, seed=1),
+        out=tmp_path / "out",
+        steps=20,
+        learning_rate=5e-3,
+        device="cpu",
+        precision="fp32",
+    )
+
+
+def tell_of_run(
+    folder: Path, held_out: Any, command: str = "pretrain", start: str | None = "other"
+) -> None:
+    """Leave a folder the end of the run that made it; `start` is the model that it went on from."""
+    settings = {"from": start}
+    run = {"command": command, "settings": settings, "summary": {"held_out": held_out}}
+    (folder / "run.json").write_text(json.dumps(run))
+
+
+def loaded(settings: ClassifySettings) -> BertModel:
+    return load_for_task(settings, Lesson(Classify(NAMES), [], []))[0]
+
+
+def queries(model: BertModel, layer: int = -1) -> torch.Tensor:
+    """Weights and biases of a layer's queries, [hidden, hidden + 1]."""
+    qkv = model.layers[layer].attention.qkv
+    rows = qkv.out_features // 3
+    return torch.cat([qkv.weight[:rows], qkv.bias[:rows, None]], 1).detach()
+
+
+def is_reset(model: BertModel) -> bool:
+    assert queries(model, 0).any()
+    return not queries(model).any()
+
+
+@pytest.mark.parametrize(
+    ("held_out", "reset"),
+    [
+        ({"held_out_nsp_loss": 0.69}, True),
+        ({"held_out_nsp_loss": 0.66}, True),
+        ({"held_out_nsp_loss": 0.65}, False),
+        ({"held_out_sop_loss": 0.7}, True),
+        ({"held_out_sop_loss": 0.4}, False),
+        ({"held_out_mlm_loss": 5.0}, False),
+        ({"held_out_nsp_loss": None}, False),
+        ({}, False),
+        (None, False),
+        ([1], False),
+    ],
+)
+def test_auto_asks_the_run_that_made_the_folder(
+    settings: ClassifySettings, held_out: Any, reset: bool
+) -> None:
+    tell_of_run(settings.model, held_out)
+    model = loaded(settings)
+    assert is_reset(model) is reset
+    assert ("begin at zero" in str(model.load_report)) is reset
+    kept = loaded(replace(settings, cls_attention="keep"))
+    assert not is_reset(kept)
+    assert "begin at zero" not in str(kept.load_report)
+
+
+@pytest.mark.parametrize(
+    ("command", "start", "held_out", "reset"),
+    [
+        ("pretrain", None, {"held_out_mlm_loss": 4.0}, True),
+        ("pretrain", "other", {"held_out_mlm_loss": 4.0}, False),
+        ("pretrain", None, {"held_out_nsp_loss": 0.5}, False),
+        ("pretrain", None, {}, False),
+        ("distill pretraining", None, {"held_out_mlm_loss": 4.0}, False),
+        ("distill pretraining", None, {"held_out_nsp_loss": 0.69}, False),
+    ],
+)
+def test_without_pairs_it_depends_on_where_the_run_began(
+    settings: ClassifySettings, command: str, start: str | None, held_out: Any, reset: bool
+) -> None:
+    tell_of_run(settings.model, held_out, command, start)
+    model = loaded(settings)
+    assert is_reset(model) is reset
+    assert ("asked nothing of [CLS]" in str(model.load_report)) is reset
+
+
+@pytest.mark.parametrize("text", [None, "", "{", "[]", '"word"', '{"summary": 3}', "\xff"])
+def test_a_folder_without_a_readable_run_is_left_as_it_is(
+    settings: ClassifySettings, text: str | None
+) -> None:
+    if text is not None:
+        (settings.model / "run.json").write_text(text, encoding="latin-1")
+    assert not is_reset(loaded(settings))
+
+
+def test_what_is_asked_for_is_done(settings: ClassifySettings) -> None:
+    tell_of_run(settings.model, {"held_out_nsp_loss": 0.1})
+    model = loaded(replace(settings, cls_attention="reset"))
+    assert is_reset(model)
+    assert "begin at zero: as asked for" in str(model.load_report)
+    before = load_model(settings.model)
+    assert torch.equal(queries(before, 0), queries(model, 0))
+
+
+def test_random_weights_stay_random(settings: ClassifySettings) -> None:
+    tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
+    assert not is_reset(loaded(replace(settings, from_scratch=True)))
+    with pytest.raises(ConfigError, match="exclude each other"):
+        replace(settings, from_scratch=True, cls_attention="reset")
+    with pytest.raises(ConfigError, match="cls-attention is 'even'"):
+        replace(settings, cls_attention="even")  # type: ignore[arg-type]
+
+
+def test_a_task_that_does_not_read_it_is_left_alone(settings: ClassifySettings) -> None:
+    tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
+    asked: Any = TagSettings(model=settings.model, train=Path("x"), out=settings.out)
+    lesson: Lesson[Any] = Lesson(Tag(("O", "B-PER")), [], [])
+    assert not is_reset(load_for_task(asked, lesson)[0])
+    with pytest.raises(ConfigError, match=r"does not read \[CLS\]"):
+        load_for_task(replace(asked, cls_attention="reset"), lesson)
+
+
+def test_a_model_that_pools_by_the_mean_is_left_alone(settings: ClassifySettings) -> None:
+    save_tiny(settings.model, "masked_lm", pooling="mean")
+    tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
+    assert not is_reset(loaded(settings))
+
+
+def test_layers_that_share_their_attention_keep_it(
+    settings: ClassifySettings, tmp_path: Path
+) -> None:
+    albert = save_tiny_of(tmp_path / "albert", "albert")
+    tell_of_run(albert, {"held_out_sop_loss": 0.69})
+    assert queries(loaded(replace(settings, model=albert))).any()
+    with pytest.raises(ConfigError, match="that of other layers too"):
+        loaded(replace(settings, model=albert, cls_attention="reset"))
+
+
+def test_the_queries_learn_and_a_fine_tuned_folder_is_not_reset_again(
+    settings: ClassifySettings,
+) -> None:
+    tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
+    result = finetune(Classify, settings)
+    assert "begin at zero" in result.load_report
+    learnt = queries(load_model(settings.out))
+    assert learnt.any()
+    again = replace(settings, model=settings.out, out=settings.out.with_name("again"))
+    assert torch.equal(queries(loaded(again)), learnt)
+
+
+def test_a_run_of_ours_tells_it(settings: ClassifySettings, corpus_dir: Path) -> None:
+    folder = settings.out.with_name("pretrained")
+    cli.main(
+        ["pretrain", "--corpus", str(corpus_dir), "--out", str(folder), "--preset", "tiny",
+         "--steps", "2", "--batch-size", "4", "--max-length", "16", "--eval-rows", "32",
+         "--threads", "1", "--precision", "fp32", "--device", "cpu"]
+    )  # fmt: skip
+    run = json.loads((folder / "run.json").read_text())
+    assert run["summary"]["held_out"]["held_out_nsp_loss"] > 0.66
+    assert is_reset(loaded(replace(settings, model=folder)))
