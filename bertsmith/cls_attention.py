@@ -27,7 +27,7 @@ a reset gained 1 to 4 points on SST-2, at 0.52 none, and RTE lost 3."""
 def begin_attention(
     model: BertModel, directory: Path, head: str | None, wanted: ClsAttention
 ) -> None:
-    """Reset the last layer's queries where that is wanted, and say so in `model.load_report`.
+    """Reset the last layer's queries where that is wanted, and say so in `model.load_report.note`.
 
     Args:
         model: loaded from `directory`, with the head `head` of a task.

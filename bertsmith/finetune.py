@@ -70,6 +70,8 @@ class FineTuned:
     num_leaked: int
     notes: tuple[str, ...]
     load_report: str
+    start_note: str
+    """Which of the loaded weights were changed before learning began, if any."""
     best_step: int
     best_score: float
     """The figure by which the best weights were chosen."""
@@ -93,7 +95,7 @@ class FineTuned:
         if self.best_step == 0:
             lines.append("no step made it better, so these are the weights that it began with; a "
                          "lower --learning-rate may help")  # fmt: skip
-        lines += notes_on_data(vars(self))
+        lines += notes_on(vars(self))
         return "\n".join([*lines, "", str(self.evaluation)])
 
 
@@ -111,11 +113,13 @@ NOTES = {
 CHOSEN = "the scores are of the texts by which the best weights were chosen, so a little too good"
 
 
-def notes_on_data(result: Mapping[str, Any]) -> list[str]:
-    """What a reader of a run's scores should know of its examples, by the fields of `FineTuned`."""
+def notes_on(result: Mapping[str, Any]) -> list[str]:
+    """What a reader of a run's scores should know of its start and its examples, by the fields of
+    `FineTuned`."""
+    start = [result["start_note"]] if result["start_note"] else []
     notes = [note.format(result[name]) for name, note in NOTES.items() if result[name]]
     of_examples = [f"of the training data, {note}" for note in result["notes"]]
-    return [*notes, *of_examples, CHOSEN]
+    return [*start, *notes, *of_examples, CHOSEN]
 
 
 def finetune(
@@ -198,6 +202,7 @@ def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> F
         num_leaked=lesson.num_leaked,
         notes=objective.train.notes,
         load_report=plan.load_report,
+        start_note=plan.model.load_report.note if plan.model.load_report else "",
         best_step=best.step,
         best_score=best.score,
         learning_rate=settings.rate(model.config.hidden_size),

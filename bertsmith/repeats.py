@@ -19,7 +19,7 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
-from bertsmith.finetune import NOTES, check_out, count_parts, finetune, notes_on_data
+from bertsmith.finetune import NOTES, check_out, count_parts, finetune, notes_on
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task
 from bertsmith.training.recorder import Watcher
@@ -79,10 +79,12 @@ class Repeats:
 
 
 def notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
-    """What a reader of the scores should know of the examples of all runs together."""
+    """What a reader of the scores should know of the examples of all runs together, and of how they
+    began, which is the same for all."""
     totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
+    totals["start_note"] = results[0].get("start_note", "")
     totals["notes"] = list(dict.fromkeys(note for result in results for note in result["notes"]))
-    *notes, chosen = notes_on_data(totals)
+    *notes, chosen = notes_on(totals)
     counted = [f"counted over all {len(results)} runs:"] if any(map(totals.get, NOTES)) else []
     return [*counted, *notes, chosen]
 

@@ -122,15 +122,19 @@ def test_the_page_has_ratios_by_round_padding_and_errors(result: Path) -> None:
 
 def test_the_page_has_a_table_for_each_text_that_was_learnt_from(result: Path) -> None:
     learnt = {"steps": 900, "tokens": 3_400_000, "masked_lm_accuracy": 31.24,
-              "sst2": [68.0, 69.0, 70.0]}  # fmt: skip
+              "sst2": {"keep": [68.0, 69.0, 70.0], "reset": [70.0, 71.0, 72.0]}}  # fmt: skip
+    once = learnt | {"sst2": {"keep": [60.0, 61.0, 62.0]}}
     texts = {
         name: {"minutes": minutes, "threads": 2, "date": "2026-11-20",
                "sides": {"bertsmith": learnt, "peer": side}}
-        for name, minutes, side in (("enwiki", 10, learnt), ("imdb", 5, {"error": "gone"}))
+        for name, minutes, side in (("enwiki", 10, once), ("imdb", 5, {"error": "gone"}))
     }  # fmt: skip
     lines = page(json.loads(result.read_text(encoding="utf-8")) | {"quality": texts}).splitlines()
-    assert lines.count("| R16 | bertsmith | 900 | 3.4 | 31.2 % | 69.0 ± 1.0 % |") == 2
-    assert '| R16 | peer | "gone" | | | |' in lines
+    assert (
+        lines.count("| R16 | bertsmith | 900 | 3.4 | 31.2 % | 69.0 ± 1.0 % | 71.0 ± 1.0 % |") == 2
+    )
+    assert "| R16 | peer | 900 | 3.4 | 31.2 % | 61.0 ± 1.0 % | – |" in lines
+    assert '| R16 | peer | "gone" | | | | |' in lines
     first, second = (line for line in lines if "from scratch" in line)
     assert first.startswith("10 minutes") and "`enwiki/small.txt`, 2026-11-20" in first
     assert second.startswith("5 minutes") and "`imdb/train.csv.xz`" in second

@@ -14,6 +14,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.finetune import finetune, load_for_task
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import load_model
+from bertsmith.repeats import finetune_repeatedly
 from bertsmith.tasks.classify import Classify, ClassifySettings
 from bertsmith.tasks.tag import Tag, TagSettings
 from bertsmith.tasks.task import Lesson
@@ -49,6 +50,11 @@ def loaded(settings: ClassifySettings) -> BertModel:
     return load_for_task(settings, Lesson(Classify(NAMES), [], []))[0]
 
 
+def note_of(model: BertModel) -> str:
+    assert model.load_report is not None
+    return model.load_report.note
+
+
 def queries(model: BertModel, layer: int = -1) -> torch.Tensor:
     """Weights and biases of a layer's queries, [hidden, hidden + 1]."""
     qkv = model.layers[layer].attention.qkv
@@ -82,10 +88,10 @@ def test_auto_asks_the_run_that_made_the_folder(
     tell_of_run(settings.model, held_out)
     model = loaded(settings)
     assert is_reset(model) is reset
-    assert ("begin at zero" in str(model.load_report)) is reset
+    assert ("begin at zero" in note_of(model)) is reset
     kept = loaded(replace(settings, cls_attention="keep"))
     assert not is_reset(kept)
-    assert "begin at zero" not in str(kept.load_report)
+    assert "begin at zero" not in note_of(kept)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +111,7 @@ def test_without_pairs_it_depends_on_where_the_run_began(
     tell_of_run(settings.model, held_out, command, start)
     model = loaded(settings)
     assert is_reset(model) is reset
-    assert ("asked nothing of [CLS]" in str(model.load_report)) is reset
+    assert ("asked nothing of [CLS]" in note_of(model)) is reset
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '"word"', '{"summary": 3}', "\xff"])
@@ -121,7 +127,7 @@ def test_what_is_asked_for_is_done(settings: ClassifySettings) -> None:
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.1})
     model = loaded(replace(settings, cls_attention="reset"))
     assert is_reset(model)
-    assert "begin at zero: as asked for" in str(model.load_report)
+    assert "begin at zero: as asked for" in note_of(model)
     before = load_model(settings.model)
     assert torch.equal(queries(before, 0), queries(model, 0))
 
@@ -165,11 +171,19 @@ def test_the_queries_learn_and_a_fine_tuned_folder_is_not_reset_again(
 ) -> None:
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
     result = finetune(Classify, settings)
-    assert "begin at zero" in result.load_report
+    assert "the last layer's queries begin at zero" in str(result)
     learnt = queries(load_model(settings.out))
     assert learnt.any()
     again = replace(settings, model=settings.out, out=settings.out.with_name("again"))
     assert torch.equal(queries(loaded(again)), learnt)
+
+
+def test_a_series_tells_it_once(settings: ClassifySettings) -> None:
+    tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
+    series = str(finetune_repeatedly(Classify, replace(settings, seeds=2, steps=4)))
+    assert series.count("begin at zero") == 1
+    kept = replace(settings, seeds=2, steps=4, cls_attention="keep", overwrite=True)
+    assert "begin at zero" not in str(finetune_repeatedly(Classify, kept))
 
 
 def test_a_run_of_ours_tells_it(settings: ClassifySettings, corpus_dir: Path) -> None:

@@ -57,7 +57,7 @@ class LoadReport:
 
     `missing` are weights that the model has and the folder has not; they start at random.
     `unused` are weights that the folder has and the model has not, by their stored names.
-    `note` says what was done to weights that were there.
+    `note` tells, in words, if some that found it were changed afterwards.
     """
 
     matched: tuple[str, ...]
@@ -72,8 +72,6 @@ class LoadReport:
             parts.append(f"{len(self.missing)} missing and new: {listed(self.missing)}")
         if self.unused:
             parts.append(f"{len(self.unused)} unused: {listed(self.unused)}")
-        if self.note:
-            parts.append(self.note)
         return "; ".join(parts) + "."
 
 
