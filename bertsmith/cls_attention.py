@@ -51,7 +51,7 @@ def begin_attention(
         return
     reset_queries(model)
     assert model.load_report is not None
-    note = f"the last layer's queries begin at zero: {reason}"
+    note = f"[CLS] began by looking at all tokens alike (queries at zero): {reason}"
     model.load_report = replace(model.load_report, note=note)
 
 
@@ -65,13 +65,13 @@ def reason_to_reset(directory: Path) -> str:
     loss = next((loss for loss in losses if isinstance(loss, float)), None)
     if loss is not None and loss >= LEARNT:
         return (
-            f"pre-training had not taught [CLS] what to read (loss on pairs {loss:.3f}, guessing "
-            f"has {GUESSING:.3f}; --cls-attention keep leaves them)"
+            f"pre-training had not taught it where to look (loss on pairs {loss:.3f}, guessing has "
+            f"{GUESSING:.3f}); --cls-attention keep leaves it"
         )
     if loss is None and mapping(run, "settings").get("from", directory) is None:
         return (
-            "pre-training, which began at random, asked nothing of [CLS] (--cls-attention keep "
-            "leaves them)"
+            "pre-training, which began at random, asked nothing of it; --cls-attention keep leaves "
+            "it"
         )
     return ""
 

@@ -88,10 +88,10 @@ def test_auto_asks_the_run_that_made_the_folder(
     tell_of_run(settings.model, held_out)
     model = loaded(settings)
     assert is_reset(model) is reset
-    assert ("begin at zero" in note_of(model)) is reset
+    assert ("queries at zero" in note_of(model)) is reset
     kept = loaded(replace(settings, cls_attention="keep"))
     assert not is_reset(kept)
-    assert "begin at zero" not in note_of(kept)
+    assert "queries at zero" not in note_of(kept)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_without_pairs_it_depends_on_where_the_run_began(
     tell_of_run(settings.model, held_out, command, start)
     model = loaded(settings)
     assert is_reset(model) is reset
-    assert ("asked nothing of [CLS]" in note_of(model)) is reset
+    assert ("asked nothing of it" in note_of(model)) is reset
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '"word"', '{"summary": 3}', "\xff"])
@@ -127,7 +127,7 @@ def test_what_is_asked_for_is_done(settings: ClassifySettings) -> None:
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.1})
     model = loaded(replace(settings, cls_attention="reset"))
     assert is_reset(model)
-    assert "begin at zero: as asked for" in note_of(model)
+    assert "(queries at zero): as asked for" in note_of(model)
     before = load_model(settings.model)
     assert torch.equal(queries(before, 0), queries(model, 0))
 
@@ -171,7 +171,7 @@ def test_the_queries_learn_and_a_fine_tuned_folder_is_not_reset_again(
 ) -> None:
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
     result = finetune(Classify, settings)
-    assert "the last layer's queries begin at zero" in str(result)
+    assert "[CLS] began by looking at all tokens alike" in str(result)
     learnt = queries(load_model(settings.out))
     assert learnt.any()
     again = replace(settings, model=settings.out, out=settings.out.with_name("again"))
@@ -181,9 +181,9 @@ def test_the_queries_learn_and_a_fine_tuned_folder_is_not_reset_again(
 def test_a_series_tells_it_once(settings: ClassifySettings) -> None:
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
     series = str(finetune_repeatedly(Classify, replace(settings, seeds=2, steps=4)))
-    assert series.count("begin at zero") == 1
+    assert series.count("queries at zero") == 1
     kept = replace(settings, seeds=2, steps=4, cls_attention="keep", overwrite=True)
-    assert "begin at zero" not in str(finetune_repeatedly(Classify, kept))
+    assert "queries at zero" not in str(finetune_repeatedly(Classify, kept))
 
 
 def test_a_run_of_ours_tells_it(settings: ClassifySettings, corpus_dir: Path) -> None:
