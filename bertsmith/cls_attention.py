@@ -1,7 +1,7 @@
 """What [CLS] looks at as fine-tuning begins: what pre-training taught it, or all tokens alike.
 
 `auto` decides by the run that pre-trained the model: it tells whether anything was learnt of pairs
-of segments, the only task from which [CLS] learns what to read.
+of segments, the only task from which [CLS] learns where to look.
 """
 
 import json
@@ -15,38 +15,39 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
 from bertsmith.model.query_reset import has_own_queries, reset_queries
 from bertsmith.tasks.pretraining import PAIR_TERMS
-from bertsmith.tasks.settings import ClsAttention
+from bertsmith.tasks.settings import FinetuneSettings
 
 GUESSING = math.log(2)
 """The loss (nats) of guessing whether B follows A."""
 LEARNT = 0.95 * GUESSING
 """Below it, [CLS] has learnt something of pairs. With tiny models of some minutes, at 0.68 and 0.69
-a reset gained 1 to 4 points on SST-2, at 0.52 none, and RTE lost 3."""
+a reset gained 1 to 4 points on SST-2; at 0.52 it gained 0 to 2, but RTE lost 2. Between them
+nothing was measured (`benchmarks/results/own-texts-imdb.md`)."""
 
 
-def begin_attention(
-    model: BertModel, directory: Path, head: str | None, wanted: ClsAttention
-) -> None:
-    """Reset the last layer's queries where that is wanted, and say so in `model.load_report.note`.
+def begin_attention(model: BertModel, settings: FinetuneSettings, head: str | None) -> None:
+    """Reset the last layer's queries where `settings.cls_attention` wants it, and say so in
+    `model.load_report.note`.
 
     Args:
-        model: loaded from `directory`, with the head `head` of a task.
-        directory: the model's folder.
+        model: loaded from `settings.model`, with the head `head` of a task.
+        settings: how it is to be fine-tuned.
         head: what reads the model; None for the task that compares vectors.
-        wanted: as `FinetuneSettings.cls_attention`.
 
     Raises:
-        ConfigError: a reset is asked for, and nothing reads [CLS] or layers share their attention.
+        ConfigError: a reset is asked for, and no head reads [CLS] or layers share their attention.
     """
     is_read = head is not None and head not in TOKEN_HEADS and model.config.pooling != "mean"
-    if wanted == "reset" and not is_read:
-        raise ConfigError(
-            "--cls-attention: found reset; this task, or this model's pooling, does not read [CLS]."
-            " Leave it out."
-        )
-    reason = "as asked for" if wanted == "reset" else ""
-    if wanted == "auto" and is_read and has_own_queries(model):
-        reason = reason_to_reset(directory)
+    reason = ""
+    if settings.cls_attention == "reset":
+        if not is_read:
+            raise ConfigError(
+                "--cls-attention: found reset; allowed are auto and keep, as no head of this task "
+                "and model judges a text by [CLS]. Leave it out."
+            )
+        reason = "as asked for"
+    elif settings.cls_attention == "auto" and is_read and can_learn(model, settings):
+        reason = reason_to_reset(settings.model)
     if not reason:
         return
     reset_queries(model)
@@ -55,23 +56,33 @@ def begin_attention(
     model.load_report = replace(model.load_report, note=note)
 
 
+def can_learn(model: BertModel, settings: FinetuneSettings) -> bool:
+    """Whether the last layer has queries of its own, from pre-training, which will learn anew."""
+    is_frozen = settings.freeze_layers >= model.config.num_layers
+    return has_own_queries(model) and not (is_frozen or settings.from_scratch)
+
+
 def reason_to_reset(directory: Path) -> str:
-    """Why the folder's [CLS] knows nothing to look for, in words; empty if it may."""
+    """Why the folder's [CLS] does not know where to look, in words; empty if it may.
+
+    Only a run that began at random is judged: a model that it went on from may have known more than
+    the run's own texts let it show.
+    """
     run = run_of(directory)
-    held_out = mapping(mapping(run, "summary"), "held_out")
-    if run.get("command") != "pretrain" or not held_out:
+    settings, held_out = mapping(run, "settings"), mapping(mapping(run, "summary"), "held_out")
+    if run.get("command") != "pretrain" or settings.get("from", directory) is not None:
         return ""
     losses = [held_out.get(f"held_out_{term}_loss") for term in PAIR_TERMS.values()]
     loss = next((loss for loss in losses if isinstance(loss, float)), None)
     if loss is not None and loss >= LEARNT:
         return (
             f"pre-training had not taught it where to look (loss on pairs {loss:.3f}, guessing has "
-            f"{GUESSING:.3f}); --cls-attention keep leaves it"
+            f"{GUESSING:.3f}); --cls-attention keep would leave it as it was"
         )
-    if loss is None and mapping(run, "settings").get("from", directory) is None:
+    if mapping(settings, "pretraining").get("pairs") == "none":
         return (
-            "pre-training, which began at random, asked nothing of it; --cls-attention keep leaves "
-            "it"
+            "pre-training, without pairs, did not teach it where to look; --cls-attention keep "
+            "would leave it as it was"
         )
     return ""
 

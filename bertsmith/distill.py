@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from bertsmith.before_after import Comparison, Trial, compare
+from bertsmith.cls_attention import begin_attention
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.finetune import (
@@ -193,6 +194,7 @@ def plan_of(
     whole, tokenizer = load_for_task(settings, lesson)
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
     model, made_of = student.shortened(whole)
+    begin_attention(model, settings, lesson.task.head)
     if settings.from_scratch:
         made_of = "nothing but the shape; every weight begins at random (--from-scratch)"
     teaching = teaching_of(student, model, teacher, lesson.task)

@@ -38,7 +38,7 @@ from bertsmith.tasks.finetuning import (
     training_examples,
 )
 from bertsmith.tasks.inference import load_for_inference
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import UNASKED, FinetuneSettings
 from bertsmith.tasks.task import Evaluation, Lesson, Task
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.best import BestSettings, BestWeights
@@ -50,6 +50,9 @@ from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
 
 MIN_EXAMPLES = 4
 """Examples of a step that are worth a process of their own."""
+
+START_NOTE = "start_note"
+"""The key in `run.json` of what was changed in the loaded weights, in words."""
 
 EVALUATION_SHARE = 0.1
 """Held-out examples are scored after each epoch, but not more often than ten times in a run."""
@@ -143,6 +146,7 @@ def finetune(
     check_out(settings)
     lesson = lesson or task_type.read(settings)
     model, tokenizer = load_for_task(settings, lesson)
+    begin_attention(model, settings, lesson.task.head)
     limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
     optim(settings, model.config)  # refuses what this model cannot do, before anything is written
     # Saved with the model, so that it is used as it was trained.
@@ -202,7 +206,7 @@ def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> F
         num_leaked=lesson.num_leaked,
         notes=objective.train.notes,
         load_report=plan.load_report,
-        start_note=plan.model.load_report.note if plan.model.load_report else "",
+        start_note=folder.read_run().get(START_NOTE, ""),
         best_step=best.step,
         best_score=best.score,
         learning_rate=settings.rate(model.config.hidden_size),
@@ -262,8 +266,6 @@ def load_for_task(settings: FinetuneSettings, lesson: Lesson[Any]) -> tuple[Bert
         if settings.from_scratch:
             fresh = build_heads(model.config, heads, num_labels)
             model.load_state_dict(BertModel(model.config, fresh).state_dict())
-        else:
-            begin_attention(model, directory, task.head, settings.cls_attention)
         labels = dict(enumerate(task.labels))
         if model.id2label != labels:
             model.heads.apply(model.initialize)
@@ -327,6 +329,21 @@ def check_parts(folder: RunFolder, batch_size: int, num_parts: int) -> None:
     )
 
 
+def check_start(folder: RunFolder, settings: FinetuneSettings) -> None:
+    """Refuse to continue a run that began otherwise.
+
+    Raises:
+        ConfigError: names the `--cls-attention` to give.
+    """
+    before = {**UNASKED, **folder.read_run().get("settings", {})}["cls_attention"]
+    if before != settings.cls_attention:
+        raise ConfigError(
+            f"{folder.path}: cannot be resumed with another --cls-attention: found "
+            f"{settings.cls_attention}; it began with {before}. Give --cls-attention {before}, or "
+            "begin a new run in another --out."
+        )
+
+
 def train(
     plan: Plan,
     checkpoint: Checkpoint | None,
@@ -370,13 +387,15 @@ def train(
         )
         if settings.resume:
             check_parts(folder, settings.batch_size, objective.num_parts)
+            check_start(folder, settings)
         if settings.resume and "summary" in folder.read_run():
             summary = trainer.recall()
         else:
             if settings.resume:
                 trainer.resume(checkpoint)
             else:
-                facts = {"settings": to_jsonable(settings), **plan.facts}
+                note = model.load_report.note if model.load_report else ""
+                facts = {"settings": to_jsonable(settings), START_NOTE: note, **plan.facts}
                 trainer.begin({**facts, **machine_facts(device)})
             summary = trainer.run()
     assert trainer.best is not None

@@ -30,12 +30,12 @@ from bertsmith.data.glue import (
 from bertsmith.errors import ConfigError
 from bertsmith.evaluate import evaluate
 from bertsmith.files import write_json
-from bertsmith.finetune import check_parts, count_parts
+from bertsmith.finetune import START_NOTE, check_parts, count_parts
 from bertsmith.hardware import compute_settings, select_device
 from bertsmith.predict import iter_predictions, load_predictor
 from bertsmith.repeats import WEIGHTS, Run, finish
 from bertsmith.tasks.catalog import task_named
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.settings import UNASKED, ClsAttention, FinetuneSettings
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder
 
@@ -72,6 +72,8 @@ class GlueSettings:
     """Examples per update."""
     learning_rate: float | None = None
     """How far an update moves the weights. Chosen by the model's width where not given."""
+    cls_attention: ClsAttention = "auto"
+    """What [CLS] looks at as learning begins; see `bertsmith finetune classify --help`."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -98,6 +100,8 @@ class GlueRun:
     folder: Path
     scores: dict[str, dict[Score, float]]
     seconds: float
+    start_note: str = ""
+    """Which of the loaded weights were changed before learning began, if any."""
 
     @property
     def figure(self) -> float:
@@ -152,6 +156,8 @@ class GlueReport:
             for row in rows
         ]
         lines.append("")
+        notes = (run.start_note for runs in self.runs.values() for run in runs if run.start_note)
+        lines += list(dict.fromkeys(notes))
         lines.append("the scores (times 100) are of the development files, by which the best "
                      "weights were chosen, so a little too good")  # fmt: skip
         if self.submissions:
@@ -232,6 +238,7 @@ def run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetun
         steps=settings.steps,
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,
+        cls_attention=settings.cls_attention,
         seed=seed,
         device=settings.device,
         precision=settings.precision,
@@ -253,7 +260,8 @@ def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
     # None of them changes what is computed; of threads, what changes it is compared.
     passing = {"resume", "overwrite", "threads"}
     wanted = {k: v for k, v in to_jsonable(settings).items() if k not in passing}
-    found = {k: v for k, v in run.get("settings", {}).items() if k not in passing}
+    told = {**UNASKED, **run.get("settings", {})}
+    found = {k: v for k, v in told.items() if k not in passing}
     check_parts(folder, settings.batch_size, count_parts(settings))
     if different := sorted(k for k in wanted if k in found and found[k] != wanted[k]):
         name = different[0]
@@ -266,7 +274,14 @@ def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
 
 def as_run(task: GlueTask, settings: FinetuneSettings, noted: dict[str, Any]) -> GlueRun:
     """A run from what `run.json` has noted of it."""
-    return GlueRun(task.name, settings.seed, settings.out, noted["scores"], noted["seconds"])
+    return GlueRun(
+        task.name,
+        settings.seed,
+        settings.out,
+        noted["scores"],
+        noted["seconds"],
+        noted.get(START_NOTE, ""),
+    )
 
 
 def learn(
@@ -283,6 +298,7 @@ def learn(
     noted = {
         "scores": {name: official(found.task, report) for name, report in reports.items()},
         "seconds": run["summary"]["elapsed_seconds"],
+        START_NOTE: run["result"][START_NOTE],
     }
     folder.write_run({**run, "glue": noted})
     return as_run(found.task, settings, noted)

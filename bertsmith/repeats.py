@@ -19,8 +19,8 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
-from bertsmith.finetune import NOTES, check_out, count_parts, finetune, notes_on
-from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.finetune import NOTES, START_NOTE, check_out, count_parts, finetune, notes_on
+from bertsmith.tasks.settings import UNASKED, FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder
@@ -82,7 +82,7 @@ def notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
     """What a reader of the scores should know of the examples of all runs together, and of how they
     began, which is the same for all."""
     totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
-    totals["start_note"] = results[0].get("start_note", "")
+    totals["start_note"] = results[0].get(START_NOTE, "")
     totals["notes"] = list(dict.fromkeys(note for result in results for note in result["notes"]))
     *notes, chosen = notes_on(totals)
     counted = [f"counted over all {len(results)} runs:"] if any(map(totals.get, NOTES)) else []
@@ -202,7 +202,7 @@ def begin(folder: RunFolder, settings: FinetuneSettings, kind: Kind) -> None:
     # Instead of threads: what they change is how a step is divided.
     plan["num_parts"] = count_parts(settings)
     if settings.resume:
-        before = folder.read_run().get("series", {})
+        before = {**UNASKED, **folder.read_run().get("series", {})}
         differing = [name for name in plan if before.get(name) != plan[name]]
         if differing == ["num_parts"]:
             raise ConfigError(

@@ -1,6 +1,8 @@
 """Fine-tuning begins with even attention where pre-training taught [CLS] nothing, or as told."""
 
 import json
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,9 @@ import torch
 from tiny_models import save_tiny, save_tiny_of, write_reviews
 
 from bertsmith import cli
-from bertsmith.errors import ConfigError
+from bertsmith.cls_attention import begin_attention
+from bertsmith.distill import DistillSettings, distill
+from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.finetune import finetune, load_for_task
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import load_model
@@ -38,16 +42,24 @@ def settings(tmp_path: Path) -> ClassifySettings:
 
 
 def tell_of_run(
-    folder: Path, held_out: Any, command: str = "pretrain", start: str | None = "other"
+    folder: Path,
+    held_out: Any,
+    command: str = "pretrain",
+    start: str | None = None,
+    pairs: str = "next_sentence",
 ) -> None:
     """Leave a folder the end of the run that made it; `start` is the model that it went on from."""
-    settings = {"from": start}
+    settings = {"from": start, "pretraining": {"pairs": pairs}}
     run = {"command": command, "settings": settings, "summary": {"held_out": held_out}}
     (folder / "run.json").write_text(json.dumps(run))
 
 
-def loaded(settings: ClassifySettings) -> BertModel:
-    return load_for_task(settings, Lesson(Classify(NAMES), [], []))[0]
+def loaded(settings: Any, task: Any = None) -> BertModel:
+    """The model as learning begins with it."""
+    lesson: Lesson[Any] = Lesson(task or Classify(NAMES), [], [])
+    model, _ = load_for_task(settings, lesson)
+    begin_attention(model, settings, lesson.task.head)
+    return model
 
 
 def note_of(model: BertModel) -> str:
@@ -95,23 +107,30 @@ def test_auto_asks_the_run_that_made_the_folder(
 
 
 @pytest.mark.parametrize(
-    ("command", "start", "held_out", "reset"),
+    ("command", "start", "pairs", "held_out", "reset"),
     [
-        ("pretrain", None, {"held_out_mlm_loss": 4.0}, True),
-        ("pretrain", "other", {"held_out_mlm_loss": 4.0}, False),
-        ("pretrain", None, {"held_out_nsp_loss": 0.5}, False),
-        ("pretrain", None, {}, False),
-        ("distill pretraining", None, {"held_out_mlm_loss": 4.0}, False),
-        ("distill pretraining", None, {"held_out_nsp_loss": 0.69}, False),
+        ("pretrain", None, "none", {"held_out_mlm_loss": 4.0}, True),
+        ("pretrain", None, "none", None, True),
+        ("pretrain", "other", "none", {"held_out_mlm_loss": 4.0}, False),
+        # Learnt, but nothing that it could be measured on was held out.
+        ("pretrain", None, "next_sentence", {"held_out_mlm_loss": 4.0}, False),
+        ("pretrain", "other", "next_sentence", {"held_out_nsp_loss": 0.69}, False),
+        ("distill pretraining", None, "none", {"held_out_mlm_loss": 4.0}, False),
+        ("distill pretraining", None, "next_sentence", {"held_out_nsp_loss": 0.69}, False),
     ],
 )
-def test_without_pairs_it_depends_on_where_the_run_began(
-    settings: ClassifySettings, command: str, start: str | None, held_out: Any, reset: bool
+def test_it_depends_on_where_the_run_began_and_what_it_learnt(
+    settings: ClassifySettings,
+    command: str,
+    start: str | None,
+    pairs: str,
+    held_out: Any,
+    reset: bool,
 ) -> None:
-    tell_of_run(settings.model, held_out, command, start)
+    tell_of_run(settings.model, held_out, command, start, pairs)
     model = loaded(settings)
     assert is_reset(model) is reset
-    assert ("asked nothing of it" in note_of(model)) is reset
+    assert ("without pairs" in note_of(model)) is reset
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "[]", '"word"', '{"summary": 3}', "\xff"])
@@ -143,17 +162,35 @@ def test_random_weights_stay_random(settings: ClassifySettings) -> None:
 
 def test_a_task_that_does_not_read_it_is_left_alone(settings: ClassifySettings) -> None:
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
-    asked: Any = TagSettings(model=settings.model, train=Path("x"), out=settings.out)
-    lesson: Lesson[Any] = Lesson(Tag(("O", "B-PER")), [], [])
-    assert not is_reset(load_for_task(asked, lesson)[0])
-    with pytest.raises(ConfigError, match=r"does not read \[CLS\]"):
-        load_for_task(replace(asked, cls_attention="reset"), lesson)
+    asked = TagSettings(model=settings.model, train=Path("x"), out=settings.out)
+    assert not is_reset(loaded(asked, Tag(("O", "B-PER"))))
+    with pytest.raises(
+        ConfigError, match="no head of this task and model"
+    ):
+        loaded(replace(asked, cls_attention="reset"), Tag(("O", "B-PER")))
 
 
 def test_a_model_that_pools_by_the_mean_is_left_alone(settings: ClassifySettings) -> None:
     save_tiny(settings.model, "masked_lm", pooling="mean")
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
     assert not is_reset(loaded(settings))
+    with pytest.raises(ConfigError, match="no head of this task and model"):
+        loaded(replace(settings, cls_attention="reset"))
+
+
+def test_frozen_layers_keep_what_they_could_not_learn_anew(settings: ClassifySettings) -> None:
+    tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
+    assert not is_reset(loaded(replace(settings, freeze_layers=2)))
+    assert is_reset(loaded(replace(settings, freeze_layers=1)))
+
+
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
+def test_families_whose_heads_read_the_first_token_themselves(
+    settings: ClassifySettings, tmp_path: Path, family: str
+) -> None:
+    folder = save_tiny_of(tmp_path / family, family)
+    tell_of_run(folder, {"held_out_mlm_loss": 4.0}, pairs="none")
+    assert is_reset(loaded(replace(settings, model=folder)))
 
 
 def test_layers_that_share_their_attention_keep_it(
@@ -176,6 +213,59 @@ def test_the_queries_learn_and_a_fine_tuned_folder_is_not_reset_again(
     assert learnt.any()
     again = replace(settings, model=settings.out, out=settings.out.with_name("again"))
     assert torch.equal(queries(loaded(again)), learnt)
+
+
+class StopAtOnce:
+    """Asks the run to stop after its first step, as Ctrl-C does."""
+
+    def begin(self, computing: str) -> None:
+        pass
+
+    def write(self, entry: Any, status: str) -> None:
+        if entry["step"] == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_stopped_run_goes_on_as_it_began(settings: ClassifySettings) -> None:
+    """Whatever its model's folder tells by now."""
+    tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
+    with pytest.raises(Interrupted):
+        finetune(Classify, settings, [StopAtOnce()])
+    (settings.model / "run.json").unlink()
+    with pytest.raises(ConfigError, match=r"it began with auto\. Give --cls-attention auto"):
+        finetune(Classify, replace(settings, resume=True, cls_attention="keep"))
+    result = finetune(Classify, replace(settings, resume=True))
+    assert "[CLS] began by looking at all tokens alike" in str(result)
+
+
+def test_a_run_older_than_the_setting_kept_what_it_had(settings: ClassifySettings) -> None:
+    with pytest.raises(Interrupted):
+        finetune(Classify, settings, [StopAtOnce()])
+    path = settings.out / "run.json"
+    run = json.loads(path.read_text())
+    del run["settings"]["cls_attention"], run["start_note"]
+    path.write_text(json.dumps(run))
+    tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
+    with pytest.raises(ConfigError, match="it began with keep"):
+        finetune(Classify, replace(settings, resume=True))
+    kept = finetune(Classify, replace(settings, resume=True, cls_attention="keep"))
+    assert "queries at zero" not in str(kept)
+
+
+def test_a_student_that_loses_the_last_layer_begins_with_the_one_it_has(
+    settings: ClassifySettings, tmp_path: Path
+) -> None:
+    finetune(Classify, replace(settings, steps=4))
+    student = DistillSettings(teacher=settings.out, num_layers=1)
+    asked = replace(
+        settings, model=settings.out, out=tmp_path / "student", steps=1, learning_rate=1e-9,
+        cls_attention="reset",
+    )  # fmt: skip
+    result = distill(Classify, asked, student)
+    assert "(queries at zero): as asked for" in str(result)
+    model = load_model(tmp_path / "student")
+    assert len(model.layers) == 1
+    assert queries(model).abs().max() < 1e-6
 
 
 def test_a_series_tells_it_once(settings: ClassifySettings) -> None:

@@ -39,7 +39,7 @@ CLS_ATTENTION: "dict[ClsAttention, str]" = {
     "keep": "SST-2, [CLS] as pre-trained",
     "reset": "SST-2, [CLS] reset",
 }
-"""Both, as a side by itself would be fine-tuned with the better."""
+"""Both, since each side would choose the better."""
 TRIAL_STEPS = 30
 SIDES = {"bertsmith": f"{HERE}:bertsmith", "transformers T+": f"{HERE}:transformers"}
 

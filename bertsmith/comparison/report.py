@@ -59,7 +59,8 @@ class ComparisonReport:
             **{
                 f"task {task.name}": f"{task.task.name}, {task.settings.train.name} and "
                 f"{task.settings.eval.name}; {task.settings.figure.replace('_', ' ')} of the best "
-                "weights by these, so a little too good for all"
+                "weights by these, so a little too good for all; --cls-attention "
+                f"{task.settings.cls_attention}"
                 for task in comparison.tasks
             },
         }

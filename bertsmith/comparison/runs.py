@@ -29,6 +29,7 @@ from bertsmith.model_settings import NEW_MODEL
 from bertsmith.pretrain import pretrain
 from bertsmith.pretrain_job import PretrainJob
 from bertsmith.repeats import WEIGHTS, Run, finish
+from bertsmith.tasks.settings import UNASKED
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder
@@ -255,7 +256,7 @@ def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
             check_parts(RunFolder(settings.out), settings.batch_size, count_parts(settings))
 
 
-UNSAID = {"model.position_initializer": NEW_MODEL["position_initializer"]}
+UNSAID = {"model.position_initializer": NEW_MODEL["position_initializer"], **UNASKED}
 """What earlier versions did without writing it down."""
 
 

@@ -277,7 +277,9 @@ def task_of(
             values[key] = str(find_data(settings.data / str(values[key]), f"{place}: {key}"))
     training = {name: getattr(settings, name) for name in ("device", "precision", "threads")}
     given = {name: value for name, value in training.items() if value is not None}
-    asked = from_mapping(task.settings, {**values, "model": "", "out": "", **given}, place)
+    # `auto` might treat recipes, or seeds, differently.
+    values = {"cls_attention": "keep", **values, "model": "", "out": "", **given}
+    asked = from_mapping(task.settings, values, place)
     return ComparedTask(name, task, asked)
 
 

@@ -57,7 +57,7 @@ class LoadReport:
 
     `missing` are weights that the model has and the folder has not; they start at random.
     `unused` are weights that the folder has and the model has not, by their stored names.
-    `note` tells, in words, if some that found it were changed afterwards.
+    `note` says whether loaded weights were changed after loading, and why.
     """
 
     matched: tuple[str, ...]

@@ -2,11 +2,12 @@
 
 Heads for whole texts read [CLS], and what [CLS] reads is learnt in pre-training from its task on
 pairs alone. Where that was too short for the task, [CLS] looks where the hidden words left it: in a
-model of two layers, after a quarter of an hour on reviews, one head at [SEP] and another at [CLS]
-itself. Few labels do not teach it to look elsewhere. With queries at zero every softmax is even, so
-that [CLS] begins as the mean over the text and learns from there what matters; keys, values and all
-other weights stay. (Zhang et al. 2021, "Revisiting Few-sample BERT Fine-tuning", section 4, begin
-whole layers anew, which gained no more here and lost more of what was learnt.)
+model of two layers, after a quarter of an hour on reviews, one head of the first only at [CLS]
+itself, one of the last mostly at [SEP]. Few labels do not teach it to look elsewhere. With queries
+at zero every softmax is even, so that [CLS] begins as the mean over the text and learns from there
+what matters; keys, values and all other weights stay. (Zhang et al. 2021, "Revisiting Few-sample
+BERT Fine-tuning", section 5, begin whole layers anew, which gained no more here and lost more of
+what was learnt.)
 """
 
 from typing import cast

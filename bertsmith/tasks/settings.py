@@ -1,6 +1,7 @@
 """What every fine-tuning is asked for; a task adds its own settings by inheriting."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -11,6 +12,8 @@ from bertsmith.errors import ConfigError, check_choice
 ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
+UNASKED: Mapping[str, Any] = {"cls_attention": "keep"}
+"""What runs did that are older than a setting, which they do not tell."""
 DEFAULT_EPOCHS = 4
 MIN_STEPS = 100
 """Steps that a new head needs at least, however few the examples. With 16 to 500 sentences 50, 200
@@ -77,10 +80,11 @@ class FinetuneSettings:
     patience: int | None = None
     """Stop early, after this many evaluations without a better score."""
     cls_attention: ClsAttention = "auto"
-    """What [CLS], by which texts are judged, looks at in the last layer as learning begins. `keep`:
-    what pre-training taught it. `reset`: all tokens alike, as the layer's queries begin at zero.
-    `auto`: reset where our own run pre-trained the model and learnt nothing of pairs of segments,
-    as in some minutes, or was not asked to."""
+    """Where a head judges whole texts by [CLS]: what [CLS] looks at in the last layer as learning
+    begins. `keep`: what pre-training taught it. `reset`: all tokens alike, as the layer's queries
+    begin at zero. `auto`: reset if `bertsmith pretrain` made the model from random weights and
+    taught it hardly anything of pairs of segments, as happens in runs of some minutes, or nothing,
+    as with --pairs none."""
     from_scratch: bool = False
     """Begin with random weights instead of the model's own: the score shows what you would have
     without pre-training."""

@@ -56,6 +56,7 @@ def test_transformers_reads_it_as_we_do(
     reset_queries(model)
     save_model(model, tmp_path)
     theirs = transformers.BertForSequenceClassification.from_pretrained(tmp_path).eval()
+    assert not theirs.bert.encoder.layer[-1].attention.self.query.weight.any()
     ids = padded_inputs["input_ids"]  # all of them: padded on the left, theirs reads the padding
     with torch.no_grad():
         torch.testing.assert_close(model(ids).logits, theirs(ids).logits, rtol=1e-5, atol=1e-5)
