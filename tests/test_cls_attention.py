@@ -164,9 +164,7 @@ def test_a_task_that_does_not_read_it_is_left_alone(settings: ClassifySettings) 
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
     asked = TagSettings(model=settings.model, train=Path("x"), out=settings.out)
     assert not is_reset(loaded(asked, Tag(("O", "B-PER"))))
-    with pytest.raises(
-        ConfigError, match="no head of this task and model"
-    ):
+    with pytest.raises(ConfigError, match="no head of this task and model"):
         loaded(replace(asked, cls_attention="reset"), Tag(("O", "B-PER")))
 
 
