@@ -2,11 +2,14 @@
 
 Peer D is the Trainer with its defaults: fp32, rows padded to a fixed length. Peer T is tuned as its
 own documents tell: bf16 autocast, "medium" fp32 products, rows of similar length in one batch,
-padded to the longest of them. Peer T+ also has what bertsmith sets for its own process (memory that
-was fetched once is kept, `hardware.own_process`), which makes the Trainer with a tiny model 1.4 to
-2 times as fast. Attention is its default; the other ways were within 3 % (mini, base, bf16).
+padded to the longest of them. Peer T+ also has what bertsmith sets for its own process
+(`hardware.own_process`), but keeps memory without a limit, as its logits are hundreds of megabytes:
+that makes the Trainer with a tiny model 1.4 to 2 times as fast. Attention is its default; the other
+ways were within 3 % (mini, base, bf16).
 """
 
+import ctypes
+import platform
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -22,6 +25,9 @@ Row = Mapping[str, Any]
 
 TUNINGS = ("D", "T", "T+")
 
+M_MMAP_MAX = -4
+"""The option of glibc's mallopt that says how many arrays get pages of their own."""
+
 
 def tune(tuning: str) -> None:
     """Set what the process must have before torch is imported."""
@@ -29,6 +35,8 @@ def tune(tuning: str) -> None:
         from bertsmith.hardware import own_process
 
         own_process()
+        if platform.libc_ver()[0] == "glibc":
+            ctypes.CDLL(None).mallopt(M_MMAP_MAX, 0)
 
 
 def train(
