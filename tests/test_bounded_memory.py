@@ -16,7 +16,11 @@ from bertsmith.predict import in_chunks, load
 
 ROWS = 600, 2400
 BYTES_PER_ROW = 24
-"""True and predicted numbers are kept, 8 bytes each; a list's own growth is the rest."""
+"""True and predicted numbers are kept, 8 bytes each; a list's own growth is the rest. A text is at
+least 80."""
+
+UNCOLLECTED = 60_000
+"""Bytes that may wait for Python's collector: threads leave some."""
 
 
 def write_table(path, count, labels):
@@ -68,7 +72,7 @@ def test_evaluation(place):
     predictor = load(folder, device="cpu", precision="fp32")
     evaluate(predictor, files[0])  # what is made once
     small, large = (peak(lambda file=file: evaluate(predictor, file)) for file in files)
-    assert large - small < BYTES_PER_ROW * (ROWS[1] - ROWS[0]) + 30_000
+    assert large - small < BYTES_PER_ROW * (ROWS[1] - ROWS[0]) + UNCOLLECTED
 
 
 def test_prediction(place, tmp_path):

@@ -113,3 +113,21 @@ def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
         groups[-1].append(index)
         room -= lengths[index]
     return groups
+
+
+def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]:
+    """Divide sequences into at most `num_groups` groups of about as many tokens, similar lengths
+    together.
+
+    The groups hold indices into `lengths`, longest first. Their tokens differ by one sequence at
+    most, and there are fewer of them where sequences are few.
+
+    >>> divide_by_length([3, 9, 4, 2], num_groups=2)
+    [[1], [2, 0, 3]]
+    """
+    longest_first = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
+    taken = np.asarray(lengths, dtype=np.int64)[longest_first]
+    middles = 2 * taken.cumsum() - taken  # twice, so that they are whole
+    group_of = middles * num_groups // (2 * taken.sum())
+    ends = np.flatnonzero(np.diff(group_of)) + 1
+    return [group.tolist() for group in np.split(longest_first, ends)]

@@ -4,6 +4,7 @@ Texts of similar length share a forward pass under a budget of real tokens, so t
 long text nor a large file decides how much memory is used.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bertsmith.data.batches import Batch, group_by_length, pack
+from bertsmith.data.batches import Batch, divide_by_length, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.hardware import select_device, select_precision
@@ -30,11 +31,17 @@ from bertsmith.model.huggingface import (
 from bertsmith.model.int8 import can_quantize
 from bertsmith.model.prepacked import prepack, quantize
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.threads import map_on_threads
 
 PREDICTION_BYTES = 6144
-"""Real tokens in one forward pass without gradients, times the bytes of a number: 1,536 in fp32 and
-in int8 (which gives fp32), 3,072 in bf16. With 4,096 all-MiniLM-L6-v2 took 1.4 times as long in
-int8, as long in bf16 (one thread of a Zen 4); with AMX bf16 gains a sixth from 1,536 to 3,072."""
+"""Real tokens in one forward pass without gradients (to half a text), times the bytes of a number:
+1,536 in fp32 and in int8 (which gives fp32), 3,072 in bf16. With 4,096 all-MiniLM-L6-v2 took 1.4
+times as long in int8, as long in bf16 (one thread of a Zen 4); with AMX bf16 gains a sixth from
+1,536 to 3,072."""
+
+MIN_TOKENS_ALONE = 128
+"""Real tokens for which a thread has a forward pass of its own; with fewer it is no faster than
+with threads that share one (all-MiniLM-L6-v2, two threads of a Zen 4)."""
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
 
@@ -140,9 +147,9 @@ def compute_in_order(
     """
     rows: list[Tensor] = []
     places: list[int] = []
-    for group, batch, values in _compute_groups(model, texts, compute):
+    for group, values in _compute_groups(model, texts, compute):
         rows.append(values)
-        places += [group[place] for place in batch.order]
+        places += group
     in_order: NDArray[np.float32] = torch.cat(rows).numpy()[np.argsort(places)]
     return in_order
 
@@ -155,26 +162,35 @@ def compute_tokens_in_order(
     `compute` gives `[tokens, columns]` of a packed batch; otherwise as `compute_in_order`.
     """
     found: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
-    for group, batch, values in _compute_groups(model, texts, compute):
-        for place, part in zip(batch.order, torch.split(values, list(batch.lengths)), strict=True):
-            found[group[place]] = part.numpy()
+    for group, values in _compute_groups(model, texts, compute):
+        lengths = [texts.lengths[place] for place in group]
+        for place, part in zip(group, torch.split(values, lengths), strict=True):
+            found[place] = part.numpy()
     return found
 
 
 def _compute_groups(
     model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
-) -> Iterator[tuple[list[int], Batch, Tensor]]:
-    """Groups of texts of similar length: their places, their batch and what was computed."""
-    was_training = model.training
-    if was_training:
-        model.eval()
-    weight = model.embeddings.word.weight
-    device, max_tokens = weight.device, PREDICTION_BYTES // weight.element_size()
-    for group in group_by_length(texts.lengths, max_tokens):
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Groups of texts of similar length: their places and what was computed, in one order."""
+    device = model.embeddings.word.weight.device
+
+    def read(group: list[int]) -> tuple[list[int], Tensor]:
         batch = pack_texts(texts, group)
         with torch.inference_mode():
             values = compute(model, batch.to(device)).float().cpu()
-        yield group, batch, values
+        return [group[place] for place in batch.order], values
+
+    was_training = model.training
+    if was_training:
+        model.eval()
+    total, num_threads = sum(texts.lengths), 1
+    if device.type == "cpu":
+        num_threads = max(1, min(torch.get_num_threads(), total // MIN_TOKENS_ALONE))
+    max_tokens = PREDICTION_BYTES // model.embeddings.word.weight.element_size()
+    rounds = math.ceil(total / (num_threads * max_tokens))
+    groups = divide_by_length(texts.lengths, num_threads * rounds)
+    yield from map_on_threads(read, groups, num_threads)
     if was_training:
         model.train()
 

@@ -1,0 +1,80 @@
+"""Texts are read in groups, by as many threads as there are; neither changes what is found."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from tiny_models import tiny_model
+
+from bertsmith.data.batches import divide_by_length
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.tasks.embed import mean_vectors
+from bertsmith.tasks.inference import compute_in_order, compute_tokens_in_order
+
+
+@pytest.fixture(autouse=True)
+def torch_as_before() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def texts(count: int) -> EncodedTexts:
+    rng = np.random.default_rng(0)
+    ids = [rng.integers(5, 9, rng.integers(2, 12)) for _ in range(count)]
+    rows = tuple(row.astype(np.int32) for row in ids)
+    return EncodedTexts(rows, tuple(np.zeros_like(row) for row in rows), (0,) * count)
+
+
+def text_at(rows: EncodedTexts, place: int) -> EncodedTexts:
+    return EncodedTexts((rows.ids[place],), (rows.type_ids[place],), (0,))
+
+
+def vectors(rows: EncodedTexts, threads: int) -> NDArray[np.float32]:
+    torch.set_num_threads(threads)
+    return compute_in_order(tiny_model(), rows, mean_vectors)
+
+
+@pytest.mark.parametrize("count", [1, 20, 100, 1000])
+def test_threads_do_not_change_what_is_computed(count: int) -> None:
+    rows = texts(count)
+    alone = np.concatenate([vectors(text_at(rows, i), 1) for i in range(count)])
+    for threads in (1, 2, 3):
+        np.testing.assert_allclose(vectors(rows, threads), alone, atol=1e-6)
+        assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_each_text_gets_the_vectors_of_its_own_tokens(threads: int) -> None:
+    rows = texts(300)
+    torch.set_num_threads(threads)
+
+    def ids(model: object, batch: object) -> torch.Tensor:
+        return batch.input_ids[:, None].float()  # type: ignore[attr-defined]
+
+    for found, expected in zip(
+        compute_tokens_in_order(tiny_model(), rows, ids), rows.ids, strict=True
+    ):
+        assert found[:, 0].tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("num_groups", [1, 2, 5, 64, 1000])
+def test_groups_have_about_as_many_tokens_each(num_groups: int) -> None:
+    lengths = np.random.default_rng(1).integers(2, 129, 400).tolist()
+    groups = divide_by_length(lengths, num_groups)
+    assert sorted(place for group in groups for place in group) == list(range(400))
+    assert len(groups) <= num_groups
+    tokens = [sum(lengths[place] for place in group) for group in groups]
+    assert max(tokens) <= sum(lengths) / num_groups + 128
+    if num_groups <= 64:
+        assert len(groups) == num_groups
+        assert min(tokens) >= sum(lengths) / num_groups - 128
+    in_turn = [lengths[place] for group in groups for place in group]
+    assert in_turn == sorted(lengths, reverse=True)
+
+
+def test_two_long_texts_are_two_groups() -> None:
+    assert divide_by_length([512, 512], 2) == [[0], [1]]
+    assert divide_by_length([512, 500, 40], 2) == [[0], [1, 2]]
