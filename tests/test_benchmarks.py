@@ -31,6 +31,14 @@ def steady(gate, pause, error_after=None):
         print("a library speaks")
         gate.step(10, cells=16)
     raise ValueError("no more steps")
+
+
+def slow_to_begin(gate):
+    gate.wait()
+    time.sleep(0.7)
+    while True:
+        time.sleep(0.02)
+        gate.step(1)
 """
 
 
@@ -89,6 +97,17 @@ def test_a_contender_that_fails_is_reported_and_the_others_go_on(contest) -> Non
     assert found["ours"]["facts"] == {"precision": "fp32"}
     assert "ValueError: no more steps" in found["broken"]["error"]
     assert found["absent"] == {"facts": {}, "bursts": [], "error": "it was not exported"}
+
+
+def test_a_first_step_that_takes_long_does_not_make_turns_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "contender_for_test.py").write_text(CONTENDER, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    contender = Contender("ours", "contender_for_test:slow_to_begin", {})
+    plan = Plan(data=tmp_path, work=tmp_path, threads=1, is_quick=True)
+    found = run(Contest("Beginning", "steps/s", [contender], []), plan)["contenders"]
+    assert all(burst["seconds"] > plan.seconds / 2 for burst in found["ours"]["bursts"])
 
 
 @pytest.fixture

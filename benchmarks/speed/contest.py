@@ -108,7 +108,11 @@ class Child:
         return Burst(**read_answer(self._process, self._log, limit)["burst"])
 
     def warm_up(self, seconds: float) -> int:
-        """Give the number of steps that takes about so many seconds, found by doing some."""
+        """Give the number of steps that takes about so many seconds, found by doing some.
+
+        Not by the first: it takes as long as many, since much is done in it once.
+        """
+        self.go(1)
         steps = 1
         while True:
             burst = self.go(steps)

@@ -29,7 +29,7 @@ class Plan:
     @property
     def seconds(self) -> float:
         """How long a turn should be; a single step may take longer."""
-        return 1.0 if self.is_quick else 3.0
+        return 1.0 if self.is_quick else 2.0
 
     def file(self, name: str) -> Path:
         """A file of the data.

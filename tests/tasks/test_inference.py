@@ -1,6 +1,8 @@
 """Texts are read in groups, by as many threads as there are; neither changes what is found."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from tiny_models import tiny_model
 from bertsmith.data.batches import divide_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.tasks.embed import mean_vectors
-from bertsmith.tasks.inference import compute_in_order, compute_tokens_in_order
+from bertsmith.tasks.inference import compute_in_order, compute_tokens_in_order, set_precision
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +75,17 @@ def test_groups_have_about_as_many_tokens_each(num_groups: int) -> None:
         assert min(tokens) >= sum(lengths) / num_groups - 128
     in_turn = [lengths[place] for group in groups for place in group]
     assert in_turn == sorted(lengths, reverse=True)
+
+
+@pytest.mark.parametrize("precision", ["auto", "fp32", "bf16", "int8"])
+def test_the_machine_is_measured_before_threads_read(
+    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    torch.set_num_threads(2)
+    set_precision(tiny_model(), precision, torch.device("cpu"))
+    known = json.loads((tmp_path / "bertsmith" / "hardware.json").read_text())
+    assert [name.rsplit("| ", 1)[1] for name in known] == ["2 threads"]
 
 
 def test_two_long_texts_are_two_groups() -> None:
