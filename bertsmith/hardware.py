@@ -138,12 +138,15 @@ def attention_path(dtype: "torch.dtype", is_learning: bool, length: int) -> Atte
 
     nearest = min(ATTENTION_LENGTHS, key=lambda known: abs(math.log(length / known)))
     precision = "bf16" if dtype == torch.bfloat16 else "fp32"
-    return _attention_paths()[_attention_name(precision, is_learning, nearest)]
+    return attention_paths()[_attention_name(precision, is_learning, nearest)]
 
 
 @lru_cache
-def _attention_paths() -> Mapping[str, AttentionPath]:
-    """Those of any number of threads, as long as there are some: all processes of a run agree."""
+def attention_paths() -> Mapping[str, AttentionPath]:
+    """All of them, by names; measured where none is known.
+
+    Those of any number of threads, as long as there are some: all processes of a run agree.
+    """
     machine = _machine()
     for key, known in _read_cache().items():
         if key.startswith(machine):

@@ -182,9 +182,9 @@ def test_on_a_gpu_fp32_is_true_fp32() -> None:
 @pytest.fixture
 def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    hardware._attention_paths.cache_clear()
+    hardware.attention_paths.cache_clear()
     yield tmp_path / "bertsmith" / "hardware.json"
-    hardware._attention_paths.cache_clear()
+    hardware.attention_paths.cache_clear()
 
 
 def test_attention_takes_the_path_measured_at_the_nearest_length(empty_cache: Path) -> None:
@@ -196,7 +196,7 @@ def test_attention_takes_the_path_measured_at_the_nearest_length(empty_cache: Pa
         found["attention"] = dict.fromkeys(found["attention"], "fused")
         found["attention"]["bf16 learning 128"] = path
         empty_cache.write_text(json.dumps(stored))
-        hardware._attention_paths.cache_clear()
+        hardware.attention_paths.cache_clear()
         for length in (65, 128, 255):
             assert attention_path(torch.bfloat16, is_learning=True, length=length) == path
         for length in (1, 63, 257, 9999):

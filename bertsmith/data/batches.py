@@ -119,12 +119,14 @@ def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]
     """Divide sequences into at most `num_groups` groups of about as many tokens, similar lengths
     together.
 
-    The groups hold indices into `lengths`, longest first. Their tokens differ by one sequence at
-    most, and there are fewer of them where sequences are few.
+    The groups hold indices into `lengths`, longest first. Their tokens differ from the mean by the
+    longest sequence at most, as long as that is no longer than the mean; else there are fewer.
 
     >>> divide_by_length([3, 9, 4, 2], num_groups=2)
     [[1], [2, 0, 3]]
     """
+    if not lengths:
+        return []
     longest_first = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     taken = np.asarray(lengths, dtype=np.int64)[longest_first]
     middles = 2 * taken.cumsum() - taken  # twice, so that they are whole

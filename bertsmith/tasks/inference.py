@@ -18,7 +18,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch, divide_by_length, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.hardware import measured, select_device, select_precision
+from bertsmith.hardware import attention_paths, select_device, select_precision
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.huggingface import (
@@ -34,14 +34,14 @@ from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.threads import map_on_threads
 
 PREDICTION_BYTES = 6144
-"""Real tokens in one forward pass without gradients (to half a text), times the bytes of a number:
-1,536 in fp32 and in int8 (which gives fp32), 3,072 in bf16. With 4,096 all-MiniLM-L6-v2 took 1.4
-times as long in int8, as long in bf16 (one thread of a Zen 4); with AMX bf16 gains a sixth from
-1,536 to 3,072."""
+"""Real tokens in one forward pass without gradients, to a text, times the bytes of a number: 1,536
+in fp32 and in int8 (which gives fp32), 3,072 in bf16; on a CPU each thread has a pass of its own.
+With 4,096 all-MiniLM-L6-v2 took 1.4 times as long in int8, as long in bf16 (one thread of a Zen 4);
+with AMX bf16 gains a sixth from 1,536 to 3,072."""
 
 MIN_TOKENS_ALONE = 128
-"""Real tokens for which a thread has a forward pass of its own; with fewer it is no faster than
-with threads that share one (all-MiniLM-L6-v2, two threads of a Zen 4)."""
+"""Real tokens for each thread from which on they have forward passes of their own; with fewer that
+is no faster than threads that share one (all-MiniLM-L6-v2, two threads of a Zen 4)."""
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
 
@@ -119,6 +119,8 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
     Raises:
         ConfigError: no such precision, or int8 where only fp32 and bf16 are computed.
     """
+    if device.type == "cpu":
+        attention_paths()  # measured now, with nothing beside it: threads that read each would
     if name == "int8":
         if device.type != "cpu" or not can_quantize():
             raise ConfigError(
@@ -134,7 +136,6 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
     model.heads.float()
     if device.type == "cpu":
         prepack(model)
-        measured()  # now, with nothing beside it: threads that read would each measure
     return chosen
 
 
@@ -182,18 +183,21 @@ def _compute_groups(
             values = compute(model, batch.to(device)).float().cpu()
         return [group[place] for place in batch.order], values
 
+    max_tokens = PREDICTION_BYTES // model.embeddings.word.weight.element_size()
+    num_groups = math.ceil(sum(texts.lengths) / max_tokens)
+    num_threads = torch.get_num_threads() if device.type == "cpu" else 1
+    on_threads = sum(texts.lengths) >= num_threads * MIN_TOKENS_ALONE and num_threads > 1
+    if on_threads:
+        num_groups = num_threads * math.ceil(num_groups / num_threads)
+    groups = divide_by_length(texts.lengths, num_groups)
     was_training = model.training
     if was_training:
         model.eval()
-    total, num_threads = sum(texts.lengths), 1
-    if device.type == "cpu":
-        num_threads = max(1, min(torch.get_num_threads(), total // MIN_TOKENS_ALONE))
-    max_tokens = PREDICTION_BYTES // model.embeddings.word.weight.element_size()
-    rounds = math.ceil(total / (num_threads * max_tokens))
-    groups = divide_by_length(texts.lengths, num_threads * rounds)
-    yield from map_on_threads(read, groups, num_threads)
-    if was_training:
-        model.train()
+    try:
+        yield from (map_on_threads if on_threads else map)(read, groups)
+    finally:
+        if was_training:
+            model.train()
 
 
 def pack_texts(texts: EncodedTexts, indices: Sequence[int]) -> Batch:

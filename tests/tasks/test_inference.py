@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from tiny_models import tiny_model
 
+from bertsmith import hardware
 from bertsmith.data.batches import divide_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.tasks.embed import mean_vectors
@@ -69,10 +70,11 @@ def test_groups_have_about_as_many_tokens_each(num_groups: int) -> None:
     assert sorted(place for group in groups for place in group) == list(range(400))
     assert len(groups) <= num_groups
     tokens = [sum(lengths[place] for place in group) for group in groups]
-    assert max(tokens) <= sum(lengths) / num_groups + 128
-    if num_groups <= 64:
+    mean, longest = sum(lengths) / num_groups, max(lengths)
+    assert max(tokens) <= mean + longest
+    if longest <= mean:
         assert len(groups) == num_groups
-        assert min(tokens) >= sum(lengths) / num_groups - 128
+        assert min(tokens) >= mean - longest
     in_turn = [lengths[place] for group in groups for place in group]
     assert in_turn == sorted(lengths, reverse=True)
 
@@ -83,9 +85,31 @@ def test_the_machine_is_measured_before_threads_read(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     torch.set_num_threads(2)
-    set_precision(tiny_model(), precision, torch.device("cpu"))
+    hardware.attention_paths.cache_clear()
+    model = tiny_model()
+    set_precision(model, precision, torch.device("cpu"))
     known = json.loads((tmp_path / "bertsmith" / "hardware.json").read_text())
     assert [name.rsplit("| ", 1)[1] for name in known] == ["2 threads"]
+    monkeypatch.setattr(hardware, "measure", None)  # not again, even if the cache is lost
+    (tmp_path / "bertsmith" / "hardware.json").unlink()
+    compute_in_order(model, texts(200), mean_vectors)
+    hardware.attention_paths.cache_clear()
+
+
+def test_the_mode_is_given_back_when_something_fails() -> None:
+    model = tiny_model().train()
+
+    def fail(model: object, batch: object) -> torch.Tensor:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        compute_in_order(model, texts(200), fail)
+    assert model.training
+
+
+def test_no_texts_are_no_groups() -> None:
+    assert divide_by_length([], 0) == []
+    assert compute_tokens_in_order(tiny_model(), texts(0), mean_vectors) == []
 
 
 def test_two_long_texts_are_two_groups() -> None:
