@@ -26,7 +26,7 @@ def map_on_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Ite
     Each computes with one of them. `work` must not change what another item's reads.
     """
     num_workers = torch.get_num_threads()
-    if num_workers == 1 or len(items) == 1:
+    if num_workers == 1 or len(items) <= 1:
         yield from map(work, items)
         return
     workers = _workers(num_workers)
@@ -47,12 +47,13 @@ _starting = threading.Lock()
 def _workers(count: int) -> ThreadPoolExecutor:
     """The same ones for all who ask, so that these do not take each other's cores."""
     with _starting:
-        return _start(count)
+        return _start(count, os.getpid())
 
 
 @lru_cache
-def _start(count: int) -> ThreadPoolExecutor:
-    """Threads that compute with one thread of torch each.
+def _start(count: int, process: int) -> ThreadPoolExecutor:
+    """Threads of `process` (one that is forked has none of its parent's) that compute with one
+    thread of torch each.
 
     Setting that is a thread's own matter, but also what other threads take at their first look. So
     a worker looks before it sets its own, and torch's is put right as soon as all have, which
@@ -77,7 +78,3 @@ def _start(count: int) -> ThreadPoolExecutor:
     finally:
         torch.set_num_threads(count)
     return pool
-
-
-if hasattr(os, "register_at_fork"):  # threads stay with the parent
-    os.register_at_fork(after_in_child=_start.cache_clear)

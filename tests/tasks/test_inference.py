@@ -1,6 +1,7 @@
 """Texts are read in groups, by as many threads as there are; neither changes what is found."""
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,14 +54,17 @@ def test_threads_do_not_change_what_is_computed(count: int) -> None:
 def test_each_text_gets_the_vectors_of_its_own_tokens(threads: int) -> None:
     rows = texts(300)
     torch.set_num_threads(threads)
+    readers = set()
 
     def ids(model: object, batch: object) -> torch.Tensor:
+        readers.add(threading.get_ident())
         return batch.input_ids[:, None].float()  # type: ignore[attr-defined]
 
     for found, expected in zip(
         compute_tokens_in_order(tiny_model(), rows, ids), rows.ids, strict=True
     ):
         assert found[:, 0].tolist() == expected.tolist()
+    assert (threading.get_ident() in readers) == (threads == 1)
 
 
 @pytest.mark.parametrize("num_groups", [1, 2, 5, 64, 1000])
