@@ -256,8 +256,9 @@ class Memory:
     """Bytes of a run at its peak. `shared` lies in memory that all processes see.
 
     `weights` are fp32, with a copy in what is computed in; `optimizer` are both moments;
-    `gradients` are one set for each process. `activations` are those of one process, of its
-    largest batch, with the logits and gradients that exist beside them.
+    `gradients` are one set for each process, in fp32 where several are summed. `activations` are
+    those of one process, of its largest batch, with the logits and gradients that exist beside
+    them.
     """
 
     weights: int
@@ -278,13 +279,20 @@ class Memory:
 
 
 def memory(
-    model: BertModel, work: Work, precision: Precision, num_processes: int, *, is_fused: bool
+    model: BertModel,
+    work: Work,
+    precision: Precision,
+    num_processes: int,
+    *,
+    is_fused: bool,
+    sums_gradients: bool,
 ) -> Memory:
     """What training keeps: arrays of the model's size, and each process's activations.
 
     Args:
         work: the largest batch that a process computes at once.
         is_fused: whether attention keeps no scores.
+        sums_gradients: whether they are kept in fp32; see `Arrays.gradients_of`.
     """
     size = FlatLayout.of(model).size
     configs = [model.config, *(each.config for each in model.companions.values())]
@@ -292,7 +300,7 @@ def memory(
     return Memory(
         weights=size * (4 + (width if width < 4 else 0)),
         optimizer=8 * size,
-        gradients=4 * size * num_processes,
+        gradients=(4 if sums_gradients else width) * size * num_processes,
         activations=round(
             sum(saved_activations(each, work, width, is_fused=is_fused) for each in configs)
             + vocabulary_bytes(model.config, work, width)

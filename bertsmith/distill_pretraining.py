@@ -14,7 +14,7 @@ from bertsmith.before_after import Comparison, Trial, compare
 from bertsmith.config import to_jsonable
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.hardware import compute_settings, count_trainers, select_device, select_precision
-from bertsmith.model.bert import BertModel
+from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.distilbert import distilled
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.huggingface import find_checkpoint, load_model
@@ -30,6 +30,7 @@ from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.tasks.teacher import fingerprint
 from bertsmith.tasks.teacher_vectors import VectorCache
 from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.timing import Computing
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
@@ -110,11 +111,11 @@ class DistillPretrainingJob:
         """With shares and learning rate where they were not given."""
         return replace(self, pretraining=self.pretraining.with_shares(), optim=self.resolved_optim)
 
-    def pretraining_of(self, model: BertModel, num_processes: int) -> Pretraining:
+    def pretraining_of(self, config: BertConfig, computing: Computing) -> Pretraining:
         """The corpus as pre-training reads it, for a model of this shape."""
-        shape = ModelSettings(max_position_embeddings=model.config.max_length)
+        shape = ModelSettings(max_position_embeddings=config.max_length)
         job = PretrainJob(self.corpus, shape, self.pretraining, self.training, self.resolved_optim)
-        return build_objective(job, num_processes)
+        return build_objective(job, computing, config)
 
 
 def distill_pretraining(
@@ -140,7 +141,7 @@ def distill_pretraining(
     device = select_device(job.training.device)
     with compute_settings(device, job.training.threads):
         precision = select_precision(job.training.precision, device)
-        num_processes = count_trainers(device)
+        computing = Computing(device, precision, count_trainers(device))
         teacher, tokenizer = load_teacher(job.student.teacher)
         mark = fingerprint(teacher)
         whole, own_tokenizer = load_model(start, heads=["masked_lm"]), Tokenizer.load(start)
@@ -148,7 +149,7 @@ def distill_pretraining(
         model, made_of = job.student.shortened(whole)
         check_sizes(job.student, model, teacher)
         job.student.check_widths(model.config, teacher.config)
-        pretraining = job.pretraining_of(model, num_processes)
+        pretraining = job.pretraining_of(model.config, computing)
         check_corpus(pretraining, job.student.teacher, tokenizer)
         teaching = Teaching(
             job.student.soft_weight,
@@ -176,7 +177,7 @@ def distill_pretraining(
             job.training,
             job.resolved_optim,
             precision=precision,
-            num_processes=num_processes,
+            num_processes=computing.num_processes,
             tokenizer=tokenizer,
             watchers=watchers,
             resume_command=resume_command,

@@ -287,11 +287,12 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
     with compute_settings(device, job.training.threads):
         precision = select_precision(job.training.precision, device)
         computing = Computing(device, precision, count_trainers(device))
-        objective = build_objective(job, computing.num_processes)
+        objective = build_objective(job, computing)
         chosen = ""
         if job.model.preset == "auto":
             choice = choose_size(job, objective, computing)
             job, chosen = job.with_preset(choice.preset), str(choice)
+            objective = build_objective(job, computing)
         with skeleton():
             model = build_model(job, objective)
         phases = list(_phases(objective, model, computing))
@@ -301,6 +302,8 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
             precision,
             computing.num_processes,
             is_fused=device.type != "cpu",
+            sums_gradients=device.type != "cpu"
+            or objective.batch_size > computing.num_processes * objective.micro_batch_size,
         )
         shapes = count_shapes(objective, phases, job.training.steps, computing)
         problem = _problem(estimate_bytes(needed, computing, shapes), computing, seconds)

@@ -142,13 +142,14 @@ def _start_new(
 ) -> _Start:
     """A new model from the seed, or the checkpoint's."""
     job = job.prepared
-    objective = build_objective(job, computing.num_processes)
+    objective = build_objective(job, computing)
     if resumed is not None and job.model.preset == "auto":
         job = job.with_preset(resumed.read_run()["settings"]["model"]["preset"])
     choice = None
     if job.model.preset == "auto":
         choice = choose_size(job, objective, computing)
         job = job.with_preset(choice.preset)
+        objective = build_objective(job, computing)
     model = build_model(job, objective) if checkpoint is None else load_trained(checkpoint.path)
     chosen = "" if choice is None else str(choice)
     return _Start(replace(job, optim=job.resolved_optim), objective, model, chosen)
@@ -160,7 +161,7 @@ def _start_again(
     """The checkpoint of a run that went on from another model, which is not needed any more."""
     model, pooler = load_trained(checkpoint.path), stored_pooler(checkpoint.path)
     job = job.going_on_from_folder(checkpoint.path)
-    objective = build_objective(job, computing.num_processes)
+    objective = build_objective(job, computing)
     before, after = resumed.read_run()["source"]["num_positions"]
     return _Start(
         job,
@@ -181,7 +182,7 @@ def _start_continued(job: PretrainJob, resumed: RunFolder | None, computing: Com
     if resumed is not None:
         before = {"from": resumed.read_run()["source"]["weights"]}
         check_identity(resumed.path, before, {"from": source.weights})
-    objective = build_objective(job, computing.num_processes)
+    objective = build_objective(job, computing)
     corpus, settings = objective.train.corpus, vars(job.model)
     longest = settings["max_position_embeddings"]
     report = source.fit(

@@ -12,10 +12,10 @@ from typing import Any, cast
 
 import torch
 
+from bertsmith.accounting import Work, saved_activations
 from bertsmith.continuation import stored_config, stored_objective
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.hardware import select_device
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
 from bertsmith.model.family import Family, family_named
 from bertsmith.model.positions import start_with_waves
@@ -26,7 +26,7 @@ from bertsmith.tasks.pretraining_settings import MIN_LENGTH, PairTask, Pretraini
 from bertsmith.tasks.replaced_tokens import ReplacedTokens
 from bertsmith.timing import Computing
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.trainer import DTYPES, TrainingSettings
 
 LEARNING_RATES = {
     "tiny": 3e-3,
@@ -46,10 +46,12 @@ rate is warmed up again, the more is learnt of the new texts and forgotten of th
 (tiny, 3 minutes of Wikipedia, 40 seconds of documentation) gave 2.178 bits per character of the
 documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
 
-MAX_LOOKS = 32 * 128**2
-"""Tokens looked at by tokens, in all rows that a process computes at once on a CPU where nothing
-else is said: 32 rows of 128 tokens, 2 of 512. Attention's weights take most of the memory of long
-rows: with 8 rows of 512, base took 12.9 GB in two processes."""
+MAX_TOKENS = 32 * 128
+"""Tokens that a process computes at once on a CPU where nothing else is said: twice as many train
+tiny no faster, a quarter of them a fifth slower."""
+MAX_KEPT = 512 * 10**6
+"""Bytes of activations that it then keeps for the backward pass: 9 rows of 128 tokens of base in
+bf16, 4 in fp32, but for a single row that needs more."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +151,14 @@ def nearest_preset(config: BertConfig) -> str:
     return min(sizes, key=lambda name: abs(sizes[name] - size))
 
 
-def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
-    """Open both splits of the job's corpus; a step has a micro-batch for every process.
+def build_objective(
+    job: PretrainJob, computing: Computing | None = None, config: BertConfig | None = None
+) -> Pretraining:
+    """Open both splits of a prepared job's corpus.
+
+    Args:
+        computing: what steps are divided for; not at all if nothing is to be computed.
+        config: the shape of the model, if it is not the job that tells.
 
     Raises:
         ConfigError: rows are to be longer than the model can read.
@@ -173,26 +181,34 @@ def build_objective(job: PretrainJob, num_processes: int = 1) -> Pretraining:
             f"model.max_position_embeddings, {longest}{way_on}"
         )
     kind = ReplacedTokens if job.pretraining.replaces else Pretraining
+    corpus = Corpus.open(job.corpus)
+    if config is None and job.model.preset != "auto":
+        config = model_config(job, corpus)
     return kind(
-        Corpus.open(job.corpus),
+        corpus,
         Corpus.open(job.corpus, "held_out"),
         job.pretraining,
         batch_size=job.training.batch_size,
-        micro_batch_size=_rows_at_once(job, num_processes),
+        micro_batch_size=None if computing is None else _rows_at_once(job, computing, config),
         seed=job.training.seed,
         eval_rows=job.training.eval_rows,
     )
 
 
-def _rows_at_once(job: PretrainJob, num_processes: int) -> int:
+def _rows_at_once(job: PretrainJob, computing: Computing, config: BertConfig | None) -> int:
     """How many rows a process computes at once."""
-    share = -(-job.training.batch_size // num_processes)
+    share = -(-job.training.batch_size // computing.num_processes)
     if job.training.micro_batch_size is not None:
         return min(job.training.micro_batch_size, share)
-    if select_device(job.training.device).type != "cpu":
+    if computing.device.type != "cpu":
         return share
-    at_most = max(1, MAX_LOOKS // job.pretraining.max_length**2)
-    return even_rows(job.training.batch_size, num_processes, min(share, at_most))
+    length = job.pretraining.max_length
+    at_most = MAX_TOKENS // length
+    if config is not None:
+        row, width = Work(tokens=length, looks=length**2), DTYPES[computing.precision].itemsize
+        kept = saved_activations(config, row, width, is_fused=False)
+        at_most = min(at_most, int(MAX_KEPT / kept))
+    return even_rows(job.training.batch_size, computing.num_processes, max(1, min(share, at_most)))
 
 
 def even_rows(batch_size: int, num_processes: int, at_most: int) -> int:

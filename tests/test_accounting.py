@@ -242,7 +242,8 @@ def test_memory_by_hand() -> None:
     config = BertConfig.from_preset("tiny", 1000, attention_probs_dropout_prob=0.0)
     model = pretraining_model(config)
     size = Layout.of(model).size
-    found = memory(model, Work(100, 5000, 15, 4), "bf16", 2, is_fused=False)
+    work = Work(100, 5000, 15, 4)
+    found = memory(model, work, "bf16", 2, is_fused=False, sums_gradients=True)
     assert found.weights == 6 * size
     assert found.optimizer == 8 * size
     assert found.gradients == 2 * 4 * size
@@ -251,6 +252,9 @@ def test_memory_by_hand() -> None:
     kept = 2 * (2 * layer + 100 * 2 * 128)
     assert found.activations == kept + 2 * 15 * 1000 + 2 * 2 * 1000 * 128
     assert found.everything == found.shared + 2 * found.activations
-    in_fp32 = memory(model, Work(100, 5000, 15, 4), "fp32", 1, is_fused=True)
+    as_they_came = memory(model, work, "bf16", 2, is_fused=False, sums_gradients=False)
+    assert as_they_came == replace(found, gradients=2 * 2 * size)
+    in_fp32 = memory(model, work, "fp32", 1, is_fused=True, sums_gradients=False)
+    assert in_fp32.gradients == 4 * size
     assert in_fp32.weights == 4 * size
     assert in_fp32.activations < 2 * found.activations

@@ -15,7 +15,7 @@ from bertsmith.model_settings import ModelSettings
 from bertsmith.plan import Accelerator, Forecast, Trial, accelerators, forecast, to_json
 from bertsmith.pretrain_job import PretrainJob, build_objective
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
-from bertsmith.timing import longest_share
+from bertsmith.timing import Computing, longest_share
 from bertsmith.training.trainer import TrainingSettings
 
 STEPS = 40
@@ -49,7 +49,7 @@ def with_trial(found: Forecast, **training: object) -> Forecast:
 
 
 def test_a_step_is_that_of_the_objective(job: PretrainJob, looked_at: Forecast) -> None:
-    objective = build_objective(job, 2)
+    objective = build_objective(job, Computing(torch.device("cpu"), "fp32", 2))
     start, rest = looked_at.phases
     assert (start.first, start.last, rest.first, rest.last) == (1, START_STEPS, 8, None)
     for phase in looked_at.phases:
@@ -147,7 +147,7 @@ def test_memory_is_that_of_the_trial_or_an_estimate(looked_at: Forecast) -> None
 def test_counts_of_rows_are_those_that_a_process_meets(
     job: PretrainJob, looked_at: Forecast
 ) -> None:
-    objective = build_objective(job, 2)
+    objective = build_objective(job, Computing(torch.device("cpu"), "fp32", 2))
     computing, phases = looked_at.computing, looked_at.phases
     sizes = [
         {

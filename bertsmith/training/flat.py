@@ -32,6 +32,11 @@ class Slot:
         """How many numbers the parameter has."""
         return self.shape.numel()
 
+    @property
+    def end(self) -> int:
+        """The place after its last number."""
+        return self.first + self.count
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -59,10 +64,14 @@ class Layout:
 
     def views(self, array: Tensor) -> dict[str, Tensor]:
         """Each parameter's part of an array `[size]`, by name and in the parameter's shape."""
-        return {
-            slot.name: array[slot.first : slot.first + slot.count].view(slot.shape)
-            for slot in self.slots
-        }
+        return {slot.name: array[slot.first : slot.end].view(slot.shape) for slot in self.slots}
+
+    @property
+    def gaps(self) -> list[slice]:
+        """What lies between and behind the parameters."""
+        ends = [0, *(slot.end for slot in self.slots)]
+        starts = [*(slot.first for slot in self.slots), self.size]
+        return [slice(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
 
     def divide(self, num_parts: int) -> list[tuple[int, int]]:
         """`num_parts` ranges of whole chunks that cover an array, as equal as can be.
@@ -97,6 +106,19 @@ class Arrays:
         last = memory[4 * size * (3 + num_parts) :].view(dtype)
         return cls(rows[0], rows[1], rows[2], rows[3:], last if len(last) else rows[0])
 
+    def gradients_of(self, num_micro_batches: int) -> Tensor:
+        """Where a step's gradients go, `[num_parts, size]`: sums in fp32, or on a CPU, where no
+        part has more than one micro-batch, what the model gave, in the type it computes in.
+
+        The latter lies in the first half of each part's memory. Of fresh memory the other half is
+        never touched, so it takes no room: 440 MB of base in two processes.
+        """
+        dtype = self.computing.dtype
+        num_parts, size = self.gradients.shape
+        if num_micro_batches > num_parts or self.gradients.device.type != "cpu":
+            return self.gradients
+        return self.gradients.view(dtype)[:, :size]
+
     @staticmethod
     def num_bytes(size: int, num_parts: int, dtype: torch.dtype) -> int:
         """Memory that the arrays take."""
@@ -106,8 +128,8 @@ class Arrays:
 class GradientCollector:
     """Adds a model's gradients up in an array, each as soon as a backward pass has it.
 
-    So no second copy of all gradients ever exists, and sums are fp32 whatever the model computes
-    in, until `close`. Parameters that require no gradient have zeros.
+    So no second copy of all gradients ever exists, and sums are in the array's type whatever the
+    model computes in, until `close`. Parameters that require no gradient have zeros.
     """
 
     def __init__(self, model: nn.Module, layout: Layout) -> None:
@@ -124,6 +146,8 @@ class GradientCollector:
 
     def begin(self, array: Tensor) -> None:
         """From now on gradients go to `array` `[size]`; what it held is replaced."""
+        for gap in self._layout.gaps:
+            array[gap].zero_()
         self._views = self._layout.views(array)
         self._met = set()
 

@@ -50,7 +50,8 @@ class Member:
         self.index = index
         self.plan = plan
         self.model = model
-        self._gradients = arrays.gradients[index]
+        self._arrays = arrays
+        self._gradients = arrays.gradients
         self._collector = collector
         bounds = layout.divide(plan.num_members)[index]
         self._updater = RangeUpdater(arrays, layout, bounds, plan.optim)
@@ -58,7 +59,8 @@ class Member:
     def compute(self, step: int, batches: Sequence[Batch]) -> list[dict[str, LossTerm]]:
         """Gradients of this member's share of a step's micro-batches, and their loss terms."""
         counts = total_counts(self.plan.objective, batches)
-        self._collector.begin(self._gradients)
+        self._gradients = self._arrays.gradients_of(len(batches))
+        self._collector.begin(self._gradients[self.index])
         found = [
             self._backward(batches[place], step_seed(self.plan.seed, step, place), counts)
             for place in range(self.index, len(batches), self.plan.num_members)
@@ -68,11 +70,11 @@ class Member:
 
     def sum_gradients(self) -> Tensor:
         """All members' gradients summed in this one's range; the square sums of its chunks."""
-        return self._updater.sum_gradients()
+        return self._updater.sum_gradients(self._gradients)
 
     def update(self, step: int, rate: float, divisor: float) -> None:
         """Move the weights in this member's range."""
-        self._updater.update(step, rate, divisor)
+        self._updater.update(self._gradients, step, rate, divisor)
 
     def _backward(self, batch: Batch, seed: int, counts: Mapping[str, int]) -> dict[str, LossTerm]:
         device = self._gradients.device

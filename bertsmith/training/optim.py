@@ -6,6 +6,7 @@ than 1/256 of a weight would vanish in bf16.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +16,10 @@ from torch.optim.adamw import adamw
 
 from bertsmith.errors import ConfigError
 from bertsmith.training.flat import CHUNK, Arrays, Layout
+
+BLOCK = 2**19
+"""Numbers that are updated at once on a CPU, so that they are in its cache from the sum of their
+gradients to the copy that is computed in; a whole number of chunks."""
 
 
 @dataclass(frozen=True)
@@ -108,44 +113,82 @@ class RangeUpdater:
     ) -> None:
         self.arrays = arrays
         self.settings = settings
-        self._range = slice(*bounds)
+        self._bounds = bounds
         self._pieces = pieces_of(layout, bounds, settings)
+        self._at_once = BLOCK if arrays.weights.device.type == "cpu" else layout.size
 
-    def sum_gradients(self) -> Tensor:
-        """Add the parts' gradients up, in the first part's place.
+    def sum_gradients(self, gradients: Tensor) -> Tensor:
+        """Add the parts' gradients `[num_parts, size]` up, fp32 ones in the first part's place.
 
         Returns:
             The sum of the squares of each chunk, fp32 `[chunks]`.
         """
-        total = self.arrays.gradients[0, self._range]
-        for gradient in self.arrays.gradients[1:]:
-            total += gradient[self._range]
-        norms: Tensor = torch.linalg.vector_norm(total.view(-1, CHUNK), dim=1)
-        return norms.square()
+        first, end = self._bounds
+        norms = self.arrays.weights.new_empty((end - first) // CHUNK)
+        for block in self._blocks(self._bounds):
+            total = gradients[0, block]
+            if total.dtype == torch.float32:
+                for gradient in gradients[1:]:
+                    total += gradient[block]
+            else:
+                total = _rounded_sum(gradients, block)
+            found = norms[(block.start - first) // CHUNK : (block.stop - first) // CHUNK]
+            torch.linalg.vector_norm(total.view(-1, CHUNK), dim=1, out=found)
+        return norms.square_()
 
-    def update(self, step: int, rate: float, divisor: float) -> None:
-        """Move the weights by their gradients, summed and divided by `divisor`; `step` from 1."""
+    def update(self, gradients: Tensor, step: int, rate: float, divisor: float) -> None:
+        """Move the weights by their gradients, which were summed, divided by `divisor`.
+
+        Args:
+            step: counts from 1.
+        """
+        # Filled where it is read: copied there, it would have to be waited for.
+        grad_scale = self.arrays.weights.new_full((), divisor)
+        for piece, scale, decay in self._pieces:
+            for block in self._blocks(piece):
+                total = gradients[0, block]
+                if total.dtype != torch.float32:
+                    total = _rounded_sum(gradients, block)
+                self._move(block, total, step, rate * scale, decay, grad_scale)
+
+    def _move(
+        self,
+        block: slice,
+        gradient: Tensor,
+        step: int,
+        rate: float,
+        decay: float,
+        grad_scale: Tensor,
+    ) -> None:
         settings, arrays = self.settings, self.arrays
-        # Filled where they are read: copied there, they would have to be waited for.
-        grad_scale = arrays.weights.new_full((), divisor)
-        for where, scale, decay in self._pieces:
-            piece = slice(*where)
-            adamw(
-                [arrays.weights[piece]],
-                [arrays.gradients[0, piece]],
-                [arrays.exp_avg[piece]],
-                [arrays.exp_avg_sq[piece]],
-                [],
-                [arrays.weights.new_full((), step - 1)],
-                fused=True,
-                grad_scale=grad_scale,
-                amsgrad=False,
-                beta1=settings.adam_beta1,
-                beta2=settings.adam_beta2,
-                lr=rate * scale,
-                weight_decay=decay,
-                eps=settings.adam_epsilon,
-                maximize=False,
-            )
+        adamw(
+            [arrays.weights[block]],
+            [gradient],
+            [arrays.exp_avg[block]],
+            [arrays.exp_avg_sq[block]],
+            [],
+            [arrays.weights.new_full((), step - 1)],
+            fused=True,
+            grad_scale=grad_scale,
+            amsgrad=False,
+            beta1=settings.adam_beta1,
+            beta2=settings.adam_beta2,
+            lr=rate,
+            weight_decay=decay,
+            eps=settings.adam_epsilon,
+            maximize=False,
+        )
         if arrays.computing is not arrays.weights:
-            arrays.computing[self._range].copy_(arrays.weights[self._range])
+            arrays.computing[block].copy_(arrays.weights[block])
+
+    def _blocks(self, bounds: tuple[int, int]) -> Iterator[slice]:
+        first, end = bounds
+        return (slice(at, min(at + self._at_once, end)) for at in range(first, end, self._at_once))
+
+
+def _rounded_sum(gradients: Tensor, block: slice) -> Tensor:
+    """The parts' sum in a block, in fp32. There is nowhere to keep it, so it is made twice."""
+    total = gradients[0, block].float()
+    for gradient in gradients[1:]:
+        total += gradient[block]
+    return total

@@ -67,8 +67,8 @@ class TrainingSettings:
     """Rows of text per step."""
     micro_batch_size: int | None = None
     """Rows computed at once: fewer need less memory. The sum is the same, and only dropout draws
-    otherwise. Where not given, on a CPU 32 rows of 128 tokens or 2 of 512 for each core, elsewhere
-    a whole step."""
+    otherwise. Where not given, on a CPU at most 4,096 tokens for each core, and no more than keep
+    half a GB for the backward pass; elsewhere a whole step."""
     seed: int = 0
     """Decides everything random: first weights, order of the text, masks, dropout."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"

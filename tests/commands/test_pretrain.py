@@ -19,6 +19,7 @@ from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.errors import BertsmithError, ConfigError
+from bertsmith.hardware import Precision
 from bertsmith.model.huggingface import load_model
 from bertsmith.model.positions import waves
 from bertsmith.model_settings import ModelSettings
@@ -27,6 +28,7 @@ from bertsmith.pretrain_job import PretrainJob, build_objective
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.wordpiece import WordPieceTokenizer
+from bertsmith.timing import Computing
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
 from bertsmith.training.optim import OptimSettings
@@ -339,17 +341,22 @@ def test_a_stopped_process_resumes_bit_for_bit(
     assert len(losses(whole_run)) == 411
 
 
-def test_long_rows_are_computed_a_few_at_a_time(corpus_dir: Path) -> None:
-    def rows_at_once(max_length: int, **training: int) -> int:
+def test_long_rows_and_large_models_are_computed_a_few_at_a_time(corpus_dir: Path) -> None:
+    def rows_at_once(preset: str, max_length: int, precision: Precision, **training: int) -> int:
         job = PretrainJob(
             corpus_dir,
+            model=ModelSettings(preset=preset),  # type: ignore[arg-type]
             pretraining=PretrainingSettings(max_length=max_length),
             training=TrainingSettings(steps=1, batch_size=64, device="cpu", **training),
         )
-        return build_objective(job, num_processes=2).micro_batch_size
+        computing = Computing(torch.device("cpu"), precision, num_processes=2)
+        return build_objective(job.prepared, computing).micro_batch_size
 
-    assert rows_at_once(128) == 32
-    assert rows_at_once(256) == 8
-    assert rows_at_once(200) == 8  # 13 would fit, and leave one process 38 of 64 rows
-    assert rows_at_once(512) == 2
-    assert rows_at_once(512, micro_batch_size=5) == 5
+    assert rows_at_once("tiny", 128, "bf16") == 32
+    assert rows_at_once("tiny", 256, "bf16") == 16
+    assert rows_at_once("auto", 256, "bf16") == 16
+    assert rows_at_once("tiny", 200, "bf16") == 16  # 20 leave one process 40 of 64 rows
+    assert rows_at_once("tiny", 200, "bf16", micro_batch_size=5) == 5
+    assert rows_at_once("base", 128, "bf16") == 8
+    assert rows_at_once("base", 128, "fp32") == 4
+    assert rows_at_once("base", 512, "fp32") == 1  # keeps 0.8 GB

@@ -82,6 +82,33 @@ def test_arrays_share_a_file(dtype: torch.dtype) -> None:
     assert theirs.gradients.shape == (3, 2 * CHUNK)
 
 
+def test_gradients_as_they_came_take_half_the_memory_of_their_sums() -> None:
+    memory = torch.zeros(Arrays.num_bytes(CHUNK, 2, torch.bfloat16), dtype=torch.uint8)
+    arrays = Arrays.of_bytes(memory, CHUNK, 2, torch.bfloat16)
+    as_they_came, sums = arrays.gradients_of(2), arrays.gradients_of(3)
+    assert as_they_came.dtype == torch.bfloat16
+    assert as_they_came.shape == sums.shape == (2, CHUNK)
+    as_they_came.fill_(1.0)
+    assert [sums[part].count_nonzero() for part in (0, 1)] == [CHUNK // 2, CHUNK // 2]
+    assert sums[:, CHUNK // 2 :].count_nonzero() == 0
+    sums.fill_(2.0)
+    assert (arrays.computing == 0).all()
+    assert (arrays.exp_avg_sq == 0).all()
+
+
+def test_what_lies_between_parameters_is_emptied() -> None:
+    """It is counted in the length of the gradient, and may hold numbers of another type."""
+    layer = nn.Linear(3, 1)
+    layout = Layout.of(layer)
+    array = torch.full((layout.size,), 7.0)
+    with closing(GradientCollector(layer, layout)) as collector:
+        collector.begin(array)
+        layer(torch.ones(1, 3)).sum().backward()
+        collector.end()
+    assert array.sum() == 4
+    assert sum(gap.stop - gap.start for gap in layout.gaps) == layout.size - 4
+
+
 def test_a_file_that_was_closed_leaves_nothing_behind() -> None:
     file = SharedFile(100)
     file.close()

@@ -44,8 +44,8 @@ def test_updates_equal_torchs_with_parameter_groups(num_ranges: int) -> None:
             parameter.grad = torch.randn(parameter.shape, generator=generator)
             layout.views(arrays.gradients[0])[name].copy_(parameter.grad)
         for updater in updaters:
-            updater.sum_gradients()
-            updater.update(step, rate=1e-2, divisor=1.0)
+            updater.sum_gradients(arrays.gradients)
+            updater.update(arrays.gradients, step, rate=1e-2, divisor=1.0)
         reference.step()
     for name, view in layout.views(arrays.weights).items():
         torch.testing.assert_close(view, named[name].detach(), rtol=1e-5, atol=1e-6)

@@ -12,7 +12,8 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import their_names
-from bertsmith.training.flat import Arrays, Layout
+from bertsmith.training import optim
+from bertsmith.training.flat import CHUNK, Arrays, Layout
 from bertsmith.training.optim import OptimSettings, RangeUpdater, schedule
 
 
@@ -29,10 +30,13 @@ def model() -> BertModel:
     return BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
 
 
-def arrays_of(bert: BertModel) -> tuple[Arrays, Layout]:
+def arrays_of(
+    bert: BertModel, dtype: torch.dtype = torch.float32, num_parts: int = 2
+) -> tuple[Arrays, Layout]:
     layout = Layout.of(bert)
-    memory = torch.zeros(Arrays.num_bytes(layout.size, 2, torch.float32), dtype=torch.uint8)
-    arrays = Arrays.of_bytes(memory, layout.size, 2, torch.float32)
+    num_bytes = Arrays.num_bytes(layout.size, num_parts, dtype)
+    memory = torch.zeros(num_bytes, dtype=torch.uint8)
+    arrays = Arrays.of_bytes(memory, layout.size, num_parts, dtype)
     views = layout.views(arrays.weights)
     for name, parameter in bert.named_parameters():
         views[name].copy_(parameter.detach())
@@ -67,10 +71,12 @@ def test_ranges_equal_the_plain_formula(max_grad_norm: float, num_ranges: int) -
             parameter.grad = parts.sum(0)
             for gradient, part in zip(arrays.gradients, parts, strict=True):
                 layout.views(gradient)[name].copy_(part)
-        norm = math.sqrt(sum(updater.sum_gradients().sum().item() for updater in updaters))
+        norm = math.sqrt(
+            sum(updater.sum_gradients(arrays.gradients).sum().item() for updater in updaters)
+        )
         divisor = max(1.0, norm / max_grad_norm) if max_grad_norm else 1.0
         for updater in updaters:
-            updater.update(step, rate=1e-2, divisor=divisor)
+            updater.update(arrays.gradients, step, rate=1e-2, divisor=divisor)
         if max_grad_norm:
             clipped = nn.utils.clip_grad_norm_(bert.parameters(), max_grad_norm)
             assert norm == pytest.approx(clipped.item())
@@ -86,10 +92,36 @@ def test_the_division_into_ranges_changes_no_bit() -> None:
         arrays.gradients.normal_(generator=torch.Generator().manual_seed(1))
         for bounds in layout.divide(num_ranges):
             updater = RangeUpdater(arrays, layout, bounds, OptimSettings(learning_rate=1e-2))
-            updater.sum_gradients()
-            updater.update(1, rate=1e-2, divisor=3.0)
+            updater.sum_gradients(arrays.gradients)
+            updater.update(arrays.gradients, 1, rate=1e-2, divisor=3.0)
         results.append(arrays.weights)
     assert torch.equal(*results)
+
+
+@pytest.mark.parametrize("num_parts", [1, 2, 3])
+@pytest.mark.parametrize("block", [CHUNK, 2**19])
+def test_gradients_as_they_came_move_the_weights_as_their_fp32_sum_does(
+    num_parts: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(optim, "BLOCK", block)
+    settings = OptimSettings(learning_rate=1e-2, weight_decay=0.1)
+    results = []
+    for num_micro_batches in (num_parts, num_parts + 1):
+        arrays, layout = arrays_of(model(), torch.bfloat16, num_parts)
+        gradients = arrays.gradients_of(num_micro_batches)
+        assert (gradients.dtype == torch.bfloat16) == (num_micro_batches == num_parts)
+        found = torch.randn(num_parts, layout.size, generator=torch.Generator().manual_seed(1))
+        gradients.copy_(found.bfloat16())
+        squares = []
+        for bounds in layout.divide(2):
+            updater = RangeUpdater(arrays, layout, bounds, settings)
+            squares.append(updater.sum_gradients(gradients))
+            updater.update(gradients, 1, rate=1e-2, divisor=3.0)
+        used = [slot for view in (arrays.weights, arrays.computing)
+                for slot in layout.views(view).values()]  # fmt: skip
+        results.append([*squares, *used, arrays.exp_avg, arrays.exp_avg_sq])
+    for one, other in zip(*results, strict=True):
+        assert torch.equal(one, other)
 
 
 @given(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import TrainingError
 from bertsmith.model.albert import AlbertConfig
@@ -22,6 +23,7 @@ from bertsmith.training.optim import OptimSettings
 from bertsmith.training.team import Team
 
 DEADLINE = 300.0
+DTYPES = [torch.bfloat16, torch.float32]
 
 
 def objective(corpus_dir: Path, micro_batch_size: int = 2) -> Pretraining:
@@ -111,12 +113,12 @@ def test_measuring_uses_the_cores_of_the_workers(corpus_dir: Path) -> None:
     assert torch.get_num_threads() == 2
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("num_members", [2, 3])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("num_members", [2, 3])  # of three micro-batches in a step
 def test_workers_do_what_one_process_would(
     corpus_dir: Path, num_members: int, dtype: torch.dtype
 ) -> None:
-    task = objective(corpus_dir)  # three micro-batches a step
+    task = objective(corpus_dir)
     alone = new_team(task, num_members, dtype)  # not entered: it has no workers
     expected = train(alone, 1, 6)
     together = new_team(task, num_members, dtype)
@@ -171,6 +173,29 @@ def test_fewer_micro_batches_than_members(corpus_dir: Path) -> None:
         team.compute(1, team.plan.objective.micro_batches(1))
         team.sum_gradients()
     assert torch.equal(whole.arrays.gradients[0], parts.arrays.gradients[0])
+
+
+class EveryOtherStepInPieces(Pretraining):
+    """One micro-batch for all rows of a step, then one for each."""
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        self.micro_batch_size = self.batch_size if step % 2 else 1
+        return super().micro_batches(step)
+
+
+def test_steps_whose_gradients_are_summed_follow_steps_whose_are_not(corpus_dir: Path) -> None:
+    task = EveryOtherStepInPieces(
+        Corpus.open(corpus_dir),
+        Corpus.open(corpus_dir, "held_out"),
+        PretrainingSettings(max_length=31),
+        batch_size=2,
+    )
+    rounded, exact = (new_team(task, 1, dtype, dropout=0.0) for dtype in DTYPES)
+    norms = [
+        [number for number in train(team, 1, 5) if isinstance(number, float)]
+        for team in (rounded, exact)
+    ]
+    assert norms[0] == pytest.approx(norms[1], rel=0.03)
 
 
 class Broken(Pretraining):
