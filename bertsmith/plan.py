@@ -432,7 +432,8 @@ def _trial_rows(objective: Pretraining, computing: Computing, phase: Phase) -> i
     together = computing.num_processes * objective.micro_batch_size
     speed = ASSUMED_SHARE * 1e9 * max(measured().bf16_gflops, measured().fp32_gflops)
     seconds = sum(phase.flops.values()) * together / objective.batch_size / speed
-    times = max(1, int(TRIAL_STEP_SECONDS / seconds))
+    # Where the run sums gradients, so does the trial: the sums take memory.
+    times = max(2, int(TRIAL_STEP_SECONDS / seconds))
     return min(objective.batch_size, times * together)
 
 

@@ -142,9 +142,9 @@ def _start_new(
 ) -> _Start:
     """A new model from the seed, or the checkpoint's."""
     job = job.prepared
-    objective = build_objective(job, computing)
     if resumed is not None and job.model.preset == "auto":
         job = job.with_preset(resumed.read_run()["settings"]["model"]["preset"])
+    objective = build_objective(job, computing)
     choice = None
     if job.model.preset == "auto":
         choice = choose_size(job, objective, computing)
@@ -161,7 +161,7 @@ def _start_again(
     """The checkpoint of a run that went on from another model, which is not needed any more."""
     model, pooler = load_trained(checkpoint.path), stored_pooler(checkpoint.path)
     job = job.going_on_from_folder(checkpoint.path)
-    objective = build_objective(job, computing)
+    objective = build_objective(job, computing, model.config)
     before, after = resumed.read_run()["source"]["num_positions"]
     return _Start(
         job,

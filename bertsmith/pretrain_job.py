@@ -12,7 +12,6 @@ from typing import Any, cast
 
 import torch
 
-from bertsmith.accounting import Work, saved_activations
 from bertsmith.continuation import stored_config, stored_objective
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
@@ -26,7 +25,7 @@ from bertsmith.tasks.pretraining_settings import MIN_LENGTH, PairTask, Pretraini
 from bertsmith.tasks.replaced_tokens import ReplacedTokens
 from bertsmith.timing import Computing
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.trainer import DTYPES, TrainingSettings
+from bertsmith.training.trainer import TrainingSettings
 
 LEARNING_RATES = {
     "tiny": 3e-3,
@@ -45,13 +44,6 @@ rate is warmed up again, the more is learnt of the new texts and forgotten of th
 2023, "Continual pre-training of large language models: how to (re)warm your model?"). A first trial
 (tiny, 3 minutes of Wikipedia, 40 seconds of documentation) gave 2.178 bits per character of the
 documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
-
-MAX_TOKENS = 32 * 128
-"""Tokens that a process computes at once on a CPU where nothing else is said: twice as many train
-tiny no faster, a quarter of them a fifth slower."""
-MAX_KEPT = 512 * 10**6
-"""Bytes of activations that it then keeps for the backward pass: 9 rows of 128 tokens of base in
-bf16, 4 in fp32, but for a single row that needs more."""
 
 
 @dataclass(frozen=True)
@@ -200,15 +192,8 @@ def _rows_at_once(job: PretrainJob, computing: Computing, config: BertConfig | N
     share = -(-job.training.batch_size // computing.num_processes)
     if job.training.micro_batch_size is not None:
         return min(job.training.micro_batch_size, share)
-    if computing.device.type != "cpu":
-        return share
-    length = job.pretraining.max_length
-    at_most = MAX_TOKENS // length
-    if config is not None:
-        row, width = Work(tokens=length, looks=length**2), DTYPES[computing.precision].itemsize
-        kept = saved_activations(config, row, width, is_fused=False)
-        at_most = min(at_most, int(MAX_KEPT / kept))
-    return even_rows(job.training.batch_size, computing.num_processes, max(1, min(share, at_most)))
+    at_most = computing.rows_at_once(job.pretraining.max_length, config)
+    return even_rows(job.training.batch_size, computing.num_processes, min(share, at_most))
 
 
 def even_rows(batch_size: int, num_processes: int, at_most: int) -> int:
@@ -237,11 +222,13 @@ def model_config(job: PretrainJob, corpus: Corpus) -> BertConfig:
     """The shape of the model with which a prepared run begins."""
     if job.from_ is None:
         return job.model.config(corpus)
-    stored, longest = stored_config(job.from_), vars(job.model)["max_position_embeddings"]
+    stored, settings = stored_config(job.from_), vars(job.model)
     return replace(
         stored,
         vocab_size=max(stored.vocab_size, corpus.vocab_size),
-        max_position_embeddings=longest + stored.first_position,
+        max_position_embeddings=settings["max_position_embeddings"] + stored.first_position,
+        hidden_dropout_prob=settings["hidden_dropout_prob"],
+        attention_probs_dropout_prob=settings["attention_probs_dropout_prob"],
     )
 
 

@@ -77,7 +77,8 @@ def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Com
     Starting the others would take longer than the steps. `bertsmith plan` does, for one size.
     """
     # No more at once than the run itself takes: long rows need much memory.
-    num_rows = min(TRIAL_ROWS, objective.micro_batch_size)
+    at_once = computing.rows_at_once(objective.settings.max_length, config)
+    num_rows = min(TRIAL_ROWS, objective.micro_batch_size, at_once)
     trial = type(objective)(
         objective.train.corpus,
         objective.train.corpus,

@@ -176,6 +176,30 @@ def test_a_trial_is_done_by_all_processes(job: PretrainJob) -> None:
     assert facts["memory"]["peak"] > facts["memory"]["weights"] > 0
 
 
+def test_a_trial_sums_gradients_where_the_run_does(
+    job: PretrainJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow it is: the sums take memory."""
+    monkeypatch.setattr(plan, "TRIAL_STEP_SECONDS", 0.0)
+    for batch_size, rows in ((4, 4), (12, 8)):  # two each are computed at once
+        found = forecast(
+            replace(job, training=replace(job.training, batch_size=batch_size)), seconds=0.01
+        )
+        assert found.trial is not None
+        assert found.trial.rows == rows
+
+
+def test_gradients_take_half_where_nothing_is_summed(job: PretrainJob) -> None:
+    whole, parts = (
+        forecast(replace(job, training=replace(job.training, **training)), seconds=0).memory
+        for training in (
+            {"precision": "bf16", "batch_size": 4},
+            {"precision": "bf16", "batch_size": 6},
+        )
+    )
+    assert 2 * whole.gradients == parts.gradients
+
+
 def test_what_does_not_fit_is_not_tried(job: PretrainJob, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "available_bytes", lambda: 10**6)
     found = forecast(job, seconds=5)

@@ -90,7 +90,7 @@ class Arrays:
 
     Shapes: `weights`, `exp_avg` and `exp_avg_sq` (AdamW's moments) are fp32 `[size]`; `computing`
     `[size]` has the type that the model computes in, and is `weights` itself in fp32; `gradients`
-    is fp32 `[num_parts, size]`.
+    is fp32 `[num_parts, size]`, but for steps that keep them otherwise; see `gradients_of`.
     """
 
     weights: Tensor
@@ -111,7 +111,8 @@ class Arrays:
         part has more than one micro-batch, what the model gave, in the type it computes in.
 
         The latter lies in the first half of each part's memory. Of fresh memory the other half is
-        never touched, so it takes no room: 440 MB of base in two processes.
+        never touched, so it takes no room: 440 MB of base in two processes. The heads of tasks
+        alone, which are fp32 in any case, lose digits of their gradients by it.
         """
         dtype = self.computing.dtype
         num_parts, size = self.gradients.shape

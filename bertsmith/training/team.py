@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -60,6 +61,8 @@ class Team:
         self._file = SharedFile(num_bytes) if plan.num_members > 1 else None
         if self._file is not None:
             memory = self._file.map()
+        elif device.type == "cpu":
+            memory = torch.from_numpy(np.zeros(num_bytes, np.uint8))  # torch would touch it all
         else:
             memory = torch.zeros(num_bytes, dtype=torch.uint8, device=device)
         self.arrays = Arrays.of_bytes(memory, self.layout.size, plan.num_members, dtype)

@@ -16,7 +16,8 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.pretrain_job import LEARNING_RATES, nearest_preset
+from bertsmith.model_settings import ModelSettings
+from bertsmith.pretrain_job import LEARNING_RATES, PretrainJob, model_config, nearest_preset
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.journal import read_journal
 
@@ -340,3 +341,10 @@ def test_build_corpus_with_an_extended_tokenizer_keeps_old_ids(
         ours, theirs = Corpus.open(tmp_path / "c", split), Corpus.open(corpus_dir, split)
         assert ours.num_tokens == theirs.num_tokens
         assert (ours.token_ids(0, 40) == theirs.token_ids(0, 40)).all()
+
+
+def test_a_run_has_its_own_dropout_from_the_start(general: Path, corpus_dir: Path) -> None:
+    """It decides how many rows are computed at once, and a resumed run reads its own folder."""
+    job = PretrainJob(corpus_dir, ModelSettings(hidden_dropout_prob=0.3), from_=general).prepared
+    config = model_config(job, Corpus.open(corpus_dir))
+    assert (config.hidden_dropout_prob, config.attention_probs_dropout_prob) == (0.3, 0.1)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from bertsmith import cli
+from bertsmith import cli, timing
 from bertsmith.commands.pretrain import describe
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.errors import BertsmithError, ConfigError
@@ -293,6 +293,24 @@ def test_steps_that_are_divided_otherwise_are_another_run(corpus_dir: Path, tmp_
         ):
             pretrain(replace(job, training=training), tmp_path / "run", resume=True)
     pretrain(job, tmp_path / "run", resume=True)
+
+
+def test_a_run_of_a_chosen_size_is_resumed_with_as_many_rows_at_once(
+    corpus_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "MAX_KEPT", 10**6)  # a few rows of tiny
+    job = PretrainJob(
+        corpus_dir,
+        ModelSettings("auto", max_position_embeddings=32),
+        PretrainingSettings(16),
+        TrainingSettings(minutes=0.02, batch_size=8, eval_rows=4, threads=1, precision="fp32"),
+    )
+    with pytest.raises(BertsmithError, match="stopped"):
+        pretrain(job, tmp_path / "run", watchers=[StopAtStep(1)])
+    pretrain(job, tmp_path / "run", resume=True)
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["settings"]["model"]["preset"] == "tiny"
+    assert run["identity"]["micro_batch_size"] < 8
 
 
 def start(arguments: list[str]) -> subprocess.Popen[str]:

@@ -162,17 +162,20 @@ def test_the_number_of_members_changes_rounding_only(corpus_dir: Path) -> None:
         )
 
 
-def test_fewer_micro_batches_than_members(corpus_dir: Path) -> None:
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_fewer_micro_batches_than_members(corpus_dir: Path, dtype: torch.dtype) -> None:
     """The idle members' gradients are zero, also where an earlier step left some."""
-    whole = new_team(objective(corpus_dir, micro_batch_size=6), 1, dropout=0.0)
-    parts = new_team(objective(corpus_dir, micro_batch_size=6), 3, dropout=0.0)
+    whole = new_team(objective(corpus_dir, micro_batch_size=6), 1, dtype, dropout=0.0)
+    parts = new_team(objective(corpus_dir, micro_batch_size=6), 3, dtype, dropout=0.0)
     for gradient in parts.arrays.gradients:
         for view in parts.layout.views(gradient).values():
             view.fill_(7.0)
+    norms = []
     for team in (whole, parts):
         team.compute(1, team.plan.objective.micro_batches(1))
-        team.sum_gradients()
-    assert torch.equal(whole.arrays.gradients[0], parts.arrays.gradients[0])
+        norms.append(team.sum_gradients())
+    assert norms[0] == norms[1]
+    assert torch.equal(whole.arrays.gradients_of(1)[0], parts.arrays.gradients_of(1)[0])
 
 
 class EveryOtherStepInPieces(Pretraining):
@@ -196,6 +199,12 @@ def test_steps_whose_gradients_are_summed_follow_steps_whose_are_not(corpus_dir:
         for team in (rounded, exact)
     ]
     assert norms[0] == pytest.approx(norms[1], rel=0.03)
+    alone = new_team(task, 2, torch.bfloat16)
+    expected = train(alone, 1, 5)
+    with new_team(task, 2, torch.bfloat16) as together:
+        wait_for_workers(together)
+        assert train(together, 1, 5) == expected
+        assert torch.equal(together.arrays.weights, alone.arrays.weights)
 
 
 class Broken(Pretraining):
