@@ -111,11 +111,17 @@ class DistillPretrainingJob:
         """With shares and learning rate where they were not given."""
         return replace(self, pretraining=self.pretraining.with_shares(), optim=self.resolved_optim)
 
-    def pretraining_of(self, config: BertConfig, computing: Computing) -> Pretraining:
-        """The corpus as pre-training reads it, for a model of this shape."""
+    def pretraining_of(
+        self, config: BertConfig, teacher: BertConfig, computing: Computing
+    ) -> Pretraining:
+        """The corpus as pre-training reads it, for a student of this shape.
+
+        Rows that are computed together are those that suit the teacher, so that what the cache
+        keeps of them serves students of any size.
+        """
         shape = ModelSettings(max_position_embeddings=config.max_length)
         job = PretrainJob(self.corpus, shape, self.pretraining, self.training, self.resolved_optim)
-        return build_objective(job, computing, config)
+        return build_objective(job, computing, teacher)
 
 
 def distill_pretraining(
@@ -149,7 +155,7 @@ def distill_pretraining(
         model, made_of = job.student.shortened(whole)
         check_sizes(job.student, model, teacher)
         job.student.check_widths(model.config, teacher.config)
-        pretraining = job.pretraining_of(model.config, computing)
+        pretraining = job.pretraining_of(model.config, teacher.config, computing)
         check_corpus(pretraining, job.student.teacher, tokenizer)
         teaching = Teaching(
             job.student.soft_weight,

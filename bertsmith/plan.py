@@ -244,22 +244,14 @@ class Forecast:
     def peak_bytes(self) -> float:
         """The most memory at a time: as seen in the trial, else as estimated."""
         if self.trial is None or self.trial.peak_bytes is None:
-            return self.estimate + self.saving_bytes
+            return self.estimate
         further = (self.shapes - self.trial.shapes) * SHAPE_BYTES * self.memory.num_processes
-        return self.trial.peak_bytes + further + self.saving_bytes
+        return self.trial.peak_bytes + further
 
     @property
     def estimate(self) -> float:
         """Memory of the steps, as it is told without having seen any."""
         return estimate_bytes(self.memory, self.computing, self.shapes)
-
-    @property
-    def saving_bytes(self) -> float:
-        """What a checkpoint takes beyond what the steps have left free: the optimizer's moments
-        twice, as bytes and as a file."""
-        if self.job.training.keep == 0:
-            return 0.0
-        return max(0.0, 2 * self.memory.optimizer - self.memory.activations)
 
     def seconds_on(self, other: Accelerator) -> tuple[float, float | None]:
         """Seconds of a step of the last phase, and of the run without evaluations, elsewhere."""
@@ -484,7 +476,7 @@ def to_json(found: Forecast, others: Sequence[Accelerator] = ()) -> dict[str, An
             "activations": needed.num_processes * needed.activations,
             "rest": found.peak_bytes - needed.everything,
             "peak": found.peak_bytes,
-            "estimate": found.estimate + found.saving_bytes,
+            "estimate": found.estimate,
             "measured": None if found.trial is None else found.trial.peak_bytes,
         },
         "measured_steps": 0 if found.trial is None else found.trial.num_steps,

@@ -140,7 +140,7 @@ def check_identity(place: Path, before: Mapping[str, Any], now: Mapping[str, Any
     if differing:
         same = "the same settings"
         if any(name.startswith("micro_batch_size was") for name in differing):
-            same += " and as many --threads, by which steps are divided, or what was with "
+            same += " and as many --threads, by which steps are divided, or the former number as "
             same += "--micro-batch-size"
         raise ConfigError(
             f"{place}: cannot be resumed with other settings: {'; '.join(differing)}. "

@@ -10,6 +10,7 @@ made 1.3 times as many tokens a second as one, two processes make twice as many.
 
 import contextlib
 import math
+import mmap
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -22,7 +23,6 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -62,7 +62,8 @@ class Team:
         if self._file is not None:
             memory = self._file.map()
         elif device.type == "cpu":
-            memory = torch.from_numpy(np.zeros(num_bytes, np.uint8))  # torch would touch it all
+            # Zeros of the system; torch would write its own, to what is never used as well.
+            memory = torch.frombuffer(mmap.mmap(-1, num_bytes), dtype=torch.uint8)
         else:
             memory = torch.zeros(num_bytes, dtype=torch.uint8, device=device)
         self.arrays = Arrays.of_bytes(memory, self.layout.size, plan.num_members, dtype)

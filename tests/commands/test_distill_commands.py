@@ -7,7 +7,7 @@ import torch
 import transformers
 from tiny_models import save_tiny, write_reviews
 
-from bertsmith import before_after
+from bertsmith import before_after, timing
 from bertsmith.cli import COMMANDS, main
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError
@@ -191,6 +191,18 @@ def test_pretraining_that_ended_before_the_comparison(bertsmith, corpus_dir, rea
     found = json.loads(run.read_text())["comparison"]
     assert found["after"]["scores"] == wanted["after"]["scores"]
     assert (tmp_path / "out" / "journal.jsonl").read_text() == journal  # nothing learnt again
+
+
+def test_what_a_teacher_said_serves_students_of_any_size(
+    bertsmith, corpus_dir, reader, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(timing, "MAX_KEPT", 10**5)  # some rows, of a flatter student more
+    for num_layers in (2, 1):
+        words = ("--steps", 2, "--cache", tmp_path / "cache", "--num-layers", num_layers)
+        bertsmith(*of_corpus(corpus_dir, reader, tmp_path / str(num_layers), *words))
+        if num_layers == 2:
+            written = set((tmp_path / "cache").iterdir())
+    assert set((tmp_path / "cache").iterdir()) == written
 
 
 def test_a_pretraining_teacher_is_asked_once(

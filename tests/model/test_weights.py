@@ -4,13 +4,21 @@ import random
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import safetensors.torch
 import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError
-from bertsmith.model.weights import CHECKSUM, checksum, read_weights, write_safetensors
+from bertsmith.model.weights import (
+    CHECKSUM,
+    TYPE_NAMES,
+    checksum,
+    read_weights,
+    safetensors_parts,
+    write_safetensors,
+)
 
 
 @pytest.fixture
@@ -70,6 +78,26 @@ def test_equal_tensors_give_equal_files(tensors: dict[str, Tensor], tmp_path: Pa
         write_safetensors(file, tensors)
     assert len({file.read_bytes() for file in files}) == 1
     assert_same(safetensors.torch.load_file(files[0]), tensors)
+
+
+def test_every_type_is_read_by_the_library(tmp_path: Path) -> None:
+    tensors = {
+        f"{name} ä": torch.arange(count).to(dtype).view(1, count)
+        for count, (dtype, name) in enumerate(TYPE_NAMES.items(), 1)
+    }
+    write_safetensors(tmp_path / "model.safetensors", {**tensors, "one": torch.tensor(7.0)})
+    found = safetensors.torch.load_file(tmp_path / "model.safetensors")
+    assert found.pop("one") == 7
+    assert {name: found[name].dtype for name in found} == {n: t.dtype for n, t in tensors.items()}
+    assert_same(found, tensors)
+
+
+def test_nothing_is_copied_to_be_written(tensors: dict[str, Tensor]) -> None:
+    parts = list(safetensors_parts(tensors, {}))[2:]
+    assert len(parts) == len(tensors)
+    for tensor in tensors.values():
+        own = tensor.view(torch.uint8).numpy()
+        assert own.size == 0 or any(np.shares_memory(own, np.asarray(part)) for part in parts)
 
 
 def test_a_file_without_checksum_is_read(tensors: dict[str, Tensor], tmp_path: Path) -> None:
