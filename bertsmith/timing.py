@@ -30,7 +30,7 @@ RATE = 1e-6
 
 MAX_TOKENS = 32 * 128
 """Tokens that a process computes at once on a CPU where nothing else is said: twice as many train
-tiny no faster, a quarter of them a fifth slower."""
+tiny no faster, a quarter of them a sixth slower."""
 MAX_KEPT = 512 * 10**6
 """Bytes of activations that it then keeps for the backward pass: 8 rows of 128 tokens of base in
 bf16, 4 in fp32, but for a single row that needs more. A generator's come on top."""

@@ -126,12 +126,9 @@ class RangeUpdater:
         first, end = self._bounds
         norms = self.arrays.weights.new_empty((end - first) // CHUNK)
         for block in self._blocks(self._bounds):
-            total = gradients[0, block]
-            if total.dtype == torch.float32:
-                for gradient in gradients[1:]:
-                    total += gradient[block]
-            else:
-                total = _rounded_sum(gradients, block)
+            total = gradients[0, block].float()  # itself where it is fp32, and summed in place
+            for gradient in gradients[1:]:
+                total += gradient[block]
             found = norms[(block.start - first) // CHUNK : (block.stop - first) // CHUNK]
             torch.linalg.vector_norm(total.view(-1, CHUNK), dim=1, out=found)
         return norms.square_()
@@ -146,9 +143,10 @@ class RangeUpdater:
         grad_scale = self.arrays.weights.new_full((), divisor)
         for piece, scale, decay in self._pieces:
             for block in self._blocks(piece):
-                total = gradients[0, block]
-                if total.dtype != torch.float32:
-                    total = _rounded_sum(gradients, block)
+                total = gradients[0, block].float()
+                if gradients.dtype != torch.float32:  # there was nowhere to keep their sum
+                    for gradient in gradients[1:]:
+                        total += gradient[block]
                 self._move(block, total, step, rate * scale, decay, grad_scale)
 
     def _move(
@@ -184,11 +182,3 @@ class RangeUpdater:
     def _blocks(self, bounds: tuple[int, int]) -> Iterator[slice]:
         first, end = bounds
         return (slice(at, min(at + self._at_once, end)) for at in range(first, end, self._at_once))
-
-
-def _rounded_sum(gradients: Tensor, block: slice) -> Tensor:
-    """The parts' sum in a block, in fp32. There is nowhere to keep it, so it is made twice."""
-    total = gradients[0, block].float()
-    for gradient in gradients[1:]:
-        total += gradient[block]
-    return total
