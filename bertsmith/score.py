@@ -1,17 +1,24 @@
 """Gold data and a file of predictions in, scores out: for any system, without a model.
 
+Rows are read as they are counted, so files may have any size; of numbers 16 bytes for each row are
+kept, for their ranks, and of answers all texts, as they are found by their questions' ids.
+
 What needs torch is imported where it is needed: answers and labels are scored without waiting.
 """
 
-from collections.abc import Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from bertsmith.data.choices import ChoiceColumns, ChoiceExample, read_choices
-from bertsmith.data.examples import Columns, Example, read_examples
-from bertsmith.data.labels import check_predicted_names, class_numbers, numbers, sorted_names
+import numpy as np
+
+from bertsmith.data.choices import ChoiceColumns, ChoiceExample, ChoiceReader
+from bertsmith.data.examples import Columns, Example, ExampleReader, check_header
+from bertsmith.data.labels import check_predicted_names, number, sorted_names
 from bertsmith.data.predictions import read_answers, read_labels, read_no_answer_probs
 from bertsmith.data.questions import QuestionReader
 from bertsmith.data.tables import whole_number
@@ -26,12 +33,13 @@ from bertsmith.metrics.answers import (
     find_language,
 )
 from bertsmith.metrics.class_report import ClassReport, summarize
-from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.metrics.entities import TagCounts, TagReport
 
 if TYPE_CHECKING:
     from bertsmith.tasks.choose import ChoiceReport
     from bertsmith.tasks.regress import NumberReport
+
+Gold = TypeVar("Gold", bound=Example | ChoiceExample)
 
 
 def score_answer_files(
@@ -106,15 +114,27 @@ def score_class_files(gold: Path, predictions: Path, columns: Columns | None = N
         InputError: a file cannot be read, the rows do not belong together, or one number is
             written in two ways (`1` and `1.0`).
     """
-    examples, num_skipped = read_examples(gold, columns)
-    given = read_labels(predictions)
-    check_rows(gold, examples, predictions, given)
-    check_predicted_names(examples, gold, given, predictions)
-    names = sorted_names(example.label or "" for example in [*examples, *given])
-    confusion = confusion_matrix(
-        class_numbers(examples, names, gold), class_numbers(given, names, predictions), len(names)
-    )
-    return summarize(confusion, names, num_skipped=num_skipped)
+    reader = ExampleReader(gold, columns)
+    counts: Counter[tuple[str, str]] = Counter()
+    rows: dict[str, int] = {}
+    places: dict[str, int] = {}
+    first: Example | None = None
+    for place, (example, prediction) in in_pairs(gold, reader, predictions):
+        first = first or example
+        right, given = str(example.label), str(prediction.label)
+        rows.setdefault(right, example.row)
+        places.setdefault(given, place)
+        counts[right, given] += 1
+    assert first is not None  # a reader that finds no example says so
+    same = sum(count for (right, _), count in counts.items() if right == first.label)
+    check_header(reader, first, counts.total(), comes_again=same > 1)
+    check_predicted_names(rows, gold, places, predictions)
+    names = sorted_names([*rows, *places])
+    numbers = {name: i for i, name in enumerate(names)}
+    confusion = np.zeros((len(names), len(names)), dtype=np.int64)
+    for (right, given), count in counts.items():
+        confusion[numbers[right], numbers[given]] = count
+    return summarize(confusion, names, num_skipped=reader.num_skipped)
 
 
 def score_number_files(
@@ -127,15 +147,16 @@ def score_number_files(
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
     """
-    from bertsmith.tasks.regress import NumberPrediction, NumberTally
+    from bertsmith.tasks.regress import NumberReport
 
-    examples, num_skipped = read_examples(gold, columns)
-    given = read_labels(predictions)
-    check_rows(gold, examples, predictions, given)
-    tally = NumberTally(gold)
-    values = numbers(given, predictions).tolist()
-    tally.add(examples, [NumberPrediction(value, False) for value in values])
-    return tally.result(num_skipped)
+    reader = ExampleReader(gold, columns)
+    true, predicted = array("d"), array("d")
+    for place, (example, prediction) in in_pairs(gold, reader, predictions):
+        true.append(number(example, gold, place))
+        predicted.append(number(prediction, predictions, place))
+    return NumberReport.of(
+        np.frombuffer(true), np.frombuffer(predicted), num_skipped=reader.num_skipped
+    )
 
 
 def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = None) -> TagReport:
@@ -158,8 +179,8 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     usual = TagColumns(scheme=columns.scheme)
     givens = (s for s in TaggedReader(predictions, usual, beside=first.scheme) if s.words)
     counts: TagCounts | None = None
-    for number, (right, given) in enumerate(zip_longest(chain([first], rights), givens), start=1):
-        check_words(gold, right, predictions, given, number)
+    for place, (right, given) in enumerate(zip_longest(chain([first], rights), givens), start=1):
+        check_words(gold, right, predictions, given, place)
         counts = counts or TagCounts(given.scheme, strict=columns.strict)
         counts.remarks.update(right.remarks)
         counts.add(right.labels, given.labels, gold_scheme=right.scheme)
@@ -202,20 +223,21 @@ def score_choice_files(
     """
     from bertsmith.tasks.choose import ChoiceReport
 
-    examples, num_skipped = read_choices(gold, columns)
-    given = read_labels(predictions)
-    check_rows(gold, examples, predictions, given)
-    right = [
-        choice_number(predictions, place, prediction, len(example.choices)) == example.label
-        for place, (example, prediction) in enumerate(zip(examples, given, strict=True), start=1)
-    ]
+    reader = ChoiceReader(gold, columns)
+    num_right = 0
+    sizes: Counter[int] = Counter()
+    for place, (example, prediction) in in_pairs(gold, reader, predictions):
+        size = len(example.choices)
+        num_right += choice_number(predictions, place, prediction, size) == example.label
+        sizes[size] += 1
+    num_prompts = sizes.total()
     return ChoiceReport(
-        accuracy=sum(right) / len(right),
-        chance=sum(1 / len(example.choices) for example in examples) / len(examples),
-        num_prompts=len(examples),
+        accuracy=num_right / num_prompts,
+        chance=sum(count / size for size, count in sizes.items()) / num_prompts,
+        num_prompts=num_prompts,
         num_truncated=0,
         num_windowed=0,
-        num_skipped=num_skipped,
+        num_skipped=reader.num_skipped,
     )
 
 
@@ -231,22 +253,27 @@ def choice_number(path: Path, place: int, prediction: Example, num_choices: int)
     return number
 
 
-def check_rows(
-    gold: Path,
-    examples: Sequence[Example | ChoiceExample],
-    predictions: Path,
-    given: Sequence[Example],
-) -> None:
-    """Raise InputError unless there is one prediction for each gold row, and for the same row."""
-    if len(given) != len(examples):
-        raise InputError(
-            f"{predictions}: {len(given):,} predictions, but {gold} has {len(examples):,} rows. "
-            "Give one for each row, in the same order."
-        )
-    for place, (prediction, example) in enumerate(zip(given, examples, strict=True), start=1):
+def in_pairs(
+    gold: Path, examples: Iterable[Gold], predictions: Path
+) -> Iterator[tuple[int, tuple[Gold, Example]]]:
+    """Each example of `gold` with its prediction, and which one it is, from 1.
+
+    Raises:
+        InputError: there is not one prediction for each row, or one is for another row.
+    """
+    rights, givens = iter(examples), iter(read_labels(predictions))
+    for place, (example, prediction) in enumerate(zip_longest(rights, givens), start=1):
+        if example is None or prediction is None:
+            num_rows = place - (example is None) + sum(1 for _ in rights)
+            num_given = place - (prediction is None) + sum(1 for _ in givens)
+            raise InputError(
+                f"{predictions}: {num_given:,} predictions, but {gold} has {num_rows:,} rows. "
+                "Give one for each row, in the same order."
+            )
         if prediction.row not in (0, example.row):
             raise InputError(
                 f"{predictions}: prediction {place:,} is for row {prediction.row:,}, but the "
                 f"labelled row {place:,} of {gold} is row {example.row:,}. Score predictions of "
                 "the same file."
             )
+        yield place, (example, prediction)

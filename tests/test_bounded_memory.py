@@ -13,6 +13,7 @@ from bertsmith.data import tagged_files
 from bertsmith.data.examples import Example
 from bertsmith.evaluate import evaluate
 from bertsmith.predict import in_chunks, load
+from bertsmith.score import score_choice_files, score_class_files, score_number_files
 
 ROWS = 600, 2400
 BYTES_PER_ROW = 24
@@ -87,6 +88,34 @@ def test_prediction(place, tmp_path):
     work(files[0])
     small, large = (peak(lambda file=file: work(file)) for file in files)
     assert large - small < 700_000  # the first 1,024 examples are kept for a look at precision
+
+
+SCORED = {
+    "classify": (score_class_files, ["text", "label"], ["neg", "pos"]),
+    "regress": (score_number_files, ["text", "label"], ["1.5", "2.25", "3"]),
+    "choose": (score_choice_files, ["prompt", "choice1", "choice2", "label"], ["0", "1"]),
+}
+
+
+@pytest.mark.parametrize("task", SCORED)
+def test_scoring_without_a_model(task, tmp_path):
+    score, columns, labels = SCORED[task]
+
+    def files(count):
+        gold, predictions = tmp_path / f"{count}.csv", tmp_path / f"{count}.txt"
+        with gold.open("w", newline="") as file:
+            rows = ([f"text {i}"] * (len(columns) - 1) + [labels[i % 2]] for i in range(count))
+            csv.writer(file).writerows([columns, *rows])
+        predictions.write_text("".join(f"{labels[i % len(labels)]}\n" for i in range(count)))
+        return gold, predictions
+
+    counts = 2_000, 12_000
+    written = [files(count) for count in counts]
+    score(*written[0])  # what is made once
+    small, large = (peak(lambda pair=pair: score(*pair)) for pair in written)
+    # Of numbers a row's two are kept, and their ranks are taken at the end.
+    bytes_per_row = 120 if task == "regress" else 1
+    assert large - small < bytes_per_row * (counts[1] - counts[0]) + UNCOLLECTED
 
 
 def test_portions_of_long_texts_hold_fewer(monkeypatch):

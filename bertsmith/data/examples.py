@@ -251,7 +251,9 @@ def read_examples(
         if limit is not None and len(examples) == limit:
             break
     if not empty_labels:
-        _check_header(reader, examples)
+        first, *others = examples
+        comes_again = any(example.label == first.label for example in others)
+        check_header(reader, first, len(examples), comes_again=comes_again)
     return examples, reader.num_skipped
 
 
@@ -316,14 +318,29 @@ def _trimmed(label: str) -> str:
     return label if label.endswith(LIST_SEPARATOR) else label.strip()
 
 
-def _check_header(reader: ExampleReader, examples: Sequence[Example]) -> None:
-    """Refuse a first row whose label never comes again: most likely it names the columns."""
+def check_header(
+    reader: ExampleReader, first: Example, num_examples: int, *, comes_again: bool
+) -> None:
+    """Refuse a first row whose label never comes again: most likely it names the columns.
+
+    A number names none, so it is taken for a label in any case.
+
+    Raises:
+        InputError: asks what the row is.
+    """
     tabular = table_format(reader.path) in ("csv", "tsv")
-    if not tabular or reader.has_header or reader.columns.header != "auto" or len(examples) < 10:
+    if not tabular or reader.has_header or reader.columns.header != "auto" or num_examples < 10:
         return
-    first = examples[0]
-    if all(example.label != first.label for example in examples[1:]):
+    if not comes_again and not _is_number(first.label or ""):
         raise InputError(
             f"{reader.place}:{first.row}: the label '{first.label}' occurs in this first row only. "
             "If the row names the columns, pass --header yes; if not, --header no."
         )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True

@@ -70,16 +70,21 @@ def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
 
 
 def check_predicted_names(
-    examples: Sequence[Example], gold: Path, given: Sequence[Example], predictions: Path
+    rows: Mapping[str, int], gold: Path, places: Mapping[str, int], predictions: Path
 ) -> None:
     """Refuse one number in two spellings, as training does: `1` here and `1.0` there.
 
     Names among the predictions change nothing: a system may answer `none` beside `1` and `0`.
 
+    Args:
+        rows: where in `gold` each label stands first.
+        gold: the file of right labels.
+        places: which of the predictions is the first with each label, in rising order.
+        predictions: their file.
+
     Raises:
         InputError: the gold labels hold such a number, or the predictions do beside them.
     """
-    rows = {example.label: example.row for example in reversed(examples) if example.label}
     if all(map(NUMBER.fullmatch, rows)):
         _check_spellings(rows, gold)
     seen = {
@@ -87,8 +92,7 @@ def check_predicted_names(
         for name, row in rows.items()
         if NUMBER.fullmatch(name)
     }
-    for place, example in enumerate(given, start=1):
-        name = example.label or ""
+    for name, place in places.items():
         if name in rows or not NUMBER.fullmatch(name):
             continue
         other, there = seen.setdefault(Decimal(name), (name, f"prediction {place:,}"))
@@ -199,11 +203,16 @@ def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
     Raises:
         InputError: a label that is no number, or none that fp32 holds; says where.
     """
-    found = (_number(example, path, place) for place, example in enumerate(examples, start=1))
+    found = (number(example, path, place) for place, example in enumerate(examples, start=1))
     return np.fromiter(found, dtype=np.float64, count=len(examples))
 
 
-def _number(example: Example, path: Path, place: int) -> float:
+def number(example: Example, path: Path, place: int) -> float:
+    """The label of an example, or of prediction `place`, as a number.
+
+    Raises:
+        InputError: as `numbers`.
+    """
     label = str(example.label)
     try:
         # 1_000 is a number to Python only; in a table it is a slip or a name.

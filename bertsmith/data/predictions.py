@@ -98,7 +98,7 @@ def _is_finite(number: float) -> bool:
         return False
 
 
-def read_labels(path: Path) -> list[Example]:
+def read_labels(path: Path) -> Iterator[Example]:
     """Predicted labels, as examples without a text; `row` is that in the gold file, if said.
 
     Raises:
@@ -106,15 +106,15 @@ def read_labels(path: Path) -> list[Example]:
     """
     kind = table_format(path)
     if kind == "txt":
-        return [_labelled(path, row, line.strip()) for row, line in read_txt(path)]
+        return (_labelled(path, row, line.strip()) for row, line in read_txt(path))
     if kind == "jsonl":
-        return [_label_of(path, row, record) for row, record in read_jsonl(path)]
+        return (_label_of(path, row, record) for row, record in read_jsonl(path))
     rows = read_csv(path) if kind == "csv" else read_tsv(path)
     _, header = next(rows, (0, []))
-    return [
+    return (
         _label_of(path, row, dict(zip(header, cells, strict=False)) | {"row": None})
         for row, cells in rows
-    ]
+    )
 
 
 def _label_of(path: Path, row: int, record: Mapping[str, Any]) -> Example:

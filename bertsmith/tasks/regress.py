@@ -87,6 +87,27 @@ class NumberReport:
     num_windowed: int
     num_skipped: int
 
+    @classmethod
+    def of(
+        cls,
+        true: NDArray[np.float64],
+        predicted: NDArray[np.float64],
+        *,
+        num_truncated: int = 0,
+        num_windowed: int = 0,
+        num_skipped: int = 0,
+    ) -> Self:
+        """The scores of predicted numbers, both `[texts]`."""
+        return cls(
+            pearson=pearson(true, predicted),
+            spearman=spearman(true, predicted),
+            rmse=rmse(true, predicted),
+            num_texts=len(true),
+            num_truncated=num_truncated,
+            num_windowed=num_windowed,
+            num_skipped=num_skipped,
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values."""
         return asdict(self)
@@ -134,11 +155,9 @@ class NumberTally:
     def result(self, num_skipped: int = 0) -> NumberReport:
         """All scores."""
         true, predicted = np.concatenate(self.parts, axis=1)
-        return NumberReport(
-            pearson=pearson(true, predicted),
-            spearman=spearman(true, predicted),
-            rmse=rmse(true, predicted),
-            num_texts=len(true),
+        return NumberReport.of(
+            true,
+            predicted,
             num_truncated=self.num_truncated,
             num_windowed=self.num_windowed,
             num_skipped=num_skipped,

@@ -84,6 +84,8 @@ def test_a_header_overlooked_because_columns_were_numbered(tmp_path):
     table = write(tmp_path, "a.csv", "said,verdict\n" + "good,pos\nbad,neg\n" * 5)
     assert "--header yes" in refusal(table, text_column="1", label_column="2")
     assert len(rows(table, text_column="1", label_column="2", header="no")) == 11
+    numbers = "".join(f"text,{number / 8}\n" for number in range(11))
+    assert len(rows(write(tmp_path, "b.csv", numbers), text_column="1", label_column="2")) == 11
 
 
 def test_a_usual_name_among_the_cells_makes_no_header(tmp_path):
