@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bertsmith.data.choices import ChoiceColumns, ChoiceExample, ChoiceReader
 from bertsmith.data.examples import Columns, Example, ExampleReader, check_header
-from bertsmith.data.labels import check_predicted_names, number, sorted_names
+from bertsmith.data.labels import check_predicted_names, label_set, number, sorted_names
 from bertsmith.data.predictions import read_answers, read_labels, read_no_answer_probs
 from bertsmith.data.questions import QuestionReader
 from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
     DEFAULT_THRESHOLD,
@@ -34,6 +35,7 @@ from bertsmith.metrics.answers import (
 )
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.entities import TagCounts, TagReport
+from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 
 if TYPE_CHECKING:
     from bertsmith.tasks.choose import ChoiceReport
@@ -119,7 +121,7 @@ def score_class_files(gold: Path, predictions: Path, columns: Columns | None = N
     rows: dict[str, int] = {}
     places: dict[str, int] = {}
     first: Example | None = None
-    for place, (example, prediction) in in_pairs(gold, reader, predictions):
+    for place, (example, prediction) in enumerate(in_pairs(gold, reader, predictions), start=1):
         first = first or example
         right, given = str(example.label), str(prediction.label)
         rows.setdefault(right, example.row)
@@ -137,6 +139,41 @@ def score_class_files(gold: Path, predictions: Path, columns: Columns | None = N
     return summarize(confusion, names, num_skipped=reader.num_skipped)
 
 
+def score_label_set_files(
+    gold: Path, predictions: Path, columns: Columns | None = None, *, separator: str = ","
+) -> MultiLabelReport:
+    """The same where a text has any number of labels, or none.
+
+    They are written as one text with `separator` between them, in `.jsonl` also as a list; the
+    column of predictions may also be called `labels`.
+
+    Raises:
+        ConfigError: an empty separator.
+        InputError: a file cannot be read, the rows do not belong together, or there is no label.
+    """
+    if not separator:
+        raise ConfigError("--label-separator: found nothing. Give a character, such as ,")
+    reader = ExampleReader(gold, columns, empty_labels=True)
+    both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
+    num_texts = num_exact = 0
+    for example, prediction in in_pairs(gold, reader, predictions, several=True):
+        right, given = (set(label_set(each, separator)) for each in (example, prediction))
+        both.update(right & given)
+        predicted.update(given)
+        support.update(right)
+        num_exact += right == given
+        num_texts += 1
+    names = sorted_names([*support, *predicted])
+    if not names:
+        raise InputError(f"{gold}: no row has a label. Choose the column with --label-column.")
+
+    def by_name(found: Counter[str]) -> NDArray[np.int64]:
+        return np.array([found[name] for name in names])
+
+    counts = LabelCounts(by_name(both), by_name(predicted), by_name(support), num_exact, num_texts)
+    return MultiLabelReport.of(counts, names, num_skipped=reader.num_skipped)
+
+
 def score_number_files(
     gold: Path, predictions: Path, columns: Columns | None = None
 ) -> "NumberReport":
@@ -151,7 +188,7 @@ def score_number_files(
 
     reader = ExampleReader(gold, columns)
     true, predicted = array("d"), array("d")
-    for place, (example, prediction) in in_pairs(gold, reader, predictions):
+    for place, (example, prediction) in enumerate(in_pairs(gold, reader, predictions), start=1):
         true.append(number(example, gold, place))
         predicted.append(number(prediction, predictions, place))
     return NumberReport.of(
@@ -226,7 +263,7 @@ def score_choice_files(
     reader = ChoiceReader(gold, columns)
     num_right = 0
     sizes: Counter[int] = Counter()
-    for place, (example, prediction) in in_pairs(gold, reader, predictions):
+    for place, (example, prediction) in enumerate(in_pairs(gold, reader, predictions), start=1):
         size = len(example.choices)
         num_right += choice_number(predictions, place, prediction, size) == example.label
         sizes[size] += 1
@@ -254,14 +291,14 @@ def choice_number(path: Path, place: int, prediction: Example, num_choices: int)
 
 
 def in_pairs(
-    gold: Path, examples: Iterable[Gold], predictions: Path
-) -> Iterator[tuple[int, tuple[Gold, Example]]]:
-    """Each example of `gold` with its prediction, and which one it is, from 1.
+    gold: Path, examples: Iterable[Gold], predictions: Path, *, several: bool = False
+) -> Iterator[tuple[Gold, Example]]:
+    """Each example of `gold` with its prediction, of one label or `several`.
 
     Raises:
         InputError: there is not one prediction for each row, or one is for another row.
     """
-    rights, givens = iter(examples), iter(read_labels(predictions))
+    rights, givens = iter(examples), read_labels(predictions, several=several)
     for place, (example, prediction) in enumerate(zip_longest(rights, givens), start=1):
         if example is None or prediction is None:
             num_rows = place - (example is None) + sum(1 for _ in rights)
@@ -276,4 +313,4 @@ def in_pairs(
                 f"labelled row {place:,} of {gold} is row {example.row:,}. Score predictions of "
                 "the same file."
             )
-        yield place, (example, prediction)
+        yield example, prediction

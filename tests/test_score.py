@@ -5,13 +5,15 @@ import json
 import pytest
 import scipy.stats
 import sklearn.metrics
+import sklearn.preprocessing
 
 from bertsmith.data.tagged import TagColumns
-from bertsmith.errors import InputError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.score import (
     score_answer_files,
     score_choice_files,
     score_class_files,
+    score_label_set_files,
     score_number_files,
     score_tag_files,
 )
@@ -272,6 +274,46 @@ def test_values_that_are_no_labels(labelled, tmp_path, value, found):
     (tmp_path / "p.jsonl").write_text("\n".join(map(json.dumps, rows)))
     with pytest.raises(InputError, match=rf"p\.jsonl:2: 'label' is {found}; a string or a number"):
         score_class_files(labelled, tmp_path / "p.jsonl")
+
+
+SETS = ["a,b", "", "c", "b, a", "d"], ["b", "", "c,a", "a,b", "e"]
+
+
+@pytest.mark.parametrize("kind", ["txt", "csv", "jsonl", "text.jsonl"])
+def test_several_labels(tmp_path, kind):
+    gold, path = tmp_path / "gold.csv", tmp_path / f"p.{kind}"
+    gold.write_text("text,label\n" + "".join(f'some,"{x}"\n' for x in SETS[0]))
+    true, given = ([[x.strip() for x in row.split(",") if x] for row in rows] for rows in SETS)
+    if kind == "txt":
+        path.write_text("".join(f"{x}\n" for x in SETS[1]))
+    elif kind == "csv":
+        path.write_text("id,prediction\n" + "".join(f'1,"{x}"\n' for x in SETS[1]))
+    else:
+        rows = given if kind == "jsonl" else SETS[1]
+        path.write_text("".join(json.dumps({"labels": x}) + "\n" for x in rows))
+    report = score_label_set_files(gold, path)
+    flags = sklearn.preprocessing.MultiLabelBinarizer().fit([*true, *given])
+    arrays = flags.transform(true), flags.transform(given)
+    for average, found in (("micro", report.micro_f1), ("macro", report.macro_f1)):
+        wanted = sklearn.metrics.f1_score(*arrays, average=average, zero_division=0)
+        assert found == wanted
+    assert report.subset_accuracy == sklearn.metrics.accuracy_score(*arrays)
+    assert [row.label for row in report.classes] == ["a", "b", "c", "d", "e"]
+
+
+def test_several_labels_that_cannot_be_scored(tmp_path):
+    gold, path = tmp_path / "gold.csv", tmp_path / "p.jsonl"
+    gold.write_text("text,label\nsome,\nmore,\n")
+    path.write_text('{"labels": []}\n{"labels": [{}]}\n')
+    with pytest.raises(
+        InputError, match=r"p\.jsonl:2: 'labels' is an object; a string or a number"
+    ):
+        score_label_set_files(gold, path)
+    path.write_text('{"labels": []}\n{"labels": ""}\n')
+    with pytest.raises(InputError, match=r"gold\.csv: no row has a label"):
+        score_label_set_files(gold, path)
+    with pytest.raises(ConfigError, match="--label-separator: found nothing"):
+        score_label_set_files(gold, path, separator="")
 
 
 def test_numbers(labelled, tmp_path):

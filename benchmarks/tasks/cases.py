@@ -2,8 +2,8 @@
 
 Hyper-parameters are the same on both sides: 3 epochs, of the two largest sets 2, in batches of 16
 with a rate that falls linearly from 1e-4 (what bertsmith takes by itself for this width), AdamW
-with weight decay 0.01 on matrices, dropout 0.1, bf16. The tutorial's IMDB run has the tutorial's
-rate.
+with weight decay 0.01 on matrices, dropout 0.1, bf16. AdamW's epsilon is each side's own: 1e-6, as
+in BERT's released code, and the Trainer's 1e-8. The tutorial's IMDB run has the tutorial's rate.
 """
 
 import importlib

@@ -7,13 +7,15 @@ from typing import Annotated
 import tyro
 
 from bertsmith.data.examples import Columns
-from bertsmith.score import score_class_files
+from bertsmith.score import score_class_files, score_label_set_files
 
 
 def main(
     gold: Path,
     predictions: Path,
     columns: Annotated[Columns, tyro.conf.arg(name="")] = Columns(),  # noqa: B008 - frozen
+    multi_label: bool = False,
+    label_separator: str = ",",
     json: bool = False,
 ) -> None:
     """Score labels by any system, without a model.
@@ -23,7 +25,14 @@ def main(
         predictions: One label for each row, in the same order: .txt with one on each line, or
             .csv, .tsv or .jsonl with a column 'label' or 'prediction', as written by bertsmith
             predict --out.
+        multi_label: A text may have several labels, or none.
+        label_separator: What stands between the labels of a text, with --multi-label. A JSON list
+            needs none.
         json: Print one JSON object instead of text.
     """
-    result = score_class_files(gold, predictions, columns)
+    result = (
+        score_label_set_files(gold, predictions, columns, separator=label_separator)
+        if multi_label
+        else score_class_files(gold, predictions, columns)
+    )
     print(json_module.dumps(result.to_json()) if json else result)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.examples import Example
+from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.questions import question_format
 from bertsmith.data.tables import (
     iter_text,
@@ -23,7 +23,7 @@ from bertsmith.errors import InputError
 
 # First match wins; a label beside a prediction is the right one, a score beside a label its
 # probability.
-PREDICTION_COLUMNS = ("prediction", "predicted", "pred", "value", "label", "score")
+PREDICTION_COLUMNS = ("prediction", "predicted", "pred", "value", "label", "labels", "score")
 
 
 def read_answers(path: Path) -> dict[str, str]:
@@ -98,26 +98,40 @@ def _is_finite(number: float) -> bool:
         return False
 
 
-def read_labels(path: Path) -> Iterator[Example]:
+def read_labels(path: Path, *, several: bool = False) -> Iterator[Example]:
     """Predicted labels, as examples without a text; `row` is that in the gold file, if said.
+
+    Args:
+        path: `.txt`, `.csv`, `.tsv` or `.jsonl`.
+        several: whether a line may have any number of labels: several as one text (see
+            `label_set`) or as a JSON list, or none.
 
     Raises:
         InputError: a line without a label, or no column of labels.
     """
+    found = _labels(path)
+    if several:
+        return (Example("", label=_joined(path, *each), row=each[-1]) for each in found)
+    return (Example("", label=_single(path, *each), row=each[-1]) for each in found)
+
+
+def _labels(path: Path) -> Iterator[tuple[int, str, Any, int]]:
+    """Each line's number, the column of its label, what stands there, and its row in the gold
+    file; 0 if that is not said."""
     kind = table_format(path)
     if kind == "txt":
-        return (_labelled(path, row, line.strip()) for row, line in read_txt(path))
-    if kind == "jsonl":
-        return (_label_of(path, row, record) for row, record in read_jsonl(path))
-    rows = read_csv(path) if kind == "csv" else read_tsv(path)
-    _, header = next(rows, (0, []))
-    return (
-        _label_of(path, row, dict(zip(header, cells, strict=False)) | {"row": None})
-        for row, cells in rows
-    )
+        yield from ((row, "the line", line, 0) for row, line in read_txt(path))
+    elif kind == "jsonl":
+        yield from (_label_of(path, row, record) for row, record in read_jsonl(path))
+    else:
+        rows = read_csv(path) if kind == "csv" else read_tsv(path)
+        _, header = next(rows, (0, []))
+        for row, cells in rows:
+            record = dict(zip(header, cells, strict=False)) | {"row": None}
+            yield _label_of(path, row, record)
 
 
-def _label_of(path: Path, row: int, record: Mapping[str, Any]) -> Example:
+def _label_of(path: Path, row: int, record: Mapping[str, Any]) -> tuple[int, str, Any, int]:
     # In any case, as the columns of gold files are found: else `Prediction` gave way to `label`.
     columns = {name.strip().lower(): name for name in reversed(list(record))}
     name = next((columns[name] for name in PREDICTION_COLUMNS if name in columns), None)
@@ -125,17 +139,30 @@ def _label_of(path: Path, row: int, record: Mapping[str, Any]) -> Example:
         keys = ", ".join(f"'{found}'" for found in list(record)[:10]) or "none"
         wanted = ", ".join(f"'{column}'" for column in PREDICTION_COLUMNS)
         raise InputError(f"{path}:{row}: no column of labels ({wanted}). Columns found: {keys}.")
-    value = record[name]
-    if value is None or isinstance(value, list | dict):
-        raise InputError(
-            f"{path}:{row}: '{name}' is {json_type(value)}; a string or a number is expected. Give "
-            "one label on each line."
-        )
-    label = value if isinstance(value, str) else json.dumps(value)
-    return _labelled(path, row, label.strip(), record.get("row"))
+    gold_row = record.get("row")
+    return row, name, record[name], gold_row if isinstance(gold_row, int) else 0
 
 
-def _labelled(path: Path, row: int, label: str, gold_row: Any = None) -> Example:
+def _single(path: Path, row: int, name: str, value: Any, _: int) -> str:
+    """One label."""
+    label = _as_text(path, row, name, value, "Give one label on each line.")
     if not label:
         raise InputError(f"{path}:{row}: the label is empty. Give one label on each line.")
-    return Example("", label=label, row=gold_row if isinstance(gold_row, int) else 0)
+    return label
+
+
+def _joined(path: Path, row: int, name: str, value: Any, _: int) -> str:
+    """Any number of labels, a list of them as `ExampleReader` gives it."""
+    advice = "Give labels as one text or as a list."
+    if not isinstance(value, list):
+        return _as_text(path, row, name, value, advice)
+    return "".join(_as_text(path, row, name, part, advice) + LIST_SEPARATOR for part in value)
+
+
+def _as_text(path: Path, row: int, name: str, value: Any, advice: str) -> str:
+    if value is None or isinstance(value, list | dict):
+        raise InputError(
+            f"{path}:{row}: '{name}' is {json_type(value)}; a string or a number is expected. "
+            f"{advice}"
+        )
+    return (value if isinstance(value, str) else json.dumps(value)).strip()

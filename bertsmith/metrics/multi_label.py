@@ -4,8 +4,9 @@ Everything follows from counts for each label, which add up over portions of a f
 an empty denominator (a label never predicted, or never present) counts as 0.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,28 @@ class MultiLabelReport:
     num_skipped: int
     classes: tuple[ClassScore, ...]
 
+    @classmethod
+    def of(
+        cls,
+        counts: LabelCounts,
+        names: Sequence[str],
+        *,
+        num_truncated: int = 0,
+        num_windowed: int = 0,
+        num_skipped: int = 0,
+    ) -> Self:
+        """The scores that follow from the counts of the labels `names`."""
+        return cls(
+            subset_accuracy=counts.subset_accuracy,
+            micro_f1=counts.micro_f1,
+            macro_f1=counts.macro_f1,
+            num_texts=counts.num_texts,
+            num_truncated=num_truncated,
+            num_windowed=num_windowed,
+            num_skipped=num_skipped,
+            classes=label_scores(counts, names),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values."""
         return asdict(self)
@@ -101,7 +124,7 @@ class MultiLabelReport:
         )
 
 
-def label_scores(counts: LabelCounts, names: tuple[str, ...]) -> tuple[ClassScore, ...]:
+def label_scores(counts: LabelCounts, names: Sequence[str]) -> tuple[ClassScore, ...]:
     """How each label was recognized."""
     columns = (
         ratio(counts.true_positives, counts.predicted),

@@ -27,7 +27,7 @@ from bertsmith.data.examples import (
 )
 from bertsmith.data.labels import label_flags, label_names
 from bertsmith.data.windows import Windowing
-from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport, label_scores
+from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.finetuning import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
@@ -93,15 +93,12 @@ class MultiLabelTally:
 
     def result(self, num_skipped: int = 0) -> MultiLabelReport:
         """All scores."""
-        return MultiLabelReport(
-            subset_accuracy=self.counts.subset_accuracy,
-            micro_f1=self.counts.micro_f1,
-            macro_f1=self.counts.macro_f1,
-            num_texts=self.counts.num_texts,
+        return MultiLabelReport.of(
+            self.counts,
+            self.task.labels,
             num_truncated=self.num_truncated,
             num_windowed=self.num_windowed,
             num_skipped=num_skipped,
-            classes=label_scores(self.counts, self.task.labels),
         )
 
 

@@ -44,6 +44,15 @@ def test_labels(files, capsys):
     assert "2 predictions, but gold.csv has 3 rows" in capsys.readouterr().err
 
 
+def test_several_labels(files, tmp_path, capsys):
+    (tmp_path / "sets.csv").write_text("text,label\none,a;b\ntwo,\n")
+    (tmp_path / "sets.jsonl").write_text('{"labels": ["b"]}\n{"labels": []}\n')
+    line = "score classify --gold sets.csv --predictions sets.jsonl --multi-label"
+    report = json.loads(run(capsys, line + " --label-separator ; --json"))
+    assert (report["micro_f1"], report["subset_accuracy"]) == (2 / 3, 0.5)
+    assert run(capsys, line).startswith("micro-F1")
+
+
 def test_numbers(files, capsys):
     line = "score regress --gold gold.csv --predictions labels.txt --json"
     assert json.loads(run(capsys, line))["rmse"] == pytest.approx(0.5**0.5)
