@@ -34,6 +34,7 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("review", None),
     ("content", None),
     ("comment", None),
+    ("comment_text", None),
     ("document", None),
     ("question", None),
 )
@@ -51,6 +52,9 @@ LABEL_COLUMNS = (
 
 LIST_SEPARATOR = "\x1f"
 """Ends each label of a JSON list of them: ASCII's unit separator, which no label holds."""
+
+FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+"""How a column says whether a text has the label that the column is called after."""
 
 Item = TypeVar("Item")
 
@@ -94,7 +98,9 @@ class Columns:
     pair_column: str | None = None
     """Column with the second text, where each row is a pair of texts."""
     label_column: str | None = None
-    """Column with the label. Found by the usual names (label, class, target, ...) if not given."""
+    """Column with the label. Found by the usual names (label, class, target, ...) if not given.
+    Where a text can have several labels, also several columns: names or numbers with commas, or a
+    range of numbers such as 3-8. Each holds 1 or 0 for the label that it is called after."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
     columns by their numbers."""
@@ -111,8 +117,8 @@ class ExampleReader(RecordReader):
             or `STANDARD_INPUT`.
         columns: which columns to read.
         labelled: whether a label is wanted; if not, no label column is looked for.
-        empty_labels: whether a label may be empty, or in JSON a list, as where a text can have any
-            number of them.
+        empty_labels: whether a label may be empty, in JSON a list, or divided among several
+            columns, as where a text can have any number of them.
         pairs: whether each row must have a second text; if not, it is read where there is one.
     """
 
@@ -145,8 +151,31 @@ class ExampleReader(RecordReader):
         for row, record in self.iter_records():
             (text,) = record["text"]
             (pair,) = record.get("pair") or (None,)
-            label = "".join(record["label"]) if self.labelled else None
-            yield Example(text, pair, label and _trimmed(label), row)
+            label = self._label(row, record["label"]) if self.labelled else None
+            if label is not None or not self.labelled:
+                yield Example(text, pair, label and _trimmed(label), row)
+
+    def _label(self, row: int, found: tuple[str, ...]) -> str | None:
+        """The label, or those of several columns as a list of them; None of a row to be skipped."""
+        names = self.names["label"]
+        if len(names) == 1:
+            return "".join(found)
+        flags = [FLAGS.get(text.strip().lower()) for text in found]
+        if len(flags) == len(names) and None not in flags:
+            return "".join(
+                name.strip() + LIST_SEPARATOR
+                for name, flag in zip(names, flags, strict=True)
+                if flag
+            )
+        if len(flags) < len(names) and self.skip_incomplete:
+            self.num_skipped += 1
+            return None
+        wrong = next((text for text, flag in zip(found, flags, strict=True) if flag is None), "")
+        raise InputError(
+            f"{self.place}:{row}: one of the columns of labels, from '{names[0]}' to "
+            f"'{names[-1]}', holds '{wrong}'; allowed are 1 and 0, or true and false. Fix the row, "
+            f"or choose other columns with --label-column."
+        )
 
     def _roles(self, lowered: Sequence[str]) -> list[Role]:
         """What a row holds, where the usual names of texts go by the columns that are there."""
@@ -168,6 +197,7 @@ class ExampleReader(RecordReader):
             "--label-column",
             columns.label_column,
             LABEL_COLUMNS,
+            is_many=self.empty_labels and columns.label_column is not None,
             may_be_empty=self.empty_labels,
             may_be_number=True,
         )
@@ -220,6 +250,10 @@ class ExampleReader(RecordReader):
                 f"{self.place}:{row}: has a second text ('{found[places[0]]}'), which the lines "
                 "before lack. Give every line one, or name the only text with --text-column."
             )
+
+    def _texts(self, row: int, role: Role, name: str, value: dict[str, Any]) -> list[str]:
+        """One for each key: a list of labels stays together."""
+        return [self._as_text(row, role, name, value.get(name))]
 
     def _as_text(self, row: int, role: Role, name: str, value: Any) -> str:
         """A label may be true or false too, and a list where a text has any number of them."""

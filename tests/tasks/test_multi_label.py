@@ -8,7 +8,7 @@ import torch
 from samples import write_topics
 from tiny_models import save_tiny, tiny_tokenizer
 
-from bertsmith.data.examples import Example
+from bertsmith.data.examples import Columns, Example
 from bertsmith.data.labels import label_set
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluate import evaluate
@@ -42,6 +42,54 @@ def test_labels_are_read_in_every_spelling(settings, tmp_path):
     examples = list(MultiLabel().reader(path, None, labelled=True))
     found = [label_set(example, "|") for example in examples]
     assert found == [("x", "y,z"), ("x", "y"), (), (), (), ("y,z",)]
+
+
+FLAGS = {
+    "named.csv": "id,text,Toxic,rude\n1,a,1,0\n2,b,0,0\n3,c,1.0,True\n",
+    "bare.tsv": "1\ta\t1\t0\n2\tb\t0\t0\n3\tc\t1\t1\n",
+    "objects.jsonl": """{"text": "a", "Toxic": true, "rude": 0}
+{"text": "b", "Toxic": false, "rude": 0}
+{"text": "c", "Toxic": 1, "rude": 1.0}
+""",
+}
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_a_column_for_each_label(tmp_path, name):
+    path = tmp_path / name
+    path.write_text(FLAGS[name])
+    columns = Columns(label_column="Toxic, rude")
+    names = "Toxic", "rude"
+    if name == "bare.tsv":
+        columns = Columns(text_column="2", label_column="3-4")
+        names = "column 3", "column 4"
+    examples = list(MultiLabel().reader(path, columns, labelled=True))
+    assert [label_set(example, ",") for example in examples] == [names[:1], (), names]
+
+
+@pytest.mark.parametrize("value, found", [("2", "2"), ("", ""), ("maybe", "maybe")])
+def test_what_is_no_flag(tmp_path, value, found):
+    path = tmp_path / "a.csv"
+    path.write_text(f"text,x,y,z\na,1,0,0\nb,1,{value},0\nc,1,1,1\n")
+    reader = MultiLabel().reader(path, Columns(label_column="x,y,z"), labelled=True)
+    message = rf"a\.csv:3: one of the columns of labels, from 'x' to 'z', holds '{found}'; allowed"
+    with pytest.raises(InputError, match=message):
+        list(reader)
+    lenient = Columns(label_column="2-4", skip_incomplete=True)
+    reader = MultiLabel().reader(path, lenient, labelled=True)
+    if value:
+        with pytest.raises(InputError, match=message):
+            list(reader)
+    else:
+        assert [example.row for example in reader] == [2, 4]
+        assert reader.num_skipped == 1
+
+
+def test_a_list_in_the_column_that_was_asked_for(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "t", "topics": ["x", "y,z"]}\n{"text": "t", "topics": "x,y"}\n')
+    examples = list(MultiLabel().reader(path, Columns(label_column="topics"), labelled=True))
+    assert [label_set(example, ",") for example in examples] == [("x", "y,z"), ("x", "y")]
 
 
 def test_the_loss_is_torchs_and_its_mean_over_labels(settings):
