@@ -140,7 +140,8 @@ def page(found: Mapping[str, Any]) -> str:
         "",
         "`python -m benchmarks.tasks`: all-MiniLM-L6-v2, the same examples, rate, epochs and "
         "batches on both sides, bf16, each run in a process of its own; see its first lines.",
-        "Seconds are medians, memory is the highest peak.",
+        "Seconds are medians, memory is the highest peak. Of two numbers of seeds, the second is "
+        "the Trainer's.",
     ]
     for machine in sorted({run["machine"] for run in found.values()}):
         here = {key: run for key, run in found.items() if run["machine"] == machine}
@@ -179,7 +180,7 @@ def row(case: Case, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) ->
         f"{seconds[0] / seconds[1]:.2f}×" if peer else "",
         f"{memory[0]:,.0f}",
         f"{memory[1]:,.0f}" if peer else "",
-        str(len(ours)),
+        " and ".join(dict.fromkeys(str(len(runs)) for runs in (ours, theirs) if runs)),
     ]
     return f"| {' | '.join(cells)} |"
 
