@@ -309,7 +309,7 @@ def test_several_labels_that_cannot_be_scored(tmp_path):
         InputError, match=r"p\.jsonl:2: 'labels' is an object; a string or a number"
     ):
         score_label_set_files(gold, path)
-    path.write_text('{"labels": []}\n{"labels": ""}\n')
+    path.write_text('{"labels": null}\n{"labels": ""}\n')
     with pytest.raises(InputError, match=r"gold\.csv: no row has a label"):
         score_label_set_files(gold, path)
     with pytest.raises(ConfigError, match="--label-separator: found nothing"):

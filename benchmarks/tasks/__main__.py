@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -140,8 +140,8 @@ def page(found: Mapping[str, Any]) -> str:
         "",
         "`python -m benchmarks.tasks`: all-MiniLM-L6-v2, the same examples, rate, epochs and "
         "batches on both sides, bf16, each run in a process of its own; see its first lines.",
-        "Seconds are medians, memory is the highest peak. Of two numbers of seeds, the second is "
-        "the Trainer's.",
+        "Seconds are medians of the seeds that both sides ran, memory is the highest peak. Of two "
+        "numbers of seeds, the second is the Trainer's.",
     ]
     for machine in sorted({run["machine"] for run in found.values()}):
         here = {key: run for key, run in found.items() if run["machine"] == machine}
@@ -158,34 +158,43 @@ def table(found: Mapping[str, Any]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for name, case in CASES.items():
         ours, theirs = (
-            [run for key, run in found.items() if key.startswith(f"{name}/{system}/")]
+            {key: run for key, run in found.items() if key.startswith(f"{name}/{system}/")}
             for system in SYSTEMS
         )
         if ours:
-            yield row(case, ours, theirs)
+            yield row(case, by_seed(ours), by_seed(theirs))
 
 
-def row(case: Case, ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> str:
-    """One data set."""
-    seconds = [statistics.median(run["seconds"] for run in runs) for runs in (ours, theirs) if runs]
-    memory = [max(run["peak_megabytes"] for run in runs) for runs in (ours, theirs) if runs]
+def by_seed(runs: Mapping[str, Any]) -> dict[str, Any]:
+    """The runs of one system by their seeds."""
+    return {key.rsplit("/", 1)[1]: run for key, run in runs.items()}
+
+
+def row(case: Case, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
+    """One data set, by seed; seconds are of the seeds that all ran, in turns."""
+    sides = [runs for runs in (ours, theirs) if runs]
+    shared = [seed for seed in ours if all(seed in runs for runs in sides)]
+    seconds = [
+        statistics.median(runs[seed]["seconds"] for seed in shared or runs) for runs in sides
+    ]
+    memory = [max(run["peak_megabytes"] for run in runs.values()) for runs in sides]
     peer = bool(theirs)
     cells = [
         case.title,
         case.metric,
-        spread(ours),
-        spread(theirs) if peer else "",
+        spread(ours.values()),
+        spread(theirs.values()) if peer else "",
         f"{seconds[0]:,.0f}",
         f"{seconds[1]:,.0f}" if peer else "",
         f"{seconds[0] / seconds[1]:.2f}×" if peer else "",
         f"{memory[0]:,.0f}",
         f"{memory[1]:,.0f}" if peer else "",
-        " and ".join(dict.fromkeys(str(len(runs)) for runs in (ours, theirs) if runs)),
+        " and ".join(dict.fromkeys(str(len(runs)) for runs in sides)),
     ]
     return f"| {' | '.join(cells)} |"
 
 
-def spread(runs: list[dict[str, Any]]) -> str:
+def spread(runs: Iterable[dict[str, Any]]) -> str:
     """Mean ± standard deviation, in per cent; of one run its score alone."""
     scores = [100 * run["score"] for run in runs]
     if len(scores) == 1:

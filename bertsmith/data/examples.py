@@ -160,21 +160,20 @@ class ExampleReader(RecordReader):
         names = self.names["label"]
         if len(names) == 1:
             return "".join(found)
-        flags = [FLAGS.get(text.strip().lower()) for text in found]
-        if len(flags) == len(names) and None not in flags:
-            return "".join(
-                name.strip() + LIST_SEPARATOR
-                for name, flag in zip(names, flags, strict=True)
-                if flag
-            )
-        if len(flags) < len(names) and self.skip_incomplete:
-            self.num_skipped += 1
-            return None
-        wrong = next((text for text, flag in zip(found, flags, strict=True) if flag is None), "")
+        if len(found) == len(names):
+            cells = {name: text.strip().lower() for name, text in zip(names, found, strict=True)}
+            wrong = [f"'{name}' is '{text}'" for name, text in cells.items() if text not in FLAGS]
+            if not wrong:
+                chosen = (name.strip() for name, text in cells.items() if FLAGS[text])
+                return "".join(name + LIST_SEPARATOR for name in chosen)
+        else:  # empty cells are left out, so which they are is not known
+            wrong = ["a column of labels is empty"]
+            if self.skip_incomplete:
+                self.num_skipped += 1
+                return None
         raise InputError(
-            f"{self.place}:{row}: one of the columns of labels, from '{names[0]}' to "
-            f"'{names[-1]}', holds '{wrong}'; allowed are 1 and 0, or true and false. Fix the row, "
-            f"or choose other columns with --label-column."
+            f"{self.place}:{row}: {wrong[0]}; allowed are 1 and 0, or true and false. Fix the row, "
+            "or choose other columns with --label-column."
         )
 
     def _roles(self, lowered: Sequence[str]) -> list[Role]:

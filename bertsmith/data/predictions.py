@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.questions import question_format
@@ -109,29 +109,33 @@ def read_labels(path: Path, *, several: bool = False) -> Iterator[Example]:
     Raises:
         InputError: a line without a label, or no column of labels.
     """
-    found = _labels(path)
-    if several:
-        return (Example("", label=_joined(path, *each), row=each[-1]) for each in found)
-    return (Example("", label=_single(path, *each), row=each[-1]) for each in found)
+    read = _several if several else _single
+    return (Example("", label=read(path, cell), row=cell.gold_row) for cell in _cells(path))
 
 
-def _labels(path: Path) -> Iterator[tuple[int, str, Any, int]]:
-    """Each line's number, the column of its label, what stands there, and its row in the gold
-    file; 0 if that is not said."""
+class _Cell(NamedTuple):
+    """What stands at line `row` in the column of predictions; `gold_row` is 0 if it is not said."""
+
+    row: int
+    column: str
+    value: Any
+    gold_row: int = 0
+
+
+def _cells(path: Path) -> Iterator[_Cell]:
     kind = table_format(path)
     if kind == "txt":
-        yield from ((row, "the line", line, 0) for row, line in read_txt(path))
+        yield from (_Cell(row, "the line", line) for row, line in read_txt(path))
     elif kind == "jsonl":
-        yield from (_label_of(path, row, record) for row, record in read_jsonl(path))
+        yield from (_cell_of(path, row, record) for row, record in read_jsonl(path))
     else:
         rows = read_csv(path) if kind == "csv" else read_tsv(path)
         _, header = next(rows, (0, []))
         for row, cells in rows:
-            record = dict(zip(header, cells, strict=False)) | {"row": None}
-            yield _label_of(path, row, record)
+            yield _cell_of(path, row, dict(zip(header, cells, strict=False)) | {"row": None})
 
 
-def _label_of(path: Path, row: int, record: Mapping[str, Any]) -> tuple[int, str, Any, int]:
+def _cell_of(path: Path, row: int, record: Mapping[str, Any]) -> _Cell:
     # In any case, as the columns of gold files are found: else `Prediction` gave way to `label`.
     columns = {name.strip().lower(): name for name in reversed(list(record))}
     name = next((columns[name] for name in PREDICTION_COLUMNS if name in columns), None)
@@ -140,29 +144,32 @@ def _label_of(path: Path, row: int, record: Mapping[str, Any]) -> tuple[int, str
         wanted = ", ".join(f"'{column}'" for column in PREDICTION_COLUMNS)
         raise InputError(f"{path}:{row}: no column of labels ({wanted}). Columns found: {keys}.")
     gold_row = record.get("row")
-    return row, name, record[name], gold_row if isinstance(gold_row, int) else 0
+    return _Cell(row, name, record[name], gold_row if isinstance(gold_row, int) else 0)
 
 
-def _single(path: Path, row: int, name: str, value: Any, _: int) -> str:
+def _single(path: Path, cell: _Cell) -> str:
     """One label."""
-    label = _as_text(path, row, name, value, "Give one label on each line.")
+    label = _as_text(path, cell, cell.value, "Give one label on each line.")
     if not label:
-        raise InputError(f"{path}:{row}: the label is empty. Give one label on each line.")
+        raise InputError(f"{path}:{cell.row}: the label is empty. Give one label on each line.")
     return label
 
 
-def _joined(path: Path, row: int, name: str, value: Any, _: int) -> str:
+def _several(path: Path, cell: _Cell) -> str:
     """Any number of labels, a list of them as `ExampleReader` gives it."""
     advice = "Give labels as one text or as a list."
-    if not isinstance(value, list):
-        return _as_text(path, row, name, value, advice)
-    return "".join(_as_text(path, row, name, part, advice) + LIST_SEPARATOR for part in value)
+    if cell.value is None:
+        return ""
+    if not isinstance(cell.value, list):
+        return _as_text(path, cell, cell.value, advice)
+    parts = (_as_text(path, cell, part, advice) for part in cell.value)
+    return "".join(part + LIST_SEPARATOR for part in parts)
 
 
-def _as_text(path: Path, row: int, name: str, value: Any, advice: str) -> str:
+def _as_text(path: Path, cell: _Cell, value: Any, advice: str) -> str:
     if value is None or isinstance(value, list | dict):
         raise InputError(
-            f"{path}:{row}: '{name}' is {json_type(value)}; a string or a number is expected. "
-            f"{advice}"
+            f"{path}:{cell.row}: '{cell.column}' is {json_type(value)}; a string or a number is "
+            f"expected. {advice}"
         )
     return (value if isinstance(value, str) else json.dumps(value)).strip()
