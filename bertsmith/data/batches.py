@@ -115,6 +115,24 @@ def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     return groups
 
 
+def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
+    """Deal sequences out to parts of as equal a number of tokens as can be, all lengths in each.
+
+    The parts hold indices into `lengths`, longest first. Each goes to the part that has the fewest
+    tokens by then; where there are fewer sequences than parts, some parts stay empty.
+
+    >>> deal_by_length([3, 9, 4, 2], num_parts=2)
+    [[1], [2, 0, 3]]
+    """
+    parts: list[list[int]] = [[] for _ in range(num_parts)]
+    taken = [0] * num_parts
+    for index in np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist():
+        emptiest = taken.index(min(taken))
+        parts[emptiest].append(index)
+        taken[emptiest] += lengths[index]
+    return parts
+
+
 def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]:
     """Divide sequences into at most `num_groups` groups of about as many tokens, similar lengths
     together.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.config import to_jsonable
-from bertsmith.data.batches import Batch, group_by_length, pack
+from bertsmith.data.batches import Batch, deal_by_length, group_by_length, pack
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.model.bert import BertModel
 from bertsmith.model.used_words import UsedWords
@@ -155,13 +155,11 @@ class FineTuning:
             chosen = self.chosen(step)
             firsts = range(0, len(chosen), size)
             return [collate(encoded, chosen[first : first + size]) for first in firsts]
-        lengths = encoded.lengths
-        # Dealt out from the longest to the shortest, so that all parts have as much to do.
-        chosen = sorted(self.chosen(step), key=lambda i: -lengths[i])
-        parts = [chosen[first :: self.num_parts] for first in range(self.num_parts)]
+        chosen = self.chosen(step)
+        lengths = [encoded.lengths[i] for i in chosen]
         return [
-            collate(encoded, [part[i] for i in group])
-            for part in parts
+            collate(encoded, [chosen[part[i]] for i in group])
+            for part in deal_by_length(lengths, self.num_parts)
             for group in group_by_length([lengths[i] for i in part], self.micro_batch_tokens)
         ]
 

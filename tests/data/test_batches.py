@@ -1,0 +1,26 @@
+"""Sequences of a step are dealt out: each part has as much to do as the others."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data.batches import deal_by_length
+
+
+@given(st.lists(st.integers(1, 512), max_size=40), st.integers(1, 9))
+def test_parts_have_as_many_tokens_but_for_one_sequence(lengths: list[int], num_parts: int) -> None:
+    parts = deal_by_length(lengths, num_parts)
+    assert len(parts) == num_parts
+    assert sorted(place for part in parts for place in part) == list(range(len(lengths)))
+    assert all(part for part in parts) or len(lengths) < num_parts
+    tokens = [sum(lengths[place] for place in part) for part in parts]
+    assert max(tokens) - min(tokens) <= max(lengths, default=0)
+    for part in parts:
+        assert [lengths[place] for place in part] == sorted(
+            (lengths[place] for place in part), reverse=True
+        )
+
+
+def test_neither_part_has_the_longer_one_of_each_pair() -> None:
+    lengths = [20, 17, 15, 12, 12, 12, 10, 9, 9, 9, 8, 8, 7, 7, 7, 5]
+    tokens = [sum(lengths[place] for place in part) for part in deal_by_length(lengths, 2)]
+    assert sorted(tokens) == [83, 84]
