@@ -108,7 +108,14 @@ def _as_json(record: dict[str, Any]) -> bytes:
 
 def _as_csv(record: dict[str, Any], *, header: bool = False) -> bytes:
     line = io.StringIO()
-    writer = csv.DictWriter(line, FIELDS, lineterminator="\n")
+    # Before Python 3.13, csv leaves a lone carriage return unquoted, which ends a row for readers.
+    has_return = any("\r" in value for value in record.values() if isinstance(value, str))
+    writer = csv.DictWriter(
+        line,
+        FIELDS,
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL,
+    )
     if header:
         writer.writeheader()
     else:

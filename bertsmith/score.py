@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from bertsmith.data.choices import ChoiceColumns, ChoiceExample, ChoiceReader
 from bertsmith.data.examples import Columns, Example, ExampleReader, check_header
 from bertsmith.data.labels import check_predicted_names, label_set, number, sorted_names
-from bertsmith.data.predictions import read_answers, read_labels, read_no_answer_probs
+from bertsmith.data.predictions import (
+    LABEL_COLUMNS,
+    NUMBER_COLUMNS,
+    read_answers,
+    read_labels,
+    read_no_answer_probs,
+)
 from bertsmith.data.questions import QuestionReader
 from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import TagColumns, TaggedSentence
@@ -179,7 +185,8 @@ def score_number_files(
 ) -> "NumberReport":
     """Score predicted numbers, one for each row of `gold` and in its order.
 
-    `predictions` is as for labels; its column may also be called `value` or `score`.
+    `predictions` is as for labels; its column may also be called `value` or `score`, and a `label`
+    beside one of these is taken for the right number.
 
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
@@ -188,9 +195,11 @@ def score_number_files(
 
     reader = ExampleReader(gold, columns)
     true, predicted = array("d"), array("d")
-    for place, (example, prediction) in enumerate(in_pairs(gold, reader, predictions), start=1):
-        true.append(number(example, gold, place))
-        predicted.append(number(prediction, predictions, place))
+    pairs = in_pairs(gold, reader, predictions, columns=NUMBER_COLUMNS)
+    for place, (example, prediction) in enumerate(pairs, start=1):
+        true.append(number(example.label, f"{gold}:{example.row}: the label"))
+        what = f"{predictions}: prediction {place:,}:"
+        predicted.append(number(prediction.label, what, "Fix the row."))
     return NumberReport.of(
         np.frombuffer(true), np.frombuffer(predicted), num_skipped=reader.num_skipped
     )
@@ -291,14 +300,20 @@ def choice_number(path: Path, place: int, prediction: Example, num_choices: int)
 
 
 def in_pairs(
-    gold: Path, examples: Iterable[Gold], predictions: Path, *, several: bool = False
+    gold: Path,
+    examples: Iterable[Gold],
+    predictions: Path,
+    *,
+    columns: Sequence[str] = LABEL_COLUMNS,
+    several: bool = False,
 ) -> Iterator[tuple[Gold, Example]]:
-    """Each example of `gold` with its prediction, of one label or `several`.
+    """Each example of `gold` with its prediction, of one label or `several`; see `read_labels`.
 
     Raises:
         InputError: there is not one prediction for each row, or one is for another row.
     """
-    rights, givens = iter(examples), read_labels(predictions, several=several)
+    rights = iter(examples)
+    givens = read_labels(predictions, columns=columns, several=several)
     for place, (example, prediction) in enumerate(zip_longest(rights, givens), start=1):
         if example is None or prediction is None:
             num_rows = place - (example is None) + sum(1 for _ in rights)

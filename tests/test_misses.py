@@ -11,6 +11,7 @@ from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main
 from bertsmith.data.examples import Example
+from bertsmith.data.tables import read_csv
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation_page import Survey
 from bertsmith.metrics.calibration import Calibration
@@ -73,6 +74,16 @@ def test_nothing_is_left_after_an_error(tmp_path):
         misses.see([Example("t", row=1)], [Outcome("t", "a", "b", 0.0, 0.9)])
         1 / 0  # noqa: B018
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["one\rtwo", "one\r\ntwo", "one\ntwo", 'a "b", c'])
+def test_a_csv_file_can_be_read_again_whatever_the_text(tmp_path, text):
+    path = tmp_path / "a.csv"
+    with write_misses(path) as misses:
+        misses.see([Example("t", row=1)], [Outcome(text, "a", "b", 0.0, 0.9)])
+    (_, header), (_, cells) = read_csv(path)
+    row = dict(zip(header, cells, strict=True))
+    assert (row["text"], row["confidence"]) == (text, "0.9")
 
 
 def test_many_misses_need_little_memory(tmp_path):

@@ -115,7 +115,7 @@ def test_right_answers_that_stand_elsewhere_or_nowhere_are_told(tmp_path):
     assert "1 right answer does not stand in its passage" in str(report)
     empty = score_answer_files(squad(tmp_path / "e.json", {"a": []}, context=" "), given)
     assert empty.to_json()["num_empty"] == 1
-    assert "1 question has an empty passage" in str(empty)
+    assert "1 question or its passage is empty" in str(empty)
 
 
 def test_the_counts_of_a_published_set(data_dir, tmp_path):
@@ -213,14 +213,38 @@ def test_labels_in_any_kind_of_file(labelled, tmp_path, kind):
     [
         ("p.txt", "b\na\n", r"2 predictions, but .*gold\.csv has 5 rows"),
         ("p.txt", "b\n\na\n", r"p\.txt:2: the label is empty"),
-        ("p.csv", "guess\nb\n", r"p\.csv:2: no column of labels .* Columns found: 'guess'"),
+        ("p.csv", "guess\nb\n", r"p\.csv:1: no column of predictions .* Columns found: 'guess'"),
         ("p.jsonl", '{"row": 3, "label": "b"}\n' * 5, "prediction 1 is for row 3, but"),
+        (
+            "p.csv",
+            "text,prediction\nfine,b\nBad, bad,b\n",
+            r"p\.csv:3: found 3 columns where row 1",
+        ),
+        ("p.tsv", "label\tprediction\nb\ta\nb\n", r"p\.tsv:3: found 1 columns where row 1 has 2"),
+        ("p.csv", "label,Pred,PRED\nb,b,a\n", r"p\.csv:1: several columns are called 'pred'"),
+        (
+            "p.jsonl",
+            '{"label": "b", "prediction": "b"}\n{"label": "a", "error": "timeout"}\n',
+            r"p\.jsonl:2: no key 'prediction', which the lines before have.* 'label', 'error'",
+        ),
+        (
+            "p.jsonl",
+            '{"label": "b", "error": "timeout"}\n{"label": "a", "prediction": "b"}\n',
+            r"p\.jsonl:2: has 'prediction', which the lines before lack: there, 'label' was taken",
+        ),
+        ("p.jsonl", '{"label": NaN}\n', r"p\.jsonl:1: 'label' is null; a string or a number"),
     ],
 )
 def test_labels_that_do_not_belong(labelled, tmp_path, name, text, message):
     (tmp_path / name).write_text(text)
     with pytest.raises(InputError, match=message):
         score_class_files(labelled, tmp_path / name)
+
+
+def test_a_header_may_hold_one_name_in_two_spellings(labelled, tmp_path):
+    rows = "".join(f"a,{x}\n" for x in GOLD)
+    (tmp_path / "p.csv").write_text("Prediction,prediction\n" + rows)
+    assert score_class_files(labelled, tmp_path / "p.csv").accuracy == 1
 
 
 @pytest.mark.parametrize("name", ["prediction", "predicted", "pred", "value", "Prediction"])
@@ -301,6 +325,17 @@ def test_several_labels(tmp_path, kind):
     assert [row.label for row in report.classes] == ["a", "b", "c", "d", "e"]
 
 
+@pytest.mark.parametrize(
+    "name, head", [("p.txt", ""), ("p.csv", "labels\n"), ("p.tsv", "labels\n")]
+)
+def test_the_last_texts_have_no_label(tmp_path, name, head):
+    gold, path = tmp_path / "gold.csv", tmp_path / name
+    gold.write_text("text,label\none,b\ntwo,\nthree,a\nfour,\nfive,\n")
+    path.write_text(head + "b\n\n\n\n\n")
+    report = score_label_set_files(gold, path)
+    assert (report.num_texts, report.subset_accuracy) == (5, 4 / 5)
+
+
 def test_several_labels_that_cannot_be_scored(tmp_path):
     gold, path = tmp_path / "gold.csv", tmp_path / "p.jsonl"
     gold.write_text("text,label\nsome,\nmore,\n")
@@ -324,11 +359,13 @@ def test_numbers(labelled, tmp_path):
     assert report.pearson == pytest.approx(scipy.stats.pearsonr(true, predicted).statistic)
     assert report.spearman == pytest.approx(scipy.stats.spearmanr(true, predicted).statistic)
     (tmp_path / "p.txt").write_text("1\n2\nthree\n4\n")
-    with pytest.raises(InputError, match="prediction 3: the label 'three' is not a number"):
+    with pytest.raises(InputError, match=r"prediction 3: 'three' is not a number.* Fix the row.$"):
         score_number_files(labelled, tmp_path / "p.txt")
     pairs = zip(true, predicted, strict=True)
     both = "text,label,prediction\n" + "".join(f"a,{x},{y}\n" for x, y in pairs)
     (tmp_path / "p.csv").write_text(both)
+    assert score_number_files(labelled, tmp_path / "p.csv") == report
+    (tmp_path / "p.csv").write_text(both.replace("prediction", "score"))
     assert score_number_files(labelled, tmp_path / "p.csv") == report
 
 

@@ -4,7 +4,8 @@ Both sides start from the same published checkpoint (all-MiniLM-L6-v2, 6 layers,
 the same examples and hyper-parameters for the same number of epochs. Runs alternate, each in a
 process of its own, and who goes first changes from seed to seed. The score is that of the last
 weights on the development set. Seconds are those of the whole job from reading the files to the
-score, imports left out. bertsmith also scores after every epoch, which the Trainer is spared.
+score, imports left out. bertsmith also scores after every epoch, which the Trainer is spared. With
+--scores-only other work may run beside: scores are kept, seconds are not.
 
     pip install -e .[bench]
     python -m benchmarks.tasks                      # everything: hours on two cores
@@ -50,6 +51,8 @@ def main() -> None:
                 key = f"{name}/{system}/{seed}"
                 if key not in found:
                     found[key] = in_own_process(name, system, seed, args.data)
+                    if args.scores_only:
+                        found[key]["seconds"] = None
                     write(found, target)
     print(target.with_suffix(".md"))
 
@@ -63,6 +66,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--scores-only", action="store_true", help="keep no seconds")
     date_help = "of the result to go on with; today if not given"
     parser.add_argument("--date", default=time.strftime("%Y-%m-%d"), help=date_help)
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -140,8 +144,8 @@ def page(found: Mapping[str, Any]) -> str:
         "",
         "`python -m benchmarks.tasks`: all-MiniLM-L6-v2, the same examples, rate, epochs and "
         "batches on both sides, bf16, each run in a process of its own; see its first lines.",
-        "Seconds are medians of the seeds that both sides ran, memory is the highest peak. Of two "
-        "numbers of seeds, the second is the Trainer's.",
+        "Seconds are medians of the seeds that both sides ran alone on the machine, memory is the "
+        "highest peak. Of two numbers of seeds, the second is the Trainer's.",
     ]
     for machine in sorted({run["machine"] for run in found.values()}):
         here = {key: run for key, run in found.items() if run["machine"] == machine}
@@ -173,10 +177,11 @@ def by_seed(runs: Mapping[str, Any]) -> dict[str, Any]:
 def row(case: Case, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
     """One data set, by seed; seconds are of the seeds that all ran, in turns."""
     sides = [runs for runs in (ours, theirs) if runs]
-    shared = [seed for seed in ours if all(seed in runs for runs in sides)]
-    seconds = [
-        statistics.median(runs[seed]["seconds"] for seed in shared or runs) for runs in sides
+    timed = [
+        {seed: run["seconds"] for seed, run in runs.items() if run["seconds"]} for runs in sides
     ]
+    shared = [seed for seed in timed[0] if all(seed in seconds for seconds in timed)]
+    seconds = [statistics.median(side[seed] for seed in shared or side) for side in timed]
     memory = [max(run["peak_megabytes"] for run in runs.values()) for runs in sides]
     peer = bool(theirs)
     cells = [

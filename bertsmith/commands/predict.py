@@ -85,6 +85,7 @@ def main(settings: Settings) -> None:
     pairs = totals.counting(iter_predictions(predictor, noting(first, source)))
     report = show(predictor, settings, pairs, totals)
     totals.num_skipped = getattr(source, "num_skipped", 0)
+    totals.num_empty = getattr(source, "num_empty", 0)
     # A model is loaded for this a second time, which a few texts are not worth.
     if settings.file is not None and predictor.loaded.precision != "fp32":
         agreement = agreement_with_fp32(predictor, first)
@@ -115,6 +116,7 @@ class Totals:
     num_windowed: int = 0
     num_truncated: int = 0
     num_skipped: int = 0
+    num_empty: int = 0
 
     def counting(self, pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
         """Pass examples with their predictions on."""
@@ -129,6 +131,7 @@ NOTES = {
     "num_windowed": "{number:,} texts were longer than the model reads and were read in windows.",
     "num_truncated": "{number:,} texts were longer than the model reads; their ends had no part.",
     "num_skipped": "{number:,} rows without a text were skipped.",
+    "num_empty": "{number:,} questions or their passages are empty: there is nothing to find.",
 }
 
 

@@ -26,6 +26,10 @@ CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel
 CONLLU_ID = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?")
 LOOKED_AT = 200
 """Rows that are looked at to find how many columns a file has."""
+MAX_ROWS = 1_000_000
+"""Rows of a sentence: a file that has lost its empty lines would be a single one."""
+MAX_KNOWN = 10_000
+"""Labels that are remembered to tell comments from words; more are ids or words."""
 MAY_BE_EMPTY = {"feats", "deps", "misc"}
 """Columns whose `_` says that there is nothing to say; elsewhere it stands for a missing label."""
 
@@ -36,12 +40,18 @@ def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Itera
     Behind a row that is no comment, `-DOCSTART-` is a word like others.
 
     Raises:
-        InputError: a carriage return within a line of the file that messages call `place`.
+        InputError: a carriage return within a line of the file that messages call `place`, or more
+            than `MAX_ROWS` lines of one block.
     """
     block: list[Row] = []
     for row, line in enumerate(lines, start=1):
         content = line.rstrip("\r\n")
         check_line_ends(f"{place}:{row}", content)
+        if len(block) == MAX_ROWS:
+            raise InputError(
+                f"{place}:{row}: found more than {MAX_ROWS:,} rows without an empty line. An empty "
+                "line stands after each sentence: put one there."
+            )
         starts_document = content.startswith(DOCUMENT_START) and all(
             earlier.startswith("# ") for _, earlier in block
         )
@@ -153,7 +163,8 @@ class ColumnParser:
                     "tabs or spaces; choose them with --word-column and --label-column."
                 )
             labels = [self._label(row, found[label_place]) for row, found in cells]
-        self._known.update(found[self._usual_label_place] for _, found in cells)
+        if len(self._known) < MAX_KNOWN:
+            self._known.update(found[self._usual_label_place] for _, found in cells)
         remarks: list[Remark] = ["comments"] * self._num_comments
         self._num_comments = 0
         return TaggedSentence(tuple(words), tuple(labels), rows[0][0], remarks=tuple(remarks))

@@ -242,7 +242,8 @@ class ExampleReader(RecordReader):
         return next((name for name in names if name not in value), None)
 
     def _extend(self, row: int, found: list[str]) -> None:
-        """Refuse a second text that the lines before this one lack."""
+        """Refuse a second text that the lines before this one lack, and a surer label."""
+        self._check_choice(row, found)
         _, pair, *_ = self._roles([name.strip().lower() for name in found])
         if "pair" not in self.names and (places := pair.columns(found, numbers_only=False)):
             raise InputError(

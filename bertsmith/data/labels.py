@@ -203,34 +203,33 @@ def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
     Raises:
         InputError: a label that is no number, or none that fp32 holds; says where.
     """
-    found = (number(example, path, place) for place, example in enumerate(examples, start=1))
+    found = (number(example.label, f"{path}:{example.row}: the label") for example in examples)
     return np.fromiter(found, dtype=np.float64, count=len(examples))
 
 
-def number(example: Example, path: Path, place: int) -> float:
-    """The label of an example, or of prediction `place`, as a number.
+def number(
+    label: str | None,
+    what: str,
+    advice: str = "Fix the row, or choose the column with --label-column.",
+) -> float:
+    """A label as a number; `what` is said in front of it in messages.
 
     Raises:
         InputError: as `numbers`.
     """
-    label = str(example.label)
+    text = str(label)
     try:
         # 1_000 is a number to Python only; in a table it is a slip or a name.
-        value = math.nan if "_" in label else float(label)
+        value = math.nan if "_" in text else float(text)
     except ValueError:
         value = math.nan
     if abs(value) <= MAX_NUMBER:
         return value
-    # Predictions need not say of which row they are.
-    where = f"{path}:{example.row}" if example.row else f"{path}: prediction {place:,}"
     if math.isnan(value):
-        raise InputError(
-            f"{where}: the label '{label}' is not a number, such as 3 or 2.75. Fix the row, or "
-            "choose the column with --label-column."
-        )
+        raise InputError(f"{what} '{text}' is not a number, such as 3 or 2.75. {advice}")
     raise InputError(
-        f"{where}: the label '{label}' is too large for fp32; allowed are numbers from "
-        f"{-MAX_NUMBER:.1e} to {MAX_NUMBER:.1e}. Fix the row, or give all labels in a larger unit."
+        f"{what} '{text}' is too large for fp32; allowed are numbers from {-MAX_NUMBER:.1e} to "
+        f"{MAX_NUMBER:.1e}. Fix the row, or give all numbers in a larger unit."
     )
 
 

@@ -2,28 +2,31 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.questions import question_format
+from bertsmith.data.records import RAGGED, find_column, listed, stands_twice
 from bertsmith.data.tables import (
     iter_text,
     json_fault,
     json_type,
-    read_csv,
     read_jsonl,
-    read_tsv,
+    read_rows,
     read_txt,
     table_format,
     without_half_characters,
 )
 from bertsmith.errors import InputError
 
-# First match wins; a label beside a prediction is the right one, a score beside a label its
-# probability.
-PREDICTION_COLUMNS = ("prediction", "predicted", "pred", "value", "label", "labels", "score")
+# First match wins; a label beside a prediction is the right one.
+LABEL_COLUMNS = ("prediction", "predicted", "pred", "value", "label", "labels", "score")
+"""Where predicted labels may stand. A score beside a label is its probability."""
+NUMBER_COLUMNS = ("prediction", "predicted", "pred", "value", "score", "label")
+"""Where predicted numbers may stand. A label beside a score is the right one."""
 
 
 def read_answers(path: Path) -> dict[str, str]:
@@ -98,19 +101,24 @@ def _is_finite(number: float) -> bool:
         return False
 
 
-def read_labels(path: Path, *, several: bool = False) -> Iterator[Example]:
+def read_labels(
+    path: Path, *, columns: Sequence[str] = LABEL_COLUMNS, several: bool = False
+) -> Iterator[Example]:
     """Predicted labels, as examples without a text; `row` is that in the gold file, if said.
 
     Args:
         path: `.txt`, `.csv`, `.tsv` or `.jsonl`.
+        columns: where predictions may stand, first match wins: in all lines the same.
         several: whether a line may have any number of labels: several as one text (see
             `label_set`) or as a JSON list, or none.
 
     Raises:
-        InputError: a line without a label, or no column of labels.
+        InputError: a line without a label, no column of labels, or a row with more or fewer cells.
     """
     read = _several if several else _single
-    return (Example("", label=read(path, cell), row=cell.gold_row) for cell in _cells(path))
+    # Where there may be several labels, a line with nothing in it says that there is none.
+    cells = _cells(path, columns, keep_blank=several)
+    return (Example("", label=read(path, cell), row=cell.gold_row) for cell in cells)
 
 
 class _Cell(NamedTuple):
@@ -122,29 +130,69 @@ class _Cell(NamedTuple):
     gold_row: int = 0
 
 
-def _cells(path: Path) -> Iterator[_Cell]:
+def _cells(path: Path, columns: Sequence[str], *, keep_blank: bool) -> Iterator[_Cell]:
+    """What is predicted of each row; lines with nothing in them are kept, or passed over."""
     kind = table_format(path)
     if kind == "txt":
-        yield from (_Cell(row, "the line", line) for row, line in read_txt(path))
-    elif kind == "jsonl":
-        yield from (_cell_of(path, row, record) for row, record in read_jsonl(path))
-    else:
-        rows = read_csv(path) if kind == "csv" else read_tsv(path)
-        _, header = next(rows, (0, []))
-        for row, cells in rows:
-            yield _cell_of(path, row, dict(zip(header, cells, strict=False)) | {"row": None})
+        lines = read_txt(path, keep_empty_end=keep_blank)
+        return (_Cell(row, "the line", line) for row, line in lines)
+    if kind == "jsonl":
+        return _cells_of_objects(path, columns)
+    return _cells_of_table(path, columns, keep_blank=keep_blank)
 
 
-def _cell_of(path: Path, row: int, record: Mapping[str, Any]) -> _Cell:
-    # In any case, as the columns of gold files are found: else `Prediction` gave way to `label`.
-    columns = {name.strip().lower(): name for name in reversed(list(record))}
-    name = next((columns[name] for name in PREDICTION_COLUMNS if name in columns), None)
-    if name is None:
-        keys = ", ".join(f"'{found}'" for found in list(record)[:10]) or "none"
-        wanted = ", ".join(f"'{column}'" for column in PREDICTION_COLUMNS)
-        raise InputError(f"{path}:{row}: no column of labels ({wanted}). Columns found: {keys}.")
-    gold_row = record.get("row")
-    return _Cell(row, name, record[name], gold_row if isinstance(gold_row, int) else 0)
+def _cells_of_table(path: Path, columns: Sequence[str], *, keep_blank: bool) -> Iterator[_Cell]:
+    rows = read_rows(path, keep_blank=keep_blank)
+    first_row, header = next(filter(itemgetter(1), rows), (0, []))
+    place = header.index(_column(path, first_row, header, columns))
+    for row, cells in rows:
+        if not cells and len(header) > 1:
+            continue
+        if len(cells or [""]) != len(header):
+            raise InputError(
+                f"{path}:{row}: found {len(cells)} columns where row {first_row} has "
+                f"{len(header)}. {RAGGED[table_format(path)]}"
+            )
+        yield _Cell(row, header[place], cells[place] if cells else "")
+
+
+def _cells_of_objects(path: Path, columns: Sequence[str]) -> Iterator[_Cell]:
+    known: dict[str, None] = {}  # every key met so far, in order
+    name = ""
+    for row, record in read_jsonl(path):
+        if not record.keys() <= known.keys():
+            known |= dict.fromkeys(record)
+            found = _column(path, row, list(known), columns)
+            if name and found != name:
+                raise InputError(
+                    f"{path}:{row}: has '{found}', which the lines before lack: there, '{name}' "
+                    f"was taken for the prediction. Give every line '{found}'."
+                )
+            name = found
+        if name not in record:
+            raise InputError(
+                f"{path}:{row}: no key '{name}', which the lines before have. Keys found: "
+                f"{listed(record) or 'none'}. Give every line a prediction."
+            )
+        gold_row = record.get("row")
+        yield _Cell(row, name, record[name], gold_row if isinstance(gold_row, int) else 0)
+
+
+def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) -> str:
+    """The column of predictions among those found, by the usual names `columns`."""
+    for name in columns:
+        if (place := find_column(name, found, 0)) is not None:
+            return found[place]
+        if stands_twice(name, found):
+            raise InputError(
+                f"{path}:{row}: several columns are called '{name}'. Columns found: "
+                f"{listed(found)}. Rename all but the right one."
+            )
+    wanted = ", ".join(f"'{column}'" for column in columns)
+    raise InputError(
+        f"{path}:{row}: no column of predictions ({wanted}). Columns found: "
+        f"{listed(found) or 'none'}."
+    )
 
 
 def _single(path: Path, cell: _Cell) -> str:

@@ -78,6 +78,11 @@ class Question:
         return self.question, self.context
 
     @property
+    def is_empty(self) -> bool:
+        """Whether nothing can be found: the question is blank, or its passage."""
+        return not (self.question.strip() and self.context.strip())
+
+    @property
     def num_chars(self) -> int:
         """How long its texts are."""
         return len(self.question) + len(self.context)
@@ -131,7 +136,7 @@ class QuestionReader:
         num_questions: questions given so far.
         num_moved: answers whose offset was wrong and whose text was found elsewhere.
         num_lost: answers whose text stands nowhere in the context.
-        num_empty: questions whose context is blank, so that nothing can be found.
+        num_empty: questions that are blank or whose context is, so that nothing can be found.
         num_skipped: always 0; no question is left out.
     """
 
@@ -167,7 +172,7 @@ class QuestionReader:
                 "question too. Give each question an id of its own."
             )
         self.num_questions += 1
-        self.num_empty += not question.context.strip()
+        self.num_empty += question.is_empty
 
     def _read_json(self) -> Iterator[Question]:
         for number, article in enumerate(iter_elements(self.path, "data")):

@@ -14,9 +14,8 @@ from typing import Any, Literal
 from bertsmith.data.tables import (
     json_type,
     place_name,
-    read_csv,
     read_jsonl,
-    read_tsv,
+    read_rows,
     table_format,
     whole_number,
 )
@@ -172,7 +171,7 @@ class RecordReader:
             return self._read_objects()
         if kind == "txt":
             raise InputError(f"{self.place}: a .txt file has no columns. Use .csv, .tsv or .jsonl.")
-        return self._read_table(read_csv(self.path) if kind == "csv" else read_tsv(self.path))
+        return self._read_table(read_rows(self.path))
 
     def _read_table(
         self, rows: Iterator[tuple[int, list[str]]]
@@ -198,9 +197,18 @@ class RecordReader:
 
     def _read_objects(self) -> Iterator[tuple[int, Record | None]]:
         known: dict[str, None] = {}  # every key met so far, in order
+        lacking: InputError | None = None
         for row, value in read_jsonl(self.path):
             if not self.names:
-                self._resolve(list(value), numbers_only=False)
+                try:
+                    self._resolve(list(value), numbers_only=False)
+                except InputError as error:
+                    if not self.skip_incomplete:
+                        raise
+                    self.names = {}
+                    lacking = lacking or error
+                    yield row, None
+                    continue
             elif not value.keys() <= known.keys():
                 self._extend(row, list(known | dict.fromkeys(value)))
             known |= dict.fromkeys(value)
@@ -223,6 +231,8 @@ class RecordReader:
                 ]
                 record[role.name] = without_empty_end(texts)
             yield row, record
+        if lacking is not None and not self.names:
+            raise lacking
 
     def _missing_key(self, value: dict[str, Any]) -> str | None:
         """A key that this object lacks and has to have."""
@@ -234,8 +244,10 @@ class RecordReader:
         """Take in keys that the lines before this one lack.
 
         Raises:
-            InputError: one of them is what each line must have, or none.
+            InputError: one of them is what each line must have, or none; or would have been taken
+                instead of what was, had the first line had it.
         """
+        self._check_choice(row, found)
         for role in self.roles:
             names = tuple(found[i] for i in role.columns(found, numbers_only=False) or ())
             before = self.names.get(role.name, ())
@@ -246,6 +258,19 @@ class RecordReader:
                 )
             if (role.is_many or not before) and set(before) < set(names):
                 self.names[role.name] = names
+
+    def _check_choice(self, row: int, found: list[str]) -> None:
+        """Refuse a key that says more surely than the one in use that it holds the only text of a
+        role."""
+        for role in self.roles:
+            names = [found[i] for i in role.columns(found, numbers_only=False) or ()]
+            before = self.names.get(role.name, ())
+            if before and names and not role.is_many and names != list(before):
+                raise InputError(
+                    f"{self.place}:{row}: has '{names[0]}', which the lines before lack: there, "
+                    f"'{before[0]}' was taken for the {role.name}. Name the right one with "
+                    f"{role.flag}."
+                )
 
     def _texts(self, row: int, role: Role, name: str, value: dict[str, Any]) -> list[str]:
         """What an object holds under one key."""

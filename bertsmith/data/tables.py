@@ -24,6 +24,8 @@ CHUNK_BYTES = 1 << 16
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """How JSON writes surrogates; plain ones are no UTF-8."""
+MAX_CELL = 2**26
+"""Characters of a csv cell: after a quote that never ends, all of a large file would be one."""
 
 
 def iter_lines(path: Path) -> Iterator[str]:
@@ -156,7 +158,7 @@ def whole_number(text: str) -> int | None:
 
 
 def read_tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each row's line number and cells; quotes are plain characters, blank lines no rows.
+    """Each line's number and cells; quotes are plain characters, and blank lines have no cells.
 
     Raises:
         InputError: a carriage return within the first line, which is then the whole file.
@@ -165,16 +167,21 @@ def read_tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
         content = line.rstrip("\r\n")
         if row == 1:  # further down, a stray one may belong to a text
             check_line_ends(f"{place_name(path)}:1", content)
-        if content:
-            yield row, content.split("\t")
+        yield row, content.split("\t") if content else []
 
 
-def read_txt(path: Path) -> Iterator[tuple[int, str]]:
-    """Each line's number and text; empty lines at the end are no rows."""
+def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int, str]]:
+    """Each line's number and text; empty lines at the end are no rows, unless they are to be kept.
+
+    Raises:
+        InputError: a carriage return within the first line, which is then the whole file.
+    """
     num_empty = 0
     for row, line in enumerate(iter_lines(path), start=1):
         text = line.rstrip("\r\n")
-        if not text:
+        if row == 1:  # further down, a stray one may belong to a text
+            check_line_ends(f"{place_name(path)}:1", text)
+        if not text and not keep_empty_end:
             num_empty += 1
             continue
         yield from ((empty, "") for empty in range(row - num_empty, row))
@@ -183,13 +190,13 @@ def read_txt(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each row's first line number and cells, as in RFC 4180; blank lines are no rows.
+    """Each row's first line number and cells, as in RFC 4180; blank lines have no cells.
 
     Raises:
         InputError: quotes that do not match, or a carriage return that alone ends a line, with
             the row.
     """
-    csv.field_size_limit(2**31 - 1)  # the default refuses a cell above 131,072 characters
+    csv.field_size_limit(MAX_CELL)  # the default refuses a cell above 131,072 characters
     reader = csv.reader(iter_lines(path), strict=True)
     while True:
         row = reader.line_num + 1
@@ -204,14 +211,24 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
                 f"{path}:{row}: not valid CSV ({error}). A quoted cell ends at a double quote; "
                 "a quote inside it is written twice."
             ) from None
-        if cells:
-            yield row, cells
+        yield row, cells
+
+
+def read_rows(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a `.csv` or `.tsv` file. Blank lines are none, or rows without a cell.
+
+    Raises:
+        InputError: as in `read_csv` and `read_tsv`.
+    """
+    rows = read_csv(path) if table_format(path) == "csv" else read_tsv(path)
+    return ((row, cells) for row, cells in rows if cells or keep_blank)
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Each object and its line number; blank lines are passed over.
 
-    Half a surrogate pair is read as U+FFFD, see `without_half_characters`.
+    NaN is read as null: so pandas writes what is missing. Half a surrogate pair is read as U+FFFD,
+    see `without_half_characters`.
 
     Raises:
         InputError: a line that is no JSON object, or too deep or with too long a number to be read.
@@ -220,7 +237,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not line.strip():
             continue
         try:
-            value = without_half_characters(json.loads(line), line)
+            value = without_half_characters(JSON.decode(line), line)
         except (ValueError, RecursionError) as error:
             raise InputError(
                 f"{path}:{row}: not JSON ({json_fault(error)}). Each line holds one JSON object."
@@ -231,6 +248,9 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 'such as {"text": "...", "label": "..."}.'
             )
         yield row, value
+
+
+JSON = json.JSONDecoder(parse_constant=lambda name: None if name == "NaN" else float(name))
 
 
 def without_half_characters(value: Any, source: str) -> Any:

@@ -27,6 +27,7 @@ from bertsmith.data.tables import (
     iter_lines,
     place_name,
     read_jsonl,
+    read_txt,
 )
 from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_objects import ObjectParser, parse_line
@@ -123,7 +124,7 @@ class TaggedReader:
 
     def _sentences(self, format_: FoundFormat) -> Iterator[TaggedSentence]:
         if format_ == "text":
-            lines = enumerate(iter_lines(self.path), start=1)
+            lines = read_txt(self.path, keep_empty_end=True)
             return (parse_line(row, line, self.columns) for row, line in lines)
         place = place_name(self.path)
         parser = PARSERS[format_](place, self.columns, self.labelled, self.counts)

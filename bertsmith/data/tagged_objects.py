@@ -5,6 +5,7 @@ An entity takes every word that it touches. Where it ends within a word it is co
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -117,8 +118,9 @@ class ObjectParser:
             )
         spans: list[Span] = []
         remarks: list[Remark] = []
+        starts, ends = [place[0] for place in places], [place[1] for place in places]
         for start, end, label in sorted(self._entity(row, text, entry) for entry in entities):
-            touched = [i for i, place in enumerate(places) if place[0] < end and place[1] > start]
+            touched = range(bisect_right(ends, start), bisect_left(starts, end))
             if not touched:
                 raise self._refusal(
                     row, f"the entity {start} to {end} ('{label}') holds no word", "Fix its places"

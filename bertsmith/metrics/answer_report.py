@@ -43,7 +43,7 @@ class AnswerReport:
     scored. Of `num_windowed` the passage was read in several windows, of `num_truncated` something
     was not read at all: of the question, or with `long_texts` "cut" of the passage. Of the right
     answers `num_moved` stand elsewhere in the context than the file says, or with other white
-    space, and `num_lost` nowhere in it; `num_empty` contexts are blank.
+    space, and `num_lost` nowhere in it; of `num_empty` questions, they or their contexts are blank.
     """
 
     overall: AnswerScores
@@ -144,7 +144,9 @@ class AnswerReport:
                 "right answers do not stand in their passage",
             ),
             *counted(
-                self.num_empty, "question has an empty passage", "questions have an empty passage"
+                self.num_empty,
+                "question or its passage is empty",
+                "questions or their passages are empty",
             ),
         ]
 

@@ -124,7 +124,7 @@ class AnswerTally:
     def _note(self, example: Question) -> None:
         self.num_moved += sum(answer.is_moved for answer in example.answers)
         self.num_lost += sum(answer.start is None for answer in example.answers)
-        self.num_empty += not example.context.strip()
+        self.num_empty += example.is_empty
 
     def figures(self) -> dict[str, float]:
         """Mean cross entropy, exact match (which is the share of right answers) and F1."""
@@ -273,7 +273,7 @@ Face's transformers open."""
         labels = label_windows(examples, encoded)
         answers = [answer for example in examples for answer in example.answers]
         num_moved = sum(answer.is_moved for answer in answers)
-        num_empty = sum(not example.context.strip() for example in examples)
+        num_empty = sum(example.is_empty for example in examples)
         moved = "stood elsewhere, or with other white space, than said, and {} found"
         return [
             *counted(
@@ -296,7 +296,11 @@ Face's transformers open."""
                 "question has an answer that is whole in no window",
                 "questions have an answer that is whole in no window",
             ),
-            *counted(num_empty, "question has an empty passage", "questions have an empty passage"),
+            *counted(
+                num_empty,
+                "question or its passage is empty",
+                "questions or their passages are empty",
+            ),
         ]
 
     def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:

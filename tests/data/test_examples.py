@@ -6,11 +6,13 @@ import io
 import json
 import lzma
 from collections import Counter
+from math import nan
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bertsmith.data import tables
 from bertsmith.data.examples import (
     Columns,
     Example,
@@ -232,6 +234,41 @@ def test_objects_without_a_key_are_skipped_on_request_and_counted(tmp_path):
     assert ([example.row for example in examples], num_skipped) == ([1, 4], 2)
 
 
+def test_the_first_objects_may_be_the_incomplete_ones(tmp_path):
+    lines = ['{"text": "a"}', '{"id": 7}', '{"text": "c", "label": 0}', '{"text": "d", "label": 1}']
+    path = write(tmp_path, "a.jsonl", "\n".join(lines))
+    assert "no column looks like the label. Columns found: 'text'." in refusal(path)
+    examples, num_skipped = read_examples(path, Columns(skip_incomplete=True))
+    assert ([example.row for example in examples], num_skipped) == ([3, 4], 2)
+    path.write_text(lines[0])
+    assert "no column looks like the label" in refusal(path, skip_incomplete=True)
+
+
+def test_a_label_that_the_first_line_lacks_is_refused(tmp_path):
+    lines = ['{"text": "a", "rating": 5}', '{"text": "b", "label": "pos", "rating": 4}']
+    path = write(tmp_path, "a.jsonl", "\n".join(lines))
+    found = refusal(path)
+    assert ":2: has 'label', which the lines before lack: there, 'rating' was taken" in found
+    assert "--label-column" in found
+    assert [label for *_, label in rows(path, label_column="rating")] == ["5", "4"]
+
+
+def test_nan_is_a_label_that_is_missing(tmp_path):
+    lines = [{"text": "a", "label": "x"}, {"text": "b", "label": "y"}, {"text": "c", "label": nan}]
+    path = write(tmp_path, "a.jsonl", "\n".join(map(json.dumps, lines)))
+    assert ":3: 'label' is empty" in refusal(path)
+    examples, num_skipped = read_examples(path, Columns(skip_incomplete=True))
+    assert ([example.label for example in examples], num_skipped) == (["x", "y"], 1)
+    examples, _ = read_examples(path, empty_labels=True)
+    assert [example.label for example in examples] == ["x", "y", ""]
+
+
+def test_a_quote_that_never_ends_is_not_read_to_the_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "MAX_CELL", 1000)
+    table = write(tmp_path, "a.csv", 'text,label\n"so,1\n' + "good,1\n" * 1000)
+    assert ":2: not valid CSV (field larger than field limit (1000))" in refusal(table)
+
+
 def test_a_second_text_that_the_first_line_lacks_is_refused(tmp_path):
     path = write(
         tmp_path,
@@ -255,6 +292,8 @@ def test_empty_lines_at_the_end_of_a_text_file_are_no_texts(tmp_path):
     assert reader.num_skipped == 2
     with pytest.raises(InputError, match="no complete rows"):
         list(ExampleReader(write(tmp_path, "c.txt", "\n\n"), labelled=False))
+    with pytest.raises(InputError, match=r"d\.txt:1: a carriage return \(CR\) within the line"):
+        list(ExampleReader(write(tmp_path, "d.txt", "good\rbad\r"), labelled=False))
 
 
 def test_limit_reads_no_further(tmp_path):

@@ -4,10 +4,12 @@ import gzip
 import json
 import lzma
 import re
+from math import nan
 
 import pytest
 import zstandard
 
+from bertsmith.data import conll
 from bertsmith.data.label_schemes import count_illegal, detect_scheme
 from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import TaggedReader, read_tagged
@@ -140,6 +142,13 @@ def test_carriage_returns_alone_end_no_line(tmp_path, name):
         ):
             list(TaggedReader(path, labelled=labelled))
     assert refusal(write(tmp_path, "a O\nb\rc O\n", "a.conll")).startswith(":2: a carriage return")
+
+
+def test_a_file_that_has_lost_its_empty_lines_is_no_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(conll, "MAX_ROWS", 10)
+    assert pairs(write(tmp_path, "a O\n" * 10)) == [(("a",) * 10, ("O",) * 10)]
+    found = refusal(write(tmp_path, "a O\n" * 11))
+    assert ":11: found more than 10 rows without an empty line." in found
 
 
 def test_a_file_of_nothing_but_hashes(tmp_path):
@@ -374,6 +383,7 @@ def test_objects_of_texts_with_entities(tmp_path):
         ({"words": ["a", 3], "labels": []}, ":1: entry 1 of 'words' is a number. A string"),
         ({"words": [""], "labels": ["O"]}, ":1: entry 0 of 'words' is empty"),
         ({"words": ["a"], "labels": [None]}, ":1: entry 0 of 'labels' is null"),
+        ({"words": ["a"], "labels": [nan]}, ":1: entry 0 of 'labels' is null"),
         ({"x": 1}, ':1: no key "words", "tokens", "text", "sentence" with a sentence. Keys found:'),
         ({"text": "a b"}, ":1: 'entities' is missing"),
         ({"text": "a b", "entities": [7]}, ":1: an entity is 7. "),

@@ -250,7 +250,7 @@ def test_what_was_moved_lost_or_cut_is_told():
     assert "1 answer stood elsewhere" in notes
     assert "1 answer does not stand in its passage" in notes
     assert "2 questions have an answer that is whole in no window" in notes
-    assert "1 question has an empty passage" in notes
+    assert "1 question or its passage is empty" in notes
     assert "windows hold part of an answer" in notes
     assert not task.notes(questions[3:3], task.encode(tiny_tokenizer(), [], 17, labelled=True))
     rows = encoded.rows_of(1)
