@@ -113,11 +113,13 @@ def distill(
     resume_command: str = "the same call with resume",
     *,
     lesson: Lesson[Any] | None = None,
+    before: Callable[[], object] = lambda: None,
     say: Say = lambda line: None,
 ) -> Distilled:
     """Teach a smaller model what a fine-tuned one does.
 
-    `settings.model` does not count: the student begins as `student.start`.
+    `settings.model` does not count: the student begins as `student.start`. `before` is as for
+    `finetune`.
 
     Raises:
         CheckpointError: the teacher does another task, or the student reads otherwise than it.
@@ -132,6 +134,7 @@ def distill(
     teacher = load_teacher(student.teacher, task_type, lesson.task)
     lesson = replace(lesson, task=task_of_student(lesson.task, teacher))
     plan, unlabelled = plan_of(task_type, settings, student, lesson, teacher, say)
+    before()
     result = carry_out(plan, watchers, resume_command)
     comparison = side_by_side(settings, student, say) if are_of_files else None
     distilled = Distilled(result, plan.load_report, len(unlabelled), comparison)

@@ -5,7 +5,7 @@ touched. Of all that was held against the held-out examples, the best weights ar
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -132,10 +132,12 @@ def finetune(
     resume_command: str = "the same call with resume",
     *,
     lesson: Lesson[Any] | None = None,
+    before: Callable[[], object] = lambda: None,
 ) -> FineTuned:
     """Fine-tune a model to a task, and score what was saved.
 
-    The examples are those of the settings' files, or of `lesson`.
+    The examples are those of the settings' files, or of `lesson`. `before` is called when all is
+    read and checked, and before anything is written.
 
     Raises:
         InputError: the examples cannot be read, or are nothing to learn.
@@ -156,6 +158,7 @@ def finetune(
     if settings.from_scratch:
         load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
     plan = Plan(task_type, settings, lesson, model, tokenizer, objective, load_report)
+    before()
     result = carry_out(plan, watchers, resume_command)
     write_result(settings.out, result.to_json())
     return result

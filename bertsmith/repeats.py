@@ -11,13 +11,14 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
 from bertsmith.config import to_jsonable
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import ConfigError
 from bertsmith.files import write_json
 from bertsmith.finetune import NOTES, START_NOTE, check_out, count_parts, finetune, notes_on
 from bertsmith.tasks.settings import UNASKED, FinetuneSettings
@@ -30,10 +31,9 @@ Say = Callable[[str], object]
 Train = Callable[..., Any]
 """`finetune`, or what is called as it is and gives a result with the same facts."""
 
-RUNS = "runs"
 WEIGHTS = "model.safetensors"
-CHANGING = ("resume", "overwrite", "json", "threads")
-"""Settings that may differ when a series is continued."""
+CHANGING = ("resume", "overwrite", "json", "threads", "out")
+"""Settings that may differ when a series is continued: its folder may be called otherwise."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,8 @@ def finetune_repeatedly(
 ) -> Repeats:
     """Fine-tune with `settings.seeds` seeds, or on `settings.folds` folds, and keep the best.
 
+    What stood in the folder is touched when the first run has read and checked everything.
+
     Raises:
         ConfigError: other settings than those of the series that is to be continued; and as
             `finetune`.
@@ -117,11 +119,19 @@ def finetune_repeatedly(
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     runs = list(runs_of(task_type, settings, kind))
     folder = RunFolder(settings.out)
-    begin(folder, settings, kind)
+    series = describe(settings, kind, [run.name for run in runs])
+    check_series(folder, settings, series)
     results: list[dict[str, Any]] = []
     for number, run in enumerate(runs, start=1):
-        say(f"{run.name}, {number} of {len(runs)}{': was done before' if is_done(run) else ''}")
-        results.append(finish(task_type, run, watchers, resume_command, train))
+        if number == 1 and not settings.resume:
+            say(f"{run.name}, 1 of {len(runs)}")
+            over = replace(run, settings=replace(run.settings, overwrite=settings.overwrite))
+            started = partial(train, before=partial(begin, folder, series))
+            results.append(carry_out(task_type, over, watchers, resume_command, started))
+        else:
+            was = ": was done before" if is_done(run) else ""
+            say(f"{run.name}, {number} of {len(runs)}{was}")
+            results.append(finish(task_type, run, watchers, resume_command, train))
         drop_worse(runs, results)
     return conclude(folder, settings, kind, runs, results)
 
@@ -132,8 +142,9 @@ def runs_of(
     """The runs of a series."""
     held_out = settings.train if kind == "fold" else settings.eval
     alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False, overwrite=False)
-    names = names_of(vars(settings), kind)
-    runs = [replace(alone, out=settings.out / RUNS / name) for name in names]
+    first, count = (settings.seed, settings.seeds) if kind == "seed" else (1, settings.folds)
+    names = [f"{kind}-{first + place}" for place in range(count or 0)]
+    runs = [replace(alone, out=RunFolder(settings.out).runs_dir / name) for name in names]
     if kind == "seed":
         for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):
             yield Run(name, replace(run, seed=seed))
@@ -196,55 +207,50 @@ def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> d
     return fold_of
 
 
-def begin(folder: RunFolder, settings: FinetuneSettings, kind: Kind) -> None:
-    """Clear the folder for a new series, or see whether the one in it is the one asked for."""
+def describe(settings: FinetuneSettings, kind: Kind, names: Sequence[str]) -> dict[str, Any]:
+    """What `run.json` says of a series."""
     plan = {name: value for name, value in to_jsonable(settings).items() if name not in CHANGING}
     # Instead of threads: what they change is how a step is divided.
     plan["num_parts"] = count_parts(settings)
+    return {"series": plan, "kind": kind, "runs": list(names)}
+
+
+def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
+    """See whether a new series can begin in the folder, or the one in it is the one asked for."""
     if settings.resume:
-        before = {**UNASKED, **folder.read_run().get("series", {})}
-        differing = [name for name in plan if before.get(name) != plan[name]]
-        if differing == ["num_parts"]:
-            raise ConfigError(
-                f"{folder.path}: cannot be resumed with other --threads: each step was divided "
-                f"into {before.get('num_parts')} parts, and would now be divided into "
-                f"{plan['num_parts']}. Give the same --threads, or begin a new series in another "
-                "--out."
-            )
-        if differing:
-            raise ConfigError(
-                f"{folder.path}: cannot be resumed with another {', '.join(differing)}. Give the "
-                "same settings, or begin a new series in another --out."
-            )
+        check_same(folder, series["series"])
         return
-    earlier = earlier_runs(folder)
-    for name in names_of(vars(settings), kind):
-        if (path := folder.path / RUNS / name).exists() and path not in earlier:
+    earlier = folder.series_runs()
+    for name in series["runs"]:
+        if (path := folder.runs_dir / name).exists() and path not in earlier:
             raise ConfigError(
                 f"{path}: stands where a run of this series would be, and {folder.run_path} knows "
                 "nothing of it. Choose another --out, or remove it."
             )
+
+
+def check_same(folder: RunFolder, plan: Mapping[str, Any]) -> None:
+    """Refuse to continue a series with other settings."""
+    before = {**UNASKED, **folder.read_run().get("series", {})}
+    differing = [name for name in plan if before.get(name) != plan[name]]
+    if differing == ["num_parts"]:
+        raise ConfigError(
+            f"{folder.path}: cannot be resumed with other --threads: each step was divided "
+            f"into {before.get('num_parts')} parts, and would now be divided into "
+            f"{plan['num_parts']}. Give the same --threads, or begin a new series in another "
+            "--out."
+        )
+    if differing:
+        raise ConfigError(
+            f"{folder.path}: cannot be resumed with another {', '.join(differing)}. Give the "
+            "same settings, or begin a new series in another --out."
+        )
+
+
+def begin(folder: RunFolder, series: Mapping[str, Any]) -> None:
+    """Clear the folder for a new series."""
     folder.begin()
-    for path in earlier:
-        shutil.rmtree(path, ignore_errors=True)
-    folder.write_run({"series": plan, "kind": kind})
-
-
-def earlier_runs(folder: RunFolder) -> list[Path]:
-    """The folders of the series that stands here, by its `run.json`; none where no series does."""
-    try:
-        run = folder.read_run() if folder.run_path.exists() else {}
-    except CheckpointError:  # damaged: it accounts for nothing
-        run = {}
-    if "series" not in run:
-        return []
-    return [folder.path / RUNS / name for name in names_of(run["series"], run["kind"])]
-
-
-def names_of(series: Mapping[str, Any], kind: Kind) -> list[str]:
-    """What the runs of a series are called, by its settings."""
-    first = series["seed"] if kind == "seed" else 1
-    return [f"{kind}-{number}" for number in range(first, first + series[f"{kind}s"])]
+    folder.write_run(series)
 
 
 def is_done(run: Run) -> bool:
@@ -262,12 +268,22 @@ def finish(
 ) -> dict[str, Any]:
     """The result of a run: as it was written if it is complete, else after the rest of it."""
     folder = RunFolder(run.settings.out)
-    settings = run.settings
     if is_done(run):
         return dict(folder.read_run()["result"])
     if folder.run_path.exists():
-        settings = replace(settings, resume=True)
-    result = train(task_type, settings, watchers, resume_command, lesson=run.lesson)
+        run = replace(run, settings=replace(run.settings, resume=True))
+    return carry_out(task_type, run, watchers, resume_command, train)
+
+
+def carry_out(
+    task_type: type[Task[Any, Any]],
+    run: Run,
+    watchers: Sequence[Watcher],
+    resume_command: str,
+    train: Train,
+) -> dict[str, Any]:
+    """Train, and give the result as it is written."""
+    result = train(task_type, run.settings, watchers, resume_command, lesson=run.lesson)
     return dict(json.loads(json.dumps(result.to_json())))
 
 
@@ -295,10 +311,12 @@ def conclude(
     best = best_of(results)
     source = runs[best].settings.out
     for path in source.iterdir():
-        if path.is_file() and path.name != folder.run_path.name:
+        if path.is_file() and path.name not in (folder.run_path.name, WEIGHTS):
             shutil.copy2(path, folder.path / path.name)
         elif path.is_dir() and path.name != "checkpoints":
             shutil.copytree(path, folder.path / path.name, dirs_exist_ok=True)
+    if (source / WEIGHTS).exists():  # else they were moved, and a stop came in between
+        (source / WEIGHTS).replace(folder.path / WEIGHTS)
     repeats = Repeats(
         out=settings.out,
         kind=kind,
@@ -308,9 +326,8 @@ def conclude(
         figures=spreads([result["evaluation"] for result in results]),
         results=tuple(results),
     )
+    write_json(folder.repeats_path, repeats.to_json())
     folder.write_run({**folder.read_run(), "summary": repeats.to_json()})
-    (source / WEIGHTS).unlink(missing_ok=True)
-    write_json(folder.path / "repeats.json", repeats.to_json())
     folder.finish()
     return repeats
 

@@ -11,7 +11,7 @@ from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main
 from bertsmith.data.questions import Question
-from bertsmith.errors import ConfigError, Interrupted
+from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupted
 from bertsmith.evaluate import evaluate
 from bertsmith.finetune import finetune
 from bertsmith.model.huggingface import load_model
@@ -187,6 +187,54 @@ def test_what_excludes_each_other(settings):
             replace(settings, **changes)
     with pytest.raises(ConfigError, match="--eval: not given"):
         finetune(Classify, replace(settings, eval=NOT_GIVEN))
+
+
+def contents(folder):
+    return {
+        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
+
+
+@pytest.mark.parametrize("flags", [{"seeds": 2}, {"folds": 2, "eval": NOT_GIVEN}])
+def test_nothing_is_touched_before_all_is_checked(settings, tmp_path, flags):
+    series = replace(settings, **flags, steps=1)
+    wrong = (
+        {"train": tmp_path / "tpyo.csv"},
+        {"model": tmp_path / "none"},
+        {"max_length": 1000},
+        {"freeze_layers": 99},
+    )
+    for change in wrong:
+        with pytest.raises((InputError, CheckpointError, ConfigError)):
+            finetune_repeatedly(Classify, replace(series, **change))
+        assert not settings.out.exists()
+    finetune_repeatedly(Classify, series)
+    before = contents(settings.out)
+    for change in wrong:
+        with pytest.raises((InputError, CheckpointError, ConfigError)):
+            finetune_repeatedly(Classify, replace(series, **change, overwrite=True))
+        assert contents(settings.out) == before
+
+
+def test_a_single_run_over_a_series_leaves_nothing_of_it(settings):
+    finetune_repeatedly(Classify, replace(settings, seeds=2, steps=1))
+    finetune(Classify, replace(settings, steps=1, overwrite=True))
+    names = {path.name for path in settings.out.iterdir()}
+    assert not names & {"repeats.json", "runs", "earlier-run"}
+    repeats = finetune_repeatedly(Classify, replace(settings, seeds=2, steps=2, overwrite=True))
+    assert repeats.names == ("seed-0", "seed-1")
+
+
+def test_a_series_that_was_stopped_at_its_very_end_is_concluded(settings):
+    series = replace(settings, seeds=2, steps=2)
+    repeats = finetune_repeatedly(Classify, series)
+    before = contents(settings.out)
+    facts = json.loads((settings.out / "run.json").read_text())
+    del facts["summary"]
+    (settings.out / "run.json").write_text(json.dumps(facts))
+    (settings.out / "repeats.json").unlink()
+    assert finetune_repeatedly(Classify, replace(series, resume=True)) == repeats
+    assert contents(settings.out) == before
 
 
 def test_only_the_runs_of_the_earlier_series_are_removed(settings):

@@ -98,6 +98,7 @@ def repeat(request: DistillRequest) -> None:
             "--cache and --folds exclude each other: each fold learns from other texts. Leave one "
             "of them out."
         )
+    request.student.check_out(request.settings.out)
     with Display() as display:
         repeats = finetune_repeatedly(
             request.task, request.settings, [display], request.resume_command, say,

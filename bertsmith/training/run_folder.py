@@ -6,6 +6,8 @@
     ├── events.out.tfevents…  the same for TensorBoard
     ├── curves.png            the same as a picture, at the end
     ├── checkpoints/          step-00000500/ and so on, the last few
+    ├── runs/                 of a series, a folder like this for each run: seed-0/ and so on
+    ├── repeats.json          of a series, the mean of each score and its spread
     └── earlier-run/          what --overwrite replaces, until the new run is complete
 
 Nothing that stood there is changed unless the user asked to resume or to overwrite it.
@@ -52,6 +54,8 @@ MODEL_FILES = (
     "config_sentence_transformers.json",
     "1_Pooling/config.json",
 )
+RUN_PATTERN = re.compile(r"(seed|fold)-\d+")
+"""What the runs of a series are called."""
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.tmp")
 """What a run that was killed leaves besides its own files, and the next one clears away."""
 
@@ -66,6 +70,8 @@ class RunFolder:
         self.curves_path = self.path / "curves.png"
         self.failure_path = self.path / "failure.json"
         self.checkpoints_dir = self.path / "checkpoints"
+        self.runs_dir = self.path / "runs"
+        self.repeats_path = self.path / "repeats.json"
         self.earlier_dir = self.path / "earlier-run"
         self._aside_dir = self.path / ".earlier-run.tmp"
 
@@ -170,6 +176,20 @@ class RunFolder:
         """Write `run.json` anew."""
         write_json(self.run_path, facts)
 
+    def series_runs(self) -> list[Path]:
+        """The folders of the series that stands here, by its `run.json`; none where none does.
+
+        Where a process was killed while it put the series aside, the file is there already.
+        """
+        for folder in (self.path, self._aside_dir):
+            try:
+                run = json.loads((folder / self.run_path.name).read_text(encoding="utf-8"))
+                names = [str(name) for name in run["runs"]]
+            except (OSError, ValueError, KeyError, TypeError):  # damaged: it accounts for nothing
+                continue
+            return [self.runs_dir / name for name in names if RUN_PATTERN.fullmatch(name)]
+        return []
+
     def _has_other_things(self) -> bool:
         """Whether anything stands here that no killed run left."""
         if not self.path.exists():
@@ -189,8 +209,9 @@ class RunFolder:
             place = self._aside_dir / path.relative_to(self.path)
             place.parent.mkdir(exist_ok=True)
             path.replace(place)
-        with contextlib.suppress(OSError):  # not there, or it holds something else
-            self.checkpoints_dir.rmdir()
+        for directory in (self.checkpoints_dir, self.runs_dir):
+            with contextlib.suppress(OSError):  # not there, or it holds something else
+                directory.rmdir()
         if self.earlier_dir.exists() and not _is_complete(self._aside_dir):
             # A run that failed: what it was to replace is kept on. Were the rest removed before
             # the model and then no more, it would look like a model that no run wrote.
@@ -203,6 +224,7 @@ class RunFolder:
     def _files(self) -> list[Path]:
         """All that a run writes into its folder; `run.json`, without which there is none, first."""
         known = [self.run_path, self.journal_path, self.curves_path, self.failure_path]
+        known += [self.repeats_path, *self.series_runs()]
         model = [self.path / name for name in MODEL_FILES]
         events = self.path.glob("events.out.tfevents.*")
         checkpoints = self.checkpoints_dir.glob("step-*")

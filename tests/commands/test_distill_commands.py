@@ -1,6 +1,7 @@
 """`bertsmith distill` as it is typed: a task, and pre-training."""
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -91,6 +92,20 @@ def test_several_students(bertsmith, place, tmp_path):
     )  # fmt: skip
     assert found["names"] == ["seed-0", "seed-1"]
     assert load_model(tmp_path / "out").config.num_hidden_layers == 2
+
+
+@pytest.mark.parametrize("inside", ["teacher", "cache"])
+def test_several_students_are_not_written_over_their_teacher(
+    bertsmith, place, tmp_path, capsys, inside
+):
+    out = shutil.copytree(place / "teacher", tmp_path / "out")
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    named = {"teacher": out, "cache": out / "cache"}[inside]
+    args = of_task(place, out, "--student", place / "teacher", "--seeds", 2, "--overwrite")
+    with pytest.raises(SystemExit):
+        bertsmith(*args, f"--{inside}", named)
+    assert f"--{inside} {named}" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
 
 
 def test_what_is_asked_for_in_vain(bertsmith, place, tmp_path, capsys):

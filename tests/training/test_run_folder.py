@@ -14,7 +14,12 @@ from bertsmith.training.run_folder import RunFolder
 def earlier_run(path: Path, *, complete: bool) -> RunFolder:
     folder = RunFolder(path)
     folder.begin()
-    folder.write_run({"summary": {}} if complete else {})
+    series = {"runs": ["seed-0", "seed-1"]}
+    folder.write_run({**series, "summary": {}} if complete else series)
+    for name in series["runs"]:
+        (folder.runs_dir / name / "checkpoints").mkdir(parents=True)
+        (folder.runs_dir / name / "run.json").write_text("{}")
+    folder.repeats_path.write_text("{}")
     (path / "notes.txt").write_text("mine")
     for name in ("journal.jsonl", "model.safetensors", "events.out.tfevents.1.host"):
         (path / name).write_text("x")
@@ -43,6 +48,17 @@ def test_what_no_run_wrote_is_safe_too(tmp_path: Path, name: str) -> None:
         RunFolder(tmp_path).check(resume=False, overwrite=False)
     RunFolder(tmp_path).check(resume=False, overwrite=True)
     assert (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", "{}", '{"runs": 7}', '{"runs": ["../seed-1", "mine", "checkpoints", null]}']
+)
+def test_only_runs_of_a_series_are_its_runs(tmp_path: Path, text: str) -> None:
+    folder = RunFolder(tmp_path)
+    folder.run_path.write_text(text)
+    assert folder.series_runs() == []
+    folder.run_path.write_text('{"runs": ["seed-10", "fold-1"]}')
+    assert folder.series_runs() == [tmp_path / "runs" / "seed-10", tmp_path / "runs" / "fold-1"]
 
 
 def test_leftovers_of_a_killed_run_are_in_nobodys_way(tmp_path: Path) -> None:
