@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.calibration import Calibration
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.entities import TagReport
@@ -112,9 +113,13 @@ def write_page(
 
 
 def scores_of(evaluation: Evaluation) -> list[tuple[str, float]]:
-    """The single figures of an evaluation, by name."""
-    found = evaluation.to_json().items()
-    return [(name.replace("_", " "), value) for name, value in found if isinstance(value, float)]
+    """The single figures of an evaluation, by name; thresholds that let all or nothing pass are
+    told in words."""
+    return [
+        (name.replace("_", " "), value)
+        for name, value in evaluation.to_json().items()
+        if isinstance(value, float) and abs(value) < ENDLESS
+    ]
 
 
 def confusion_of(evaluation: Evaluation) -> Confusion | None:

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,12 @@ from bertsmith.cli import main
 from bertsmith.data.examples import Example
 from bertsmith.data.tables import read_csv
 from bertsmith.errors import ConfigError
-from bertsmith.evaluation_page import Survey
+from bertsmith.evaluation_page import Survey, scores_of
+from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.calibration import Calibration
 from bertsmith.misses import write_misses
 from bertsmith.predict import load
+from bertsmith.score import score_answer_files
 from bertsmith.tasks.task import Outcome
 
 FP32 = ("--device", "cpu", "--precision", "fp32")
@@ -156,3 +159,14 @@ def test_lengths_are_grouped_by_doubling():
     assert [(g.first, g.last, g.count, g.score) for g in survey.lengths()] == [
         (0, 32, 2, 0.5), (33, 64, 2, 1.0), (65, 128, 2, 0.25), (129, 256, 1, 1.0)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("threshold", [ENDLESS, -ENDLESS, 0.25])
+def test_a_threshold_that_lets_all_or_nothing_pass_is_no_figure(tmp_path, threshold):
+    gold, given = tmp_path / "gold.jsonl", tmp_path / "given.json"
+    question = {"id": "a", "question": "Who?", "context": "Ada came.", "answers": []}
+    gold.write_text(json.dumps(question))
+    given.write_text('{"a": ""}')
+    shown = dict(scores_of(replace(score_answer_files(gold, given), threshold=threshold)))
+    assert shown["f1"] == 100
+    assert shown.get("threshold") == (threshold if threshold == 0.25 else None)
