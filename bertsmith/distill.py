@@ -47,6 +47,7 @@ from bertsmith.tasks.teacher import LiveTeacher, Teacher, fingerprint
 from bertsmith.tasks.teacher_cache import ROWS, stored_teacher
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.recorder import Watcher
+from bertsmith.training.run_folder import RunFolder
 
 Say = Callable[[str], object]
 
@@ -135,10 +136,11 @@ def distill(
     lesson = replace(lesson, task=task_of_student(lesson.task, teacher))
     plan, unlabelled = plan_of(task_type, settings, student, lesson, teacher, say)
     before()
-    result = carry_out(plan, watchers, resume_command)
-    comparison = side_by_side(settings, student, say) if are_of_files else None
-    distilled = Distilled(result, plan.load_report, len(unlabelled), comparison)
-    write_result(settings.out, distilled.to_json())
+    with RunFolder(settings.out).held(lambda: check_out(settings)):
+        result = carry_out(plan, watchers, resume_command)
+        comparison = side_by_side(settings, student, say) if are_of_files else None
+        distilled = Distilled(result, plan.load_report, len(unlabelled), comparison)
+        write_result(settings.out, distilled.to_json())
     return distilled
 
 

@@ -36,6 +36,12 @@ class Interrupted(BertsmithError):  # noqa: N818 - a request by the user, not an
     """The user asked to stop; what was done so far is saved, and the message says where."""
 
 
+def check_seed(name: str, value: int) -> None:
+    """Raise ConfigError unless `value` is a number that every generator takes."""
+    if not 0 <= value < 2**63:
+        raise ConfigError(f"{name}: found {value}; allowed is 0 to {2**63 - 1}.")
+
+
 def check_choice(name: str, value: object, allowed: Sequence[str] | Mapping[str, object]) -> None:
     """Raise ConfigError unless `value` is one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:  # a list has no place in a mapping

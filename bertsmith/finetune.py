@@ -15,7 +15,7 @@ import torch
 from bertsmith.cls_attention import begin_attention
 from bertsmith.config import to_jsonable
 from bertsmith.data.encoded_texts import max_text_length
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.evaluate import tally_examples
 from bertsmith.hardware import (
     compute_settings,
@@ -159,8 +159,9 @@ def finetune(
         load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
     plan = Plan(task_type, settings, lesson, model, tokenizer, objective, load_report)
     before()
-    result = carry_out(plan, watchers, resume_command)
-    write_result(settings.out, result.to_json())
+    with RunFolder(settings.out).held(lambda: check_out(settings)):
+        result = carry_out(plan, watchers, resume_command)
+        write_result(settings.out, result.to_json())
     return result
 
 
@@ -189,7 +190,9 @@ def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> F
     """Train, and score what was saved."""
     settings, lesson, objective = plan.settings, plan.lesson, plan.objective
     folder = RunFolder(settings.out)
-    checkpoint = newest_checkpoint(folder.checkpoints_dir) if settings.resume else None
+    to_train = not (settings.resume and "summary" in folder.read_run())
+    checkpoints = folder.checkpoints_dir if settings.resume and to_train else None
+    checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     model = plan.model if checkpoint is None else load_model(checkpoint.path)
     model.set_dropout(settings.dropout)
     freeze(model, optim(settings, model.config))
@@ -227,12 +230,12 @@ def check_out(settings: FinetuneSettings) -> None:
     check_kind(settings)
     # A single run is complete when it is scored.
     last = "summary" if settings.is_series else "result"
-    RunFolder(out).check(resume=settings.resume, overwrite=settings.overwrite, last=last)
-    may_be_in_use = settings.resume or settings.overwrite
-    if not may_be_in_use and out.is_dir() and any(out.iterdir()):
-        raise ConfigError(
-            f"{out}: the folder is not empty. Choose another --out, or pass --overwrite to use it."
-        )
+    RunFolder(out).check(
+        resume=settings.resume,
+        overwrite=settings.overwrite,
+        last=last,
+        of_series=settings.is_series,
+    )
 
 
 def check_kind(settings: FinetuneSettings) -> None:
@@ -403,6 +406,11 @@ def train(
             summary = trainer.run()
     assert trainer.best is not None
     shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
+    if trainer.is_stop_requested:
+        raise Interrupted(
+            f"{folder.path}: stopped after its last step; the model is there and is not yet "
+            f"scored. Continue with: {resume_command}"
+        )
     return summary, trainer.best
 
 

@@ -100,8 +100,8 @@ def select_device(name: str = "auto") -> "torch.device":
         name = "cuda" if torch.cuda.is_available() else "cpu"
         if name == "cpu" and torch.backends.mps.is_available():
             name = "mps"
-    kind, _, index = name.partition(":")
-    if kind not in ("cpu", "cuda", "mps") or (index and not index.isdecimal()):
+    kind, colon, index = name.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (colon and not index.isdecimal()):
         raise ConfigError(f"device: found '{name}'; allowed are auto, cpu, cuda, cuda:N and mps.")
     present = {
         "cpu": 1,

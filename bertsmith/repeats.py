@@ -10,6 +10,7 @@ import shutil
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,12 +20,12 @@ import numpy as np
 
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
-from bertsmith.files import write_json
+from bertsmith.files import sha256_file, write_json
 from bertsmith.finetune import NOTES, START_NOTE, check_out, count_parts, finetune, notes_on
 from bertsmith.tasks.settings import UNASKED, FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task
 from bertsmith.training.recorder import Watcher
-from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.run_folder import RunFolder, run_names
 
 Kind = Literal["seed", "fold"]
 Say = Callable[[str], object]
@@ -119,21 +120,31 @@ def finetune_repeatedly(
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     runs = list(runs_of(task_type, settings, kind))
     folder = RunFolder(settings.out)
-    series = describe(settings, kind, [run.name for run in runs])
+    series = describe(settings, kind)
     check_series(folder, settings, series)
     results: list[dict[str, Any]] = []
-    for number, run in enumerate(runs, start=1):
-        if number == 1 and not settings.resume:
-            say(f"{run.name}, 1 of {len(runs)}")
-            over = replace(run, settings=replace(run.settings, overwrite=settings.overwrite))
-            started = partial(train, before=partial(begin, folder, series))
-            results.append(carry_out(task_type, over, watchers, resume_command, started))
-        else:
-            was = ": was done before" if is_done(run) else ""
-            say(f"{run.name}, {number} of {len(runs)}{was}")
-            results.append(finish(task_type, run, watchers, resume_command, train))
-        drop_worse(runs, results)
-    return conclude(folder, settings, kind, runs, results)
+    with ExitStack() as stack:
+
+        def take_folder() -> None:
+            stack.enter_context(folder.held(lambda: check_series(folder, settings, series)))
+            if not settings.resume:
+                folder.begin()
+                folder.write_run(series)
+
+        if settings.resume:
+            take_folder()
+        for number, run in enumerate(runs, start=1):
+            if number == 1 and not settings.resume:
+                say(f"{run.name}, 1 of {len(runs)}")
+                over = replace(run, settings=replace(run.settings, overwrite=settings.overwrite))
+                begin = partial(train, before=take_folder)
+                results.append(carry_out(task_type, over, watchers, resume_command, begin))
+            else:
+                was = ": was done before" if is_done(run) else ""
+                say(f"{run.name}, {number} of {len(runs)}{was}")
+                results.append(finish(task_type, run, watchers, resume_command, train))
+            drop_worse(runs, results)
+        return conclude(folder, settings, kind, runs, results)
 
 
 def runs_of(
@@ -142,8 +153,7 @@ def runs_of(
     """The runs of a series."""
     held_out = settings.train if kind == "fold" else settings.eval
     alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False, overwrite=False)
-    first, count = (settings.seed, settings.seeds) if kind == "seed" else (1, settings.folds)
-    names = [f"{kind}-{first + place}" for place in range(count or 0)]
+    names = run_names(vars(settings), kind)
     runs = [replace(alone, out=RunFolder(settings.out).runs_dir / name) for name in names]
     if kind == "seed":
         for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):
@@ -207,21 +217,23 @@ def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> d
     return fold_of
 
 
-def describe(settings: FinetuneSettings, kind: Kind, names: Sequence[str]) -> dict[str, Any]:
-    """What `run.json` says of a series."""
+def describe(settings: FinetuneSettings, kind: Kind) -> dict[str, Any]:
+    """What `run.json` says of a series: its settings, and what its files hold."""
     plan = {name: value for name, value in to_jsonable(settings).items() if name not in CHANGING}
     # Instead of threads: what they change is how a step is divided.
     plan["num_parts"] = count_parts(settings)
-    return {"series": plan, "kind": kind, "runs": list(names)}
+    files = [path for path in (settings.train, settings.eval) if path.is_file()]
+    return {"series": plan, "kind": kind, "files": {str(file): sha256_file(file) for file in files}}
 
 
 def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
     """See whether a new series can begin in the folder, or the one in it is the one asked for."""
+    check_out(settings)
     if settings.resume:
-        check_same(folder, series["series"])
+        check_same(folder, series)
         return
     earlier = folder.series_runs()
-    for name in series["runs"]:
+    for name in run_names(series["series"], series["kind"]):
         if (path := folder.runs_dir / name).exists() and path not in earlier:
             raise ConfigError(
                 f"{path}: stands where a run of this series would be, and {folder.run_path} knows "
@@ -229,9 +241,10 @@ def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[
             )
 
 
-def check_same(folder: RunFolder, plan: Mapping[str, Any]) -> None:
-    """Refuse to continue a series with other settings."""
-    before = {**UNASKED, **folder.read_run().get("series", {})}
+def check_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
+    """Refuse to continue a series with other settings, or on other examples."""
+    run, plan = folder.read_run(), series["series"]
+    before = {**UNASKED, **run.get("series", {})}
     differing = [name for name in plan if before.get(name) != plan[name]]
     if differing == ["num_parts"]:
         raise ConfigError(
@@ -245,12 +258,12 @@ def check_same(folder: RunFolder, plan: Mapping[str, Any]) -> None:
             f"{folder.path}: cannot be resumed with another {', '.join(differing)}. Give the "
             "same settings, or begin a new series in another --out."
         )
-
-
-def begin(folder: RunFolder, series: Mapping[str, Any]) -> None:
-    """Clear the folder for a new series."""
-    folder.begin()
-    folder.write_run(series)
+    for file, digest in series["files"].items():
+        if run.get("files", {}).get(file, digest) != digest:
+            raise ConfigError(
+                f"{folder.path}: cannot be resumed, as {file} holds something else than when the "
+                "series began. Restore it, or begin a new series in another --out."
+            )
 
 
 def is_done(run: Run) -> bool:

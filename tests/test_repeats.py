@@ -1,6 +1,7 @@
 """Several seeds or folds: the mean and its spread, the best kept, and no run done twice."""
 
 import json
+import shutil
 import statistics
 from collections import Counter
 from dataclasses import replace
@@ -21,6 +22,15 @@ from bertsmith.tasks.answer import Answer
 from bertsmith.tasks.classify import Classify, ClassifySettings
 from bertsmith.tasks.settings import NOT_GIVEN
 from bertsmith.tasks.task import Lesson
+
+
+class StopOnceAt(StopAt):
+    """Asks once, though a step that is measured as well is written twice."""
+
+    def write(self, entry, status):
+        super().write(entry, status)
+        if entry["step"] == self.step:
+            self.step = None
 
 
 @pytest.fixture
@@ -214,6 +224,50 @@ def test_nothing_is_touched_before_all_is_checked(settings, tmp_path, flags):
         with pytest.raises((InputError, CheckpointError, ConfigError)):
             finetune_repeatedly(Classify, replace(series, **change, overwrite=True))
         assert contents(settings.out) == before
+
+
+def test_a_series_is_not_continued_on_other_examples(settings, tmp_path):
+    series = replace(settings, seeds=2)
+    with pytest.raises(Interrupted):
+        finetune_repeatedly(Classify, series, [StopAt(4)])
+    before = settings.train.read_bytes()
+    write_reviews(settings.train, 50)
+    with pytest.raises(ConfigError, match=r"train\.csv holds something else than when the series"):
+        finetune_repeatedly(Classify, replace(series, resume=True))
+    settings.train.write_bytes(before)
+    finetune_repeatedly(Classify, replace(series, resume=True))
+
+
+def test_a_stop_in_the_last_step_of_a_run_ends_the_series(settings):
+    series = replace(settings, seeds=2)
+    with pytest.raises(Interrupted, match="stopped after its last step; the model is there and"):
+        finetune_repeatedly(Classify, series, [StopOnceAt(6)])
+    assert not (settings.out / "runs" / "seed-1").exists()
+    repeats = finetune_repeatedly(Classify, replace(series, resume=True))
+    assert repeats.figures == finetune_repeatedly(Classify, replace(series, overwrite=True)).figures
+
+
+def test_a_run_that_was_killed_while_it_began_is_begun_again(settings):
+    series = replace(settings, seeds=2, steps=2)
+    whole = finetune_repeatedly(Classify, series)
+    facts = json.loads((settings.out / "run.json").read_text())
+    del facts["summary"]
+    (settings.out / "run.json").write_text(json.dumps(facts))
+    killed = settings.out / "runs" / "seed-1"
+    shutil.rmtree(killed)
+    killed.mkdir()
+    (killed / ".run.json.999999.tmp").write_text("{")
+    assert finetune_repeatedly(Classify, replace(series, resume=True)).figures == whole.figures
+
+
+def test_a_trained_run_is_scored_though_its_checkpoint_is_half_removed(settings):
+    with pytest.raises(Interrupted):
+        finetune(Classify, settings, [StopOnceAt(6)])
+    half = settings.out / "checkpoints" / "step-00000003"
+    half.mkdir(parents=True)
+    (half / "config.json").write_text("{}")
+    assert finetune(Classify, replace(settings, resume=True)).training.steps == 6
+    assert not half.exists()
 
 
 def test_a_single_run_over_a_series_leaves_nothing_of_it(settings):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.data.windows import LongTexts, Windowing
-from bertsmith.errors import ConfigError, check_choice
+from bertsmith.errors import ConfigError, check_choice, check_seed
 
 ClsAttention = Literal["auto", "keep", "reset"]
 
@@ -112,8 +112,7 @@ class FinetuneSettings:
             raise ConfigError(f"--learning-rate: found {self.learning_rate}; allowed is above 0.")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"--dropout: found {self.dropout}; allowed is 0 or more, below 1.")
-        if self.seed < 0:
-            raise ConfigError(f"--seed: found {self.seed}; allowed is 0 or more.")
+        check_seed("--seed", self.seed)
         check_choice("--cls-attention", self.cls_attention, get_args(ClsAttention))
         if self.from_scratch and self.cls_attention == "reset":
             raise ConfigError(

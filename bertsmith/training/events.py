@@ -2,8 +2,12 @@
 
 A small model takes dozens of steps a second, more than anyone can look at: about once a second
 the means since the last time are written. Held-out figures are written each time.
+
+They are written in the training loop: the usual writer hands them to a thread, and where a full
+disk ends that one, the loop waits for it for ever.
 """
 
+import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,18 +18,25 @@ from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import Means
 
 WRITE_SECONDS = 1.0
+FLUSH_SECONDS = 30.0
 
 
 class EventWriter:
     """Writes scalars named as in the journal; close it, or use it as a context."""
 
     def __init__(self, directory: Path, first_step: int) -> None:
-        from tensorboardX import SummaryWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog
+        from tensorboardX.record_writer import RecordWriter
+        from tensorboardX.summary import scalar
 
-        # Steps that a killed run had written after its checkpoint are hidden by purge_step.
-        self._writer = SummaryWriter(logdir=str(directory), purge_step=first_step)
+        self._event, self._scalar = Event, scalar
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
+        self._records = RecordWriter(str(directory / name))
+        self._write(file_version="brain.Event:2")
+        # Steps that a killed run had written after its checkpoint are hidden by this.
+        self._write(step=first_step, session_log=SessionLog(status=SessionLog.START))
         self._means = Means()
-        self._written_at = time.monotonic()
+        self._written_at = self._flushed_at = time.monotonic()
 
     def write(self, entry: Mapping[str, Any]) -> None:
         """Take in one journal entry."""
@@ -39,7 +50,14 @@ class EventWriter:
 
     def _add(self, step: int, values: Mapping[str, float]) -> None:
         for name, value in values.items():
-            self._writer.add_scalar(name, value, step)
+            self._write(step=step, summary=self._scalar(name, value))
+        if time.monotonic() - self._flushed_at >= FLUSH_SECONDS:
+            self._records.flush()
+            self._flushed_at = time.monotonic()
+
+    def _write(self, **fields: Any) -> None:
+        event = self._event(wall_time=time.time(), **fields)
+        self._records.write(event.SerializeToString())
 
     def __enter__(self) -> Self:
         return self
@@ -50,4 +68,4 @@ class EventWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._writer.close()
+        self._records.close()

@@ -20,7 +20,8 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,18 @@ MODEL_FILES = (
     "config_sentence_transformers.json",
     "1_Pooling/config.json",
 )
-RUN_PATTERN = re.compile(r"(seed|fold)-\d+")
-"""What the runs of a series are called."""
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.tmp")
 """What a run that was killed leaves besides its own files, and the next one clears away."""
+
+
+class _Local(threading.local):
+    """The folders that each thread works in alone."""
+
+    def __init__(self) -> None:
+        self.locked: set[str] = set()
+
+
+_local = _Local()
 
 
 class RunFolder:
@@ -81,10 +90,13 @@ class RunFolder:
         known = [self.run_path, self.journal_path, self.checkpoints_dir]
         return any(path.exists() for path in [*known, self.path / "model.safetensors"])
 
-    def check(self, *, resume: bool, overwrite: bool, last: str = "summary") -> None:
+    def check(
+        self, *, resume: bool, overwrite: bool, last: str = "summary", of_series: bool = False
+    ) -> None:
         """Refuse what the folder does not allow; nothing is written.
 
-        `last` is what `run.json` holds of a run only when it is complete.
+        `last` is what `run.json` holds of a run only when it is complete; `of_series` says that a
+        series of runs is to be resumed.
 
         Raises:
             ConfigError: an earlier run or anything else stands here and was not named to go on or
@@ -97,6 +109,11 @@ class RunFolder:
             raise ConfigError("--resume and --overwrite exclude each other. Give one of them.")
         if resume and not self.run_path.exists():
             raise ConfigError(f"{self.path}: no run to resume. Leave out --resume to begin one.")
+        if resume and "series" in self.read_run() and not of_series:
+            raise ConfigError(
+                f"{self.path}: holds a series of runs, and not one of this kind. Choose another "
+                "--out, or resume it by the command that began it."
+            )
         if resume and last in self.read_run():
             raise ConfigError(
                 f"{self.path}: this run is complete, there is nothing to resume. Choose another "
@@ -113,16 +130,22 @@ class RunFolder:
                 "to use it."
             )
         if self.path.exists():
-            with self.locked():
+            with self.locked():  # refuses a folder that another process works in
                 pass
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """A block in which this process alone works in the folder, where folders can be locked.
+        """A block in which this thread alone works in the folder, where folders can be locked.
+
+        In such a block there may be others: of the whole job, of one of its parts.
 
         Raises:
             ConfigError: another process is in such a block.
         """
+        place = os.path.realpath(self.path)
+        if place in _local.locked:
+            yield
+            return
         with contextlib.ExitStack() as stack:
             if sys.platform != "win32":
                 import fcntl
@@ -137,6 +160,24 @@ class RunFolder:
                             f"{self.path}: another process is at work in it. Wait until it ends, "
                             "or choose another --out."
                         ) from None
+                    _local.locked.add(place)
+                    stack.callback(_local.locked.discard, place)
+            yield
+
+    @contextlib.contextmanager
+    def held(self, check: Callable[[], object]) -> Iterator[None]:
+        """The same for a whole job, whose folder is made if need be.
+
+        Args:
+            check: refuses the folder if the job cannot be done there; another process may have
+                worked there since it was called first.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_error(self.path, error) from error
+        with self.locked():
+            check()
             yield
 
     def begin(self) -> None:
@@ -166,11 +207,14 @@ class RunFolder:
         """
         try:
             value = json.loads(self.run_path.read_text(encoding="utf-8"))
+            if not isinstance(value, dict):
+                raise ValueError("it holds no object")
         except ValueError as error:
             raise CheckpointError(
-                f"{self.run_path}: damaged ({error}). Begin the run again with --overwrite."
+                f"{self.run_path}: damaged ({error}). Begin the run again with --overwrite, or in "
+                "another --out."
             ) from None
-        return dict(value)
+        return value
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
         """Write `run.json` anew."""
@@ -184,10 +228,10 @@ class RunFolder:
         for folder in (self.path, self._aside_dir):
             try:
                 run = json.loads((folder / self.run_path.name).read_text(encoding="utf-8"))
-                names = [str(name) for name in run["runs"]]
+                names = run_names(run["series"], run["kind"])
             except (OSError, ValueError, KeyError, TypeError):  # damaged: it accounts for nothing
                 continue
-            return [self.runs_dir / name for name in names if RUN_PATTERN.fullmatch(name)]
+            return [self.runs_dir / name for name in names]
         return []
 
     def _has_other_things(self) -> bool:
@@ -230,6 +274,12 @@ class RunFolder:
         checkpoints = self.checkpoints_dir.glob("step-*")
         unfinished = self.checkpoints_dir.glob(".step-*")
         return [*known, *model, *events, *checkpoints, *unfinished]
+
+
+def run_names(series: Mapping[str, Any], kind: str) -> list[str]:
+    """What the runs of a series are called, by its settings and whether it is of seeds or folds."""
+    first = series["seed"] if kind == "seed" else 1
+    return [f"{kind}-{number}" for number in range(first, first + series[f"{kind}s"])]
 
 
 def _is_complete(folder: Path) -> bool:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
+from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError, check_seed
 from bertsmith.files import write_json
 from bertsmith.hardware import Precision, describe_computing
 from bertsmith.model.bert import BertModel
@@ -100,10 +100,9 @@ class TrainingSettings:
                 raise ConfigError(f"training.{name}: found {value}; allowed is 1 or more.")
         if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise ConfigError(f"training.minutes: found {self.minutes}; allowed is above 0.")
-        for name in ("seed", "keep"):
-            if getattr(self, name) < 0:
-                found = getattr(self, name)
-                raise ConfigError(f"training.{name}: found {found}; allowed is 0 or more.")
+        check_seed("training.seed", self.seed)
+        if self.keep < 0:
+            raise ConfigError(f"training.keep: found {self.keep}; allowed is 0 or more.")
 
     def budget(self) -> Budget:
         """The length of the run.
@@ -211,6 +210,8 @@ class Trainer:
         self._checkpointed_at = 0.0
         self._last_step: dict[str, Any] = {}
         self._held_out: dict[str, Any] = {}
+        self.is_stop_requested = False
+        """Whether the user asked to stop when it was too late to."""
 
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Clear the folder for a new run and write `run.json` with `facts`."""
@@ -282,6 +283,7 @@ class Trainer:
                 self._evaluate()
             if self.best is None:
                 self._checkpoint()
+        self.is_stop_requested = stop.requested
         if self.best is not None:
             self.best.restore(self.model)
         with self._as_saved(self.model):

@@ -1,5 +1,6 @@
 """The picture of a run, and its TensorBoard events."""
 
+import resource
 import struct
 from pathlib import Path
 from typing import Any
@@ -45,3 +46,18 @@ def test_tensorboard_reads_the_events(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [event.step for event in found.Scalars("mlm_loss")] == list(range(1, 16))
     assert found.Scalars("mlm_loss")[3].value == 1.0
     assert [event.step for event in found.Scalars("held_out_mlm_loss")] == [1, 8, 15]
+
+
+def test_a_full_disk_ends_a_run_and_does_not_stop_it_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "WRITE_SECONDS", 0.0)
+    monkeypatch.setattr(events_module, "FLUSH_SECONDS", 0.0)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with pytest.raises(OSError, match="File too large"), EventWriter(tmp_path, 1) as events:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
+        try:
+            for entry in journal(60):
+                events.write(entry)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)

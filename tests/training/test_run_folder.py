@@ -1,7 +1,9 @@
 """The run's folder: an earlier run is safe unless it was named."""
 
+import contextlib
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,9 @@ from bertsmith.training.run_folder import RunFolder
 def earlier_run(path: Path, *, complete: bool) -> RunFolder:
     folder = RunFolder(path)
     folder.begin()
-    series = {"runs": ["seed-0", "seed-1"]}
+    series = {"kind": "seed", "series": {"seed": 0, "seeds": 2}}
     folder.write_run({**series, "summary": {}} if complete else series)
-    for name in series["runs"]:
+    for name in ("seed-0", "seed-1"):
         (folder.runs_dir / name / "checkpoints").mkdir(parents=True)
         (folder.runs_dir / name / "run.json").write_text("{}")
     folder.repeats_path.write_text("{}")
@@ -25,6 +27,26 @@ def earlier_run(path: Path, *, complete: bool) -> RunFolder:
         (path / name).write_text("x")
     (path / "checkpoints" / "step-00000001").mkdir(parents=True)
     return folder
+
+
+@contextlib.contextmanager
+def locked_by_another(path: Path) -> Iterator[None]:
+    """In the block, another thread works in the folder, as another process would."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with RunFolder(path).locked():
+            began.set()
+            may_end.wait(30)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    began.wait(30)
+    try:
+        yield
+    finally:
+        may_end.set()
+        thread.join()
 
 
 def test_an_earlier_run_is_not_overwritten(tmp_path: Path) -> None:
@@ -51,14 +73,22 @@ def test_what_no_run_wrote_is_safe_too(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "{}", '{"runs": 7}', '{"runs": ["../seed-1", "mine", "checkpoints", null]}']
+    "text",
+    ["{", "[]", "{}", '{"kind": 7, "series": []}', '{"kind": "seed", "series": {}}'],
 )
 def test_only_runs_of_a_series_are_its_runs(tmp_path: Path, text: str) -> None:
     folder = RunFolder(tmp_path)
     folder.run_path.write_text(text)
     assert folder.series_runs() == []
-    folder.run_path.write_text('{"runs": ["seed-10", "fold-1"]}')
-    assert folder.series_runs() == [tmp_path / "runs" / "seed-10", tmp_path / "runs" / "fold-1"]
+    folder.run_path.write_text('{"kind": "fold", "series": {"seed": 7, "folds": 2}}')
+    assert folder.series_runs() == [tmp_path / "runs" / "fold-1", tmp_path / "runs" / "fold-2"]
+
+
+@pytest.mark.parametrize("text", ["null", "7", "[1]", '"x"', "{"])
+def test_a_damaged_run_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"run\.json: damaged \(.*\)\. Begin the run again"):
+        RunFolder(tmp_path).read_run()
 
 
 def test_leftovers_of_a_killed_run_are_in_nobodys_way(tmp_path: Path) -> None:
@@ -162,29 +192,48 @@ def test_a_complete_run_is_put_aside_until_the_new_one_is_complete(tmp_path: Pat
 @pytest.mark.parametrize("flag", ["resume", "overwrite"])
 def test_one_process_at_a_time_works_in_a_folder(tmp_path: Path, flag: str) -> None:
     folder = earlier_run(tmp_path / "run", complete=False)
-    flags = {"resume": False, "overwrite": False, flag: True}
+    flags = {"resume": False, "overwrite": False, "of_series": True, flag: True}
     with (
-        RunFolder(folder.path).locked(),
+        locked_by_another(folder.path),
         pytest.raises(ConfigError, match="run: another process is at work in it"),
     ):
         folder.check(**flags)
+    with folder.locked(), RunFolder(folder.path).locked():  # a job, and a part of it
+        folder.check(**flags)
     folder.check(**flags)
+
+
+def test_who_takes_a_folder_looks_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+
+    def check() -> None:
+        folder.check(resume=False, overwrite=False)
+
+    with folder.held(check):
+        pass
+    earlier_run(folder.path, complete=True)  # by another process, since the first look
+    with pytest.raises(ConfigError, match="holds an earlier run"), folder.held(check):
+        pass
 
 
 def test_what_another_process_works_on_is_not_put_aside(tmp_path: Path) -> None:
     folder = earlier_run(tmp_path / "run", complete=False)
     before = sorted(folder.path.rglob("*"))
-    with RunFolder(folder.path).locked(), pytest.raises(ConfigError, match="at work in it"):
+    with locked_by_another(folder.path), pytest.raises(ConfigError, match="at work in it"):
         folder.begin()
     assert sorted(folder.path.rglob("*")) == before
 
 
 def test_only_an_unfinished_run_is_resumed(tmp_path: Path) -> None:
-    earlier_run(tmp_path / "open", complete=False).check(resume=True, overwrite=False)
+    earlier_run(tmp_path / "open", complete=False).check(
+        resume=True, overwrite=False, of_series=True
+    )
     with pytest.raises(ConfigError, match=r"complete, there is nothing to resume"):
-        earlier_run(tmp_path / "done", complete=True).check(resume=True, overwrite=False)
+        earlier_run(tmp_path / "done", complete=True).check(
+            resume=True, overwrite=False, of_series=True
+        )
     with pytest.raises(ConfigError, match=r"no run to resume\. Leave out --resume"):
-        RunFolder(tmp_path / "none").check(resume=True, overwrite=False)
+        RunFolder(tmp_path / "none").check(resume=True, overwrite=False, of_series=True)
     with pytest.raises(ConfigError, match="exclude each other"):
         RunFolder(tmp_path / "open").check(resume=True, overwrite=True)
 
