@@ -47,7 +47,8 @@ def load(
         ConfigError: a device or precision that this machine does not have.
     """
     task = task_of_folder(path)
-    loaded = load_for_inference(path, device=device, precision=precision)
+    heads = () if task is None else task.heads
+    loaded = load_for_inference(path, heads=heads, device=device, precision=precision)
     if task is not None:
         return task.predictor(loaded)
     if "masked_lm" in loaded.model.heads:
@@ -71,7 +72,10 @@ def load_predictor(
         CheckpointError: as `load`; also if the model is of no task.
     """
     task = task_of_folder(path)
-    loaded = load_for_inference(path, device=device, precision=precision, max_length=max_length)
+    heads = () if task is None else task.heads
+    loaded = load_for_inference(
+        path, heads=heads, device=device, precision=precision, max_length=max_length
+    )
     if task is None:
         path = find_checkpoint(path)
         check_classifier(path, None)

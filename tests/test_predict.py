@@ -1,12 +1,13 @@
 """A folder gives the predictor that fits it, and long files are predicted in pieces."""
 
 import pytest
+from safetensors.torch import load_file, save_file
 from tiny_models import reviews, save_tiny
 
 from bertsmith import predict
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError
-from bertsmith.predict import iter_predictions, load
+from bertsmith.predict import iter_predictions, load, load_predictor
 from bertsmith.tasks.classify import Classifier
 from bertsmith.tasks.embed import TextEncoder
 from bertsmith.tasks.fill import MaskFiller
@@ -55,3 +56,19 @@ def test_a_pair_is_read_as_a_pair(folder):
     assert prediction == classifier([("a good film", "a bad film")])[0]
     row = classifier.task.to_json(example, prediction)
     assert (row["row"], row["pair"], row["label"]) == (7, "a bad film", prediction.label)
+
+
+@pytest.mark.parametrize("lost", [("bert.pooler.dense.weight",), ("classifier.bias",),
+                                  ("bert.pooler.dense.weight", "bert.pooler.dense.bias"),
+                                  ("classifier.weight", "classifier.bias")])  # fmt: skip
+def test_a_folder_that_lacks_what_predictions_need_is_refused(tmp_path, lost):
+    folder = save_tiny(tmp_path / "m", "classify", labels=("neg", "pos"))
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {name: value for name, value in weights.items() if name not in lost},
+        folder / "model.safetensors",
+        metadata={"format": "pt"},
+    )
+    for read in (load, load_predictor):
+        with pytest.raises(CheckpointError, match=r"missing|no classification head"):
+            read(folder, device="cpu", precision="fp32")

@@ -11,6 +11,7 @@ import tyro
 
 from bertsmith.data.manifest import SPLITS, SplitManifest
 from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
 
 BAR_WIDTH = 40
 EXAMPLE_CHARS = 300
@@ -30,6 +31,8 @@ def main(
         examples: How many documents of each split to show the beginning of.
         json_: Print one JSON object instead of text.
     """
+    if examples < 0:
+        raise ConfigError(f"--examples: found {examples}; allowed is 0 or more.")
     splits = {split: Corpus.open(corpus, split) for split in SPLITS}
     shown = {name: list(_examples(split, examples)) for name, split in splits.items()}
     manifest = splits["train"].manifest

@@ -66,6 +66,11 @@ def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | No
     if name not in names:
         found = reading.describe_missing_column(names)
         raise InputError(f"{reading.source.path}: {found}. Choose one with --text-column.")
+    if names.count(name) > 1:
+        raise InputError(
+            f"{reading.source.path}: several columns are called {name!r}. Rename all but the right "
+            "one."
+        )
     kind = table.schema_arrow.field(name).type
     if not _is_text(kind):
         raise InputError(

@@ -96,7 +96,7 @@ def load_segmenter(name: str) -> Segmenter:
         )
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
+    except (ImportError, TypeError, ValueError) as error:  # the latter of names such as .jieba
         raise ConfigError(
             f"--segmenter {name}: {error}. Install the package that has it, or correct the name; "
             "a module in this folder is found with PYTHONPATH=."

@@ -113,8 +113,9 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _is_vocabulary(file: Path) -> bool:
-    """Whether a file that was only found, not named, is a tokenizer's word list and no text."""
-    return file.name == "vocab.txt" and file.with_name("tokenizer_config.json").exists()
+    """Whether a file that was only found, not named, is a tokenizer's list and no text."""
+    is_list = file.name in ("vocab.txt", "merges.txt")
+    return is_list and file.with_name("tokenizer_config.json").exists()
 
 
 def _nothing_readable(name: str, files: list[Path]) -> InputError:

@@ -30,7 +30,8 @@ class HeldOutChoice:
         self._limit = share * 2.0**64
         self._settled = share == 0
         self._first_hash: int | None = None
-        self._waiting: Placed = []
+        self._waiting: str | None = None
+        self._num_waiting = 0  # copies of it
         self._waiting_hash = 1 << 64
 
     def place(self, text: str, text_hash: int) -> Placed:
@@ -45,8 +46,8 @@ class HeldOutChoice:
         if self._settled or text_hash > self._waiting_hash:
             return [(text, "train")]
         released = [] if text_hash == self._waiting_hash else self._release("train")
-        self._waiting.append((text, "held_out"))
-        self._waiting_hash = text_hash
+        self._waiting, self._waiting_hash = text, text_hash
+        self._num_waiting += 1
         return released
 
     def finish(self) -> Placed:
@@ -54,6 +55,7 @@ class HeldOutChoice:
         return self._release("held_out")
 
     def _release(self, split: Split) -> Placed:
-        released: Placed = [(text, split) for text, _ in self._waiting]
-        self._waiting = []
+        released: Placed = [] if self._waiting is None else [(self._waiting, split)]
+        released *= self._num_waiting
+        self._waiting, self._num_waiting = None, 0
         return released

@@ -595,25 +595,35 @@ def fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> li
     A missing pooler or head starts at random.
 
     Raises:
-        CheckpointError: the encoder is not complete, or a shape does not fit the config.
+        CheckpointError: the encoder or a layer of another part is not complete, or a shape does not
+            fit the config.
     """
     state, missing, lost = {}, [], []
+    found: set[str] = set()  # layers of poolers and heads
+    absences: dict[str, list[str]] = {}
     firsts: dict[int, str] = {}
     for name, parameter in model.state_dict(keep_vars=True).items():
         theirs = their_names(name, model.config)
         absent = [their for their in theirs if their not in tensors]
         missing += absent
-        lost += [] if name.startswith(("pooler.", "heads.")) else absent
+        layer = name.rpartition(".")[0]
+        if not name.startswith(("pooler.", "heads.")):
+            lost += absent
+        elif absent:
+            absences.setdefault(layer, []).extend(absent)
+        else:
+            found.add(layer)
         first = firsts.setdefault(id(parameter), name)
         if first == name and not absent:
             parts = [tensors[their] for their in theirs]
             state[name] = stack(parts, theirs[0], parameter.shape, directory)
         elif first in state and not absent:
             check_copies(theirs, their_names(first, model.config), tensors, directory)
+    lost += [name for layer in absences.keys() & found for name in absences[layer]]
     if lost:
         raise CheckpointError(
-            f"{directory}: {len(lost)} weights of the encoder are missing: {listed(lost)}. Copy or "
-            "download the whole checkpoint again."
+            f"{directory}: {len(lost)} weights are missing: {listed(lost)}. Copy or download the "
+            "whole checkpoint again."
         )
     model.load_state_dict(state, strict=False, assign=True)
     if model.pooler is not None and "pooler.dense.weight" not in state:

@@ -25,6 +25,7 @@ from bertsmith.model.huggingface import (
     PROBLEM_TYPES,
     check_classifier,
     find_checkpoint,
+    listed,
     load_model,
     load_tokenizer,
 )
@@ -104,6 +105,12 @@ def load_for_inference(
             check_classifier(path, heads[0])
         more = f" {who_guesses(path)}" if heads[0] == "masked_lm" else ""
         raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}{more}")
+    if model.load_report is not None and (missing := model.load_report.missing):
+        raise CheckpointError(
+            f"{path}: {len(missing)} weights that predictions need are missing: {listed(missing)}. "
+            "Copy or download the whole checkpoint again, or fine-tune it, which begins with new "
+            "ones."
+        )
     tokenizer = load_tokenizer(path, model.config.vocab_size)
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
     target = select_device(device)

@@ -110,8 +110,9 @@ def read_pooling(file: Path) -> Pooling | None:
         for name, value in settings.items()
         if name.startswith("pooling_mode_") and value is True
     ]
-    if isinstance(settings.get("pooling_mode"), str):  # newer files have one word instead
-        wanted = [NEWER_NAMES.get(settings["pooling_mode"], settings["pooling_mode"])]
+    if (named := settings.get("pooling_mode")) is not None:  # as newer files say it
+        named = named if isinstance(named, list) else [named]
+        wanted = [NEWER_NAMES.get(str(name), str(name)) for name in named]
     if not wanted:
         return None
     if len(wanted) > 1 or wanted[0] not in POOLINGS:

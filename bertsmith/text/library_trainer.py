@@ -4,16 +4,12 @@ unigram models that we do not learn ourselves.
 
 import importlib.util
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from bertsmith.errors import ConfigError
 from bertsmith.text.segmentation import CONTINUATION
-from bertsmith.text.vocabulary import (
-    MAX_WORD_LEN,
-    SPECIAL_TOKENS,
-    LearnedVocabulary,
-    choose_alphabet,
-)
+from bertsmith.text.vocabulary import SPECIAL_TOKENS, LearnedVocabulary, choose_alphabet
 
 UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 """ALBERT's, with the ids that they have there."""
@@ -65,9 +61,10 @@ def learn_unigram(
     """Learn a unigram model with the library's UnigramTrainer (Kudo 2018, section 3.2).
 
     Args:
-        counts: words, each with `▁` before it.
-        character_coverage: share of all characters that must have a piece; nothing is learnt from
-            words with one of the rarest characters beyond it.
+        counts: words, each with `▁` before it, of any length: where no spaces are written, they are
+            clauses.
+        character_coverage: share of all characters that must have a piece. The rarest beyond it
+            divide a word, and pieces are learnt from what stands between them.
 
     Raises:
         ConfigError: the library is not installed, or `vocab_size` cannot hold the alphabet.
@@ -84,7 +81,11 @@ def learn_unigram(
 
     alphabet, dropped = choose_alphabet(counts, character_coverage)
     kept = set(alphabet)
-    words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and kept.issuperset(w)}
+    whole = {word: count for word, count in counts.items() if kept.issuperset(word)}
+    parts = Counter(whole)
+    for word in counts.keys() - whole.keys():
+        for part in "".join(c if c in kept else " " for c in word).split():
+            parts[part] += counts[word]
     minimum = len(UNIGRAM_SPECIAL_TOKENS) + len(alphabet)
     if vocab_size < minimum:
         raise ConfigError(
@@ -101,14 +102,17 @@ def learn_unigram(
         initial_alphabet=alphabet,
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_lines(words), trainer)
-    pieces = json.loads(tokenizer.to_str())["model"]["vocab"]
+    tokenizer.train_from_iterator(_lines(parts), trainer)
+    # A special token that stands in the text as well can be learnt a second time.
+    pieces: dict[str, float] = {}
+    for piece, score in json.loads(tokenizer.to_str())["model"]["vocab"]:
+        pieces.setdefault(piece, score)
     return LearnedVocabulary(
-        tokens=[piece for piece, _ in pieces],
+        tokens=list(pieces),
         alphabet=alphabet,
         dropped_characters=dropped,
-        skipped_words=sum(counts.values()) - sum(words.values()),
-        scores=[score for _, score in pieces],
+        skipped_words=sum(counts.values()) - sum(whole.values()),
+        scores=list(pieces.values()),
     )
 
 

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from bertsmith.errors import ConfigError
 from bertsmith.text.extension import check_room
 from bertsmith.text.pruning import count_ids, drop_least_used
 from bertsmith.text.unigram import Unigram, UnigramTokenizer
@@ -68,6 +69,11 @@ def extend_unigram(
     model = Unigram(start, list(known.values()), tokenizer.unk_id)
     cuts = {word: [piece.id for piece in model.cut(word)] for word in counts}
     words = {word: counts[word] for word, ids in cuts.items() if tokenizer.unk_id not in ids}
+    if not words:
+        raise ConfigError(
+            "--texts: each word has a character that the tokenizer does not know, beyond a "
+            f"character coverage of {character_coverage}. Raise it, or give other texts."
+        )
     learner = JoiningLearner(
         words,
         start,

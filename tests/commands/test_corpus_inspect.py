@@ -41,6 +41,13 @@ def test_text_shows_counts_bars_and_examples(
     assert "the cat sat." in shown
 
 
+def test_fewer_examples_than_none(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["corpus", "inspect", str(corpus), "--examples", "-1"])
+    assert caught.value.code == 2
+    assert "--examples: found -1; allowed is 0 or more." in capsys.readouterr().err
+
+
 def test_an_altered_shard_ends_with_2(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shard = corpus / "train-00000.ids.npy"
     content = shard.read_bytes()

@@ -129,7 +129,7 @@ def test_paths_are_sorted_and_each_file_is_read_once(tmp_path: Path) -> None:
 
 
 def test_a_tokenizer_folder_is_not_text(tmp_path: Path) -> None:
-    for name in ("vocab.txt", "tokenizer_config.json", "a.txt"):
+    for name in ("vocab.txt", "merges.txt", "tokenizer_config.json", "a.txt"):
         (tmp_path / name).write_text(name)
     assert read(tmp_path) == ["a.txt"]
 
@@ -195,6 +195,10 @@ def test_bad_columns_of_parquet_name_the_row_or_the_type(tmp_path: Path) -> None
     assert read(path, errors="skip") == ["good"]
     with pytest.raises(InputError, match="no column 'body', found: 'text'"):
         read(path, text_column="body")
+    twice = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 2, names=["text", "text"])
+    parquet.write_table(twice, path)
+    with pytest.raises(InputError, match="several columns are called 'text'"):
+        read(path)
     parquet.write_table(pyarrow.table({"text": [1, 2]}), path)
     with pytest.raises(InputError, match="holds int64, not strings"):
         read(path)

@@ -87,6 +87,7 @@ def test_a_function_becomes_a_segmenter(name: str) -> None:
         ("jieba", "wanted is module:function"),
         (":lcut", "wanted is module:function"),
         ("no_such_package:lcut", "No module named 'no_such_package'"),
+        (".jieba:lcut", "Install the package that has it, or correct the name"),
         (f"{HERE}:halfs", "halfs is not there"),
         (f"{HERE}:NO_FUNCTION", "NO_FUNCTION is no function"),
         ("os:getcwd", "failed on '我们在北京学习语言' with TypeError (posix.getcwd() takes no"),

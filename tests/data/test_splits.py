@@ -5,6 +5,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_bounded_memory import peak
 
 from bertsmith.data.splits import HeldOutChoice, text_hash
 
@@ -33,6 +34,19 @@ def test_each_document_gets_one_split_and_equal_ones_the_same(
         assert sides == {"train", "held_out"}
     elif texts:
         assert sides == {"train"}
+
+
+def test_copies_of_the_document_that_waits_take_no_memory() -> None:
+    def place(count: int) -> None:
+        choice = HeldOutChoice(1e-9)
+        choice.place("first", text_hash("first"))
+        for _ in range(count):
+            text = "copy " * 100  # a text of its own each time, as a reader gives it
+            assert choice.place(text[:-1] + "!", 7 << 40) == []
+        assert len(choice.finish()) == count
+
+    small, large = (peak(lambda count=count: place(count)) for count in (100, 4000))
+    assert large - small < 4000 * 20
 
 
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5])

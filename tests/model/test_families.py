@@ -539,7 +539,7 @@ def test_the_folder_is_the_registry() -> None:
         ("electra", {"embedding_size": 23}, r"word_embeddings.*\[101, 19\].*\[101, 23\]"),
         ("electra", {"pooling": "mean"}, "pooling is 'mean'.*electra"),
         ("distilbert", {"n_heads": 2}, "hidden_size is 33 with 2 attention heads"),
-        ("distilbert", {"n_layers": 3}, "16 weights of the encoder are missing"),
+        ("distilbert", {"n_layers": 3}, "16 weights are missing"),
     ],
 )  # fmt: skip
 def test_configs_that_do_not_fit(

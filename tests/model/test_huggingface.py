@@ -271,7 +271,7 @@ def test_report_reads_well() -> None:
         ({"hidden_size": "33"}, "hidden_size is '33'"),
         ({"hidden_size": 39}, r"word_embeddings.*\[101, 33\].*\[101, 39\]"),
         ({"vocab_size": 103}, r"word_embeddings.*\[101, 33\].*\[103, 33\]"),
-        ({"num_hidden_layers": 3}, "16 weights of the encoder are missing"),
+        ({"num_hidden_layers": 3}, "16 weights are missing"),
         ({"hidden_act": ["gelu"]}, r"hidden_act is \['gelu'\]\. Choose one of: gelu"),
         ({"vocab_size": 10**12}, r"word_embeddings.*\[101, 33\].*\[1000000000000, 33\]"),
         ({"intermediate_size": 10**12}, r"intermediate\.dense.*\[1000000000000, 33\]"),

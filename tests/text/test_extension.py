@@ -249,6 +249,11 @@ def test_a_unigram_model_with_other_scores_is_no_extension() -> None:
     assert first_difference(old, rarer).startswith("its least score is")
 
 
+def test_words_of_unknown_characters_alone_teach_nothing() -> None:
+    with pytest.raises(ConfigError, match="each word has a character that the tokenizer does not"):
+        extend_unigram(tiny_unigram(), {"▁<unk>": 3}, 5, character_coverage=1.0)
+
+
 def test_characters_of_a_unigram_model_need_room() -> None:
     with pytest.raises(ConfigError, match="need 2 new pieces"):
         extend_unigram(tiny_unigram(), {"▁龘龍": 3}, 1)

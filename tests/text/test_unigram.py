@@ -4,6 +4,7 @@ import itertools
 import json
 import pickle
 import random
+import re
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -188,6 +189,26 @@ def test_what_is_learnt_is_read_by_alberts_tokenizer(tmp_path: Path) -> None:
         assert theirs(text)["input_ids"] == ours.encode(text).ids, ascii(text)
     with pytest.raises(ConfigError, match="too small for 5 special tokens"):
         learn_unigram(counts, 20)
+
+
+def test_clauses_without_spaces_are_learnt_from() -> None:
+    rng = random.Random(0)
+    words = ["北京", "大学", "学习", "语言", "我们", "今天"]
+    counts = {"▁" + "".join(rng.choices(words, k=90)): 1 for _ in range(60)}
+    assert min(map(len, counts)) > 100
+    learned = learn_unigram({**counts, "▁" + "龘" + "北京" * 60: 1}, 40)
+    pieces = [token.lstrip("▁") for token in learned.tokens[5:]]
+    of_words = re.compile(f"({'|'.join(words)})+")
+    assert sum(of_words.fullmatch(piece) is not None for piece in pieces) > 20
+    assert list(learned.dropped_characters) == ["龘"] and learned.skipped_words == 1
+
+
+def test_a_special_token_in_the_text_is_learnt_once() -> None:
+    counts = {"▁(<unk>)": 50, "▁<unk>.": 50, "▁hello<pad><pad>": 50, "▁hello": 90, "▁of": 70}
+    learned = learn_unigram(counts, 40)
+    assert len(set(learned.tokens)) == len(learned.tokens) == len(learned.scores)
+    assert learned.tokens[:2] == ["<pad>", "<unk>"]
+    UnigramTokenizer(learned.tokens, learned.scores)
 
 
 @pytest.mark.parametrize("steps", [ALBERT_STEPS, ("quotes", "lowercase"), ("decompose",), ()])
