@@ -21,6 +21,7 @@ POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token
 NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
 
 LENGTH_FILE = "sentence_bert_config.json"
+PROMPT_FILE = "config_sentence_transformers.json"
 
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
 """The steps from a text to its vector, and where each keeps its settings."""
@@ -55,6 +56,7 @@ class SentenceFolder:
                 f"{directory / 'modules.json'}: asks for {', '.join(sorted(unknown))} after the "
                 "encoder; bertsmith has Pooling and Normalize. Choose another model."
             )
+        check_prompt(directory / PROMPT_FILE)
         return cls(
             pooling=pooling or read_pooling(directory / "1_Pooling" / "config.json"),
             normalize="Normalize" in kinds,
@@ -89,6 +91,23 @@ class SentenceFolder:
         write_json(directory / LENGTH_FILE,
                    {"max_seq_length": self.max_length, "do_lower_case": False})  # fmt: skip
         write_json(directory / "modules.json", modules)
+
+
+def check_prompt(file: Path) -> None:
+    """Refuse a file that wants words put before every text, as some are trained with.
+
+    Raises:
+        CheckpointError: names them.
+    """
+    settings = read_settings(file, {})
+    name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
+    prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
+    if prompt:
+        raise CheckpointError(
+            f"{file}: default_prompt_name is {json.dumps(name)[:60]}, which puts "
+            f"{json.dumps(prompt, ensure_ascii=False)[:60]} before each text; bertsmith puts "
+            "nothing there. Write null, and put it before your texts yourself."
+        )
 
 
 def read_length(file: Path) -> int | None:

@@ -41,6 +41,7 @@ def test_everything_is_read(tmp_path: Path) -> None:
         ({"pooling_mode_mean_tokens": True}, "mean"),
         ({"pooling_mode": "mean"}, "mean"),
         ({"pooling_mode": "cls"}, "first_token"),
+        ({"pooling_mode": ["cls"]}, "first_token"),
         ({}, None),
     ],
 )
@@ -55,11 +56,35 @@ def test_ways_of_pooling(tmp_path: Path, modes: Any, expected: str | None) -> No
         {"pooling_mode_max_tokens": True},
         {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
         {"pooling_mode": "lasttoken"},
+        {"pooling_mode": ["cls", "mean"]},
+        {"pooling_mode": 7},
     ],
 )
 def test_pooling_that_we_have_not(tmp_path: Path, modes: Any) -> None:
     pooling(tmp_path, **modes)
     with pytest.raises(CheckpointError, match=r"config\.json: asks for pooling by .*--pooling"):
+        SentenceFolder.read(tmp_path)
+
+
+PROMPTS = {"query": "query: ", "document": ""}
+
+
+@pytest.mark.parametrize(
+    ("name", "prompts"),
+    [(None, PROMPTS), ("document", PROMPTS), ("other", PROMPTS), ("query", None), (["query"], {})],
+)
+def test_a_prompt_that_says_nothing(tmp_path: Path, name: Any, prompts: Any) -> None:
+    settings = {"default_prompt_name": name, "prompts": prompts}
+    write(tmp_path, "config_sentence_transformers.json", settings)
+    assert SentenceFolder.read(tmp_path) == SentenceFolder()
+
+
+def test_a_prompt_before_every_text_is_refused(tmp_path: Path) -> None:
+    settings = {"default_prompt_name": "query", "prompts": PROMPTS}
+    write(tmp_path, "config_sentence_transformers.json", settings)
+    with pytest.raises(
+        CheckpointError, match='is "query", which puts "query: "'
+    ):
         SentenceFolder.read(tmp_path)
 
 
