@@ -594,8 +594,9 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
     ) -> None:
         super().__init__(loaded, pooling=pooling, normalize=normalize)
         task = Embed.of_model(loaded.model)
+        # Not as config.json has it: sentence-transformers writes the folder's files anew, not that.
         own = SentenceFolder(self.pooling, self.normalize, self.max_length)
-        self.task = task if loaded.model.task_settings else replace(task, folder=own)
+        self.task = replace(task, folder=own)
 
     def similarity(self, first: Text, second: Text) -> float:
         """The cosine of the vectors of two texts, from -1 to 1."""

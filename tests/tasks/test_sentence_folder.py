@@ -82,9 +82,7 @@ def test_a_prompt_that_says_nothing(tmp_path: Path, name: Any, prompts: Any) -> 
 def test_a_prompt_before_every_text_is_refused(tmp_path: Path) -> None:
     settings = {"default_prompt_name": "query", "prompts": PROMPTS}
     write(tmp_path, "config_sentence_transformers.json", settings)
-    with pytest.raises(
-        CheckpointError, match='is "query", which puts "query: "'
-    ):
+    with pytest.raises(CheckpointError, match='is "query", which puts "query: "'):
         SentenceFolder.read(tmp_path)
 
 

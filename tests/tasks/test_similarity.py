@@ -209,6 +209,22 @@ def test_the_folder_says_how_vectors_are_made(place, tmp_path, pooling, normaliz
     np.testing.assert_allclose(ours, theirs.encode(texts), atol=1e-5)
 
 
+def test_a_folder_that_sentence_transformers_wrote_anew_is_read_as_it_is_now(place, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer import modules
+
+    settings = settings_for(place, tmp_path / "out", "scored", steps=2)
+    finetune(Embed, settings)
+    parts = [modules.Transformer(str(settings.out)), modules.Pooling(24, "cls")]
+    SentenceTransformer(modules=parts, device="cpu").save(str(tmp_path / "cls"))
+    theirs = SentenceTransformer(str(tmp_path / "cls"), device="cpu").encode(TEXTS[:2])
+    cosine = theirs[0] @ theirs[1] / np.linalg.norm(theirs[0]) / np.linalg.norm(theirs[1])
+    ours = load(tmp_path / "cls", device="cpu", precision="fp32")
+    assert ours.similarity(*TEXTS[:2]) == pytest.approx(float(cosine), abs=1e-5)
+    (predicted,) = ours.predict([RelatedTexts(*TEXTS[:2])])
+    assert predicted.cosine == pytest.approx(float(cosine), abs=1e-5)
+
+
 def test_pairs_may_be_scored_by_scored_pairs(place, tmp_path):
     settings = settings_for(
         place, tmp_path / "out", "pairs", eval=place / "scored-eval.csv", steps=2
