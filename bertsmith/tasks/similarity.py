@@ -595,7 +595,8 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
         super().__init__(loaded, pooling=pooling, normalize=normalize)
         task = Embed.of_model(loaded.model)
         # Not as config.json has it: sentence-transformers writes the folder's files anew, not that.
-        own = SentenceFolder(self.pooling, self.normalize, self.max_length)
+        length = SentenceFolder.read(loaded.path, pooling=self.pooling).max_length
+        own = SentenceFolder(self.pooling, self.normalize, length)
         self.task = replace(task, folder=own)
 
     def similarity(self, first: Text, second: Text) -> float:
