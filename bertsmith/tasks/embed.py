@@ -24,7 +24,7 @@ from bertsmith.data.encoded_texts import (
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel, mean_over_sequences
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
-from bertsmith.tasks.sentence_folder import LENGTH_FILE, Pooling, SentenceFolder
+from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, find_length_file
 
 
 class TextEncoder:
@@ -48,7 +48,7 @@ class TextEncoder:
         wanted = None if pooling is None else check_pooling(loaded, pooling)
         folder = SentenceFolder.read(loaded.path, pooling=wanted)
         if folder.max_length is not None:
-            place = f"{loaded.path / LENGTH_FILE}: max_seq_length"
+            place = f"{find_length_file(loaded.path)}: max_seq_length"
             check_stored_length(loaded.tokenizer, folder.max_length, place)
         self.loaded = loaded
         self.pooling = folder.pooling or "mean"

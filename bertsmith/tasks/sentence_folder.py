@@ -20,7 +20,10 @@ POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token
 
 NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
 
-LENGTH_FILE = "sentence_bert_config.json"
+LENGTH_FAMILIES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
+LENGTH_FILES = tuple(f"sentence_{family}_config.json" for family in LENGTH_FAMILIES)
+"""The first that says something counts. Ours is the first; early versions named it by family."""
+
 PROMPT_FILE = "config_sentence_transformers.json"
 
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
@@ -37,7 +40,7 @@ class SentenceFolder:
 
     @classmethod
     def read(cls, directory: Path, *, pooling: Pooling | None = None) -> "SentenceFolder":
-        """Read modules.json, 1_Pooling/config.json and sentence_bert_config.json, if there.
+        """Read modules.json, the config.json of its Pooling and one of `LENGTH_FILES`, if there.
 
         `pooling` replaces the folder's, which may then be one that we have not.
 
@@ -57,10 +60,12 @@ class SentenceFolder:
                 "encoder; bertsmith has Pooling and Normalize. Choose another model."
             )
         check_prompt(directory / PROMPT_FILE)
+        paths = dict(zip(kinds, (module.get("path") for module in modules), strict=True))
+        pooling_dir = str(paths.get("Pooling") or MODULES["Pooling"])
         return cls(
-            pooling=pooling or read_pooling(directory / "1_Pooling" / "config.json"),
+            pooling=pooling or read_pooling(directory / pooling_dir / "config.json"),
             normalize="Normalize" in kinds,
-            max_length=read_length(directory / LENGTH_FILE),
+            max_length=read_length(find_length_file(directory)),
         )
 
     def write(self, directory: Path, hidden_size: int) -> None:
@@ -86,9 +91,9 @@ class SentenceFolder:
             }
             for place, kind in enumerate(kinds)
         ]
-        write_json(directory / "1_Pooling" / "config.json",
+        write_json(directory / MODULES["Pooling"] / "config.json",
                    {"word_embedding_dimension": hidden_size, **modes})  # fmt: skip
-        write_json(directory / LENGTH_FILE,
+        write_json(directory / LENGTH_FILES[0],
                    {"max_seq_length": self.max_length, "do_lower_case": False})  # fmt: skip
         write_json(directory / "modules.json", modules)
 
@@ -108,6 +113,12 @@ def check_prompt(file: Path) -> None:
             f"{json.dumps(prompt, ensure_ascii=False)[:60]} before each text; bertsmith puts "
             "nothing there. Write null, and put it before your texts yourself."
         )
+
+
+def find_length_file(directory: Path) -> Path:
+    """Which of `LENGTH_FILES` a folder goes by; the first where there is none."""
+    said = (directory / name for name in LENGTH_FILES if read_settings(directory / name, {}))
+    return next(said, directory / LENGTH_FILES[0])
 
 
 def read_length(file: Path) -> int | None:

@@ -50,6 +50,13 @@ def test_ways_of_pooling(tmp_path: Path, modes: Any, expected: str | None) -> No
     assert SentenceFolder.read(tmp_path).pooling == expected
 
 
+def test_pooling_in_a_folder_of_another_name(tmp_path: Path) -> None:
+    kind = "sentence_transformers.models.Pooling"
+    write(tmp_path, "modules.json", [{"type": kind, "path": "1_Mine"}])
+    write(tmp_path, "1_Mine/config.json", {"pooling_mode_cls_token": True})
+    assert SentenceFolder.read(tmp_path).pooling == "first_token"
+
+
 @pytest.mark.parametrize(
     "modes",
     [
@@ -64,6 +71,15 @@ def test_pooling_that_we_have_not(tmp_path: Path, modes: Any) -> None:
     pooling(tmp_path, **modes)
     with pytest.raises(CheckpointError, match=r"config\.json: asks for pooling by .*--pooling"):
         SentenceFolder.read(tmp_path)
+
+
+def test_early_names_of_the_file_with_the_length(tmp_path: Path) -> None:
+    write(tmp_path, "sentence_distilbert_config.json", {"max_seq_length": 21})
+    assert SentenceFolder.read(tmp_path).max_length == 21
+    write(tmp_path, "sentence_bert_config.json", {"max_seq_length": 19})
+    assert SentenceFolder.read(tmp_path).max_length == 19
+    write(tmp_path, "sentence_bert_config.json", {})
+    assert SentenceFolder.read(tmp_path).max_length == 21
 
 
 PROMPTS = {"query": "query: ", "document": ""}
