@@ -22,6 +22,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
 from bertsmith.files import sha256_file, write_json
 from bertsmith.finetune import NOTES, START_NOTE, check_out, count_parts, finetune, notes_on
+from bertsmith.metrics.answers import ENDLESS
 from bertsmith.tasks.settings import UNASKED, FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task
 from bertsmith.training.recorder import Watcher
@@ -346,11 +347,14 @@ def conclude(
 
 
 def spreads(evaluations: Sequence[dict[str, Any]]) -> dict[str, Spread]:
-    """Mean and deviation of every score that all evaluations have."""
+    """Mean and deviation of every score that all evaluations have.
+
+    A threshold that lets all or nothing pass in one of them has no mean.
+    """
     names = [
         name
-        for name, value in evaluations[0].items()
-        if isinstance(value, float) and all(isinstance(e.get(name), float) for e in evaluations)
+        for name in evaluations[0]
+        if all(isinstance(e.get(name), float) and abs(e[name]) < ENDLESS for e in evaluations)
     ]
     columns = {name: [evaluation[name] for evaluation in evaluations] for name in names}
     return {

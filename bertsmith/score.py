@@ -6,6 +6,7 @@ kept, for their ranks, and of answers all texts, as they are found by their ques
 What needs torch is imported where it is needed: answers and labels are scored without waiting.
 """
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,9 +71,17 @@ def score_answer_files(
         language: whose rules compare two texts.
 
     Raises:
+        ConfigError: a threshold without probabilities, or one that is no finite number.
         InputError: a file cannot be read, or a prediction has no probability.
     """
-    reader = QuestionReader(gold)
+    if not math.isfinite(threshold):
+        raise ConfigError(f"--no-answer-threshold: found {threshold}; allowed is a finite number.")
+    if no_answer_probs is None and threshold != DEFAULT_THRESHOLD:
+        raise ConfigError(
+            f"--no-answer-threshold: {threshold:g} has nothing to be compared with. Give "
+            "--no-answer-probs too, or leave it out."
+        )
+    reader = QuestionReader(gold, placed=False)
     right = {question.id: [answer.text for answer in question.answers] for question in reader}
     report = score_answers(right, predictions, no_answer_probs, threshold, language)
     return replace(
@@ -209,9 +218,10 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     """Score predicted labels of words, sentence by sentence.
 
     `predictions` has the same sentences in the same order, in any format of labelled words; its
-    labels may follow another scheme, unless `columns` names one for both. The other `columns` are
-    those of `gold`; in `predictions` the usual places are read. Sentences without words are passed
-    over in both, as not every format has them.
+    labels may follow another scheme, unless `columns` names one for both. How text is cut and
+    whether labels are repaired holds for both, too; the other `columns` are those of `gold`, and in
+    `predictions` the usual places are read. Sentences without words are passed over in both, as not
+    every format has them.
 
     Raises:
         InputError: a file cannot be read, or the sentences are not the same.
@@ -222,14 +232,19 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     first = next(rights, None)
     if first is None:
         raise InputError(f"{gold}: no sentence with words in it. Give a file with at least one.")
-    usual = TagColumns(scheme=columns.scheme)
+    usual = TagColumns(scheme=columns.scheme, split=columns.split, repair=columns.repair)
     givens = (s for s in TaggedReader(predictions, usual, beside=first.scheme) if s.words)
     counts: TagCounts | None = None
     for place, (right, given) in enumerate(zip_longest(chain([first], rights), givens), start=1):
         check_words(gold, right, predictions, given, place)
         counts = counts or TagCounts(given.scheme, strict=columns.strict)
         counts.remarks.update(right.remarks)
-        counts.add(right.labels, given.labels, gold_scheme=right.scheme)
+        counts.remarks["comments"] += given.remarks.count("comments")
+        counts.remarks["repaired_predictions"] += given.remarks.count("repaired")
+        try:
+            counts.add(right.labels, given.labels, gold_scheme=right.scheme)
+        except InputError as error:
+            raise InputError(f"{gold}:{right.row} and {predictions}:{given.row}: {error}") from None
     assert counts is not None  # there is a first one
     return counts.report(num_skipped=reader.num_skipped)
 

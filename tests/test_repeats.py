@@ -15,9 +15,10 @@ from bertsmith.data.questions import Question
 from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupted
 from bertsmith.evaluate import evaluate
 from bertsmith.finetune import finetune
+from bertsmith.metrics.answers import ENDLESS
 from bertsmith.model.huggingface import load_model
 from bertsmith.predict import load
-from bertsmith.repeats import finetune_repeatedly, split
+from bertsmith.repeats import finetune_repeatedly, split, spreads
 from bertsmith.tasks.answer import Answer
 from bertsmith.tasks.classify import Classify, ClassifySettings
 from bertsmith.tasks.settings import NOT_GIVEN
@@ -161,6 +162,12 @@ def test_questions_of_a_passage_are_held_out_together():
     for lesson in split(Lesson(Answer(), questions, []), 3, seed=0):
         assert not {q.context for q in lesson.train} & {q.context for q in lesson.held_out}
         assert len(lesson.held_out) in (6, 7, 8, 9, 10)
+
+
+def test_a_threshold_that_lets_nothing_pass_has_no_mean():
+    found = spreads([{"f1": 1.0, "t": 0.5, "n": 3}, {"f1": 0.5, "t": -ENDLESS, "n": 3}])
+    assert list(found) == ["f1"]
+    assert found["f1"].mean == 0.75
 
 
 def test_notes_count_over_all_runs(settings):

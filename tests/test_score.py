@@ -1,6 +1,7 @@
 """Files of predictions beside gold files: scores, and what is refused."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import scipy.stats
@@ -439,6 +440,54 @@ def test_comments_in_columns_are_told(tmp_path):
     report = score_tag_files(gold, given)
     assert report.remarks == {"comments": 2}
     assert "2 lines that begin with # were taken for comments" in str(report)
+    assert score_tag_files(given, gold).remarks == {"comments": 2}
+
+
+@pytest.mark.parametrize("places", [{}, {"answer_start": 5}])
+def test_answers_are_scored_wherever_they_stand(tmp_path, places):
+    row = {"id": "a", "question": "?", "context": "x y"}
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text(json.dumps(row | {"answers": [{"text": "y"} | places]}))
+    given = as_json(tmp_path / "p.json", {"a": "y"})
+    report = score_answer_files(gold, given)
+    assert (report.overall.f1, report.num_moved, report.num_lost) == (100, len(places), 0)
+    gold.write_text(json.dumps(row | {"answers": {"text": ["y"]}}))
+    assert score_answer_files(gold, given).overall.f1 == 100
+
+
+@pytest.mark.parametrize("threshold", [-1, 0.5, float("nan"), float("inf")])
+def test_a_threshold_of_nothing_or_that_is_none(gold, tmp_path, threshold):
+    given = as_json(tmp_path / "p.json", {"a": "x"})
+    with pytest.raises(ConfigError, match=r"--no-answer-threshold: .*(finite|--no-answer-probs)"):
+        score_answer_files(gold, given, threshold=threshold)
+
+
+def test_labels_of_both_are_made_legal_on_request(tmp_path):
+    words = "Li saw Yu"
+    gold = conll(tmp_path / "g.conll", (words, "I-PER O B-PER"), (words, "B-PER O B-PER"))
+    given = conll(tmp_path / "p.conll", (words, "B-PER O I-PER"), (words, "B-PER O B-PER"))
+    strict = TagColumns(scheme="IOB2", strict=True)
+    before = score_tag_files(gold, given, strict)
+    assert (before.accuracy, before.num_illegal, before.num_illegal_gold) == (4 / 6, 1, 1)
+    report = score_tag_files(gold, given, replace(strict, repair=True))
+    assert (report.f1, report.accuracy, report.total.support) == (1, 1, 4)
+    assert report.remarks == {"repaired": 1, "repaired_predictions": 1}
+    assert "1 sentences had predicted labels that break the scheme, and were" in str(report)
+
+
+def test_text_of_both_is_cut_alike(tmp_path):
+    path = tmp_path / "don't.jsonl"
+    entity = {"start": 0, "end": 5, "label": "X"}
+    path.write_text(json.dumps({"text": "don't go.", "entities": [entity]}) + "\n")
+    assert score_tag_files(path, path, TagColumns(split="spaces")).num_words == 2
+
+
+def test_labels_of_no_scheme_are_told_with_their_place(tmp_path):
+    gold = conll(tmp_path / "g.conll", ("a b", "DET NOUN"))
+    with pytest.raises(InputError, match=r"g\.conll:1 and .*p\.conll:1: labels of the scheme"):
+        score_tag_files(gold, conll(tmp_path / "p.conll", ("a b", "B-X O")))
+    with pytest.raises(InputError, match=r"g\.conll:1.*'DET' does not tell"):
+        score_tag_files(gold, gold, TagColumns(scheme="IOB2"))
 
 
 def test_sentences_that_are_not_the_same(tmp_path):

@@ -137,9 +137,28 @@ class ColumnParser:
                 break
         rows = list(itertools.chain.from_iterable(head))
         self._shape = find_shape(rows, self.labelled) or self._shape
-        cells = (self._shape.cells(line) for _, line in rows if not line.startswith("#"))
-        self._known.update(found[self._usual_label_place] for found in cells if found)
-        return itertools.chain(head, blocks)
+        self._learn_labels(rows)
+        return self._without_end(itertools.chain(head, blocks))
+
+    def _learn_labels(self, rows: Iterable[Row]) -> None:
+        if len(self._known) < MAX_KNOWN:
+            cells = (self._shape.cells(line) for _, line in rows if not line.startswith("#"))
+            self._known.update(found[self._usual_label_place] for found in cells if found)
+
+    def _without_end(self, blocks: Iterator[list[Row]]) -> Iterator[list[Row]]:
+        """The same but for comments behind the last sentence, which are told with it."""
+        held: list[list[Row]] = []
+        for block in blocks:
+            if held and not all(self._is_comment(line) for _, line in block):
+                yield from held
+                held = []
+            held.append(block)
+            self._learn_labels(block)
+        if held:
+            num_behind = sum(map(len, held[1:]))
+            self._counts["comments"] += num_behind
+            self._num_comments += num_behind
+            yield held[0]
 
     def parse(self, block: list[Row]) -> TaggedSentence | None:
         """The sentence of a block that `look` gave; None for one of comments alone.
@@ -227,7 +246,7 @@ class ColumnParser:
 
     def _label(self, row: int, cell: str) -> str:
         label = self._cell(row, "label", cell)
-        if " " in label:
+        if " " in label and not PREFIXED.fullmatch(label):  # as in B-Job Title
             raise InputError(
                 f"{self.place}:{row}: the label '{label}' holds a space: tabs and spaces seem to "
                 "be mixed. Use one of the two between columns."

@@ -131,6 +131,7 @@ class QuestionReader:
         path: `.json` in SQuAD's format or `.jsonl` with one question a line; also as .gz, .xz or
             .zst. `STANDARD_INPUT` is read as the latter.
         labelled: whether answers are wanted; if not, none are looked for.
+        placed: whether it must be said where they stand; scores do not depend on that.
 
     Attributes:
         num_questions: questions given so far.
@@ -142,10 +143,11 @@ class QuestionReader:
 
     num_skipped = 0
 
-    def __init__(self, path: Path, *, labelled: bool = True) -> None:
+    def __init__(self, path: Path, *, labelled: bool = True, placed: bool = True) -> None:
         self.path = Path(path)
         self.name = place_name(self.path)
         self.labelled = labelled
+        self.placed = placed
         self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
         self._ids = SeenIds()
 
@@ -217,10 +219,14 @@ class QuestionReader:
         for at, answer in enumerate(self._answer_records(record, place)):
             answer_place = f"{place}.answers[{at}]"
             text = self._get(answer, "text", str, answer_place)
-            start = self._get_start(answer, answer_place)
+            is_placed = self.placed or "answer_start" in answer
+            start = self._get_start(answer, answer_place) if is_placed else None
             if not text.strip():  # how some sets say that there is none
                 continue
-            yield self._counted(located(context, text, start))
+            if start is None:
+                yield Answer(text, None)
+            else:
+                yield self._counted(located(context, text, start))
 
     def _counted(self, answer: Answer) -> Answer:
         self.num_lost += answer.start is None
@@ -230,6 +236,8 @@ class QuestionReader:
     def _answer_records(self, record: Mapping[str, Any], place: str) -> Iterable[Any]:
         """The answers as a list of objects, which the `datasets` library gives as two lists."""
         given = record.get("answers")
+        if isinstance(given, dict) and not self.placed and "answer_start" not in given:
+            return ({"text": text} for text in self._get(given, "text", list, place))
         if isinstance(given, dict):
             columns = [self._get(given, key, list, place) for key in ("text", "answer_start")]
             if len(columns[0]) == len(columns[1]):

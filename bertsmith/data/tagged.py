@@ -8,7 +8,13 @@ from bertsmith.data.label_schemes import Scheme
 from bertsmith.text.words import Place, WordRule, join_words
 
 Remark = Literal[
-    "comments", "multiword_tokens", "empty_nodes", "misaligned_entities", "unlocated_texts"
+    "comments",
+    "multiword_tokens",
+    "empty_nodes",
+    "misaligned_entities",
+    "unlocated_texts",
+    "repaired",
+    "repaired_predictions",
 ]
 REMARKS: dict[Remark, str] = {
     "comments": "{:,} lines that begin with # were taken for comments",
@@ -17,6 +23,9 @@ REMARKS: dict[Remark, str] = {
     "misaligned_entities": "{:,} entities ended within a word, and were taken to its end",
     "unlocated_texts": "{:,} texts do not hold all of their words, and were left for the words "
     "joined; so places are those of the joined words",
+    "repaired": "{:,} sentences of the data had labels that break their scheme, and were repaired",
+    "repaired_predictions": "{:,} sentences had predicted labels that break the scheme, and were "
+    "repaired",
 }
 """What is said of so many of each."""
 

@@ -19,7 +19,13 @@ from bertsmith.data.conll import (
     iter_blocks,
     split_columns,
 )
-from bertsmith.data.label_schemes import Scheme, detect_scheme, scheme_of_predictions
+from bertsmith.data.label_schemes import (
+    Scheme,
+    convert_labels,
+    count_illegal,
+    detect_scheme,
+    scheme_of_predictions,
+)
 from bertsmith.data.sources import COMPRESSIONS
 from bertsmith.data.tables import (
     STANDARD_INPUT,
@@ -154,12 +160,29 @@ class TaggedReader:
         reached = self.counts.copy()
         for sentence, met in zip(first, counts, strict=True):
             self._set_counts(met)
-            yield replace(sentence, scheme=scheme)
+            yield self._finished(sentence, scheme)
         self._set_counts(reached)
         if error:
             raise error
         for sentence in sentences:
-            yield replace(sentence, scheme=scheme)
+            yield self._finished(sentence, scheme)
+
+    def _finished(self, sentence: TaggedSentence, scheme: Scheme) -> TaggedSentence:
+        """The sentence with its scheme, and legal labels if that was asked for.
+
+        Raises:
+            InputError: a label that is none in this scheme.
+        """
+        labels, remarks = sentence.labels, sentence.remarks
+        if self.columns.repair:
+            try:
+                is_legal = not count_illegal(labels, scheme)
+            except InputError as error:
+                raise InputError(f"{place_name(self.path)}:{sentence.row}: {error}") from None
+            if not is_legal:
+                labels = tuple(convert_labels(labels, scheme, scheme))
+                remarks = (*remarks, "repaired")
+        return replace(sentence, labels=labels, scheme=scheme, remarks=remarks)
 
     def _set_counts(self, counts: Counter[str]) -> None:
         """Other counts in the same place, which the parsers know."""

@@ -196,7 +196,7 @@ class TagCounts:
             num_unknown=num_unknown,
             num_windowed=num_windowed,
             num_skipped=num_skipped,
-            remarks=dict(self.remarks),
+            remarks=dict(+self.remarks),
             word_types=word_types,
             confusion=tuple(tuple(self._words[a, b] for b in word_types) for a in word_types),
         )

@@ -441,10 +441,14 @@ class Answerer(Predictor[Answer, Question, AnswerPrediction]):
             if not isinstance(context, str):
                 raise InputError("context: not given. Give the passage to find the answer in.")
             return self([(questions, context)])[0]
-        examples = [
-            Question(str(row), question, passage, row=row)
-            for row, (question, passage) in enumerate(questions, start=1)
-        ]
+        examples = []
+        for row, (question, its_context) in enumerate(questions, start=1):
+            if not (isinstance(question, str) and isinstance(its_context, str)):
+                raise InputError(
+                    f"question {row}: found {type(question).__name__} and "
+                    f"{type(its_context).__name__}. Give pairs of strings, question and context."
+                )
+            examples.append(Question(str(row), question, its_context, row=row))
         return self.predict(examples)
 
 

@@ -108,12 +108,13 @@ def find_spans(
     found = [(none, none, none, np.empty(0, dtype=np.float32))]
     for rows in group_by_size([window.size for window in windows]):
         size = windows[rows[0]].size
-        padded = np.full((2, len(rows), size + max_answer_length), -np.inf, dtype=np.float32)
+        width = min(max_answer_length, size)
+        padded = np.full((2, len(rows), size + width), -np.inf, dtype=np.float32)
         for place, row in enumerate(rows):
             window = windows[row]
             part = slice(window.first, window.first + window.size)
             padded[:, place, : window.size] = logits[row][part].T
-        places, firsts, lasts, scores = top_spans(padded[0, :, :size], padded[1], max_answer_length)
+        places, firsts, lasts, scores = top_spans(padded[0, :, :size], padded[1], width)
         begins = np.array([windows[row].begin for row in rows], dtype=np.int64)[places]
         found.append((np.array(rows)[places], firsts + begins, lasts + begins, scores))
     return Spans(*(np.concatenate(column) for column in zip(*found, strict=True)))
@@ -170,6 +171,8 @@ def merge_windows(spans: Spans, owners: Places) -> Spans:
 
 
 def locate(spans: Spans, offsets: NDArray[np.int32], null_score: float) -> SpanCandidates:
-    """Spans of tokens as characters of the context."""
+    """Spans of tokens as characters of the context, but for those of none: byte-level BPE has
+    tokens for the spaces between two words."""
     starts, stops = offsets[spans.firsts, 0], offsets[spans.lasts, 1]
-    return SpanCandidates(starts, stops, spans.scores, null_score)
+    is_text = stops > starts
+    return SpanCandidates(starts[is_text], stops[is_text], spans.scores[is_text], null_score)

@@ -82,7 +82,8 @@ class Entity(NamedTuple):
 class TagPrediction:
     """The labels of a sentence's words, and how sure the model is of them.
 
-    `probabilities` is float64 `[words, labels]`, in the order of `names`.
+    `probabilities` is float64 `[words, labels]`, in the order of `names`. `is_repaired` tells that
+    `labels` are not the likeliest, which broke the scheme.
     """
 
     sentence: TaggedSentence
@@ -91,6 +92,7 @@ class TagPrediction:
     names: tuple[str, ...]
     scheme: Scheme
     num_windows: int = 1
+    is_repaired: bool = False
     is_truncated: ClassVar[bool] = False  # long sentences are read in windows
 
     @property
@@ -143,6 +145,7 @@ class TagTally:
         for sentence, prediction in zip(examples, predictions, strict=True):
             gold = with_scheme(sentence, self.task.scheme, self.place).labels
             self.counts.remarks.update(sentence.remarks)
+            self.counts.remarks["repaired_predictions"] += prediction.is_repaired
             self.num_windowed += prediction.num_windows > 1
             self.counts.add(sentence.labels, prediction.labels, gold_scheme=sentence.scheme)
             numbers = self.task.numbers(gold)
@@ -221,8 +224,10 @@ transformers open."""
                 f"{settings.train}: no sentence with words in it. Give a file with at least one."
             )
         scheme = settings.learn or learnt_scheme(found[0].scheme)
-        train = [with_scheme(s, scheme, settings.train, repair=columns.repair) for s in found]
-        num_illegal = sum(count_illegal(s.labels, s.scheme) > 0 for s in found)
+        train = [with_scheme(s, scheme, settings.train) for s in found]
+        num_illegal = sum(
+            "repaired" in s.remarks or count_illegal(s.labels, s.scheme) > 0 for s in found
+        )
         counts = Counter(label for sentence in train for label in sentence.labels)
         names = tuple(sorted(counts))
         if len(names) < 2:
@@ -402,10 +407,17 @@ transformers open."""
         for (words, tokens), logits in rows:
             probabilities[words] = softmax(logits[tokens])
         labels = [self.labels[number] for number in probabilities.argmax(-1).tolist()]
-        if self.repair:
+        is_repaired = self.repair and count_illegal(labels, self.scheme) > 0
+        if is_repaired:
             labels = convert_labels(labels, self.scheme, self.scheme)
         return TagPrediction(
-            sentence, tuple(labels), probabilities, self.labels, self.scheme, len(rows)
+            sentence,
+            tuple(labels),
+            probabilities,
+            self.labels,
+            self.scheme,
+            len(rows),
+            is_repaired,
         )
 
     def tally(self, place: Path) -> TagTally:
@@ -496,8 +508,9 @@ class Tagger(Predictor[Tag, TaggedSentence, TagPrediction]):
         if isinstance(text, str):
             return self.task.from_text(text)
         words = tuple(text)
-        if strange := next((word for word in words if not isinstance(word, str)), None):
-            raise InputError(f"a word is {type(strange).__name__}. Give strings.")
+        for word in words:
+            if not isinstance(word, str):
+                raise InputError(f"a word is {type(word).__name__}. Give strings.")
         return TaggedSentence(words)
 
 
@@ -514,9 +527,7 @@ def scheme_of_names(names: Sequence[str]) -> Scheme:
         return "plain"
 
 
-def with_scheme(
-    sentence: TaggedSentence, scheme: Scheme, place: Path, *, repair: bool = False
-) -> TaggedSentence:
+def with_scheme(sentence: TaggedSentence, scheme: Scheme, place: Path) -> TaggedSentence:
     """A sentence with its labels in another scheme; as they are if they are in it already.
 
     Raises:
@@ -526,7 +537,7 @@ def with_scheme(
         labels = convert_labels(sentence.labels, sentence.scheme, scheme)
     except InputError as error:
         raise InputError(f"{place}:{sentence.row}: {error}") from None
-    if sentence.scheme == scheme and not repair:
+    if sentence.scheme == scheme:
         return sentence
     return replace(sentence, labels=tuple(labels), scheme=scheme)
 

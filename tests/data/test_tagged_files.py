@@ -159,8 +159,26 @@ def test_a_file_of_nothing_but_hashes(tmp_path):
 
 
 def test_comments_behind_all_sentences_are_counted(tmp_path):
-    counts = read_tagged(write(tmp_path, "# of a\na O\n\n# the end\n"))[1]
-    assert counts["comments"] == 2
+    (sentence,), counts = read_tagged(write(tmp_path, "# of a\na O\n\n# the\n# end\n\n#\n"))
+    assert counts["comments"] == 4
+    assert sentence.remarks == ("comments",) * 4
+    sentences, counts = read_tagged(write(tmp_path, "a O\n\n# of b\n\nb O\n\n# O\n"))
+    assert [s.words for s in sentences] == [("a",), ("b",), ("#",)]
+    assert [s.remarks for s in sentences] == [(), ("comments",), ()]
+
+
+def test_types_of_two_words_between_tabs(tmp_path):
+    assert pairs(write(tmp_path, "Li\tB-Job Title\nis\tO\n"))[0][1] == ("B-Job Title", "O")
+    assert "tabs and spaces" in refusal(write(tmp_path, "Li\tNNP B-PER\nis\tVB O\n"))
+
+
+def test_labels_are_made_legal_on_request(tmp_path):
+    path = write(tmp_path, "Li I-PER\nis O\n\nYu B-PER\nXi I-PER\n\nMo B-PER\n")
+    columns = TagColumns(repair=True, scheme="IOB2")
+    sentences = read_tagged(path, columns)[0]
+    assert [s.labels for s in sentences] == [("B-PER", "O"), ("B-PER", "I-PER"), ("B-PER",)]
+    assert [s.remarks for s in sentences] == [("repaired",), (), ()]
+    assert read_tagged(path, TagColumns(scheme="IOB2"))[0][0].labels == ("I-PER", "O")
 
 
 def test_a_broken_first_row_is_the_one_that_is_refused(tmp_path):

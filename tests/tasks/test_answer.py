@@ -206,6 +206,9 @@ def test_a_question_that_is_too_long_is_said_to_be(folder):
     assert answerer([("film ?", "a good film")])[0].answer == short.answer
     with pytest.raises(InputError, match="context: not given"):
         answerer("film ?")
+    for pair, found in ((("q", None), "str and NoneType"), ((5, "x"), "int and str")):
+        with pytest.raises(InputError, match=f"question 1: found {found}"):
+            answerer([pair])
 
 
 def test_the_answer_is_marked_in_its_passage():

@@ -69,6 +69,25 @@ def test_the_size_of_a_group_changes_nothing(monkeypatch):
         np.testing.assert_array_equal(one.scores, other.scores)
 
 
+def test_answers_longer_than_any_window_take_no_room():
+    encoded = encoded_contexts(5, 9)
+    logits = random_logits(encoded, 1)
+    for one, other in zip(
+        best_answers(logits, encoded, 9), best_answers(logits, encoded, 2**60), strict=True
+    ):
+        np.testing.assert_array_equal(one.scores, other.scores)
+        np.testing.assert_array_equal(one.stops, other.stops)
+
+
+def test_a_token_of_no_character_is_no_answer():
+    encoded = encoded_contexts(3)
+    offsets = offsets_of(encoded, 0)
+    offsets[1] = offsets[0, 1]
+    (found,) = best_answers(random_logits(encoded, 0), encoded, 30)
+    assert (found.stops > found.starts).all()
+    assert len(found.starts) == len(found.stops) == len(found.scores) == 5
+
+
 def test_of_equal_scores_the_earlier_and_shorter_wins():
     encoded = encoded_contexts(5)
     (found,) = best_answers([np.zeros((len(encoded.rows.ids[0]), 2), np.float32)], encoded, 30)

@@ -257,6 +257,7 @@ def test_illegal_labels_are_counted_and_repaired_on_request(tagger):
     repaired = tagger.asked(TagColumns(repair=True)).predict(examples)
     for one, other in zip(found, repaired, strict=True):
         assert count_illegal(other.labels, "IOB2") == 0
+        assert other.is_repaired == (count_illegal(one.labels, "IOB2") > 0)
         assert list(other.labels) == convert_labels(one.labels, "IOB2", "IOB2")
         assert [e[:4] for e in one.entities] == [e[:4] for e in other.entities]
 
@@ -404,8 +405,9 @@ def test_a_guessed_format_is_told(tagger, tmp_path, capsys):
 
 
 def test_a_misplaced_list_is_refused(tagger):
-    with pytest.raises(InputError, match="a word is int"):
-        tagger([["good", 3]])
+    for strange, kind in ((3, "int"), (0, "int"), (None, "NoneType"), (b"", "bytes")):
+        with pytest.raises(InputError, match=f"a word is {kind}"):
+            tagger([["good", strange]])
     with pytest.raises(InputError, match="text 2 is empty"):
         tagger.task.from_words(["good", " "])
 
