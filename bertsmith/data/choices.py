@@ -14,9 +14,11 @@ from bertsmith.data.tables import whole_number
 from bertsmith.errors import ConfigError, InputError
 
 TEXTS = (
-    "prompt", "sent1", "startphrase", "context", "ctx", "question", "premise", "stem", "text",
-    "sentence",
+    "prompt", "sent1", "startphrase", "context", "ctx", "article", "passage", "premise", "stem",
+    "text", "sentence", "question", "question_stem", "goal",
 )  # fmt: skip
+"""A question stands behind the texts that it may be about; see `STARTS`."""
+STARTS = ("sent2", "question")
 CHOICES = ("choices", "choice", "endings", "ending", "options", "option", "answers", "answer")
 LABELS = ("label", "gold", "answer_key", "answerkey", "correct", "target", "answer")
 
@@ -47,9 +49,10 @@ class ChoiceColumns:
 
     text_column: str | None = None
     """Column with the prompt: its name, or its number counted from 1. Found by the usual names
-    (prompt, context, question, sent1, ...) if not given."""
+    (prompt, sent1, context, premise, question, ...) if not given."""
     start_column: str | None = None
-    """Column with words that every choice begins with, as sent2 of SWAG."""
+    """Column with words that every choice begins with. Found if not given: sent2 of SWAG, or a
+    question where the prompt is another text, which it is about."""
     choice_columns: str | None = None
     """Columns with the choices: names or numbers with commas, or a range of numbers such as 3-6;
     in a jsonl file also one key that holds a list. Found by the usual names (choices, ending0 to
@@ -137,7 +140,7 @@ class ChoiceReader(RecordReader):
         roles = [
             Role("prompt", "--text-column", given.text_column, TEXTS),
             Role(
-                "beginning of the choices", "--start-column", given.start_column, ("sent2",),
+                "beginning of the choices", "--start-column", given.start_column, STARTS,
                 is_optional=True, may_be_empty=True,
             ),
             Role("choices", "--choice-columns", given.choice_columns, CHOICES, is_many=True),

@@ -25,6 +25,7 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("premise", "hypothesis"),
     ("question1", "question2"),
     ("question", "sentence"),
+    ("question", "passage"),
     ("text1", "text2"),
     ("text", "text_pair"),
     ("#1 string", "#2 string"),

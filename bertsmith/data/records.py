@@ -6,8 +6,9 @@ a jsonl file may also keep them as a list under one key.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,7 +37,8 @@ class Role:
         flag: how the user chooses its column.
         asked: the column asked for; of a role of many, several with commas or a range (`3-6`).
         usual: names that are looked for where none is asked for, first match wins. One of a role
-            of many stands for the columns that begin with it and end in a number.
+            of many stands for all columns that begin with it and end in a number; it is the first
+            of them itself, unless one is number 0 or 1.
         is_many: whether it has several texts.
         is_optional: whether a table may lack it.
         may_be_empty: whether a row may.
@@ -54,14 +56,20 @@ class Role:
     may_be_number: bool = False
     sought: str = ""
 
-    def columns(self, found: Sequence[str], *, numbers_only: bool) -> list[int] | None:
-        """Where it stands among the columns `found`; None if it does not."""
+    def columns(
+        self, found: Sequence[str], *, numbers_only: bool, taken: Collection[int] = ()
+    ) -> list[int] | None:
+        """Where it stands among the columns `found`; None if it does not.
+
+        Those `taken` hold something else, unless they are asked for.
+        """
         if self.asked is not None:
             return asked_columns(self.asked, found, self.is_many, numbers_only=numbers_only)
         if numbers_only:
             return None
         places = (self._usual_columns(usual, found) for usual in self.usual)
-        return next(filter(None, places), None)
+        free = ([place for place in columns if place not in taken] for columns in places)
+        return next(filter(None, free), None)
 
     def _usual_columns(self, usual: str, found: Sequence[str]) -> list[int]:
         """The column of this name; of a role of many, also those with a number behind it."""
@@ -69,8 +77,11 @@ class Role:
             place = find_column(usual, found, len(found))
             return [] if place is None else [place]
         lowered = [name.strip().lower() for name in found]
-        called = re.compile(rf"{re.escape(usual)}([ _-]?\d+)?")
-        places = [i for i, name in enumerate(lowered) if called.fullmatch(name)]
+        called = re.compile(rf"{re.escape(usual)}(?:[ _-]?(\d+))?")
+        matches = [(i, called.fullmatch(name)) for i, name in enumerate(lowered)]
+        numbers = {i: match[1] for i, match in matches if match}
+        has_first = any(n is not None and n.lstrip("0") in ("", "1") for n in numbers.values())
+        places = [i for i, number in numbers.items() if number is not None or not has_first]
         return sorted(places, key=lambda i: natural_key(lowered[i]))
 
 
@@ -248,8 +259,9 @@ class RecordReader:
                 instead of what was, had the first line had it.
         """
         self._check_choice(row, found)
+        places = self._divide(found, numbers_only=False)
         for role in self.roles:
-            names = tuple(found[i] for i in role.columns(found, numbers_only=False) or ())
+            names = tuple(found[i] for i in places[role.name] or ())
             before = self.names.get(role.name, ())
             if names and not before and not role.may_be_empty:
                 raise InputError(
@@ -262,8 +274,9 @@ class RecordReader:
     def _check_choice(self, row: int, found: list[str]) -> None:
         """Refuse a key that says more surely than the one in use that it holds the only text of a
         role."""
+        places = self._divide(found, numbers_only=False)
         for role in self.roles:
-            names = [found[i] for i in role.columns(found, numbers_only=False) or ()]
+            names = [found[i] for i in places[role.name] or ()]
             before = self.names.get(role.name, ())
             if before and names and not role.is_many and names != list(before):
                 raise InputError(
@@ -296,14 +309,29 @@ class RecordReader:
         """Where each role stands among the columns `found`; fills `names`."""
         numbers = [f"column {place + 1}" for place in range(len(found))]
         places: dict[str, list[int]] = {}
-        for role in self.roles:
-            columns = role.columns(found, numbers_only=numbers_only)
+        for role, columns in zip(
+            self.roles, self._divide(found, numbers_only=numbers_only).values(), strict=True
+        ):
             if columns is None and (role.asked is not None or not role.is_optional):
                 raise InputError(self._missing(role, found, numbers_only))
             if columns is not None:
                 places[role.name] = columns
                 called = numbers if numbers_only else found
                 self.names[role.name] = tuple(called[i] for i in columns)
+        return places
+
+    def _divide(self, found: Sequence[str], *, numbers_only: bool) -> dict[str, list[int] | None]:
+        """The columns of each role, in their order; None of one that has none.
+
+        One that was asked for serves that role alone, and any other the first that looks for it.
+        """
+        of_role = partial(Role.columns, found=found, numbers_only=numbers_only)
+        asked = {role.name: of_role(role) for role in self.roles if role.asked is not None}
+        taken = {place for places in asked.values() for place in places or ()}
+        places: dict[str, list[int] | None] = {}
+        for role in self.roles:
+            places[role.name] = asked.get(role.name) or of_role(role, taken=taken)
+            taken.update(places[role.name] or ())
         return places
 
     def _missing(self, role: Role, found: list[str], numbers_only: bool) -> str:

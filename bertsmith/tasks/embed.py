@@ -24,7 +24,12 @@ from bertsmith.data.encoded_texts import (
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel, mean_over_sequences
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
-from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, find_length_file
+from bertsmith.tasks.sentence_folder import (
+    Pooling,
+    SentenceFolder,
+    check_case,
+    find_length_file,
+)
 
 
 class TextEncoder:
@@ -47,13 +52,15 @@ class TextEncoder:
     ) -> None:
         wanted = None if pooling is None else check_pooling(loaded, pooling)
         folder = SentenceFolder.read(loaded.path, pooling=wanted)
+        check_case(loaded.path, loaded.tokenizer)
         if folder.max_length is not None:
             place = f"{find_length_file(loaded.path)}: max_seq_length"
             check_stored_length(loaded.tokenizer, folder.max_length, place)
         self.loaded = loaded
         self.pooling = folder.pooling or "mean"
         self.normalize = normalize or folder.normalize
-        self.max_length = min(loaded.max_length, folder.max_length or loaded.max_length)
+        own_length = loaded.asked_length or folder.max_length or loaded.max_length
+        self.max_length = min(loaded.max_length, own_length)
 
     @classmethod
     def load(
@@ -68,10 +75,7 @@ class TextEncoder:
     ) -> Self:
         """The encoder in a model folder, whatever heads it has."""
         loaded = load_for_inference(path, device=device, precision=precision, max_length=max_length)
-        encoder = cls(loaded, pooling=pooling, normalize=normalize)
-        if max_length is not None:
-            encoder.max_length = max_length
-        return encoder
+        return cls(loaded, pooling=pooling, normalize=normalize)
 
     def __call__(self, texts: str | Sequence[Text]) -> NDArray[np.float32]:
         """The vector `[hidden]` of one text, or those of several, `[texts, hidden]`."""

@@ -75,6 +75,8 @@ class LoadedModel:
     tokenizer: Tokenizer
     max_length: int
     precision: InferencePrecision = "fp32"
+    asked_length: int | None = None
+    """`max_length` where it was asked for, rather than what the folder says."""
 
     @property
     def device(self) -> torch.device:
@@ -115,7 +117,7 @@ def load_for_inference(
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
     target = select_device(device)
     chosen = set_precision(model, precision, target)
-    return LoadedModel(path, model.to(target).eval(), tokenizer, limit, chosen)
+    return LoadedModel(path, model.to(target).eval(), tokenizer, limit, chosen, max_length)
 
 
 def set_precision(model: BertModel, name: str, device: torch.device) -> InferencePrecision:

@@ -33,5 +33,7 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
 
 def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     """Probabilities in float64, each by itself; none overflows."""
-    probabilities: NDArray[np.float64] = 0.5 * (1 + np.tanh(0.5 * logits.astype(np.float64)))
+    # The smaller of a pair by itself: as 1 less the larger it would have fewer digits, or none.
+    smaller = np.exp(-np.abs(logits.astype(np.float64)))
+    probabilities: NDArray[np.float64] = np.where(logits < 0, smaller, 1.0) / (1 + smaller)
     return probabilities

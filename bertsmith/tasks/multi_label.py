@@ -40,6 +40,9 @@ from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.task import Lesson, Outcome
 from bertsmith.tasks.texts import TextTask
 
+LEAST = 2.0**-54
+"""What is left for the other answer beside a probability that fp64 cannot tell from 1."""
+
 
 @dataclass(frozen=True, slots=True)
 class LabelsPrediction:
@@ -78,7 +81,7 @@ class MultiLabelTally:
         self.counts += LabelCounts.of(true, found)
         likely = np.array([list(row.probabilities.values()) for row in predictions])
         right = np.where(true, likely, 1 - likely)
-        self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).mean(1).sum())
+        self.loss -= float(np.log(np.maximum(right, LEAST)).mean(1).sum())
         self.num_truncated += sum(row.is_truncated for row in predictions)
         self.num_windowed += sum(row.num_windows > 1 for row in predictions)
 

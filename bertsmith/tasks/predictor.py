@@ -75,7 +75,7 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
             self.loaded.path,
             device=str(self.loaded.device),
             precision="fp32",
-            max_length=self.loaded.max_length,
+            max_length=self.loaded.asked_length,
         )
         exact.task = self.task
         return exact

@@ -5,12 +5,14 @@ in its first form, which every version reads.
 """
 
 import json
+import string
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
+from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.tokenizer_files import FEWEST_TOKENS
 
 Pooling = Literal["mean", "first_token", "pooler"]
@@ -112,6 +114,24 @@ def check_prompt(file: Path) -> None:
             f"{file}: default_prompt_name is {json.dumps(name)[:60]}, which puts "
             f"{json.dumps(prompt, ensure_ascii=False)[:60]} before each text; bertsmith puts "
             "nothing there. Write null, and put it before your texts yourself."
+        )
+
+
+def check_case(directory: Path, tokenizer: Tokenizer) -> None:
+    """Refuse a folder that wants upper case lowered before a tokenizer that tells it apart.
+
+    Raises:
+        CheckpointError: names the file.
+    """
+    file = find_length_file(directory)
+    letters = " ".join(string.ascii_lowercase)
+    if read_settings(file, {}).get("do_lower_case") is True and (
+        tokenizer.encode_ids(letters) != tokenizer.encode_ids(letters.upper())
+    ):
+        raise CheckpointError(
+            f"{file}: do_lower_case is true, but the folder's tokenizer keeps upper case, and "
+            "bertsmith goes by the tokenizer. Write false, and lower the case of your texts "
+            "yourself."
         )
 
 

@@ -78,7 +78,8 @@ class FinetuneSettings:
     metric: str = ""
     """The score by which the best weights are chosen."""
     patience: int | None = None
-    """Stop early, after this many evaluations without a better score."""
+    """Stop early, after this many evaluations without a better score, or as good a one with a lower
+    loss."""
     cls_attention: ClsAttention = "auto"
     """Where a head judges whole texts by [CLS]: what [CLS] looks at in the last layer as learning
     begins. `keep`: what pre-training taught it. `reset`: all tokens alike, as the layer's queries

@@ -44,7 +44,7 @@ from bertsmith.tasks.embed import COMPUTE, TextEncoder
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder
+from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Lesson, Outcome, Task
@@ -381,10 +381,12 @@ That holds a vector of every text, and takes time that grows with the square of 
         )
         is_scored = kind_of(train) == "scored"
         auto: Loss = "cosine" if is_scored else "contrastive"
-        before = SentenceFolder.read(find_checkpoint(settings.model))
+        model_dir = find_checkpoint(settings.model)
+        before = SentenceFolder.read(model_dir, pooling=settings.pooling)
+        check_case(model_dir, Tokenizer.load(model_dir))
         task = cls(
             folder=SentenceFolder(
-                pooling=settings.pooling or before.pooling or "mean",
+                pooling=before.pooling or "mean",
                 normalize=before.normalize,
                 max_length=settings.max_length or before.max_length,
             ),
@@ -505,11 +507,12 @@ That holds a vector of every text, and takes time that grows with the square of 
         right = torch.empty_like(anchors)
         is_own = places[others] == 1
         right[owners[others[is_own]]] = is_own.nonzero()[:, 0]
-        # Right answers of another row, and the text itself, would be wrong negatives.
-        is_same = texts[others] == texts[own][:, None]
+        # The text itself, and what is right of an equal one wherever it stands, would be wrong
+        # negatives.
         is_itself = texts[others] == texts[anchors][:, None]
-        of_equal_anchor = (texts[anchors][owners[others]] == texts[anchors][:, None]) & is_own
-        is_excluded = is_same | is_itself | of_equal_anchor
+        is_equal = (texts[anchors] == texts[anchors][:, None]).float()
+        is_answer = (texts[others] == texts[own][:, None]).float()
+        is_excluded = is_itself | (is_equal @ is_answer > 0)
         is_excluded[torch.arange(len(anchors), device=right.device), right] = False
         return contrastive_loss(
             vectors[anchors], vectors[others], right, is_excluded, 1 / self.temperature
@@ -596,7 +599,7 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
         task = Embed.of_model(loaded.model)
         # Not as config.json has it: sentence-transformers writes the folder's files anew, not that.
         length = SentenceFolder.read(loaded.path, pooling=self.pooling).max_length
-        own = SentenceFolder(self.pooling, self.normalize, length)
+        own = SentenceFolder(self.pooling, self.normalize, loaded.asked_length or length)
         self.task = replace(task, folder=own)
 
     def similarity(self, first: Text, second: Text) -> float:

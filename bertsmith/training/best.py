@@ -21,7 +21,8 @@ class BestSettings:
     figure: str
     """A name in the journal's held-out lines; larger is better."""
     patience: int | None = None
-    """End the run after this many evaluations without a better figure; None never does."""
+    """End the run after this many evaluations without a better figure, or as good a one and a lower
+    loss; None never does."""
     from_start: bool = False
     """Whether the weights at the start are measured and may be the best: not those of a task with a
     head, which as a rule is new and says nothing."""

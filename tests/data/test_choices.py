@@ -55,6 +55,33 @@ def test_swag_by_its_own_names(tmp_path):
     assert example == ChoiceExample("Ann, 7, sits.", ("She a", "She b", "She c", "She d"), 3, 2)
 
 
+def test_a_column_serves_one_purpose(tmp_path):
+    row = "What is red?,sky,grass,blood,snow,2\n"
+    expected = ChoiceExample("What is red?", ("sky", "grass", "blood", "snow"), 2, 2)
+    for stem, label in (("answer", "answer"), ("choice", "label"), ("ending", "Answer")):
+        head = f"question,{stem}1,{stem}2,{stem}3,{stem}4,{label}\n"
+        assert read(write(tmp_path, "a.csv", head + row)) == [expected]
+    for name in ("choice", "option"):
+        head = f"question,{name}1,{name}2,{name}3,{name}4,{name}\n"
+        assert read(write(tmp_path, "a.csv", head + row), label_column=name) == [expected]
+    answers = {"question": "What?", "answer0": "sky", "answer1": "blood", "answer": "B"}
+    assert read(write_jsonl(tmp_path, answers)) == [ChoiceExample("What?", ("sky", "blood"), 1, 1)]
+    refused = refusal(write(tmp_path, "a.csv", "question,answer\nWhat?,2\n"))
+    assert "no column looks like the label" in refused
+
+
+def test_a_question_about_another_text_begins_the_choices(tmp_path):
+    copa = {"premise": "It rained.", "choice1": "a", "choice2": "b", "question": "why", "label": 0}
+    asked = {"question": "Who?", "choices": ["a", "b"], "label": 1}
+    path = write_jsonl(tmp_path, copa)
+    assert read(path) == [ChoiceExample("It rained.", ("why a", "why b"), 0, 1)]
+    assert read(path, text_column="question")[0].choices == ("a", "b")
+    path = write_jsonl(tmp_path, asked, asked | {"context": "A long text."})
+    assert "has 'context', which the lines before lack" in refusal(path)
+    path = write_jsonl(tmp_path, asked, asked | {"note": "no text"})
+    assert read(path)[1] == ChoiceExample("Who?", ("a", "b"), 1, 2)
+
+
 def test_lists_of_any_length(tmp_path):
     table = write_jsonl(
         tmp_path,

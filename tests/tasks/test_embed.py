@@ -69,6 +69,19 @@ def test_a_folder_of_sentence_transformers_is_followed():
     assert len(longer.tokenize(["good " * 999]).ids[0]) == 300
 
 
+def test_case_that_only_the_folder_lowers_is_refused(tmp_path):
+    folder = save_tiny(tmp_path)
+    (folder / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
+    TextEncoder.load(folder, device="cpu", precision="fp32")  # its tokenizer does so
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["normalizer"]["lowercase"] = False
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["A"] = vocabulary.pop("a")
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(CheckpointError, match="do_lower_case is true, but the folder's tokenizer"):
+        TextEncoder.load(folder, device="cpu", precision="fp32")
+
+
 def test_no_texts_and_no_pooler(tmp_path):
     folder = save_tiny(tmp_path, "masked_lm")
     encoder = TextEncoder.load(folder, device="cpu", precision="fp32")

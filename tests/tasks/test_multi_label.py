@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from samples import write_topics
@@ -16,6 +18,7 @@ from bertsmith.finetune import finetune, load_for_task
 from bertsmith.predict import load
 from bertsmith.tasks.classify import Classify, ClassifySettings
 from bertsmith.tasks.finetuning import collate
+from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.multi_label import LabelsPrediction, MultiLabel, MultiLabelClassifier
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
@@ -112,6 +115,16 @@ def test_the_loss_is_torchs_and_its_mean_over_labels(settings):
         set(p.labels) == set(label_set(e, "|")) for p, e in zip(found, lesson.train, strict=True)
     ]
     assert term.correct == sum(right)
+
+
+@pytest.mark.parametrize("logit", [-38.0, -36.0, 36.0, 38.0])
+def test_the_held_out_loss_of_a_sure_mistake_is_finite_and_near_its_logit(logit):
+    task = MultiLabel(("a",))
+    tally = task.tally(Path("x"))
+    probability = float(sigmoid(np.float32([logit]))[0])
+    prediction = LabelsPrediction(("a",) if logit > 0 else (), {"a": probability})
+    tally.add([Example("t", label="" if logit > 0 else "a")], [prediction])
+    assert tally.figures()["loss"] == pytest.approx(abs(logit), abs=1)
 
 
 @pytest.mark.parametrize("multi_label", [True, False])

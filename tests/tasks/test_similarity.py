@@ -14,7 +14,7 @@ from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_model, tiny_tokenizer
 
 from bertsmith.data.related import RelatedColumns, RelatedTexts
 from bertsmith.data.tables import STANDARD_INPUT
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.evaluate import evaluate
 from bertsmith.evaluation_page import scores_of
 from bertsmith.finetune import finetune
@@ -171,6 +171,35 @@ def test_what_is_right_too_is_no_negative():
     # Its own and "dull"; not "fine" again, not "lovely", not itself.
     assert loss_of_first(twice)[0] == 2
     assert loss_of_first(twice)[1] == 5
+    # Its own, "dull" and "bad"; not "lovely" as another's negative either.
+    assert loss_of_first([*twice, RelatedTexts("poor", "bad", ("lovely",))])[0] == 3
+
+
+def test_pooling_that_is_asked_for_replaces_one_that_we_have_not(place, tmp_path):
+    start = save_tiny(tmp_path / "start")
+    SentenceFolder("mean").write(start, 24)
+    (start / "1_Pooling" / "config.json").write_text('{"pooling_mode_max_tokens": true}')
+    settings = replace(settings_for(place, tmp_path / "out", "pairs"), model=start)
+    with pytest.raises(CheckpointError, match="asks for pooling by max_tokens"):
+        Embed.read(settings)
+    assert Embed.read(replace(settings, pooling="first_token")).task.pooling == "first_token"
+
+
+def test_a_length_that_is_asked_for_replaces_the_folders(tmp_path):
+    folder = save_tiny(tmp_path)
+    SentenceFolder("mean", max_length=8).write(folder, 24)
+    long = "a good film and a lovely story and a fine film"
+    short, longer = (
+        SentenceEncoder.load(folder, device="cpu", precision="fp32", max_length=length)
+        for length in (None, 30)
+    )
+    examples = [RelatedTexts(long, "fine")]
+    assert short.predict(examples)[0].is_truncated
+    assert not longer.predict(examples)[0].is_truncated
+    np.testing.assert_array_equal(
+        longer.predict(examples)[0].vectors, longer.encode([long, "fine"])
+    )
+    assert longer.exact().max_length == 30
 
 
 @pytest.mark.parametrize("kind, figure", [("scored", "spearman"), ("pairs", "mrr")])
