@@ -43,7 +43,8 @@ def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
 
 
 def check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> None:
-    """Refuse to write over what is read, or two results to one file; to be called before both.
+    """Refuse to write over what is read, two results to one file, or over a folder; to be called
+    before both.
 
     Args:
         outputs: where something is written to, by the flag that says so.
@@ -54,6 +55,8 @@ def check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> None
     """
     taken = {"what is read": read}
     for flag, path in outputs.items():
+        if path is not None and path.is_dir():
+            raise ConfigError(f"{flag}: found '{path}', which is a folder. Choose a file in it.")
         for what, other in taken.items():
             if path is not None and other is not None and _is_same_file(path, other):
                 raise ConfigError(f"{flag}: found '{path}', which is {what}. Choose another file.")

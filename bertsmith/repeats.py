@@ -62,6 +62,11 @@ class Repeats:
         """Everything as plain values."""
         return dict(to_jsonable(self))
 
+    def _score(self, result: Mapping[str, Any]) -> float:
+        """By what a run was chosen, on the scale of the figures if it is among them."""
+        score: float = result["evaluation"].get(self.metric, result["best_score"])
+        return score
+
     def __str__(self) -> str:
         """A line for each figure and for each run."""
         width = max(len(name) for name in (*self.figures, *self.names))
@@ -70,7 +75,7 @@ class Repeats:
             for name, spread in self.figures.items()
         ]
         lines += [""] + [
-            f"{name:<{width}}  {self.metric} {result['best_score']:.4f}"
+            f"{name:<{width}}  {self.metric} {self._score(result):.4f}"
             f"{'   <- kept' if name == self.best else ''}"
             for name, result in zip(self.names, self.results, strict=True)
         ]

@@ -28,7 +28,7 @@ from bertsmith.data.predictions import (
     read_labels,
     read_no_answer_probs,
 )
-from bertsmith.data.questions import QuestionReader
+from bertsmith.data.questions import QuestionReader, question_format
 from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
@@ -36,6 +36,7 @@ from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
 from bertsmith.metrics.answers import (
     DEFAULT_THRESHOLD,
+    ENDLESS,
     QuestionScores,
     ScoredLanguage,
     find_language,
@@ -56,7 +57,7 @@ def score_answer_files(
     predictions: Path,
     *,
     no_answer_probs: Path | None = None,
-    threshold: float = DEFAULT_THRESHOLD,
+    threshold: float | None = None,
     language: ScoredLanguage = "auto",
 ) -> AnswerReport:
     """Score predicted answers as the official scorers of SQuAD 1.1, 2.0 and CMRC 2018 do.
@@ -67,16 +68,17 @@ def score_answer_files(
             `id` and `answer` in each line; empty where there is no answer.
         no_answer_probs: the same with the probability that there is no answer, any finite number
             (`no_answer_score` in `.jsonl`).
-        threshold: answers whose probability is above it are taken back.
+        threshold: answers whose probability is above it are taken back; where not given, 1, and in
+            `.jsonl`, which has differences of logits and answers that go by them already, none.
         language: whose rules compare two texts.
 
     Raises:
         ConfigError: a threshold without probabilities, or one that is no finite number.
         InputError: a file cannot be read, or a prediction has no probability.
     """
-    if not math.isfinite(threshold):
+    if threshold is not None and not math.isfinite(threshold):
         raise ConfigError(f"--no-answer-threshold: found {threshold}; allowed is a finite number.")
-    if no_answer_probs is None and threshold != DEFAULT_THRESHOLD:
+    if threshold is not None and no_answer_probs is None:
         raise ConfigError(
             f"--no-answer-threshold: {threshold:g} has nothing to be compared with. Give "
             "--no-answer-probs too, or leave it out."
@@ -93,7 +95,7 @@ def score_answers(
     right: Mapping[str, Sequence[str]],
     predictions: Path,
     no_answer_probs: Path | None,
-    threshold: float,
+    threshold: float | None,
     language: ScoredLanguage,
 ) -> AnswerReport:
     """The same for right answers by their questions' ids."""
@@ -111,11 +113,15 @@ def score_answers(
             f"such as that for the question '{lacking[0]}'. Give one for each."
         )
     places = {id_: place for place, id_ in enumerate(right)}
+    are_logits = question_format(no_answer_probs) == "jsonl"
+    if threshold is None:
+        threshold = ENDLESS if are_logits else DEFAULT_THRESHOLD
     return summarize_answers(
         questions,
         no_answer_probs=[probs.get(id_, 0.0) for id_ in right],
         threshold=threshold,
         order=[places[id_] for id_ in probs if id_ in places],
+        lowest=-ENDLESS if are_logits else 0.0,
         num_unknown=num_unknown,
     )
 

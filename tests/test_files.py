@@ -125,6 +125,8 @@ def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
         (tmp_path / "x").mkdir(exist_ok=True)
         with pytest.raises(ConfigError, match=r"^--out: found '.*', which is what is read\."):
             check_outputs({"--out": path}, tmp_path / "a.jsonl")
+    with pytest.raises(ConfigError, match=r"^--report: found '.*', which is a folder\."):
+        check_outputs({"--report": tmp_path}, None)
     new = tmp_path / "new.csv"
     with pytest.raises(ConfigError, match=r"^--report: found '.*', which is also --errors"):
         check_outputs({"--errors": new, "--report": new}, tmp_path / "a.jsonl")

@@ -112,6 +112,12 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, tmp_path, s
     assert "learning_rate was 0.005, is now 0.1" in refusal(
         replace(stopped, resume=True, learning_rate=0.1), ConfigError
     )
+    content = stopped.train.read_text()
+    stopped.train.write_text(content.replace("film", "story", 1))
+    message = refusal(replace(stopped, resume=True), ConfigError)
+    assert "the examples of --train are not those that it began with" in message
+    assert "--eval" not in message
+    stopped.train.write_text(content)
     other = replace(stopped, resume=True, metric="macro_f1")
     assert "best.figure was" in refusal(other, ConfigError)
     continued = finetune(Classify, replace(stopped, resume=True))

@@ -105,6 +105,12 @@ def test_predictions_in_lines(gold, tmp_path):
     report = score_answer_files(gold, path, no_answer_probs=path)
     assert report.overall.exact_match == report.best_f1.score == 100
     assert report.best_f1.threshold == -2
+    # Its numbers are logits, by which the answers go already.
+    rows[0]["no_answer_score"] = 3.0
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert score_answer_files(gold, path, no_answer_probs=path).overall.exact_match == 100
+    strict = score_answer_files(gold, path, no_answer_probs=path, threshold=1)
+    assert strict.overall.exact_match == pytest.approx(200 / 3)
 
 
 def test_right_answers_that_stand_elsewhere_or_nowhere_are_told(tmp_path):

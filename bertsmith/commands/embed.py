@@ -59,7 +59,9 @@ def main(
         pooling=pooling,
         normalize=normalize,
     )
-    report, agreement = embed(encoder, ExampleReader(file, columns, labelled=False), out)
+    report, agreement = embed(
+        encoder, ExampleReader(file, columns, labelled=False, pairs=False), out
+    )
     if json:
         print(json_module.dumps(report))
     else:

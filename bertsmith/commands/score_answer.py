@@ -3,7 +3,7 @@
 import json as json_module
 from pathlib import Path
 
-from bertsmith.metrics.answers import DEFAULT_THRESHOLD, ScoredLanguage
+from bertsmith.metrics.answers import ScoredLanguage
 from bertsmith.score import score_answer_files
 
 
@@ -11,7 +11,7 @@ def main(
     gold: Path,
     predictions: Path,
     no_answer_probs: Path | None = None,
-    no_answer_threshold: float = DEFAULT_THRESHOLD,
+    no_answer_threshold: float | None = None,
     language: ScoredLanguage = "auto",
     json: bool = False,
 ) -> None:
@@ -28,7 +28,9 @@ def main(
         no_answer_probs: How likely each question has no answer: .json, one object from each
             question's id to a number, or .jsonl as written by bertsmith predict --out. Also shows
             the best thresholds.
-        no_answer_threshold: Take back the answers whose number in --no-answer-probs is above this.
+        no_answer_threshold: Take back the answers whose number in --no-answer-probs is above this;
+            1 where not given, and none of a .jsonl, whose numbers are differences of logits, by
+            which its answers go already.
         language: Compare words as SQuAD does (en), or characters as CMRC 2018 does (zh). auto: zh
             where most of the right answers hold Chinese characters.
         json: Print one JSON object instead of text.

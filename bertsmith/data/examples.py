@@ -120,7 +120,8 @@ class ExampleReader(RecordReader):
         labelled: whether a label is wanted; if not, no label column is looked for.
         empty_labels: whether a label may be empty, in JSON a list, or divided among several
             columns, as where a text can have any number of them.
-        pairs: whether each row must have a second text; if not, it is read where there is one.
+        pairs: whether each row must have a second text; where False, one that is not asked for is
+            refused, as nobody could know which of the two is meant; where None, it is read.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class ExampleReader(RecordReader):
         *,
         labelled: bool = True,
         empty_labels: bool = False,
-        pairs: bool = False,
+        pairs: bool | None = None,
     ) -> None:
         self.columns = columns or Columns()
         self.labelled = labelled
@@ -172,9 +173,10 @@ class ExampleReader(RecordReader):
             if self.skip_incomplete:
                 self.num_skipped += 1
                 return None
+        header = ", or pass --header yes if it names the columns" if not self.has_header else ""
         raise InputError(
             f"{self.place}:{row}: {wrong[0]}; allowed are 1 and 0, or true and false. Fix the row, "
-            "or choose other columns with --label-column."
+            f"or choose other columns with --label-column{header}."
         )
 
     def _roles(self, lowered: Sequence[str]) -> list[Role]:
@@ -211,7 +213,15 @@ class ExampleReader(RecordReader):
 
     def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[str, list[int]]:
         self.roles = self._roles([] if numbers_only else [name.strip().lower() for name in found])
-        return super()._resolve(found, numbers_only=numbers_only)
+        places = super()._resolve(found, numbers_only=numbers_only)
+        if self.pairs is False and self.columns.pair_column is None and "pair" in places:
+            (first,), (second,) = self.names["text"], self.names["pair"]
+            raise InputError(
+                f"{self.place}: two texts in each row, '{first}' and '{second}', where one is "
+                "expected. Name it with --text-column; or, if pairs are meant, the second with "
+                "--pair-column."
+            )
+        return places
 
     def _records(self) -> Iterator[tuple[int, Record | None]]:
         if table_format(self.path) != "txt":
@@ -272,7 +282,7 @@ def read_examples(
     *,
     limit: int | None = None,
     empty_labels: bool = False,
-    pairs: bool = False,
+    pairs: bool | None = None,
 ) -> tuple[list[Example], int]:
     """Read labelled examples, at most the first `limit`, and how many rows were skipped.
 

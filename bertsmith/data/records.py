@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.data.tables import (
+    STANDARD_INPUT,
     json_type,
     place_name,
     read_jsonl,
@@ -180,6 +181,10 @@ class RecordReader:
         kind = table_format(self.path)
         if kind == "jsonl":
             return self._read_objects()
+        if kind == "txt" and self.path == STANDARD_INPUT:
+            raise InputError(
+                f"{self.place}: lines of text have no columns. Give a .csv, .tsv or .jsonl file."
+            )
         if kind == "txt":
             raise InputError(f"{self.place}: a .txt file has no columns. Use .csv, .tsv or .jsonl.")
         return self._read_table(read_rows(self.path))
@@ -335,6 +340,14 @@ class RecordReader:
         return places
 
     def _missing(self, role: Role, found: list[str], numbers_only: bool) -> str:
+        if len(found) == 1 and (rival := next((c for c in ";\t|," if c in found[0]), None)):
+            between = {"csv": "commas", "tsv": "tabs"}.get(table_format(self.path))
+            if between is not None:
+                return (
+                    f"{self.place}: a single column, '{found[0][:60]}', in which {RIVALS[rival]} "
+                    f"stands. Columns stand between {between} in a file with this ending: save it "
+                    f"so{ENDINGS.get(rival, '')}."
+                )
         asked = f"no column looks like the {role.sought or role.name}"
         if role.asked:
             asked = f"no column '{role.asked}'"
@@ -357,6 +370,10 @@ class RecordReader:
         names = self.names.get(role.name, (role.name,))
         return " or ".join(f"'{name}'" for name in names)
 
+
+RIVALS = {";": "a semicolon", "\t": "a tab", "|": "a bar", ",": "a comma"}
+ENDINGS = {"\t": ", or rename it to .tsv", ",": ", or rename it to .csv"}
+"""What to do about a row that is a single column with something between its parts."""
 
 RAGGED = {
     "tsv": "In a .tsv file every tab starts a new column. Fix the row.",

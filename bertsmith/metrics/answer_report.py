@@ -169,6 +169,18 @@ def which_answers(best: BestThreshold) -> str:
     return f"answers with a no-answer score up to {best.threshold:.6g}"
 
 
+def with_margin(threshold: float, scores: Iterable[float]) -> float:
+    """The middle between a threshold and the next score above it, which decides no other way.
+
+    A threshold that is the score of a question itself would turn with its last digit.
+
+    >>> with_margin(0.5, [0.5, 0.7, 0.9, 0.1]), with_margin(0.5, [0.5, 0.1])
+    (0.6, 0.5)
+    """
+    above = min((score for score in scores if threshold < score < ENDLESS), default=threshold)
+    return (threshold + above) / 2 if threshold > -ENDLESS else threshold
+
+
 def summarize_answers(
     questions: QuestionScores,
     *,
@@ -183,9 +195,9 @@ def summarize_answers(
 
     Where `protocol` is not given, SQuAD 2.0's rules hold if a question has no answer or
     no-answer probabilities are given (one for each question), else SQuAD 1.1's. An answer whose
-    probability is above `threshold` is taken back; with "best", it is the one that gives the best
-    F1. `order` is that of questions whose probabilities are equal, and `lowest` the threshold that
-    stands for no answers; see `QuestionScores.find_best_threshold`.
+    probability is above `threshold` is taken back; with "best", it is the middle of those that
+    give the best F1. `order` is that of questions whose probabilities are equal, and `lowest` the
+    threshold that stands for no answers; see `QuestionScores.find_best_threshold`.
     """
     if protocol is None:
         uses_null = questions.has_unanswerable or no_answer_probs is not None
@@ -197,7 +209,8 @@ def summarize_answers(
         for name, scores in (("exact", pairs.column(0)), ("f1", pairs.column(1))):
             best[name] = questions.find_best_threshold(scores, no_answer_probs, places, lowest)
     if threshold == "best":
-        threshold = best["f1"].threshold if best else 0.0
+        found = best["f1"].threshold if best else 0.0
+        threshold = found if no_answer_probs is None else with_margin(found, no_answer_probs)
     num_unanswered = None
     if no_answer_probs is not None and threshold is not None:
         pairs = questions.with_threshold(pairs, no_answer_probs, threshold)

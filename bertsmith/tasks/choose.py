@@ -6,6 +6,7 @@ numbers of choices. A long prompt is read in windows, the same for all its choic
 number is the mean over them.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,6 +35,9 @@ from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import Lesson, Outcome, Task
 from bertsmith.text.tokenizer import Tokenizer
+
+HARDLY = 0.01
+"""A probability below which something is not taken for chance."""
 
 
 @dataclass(frozen=True)
@@ -199,6 +203,16 @@ letter of the right one: one file to learn from, one to score by. The result is 
     def task_settings(self) -> dict[str, Any]:
         """How long texts are read."""
         return asdict(self.windowing)
+
+    def notes(self, examples: Sequence[ChoiceExample], encoded: EncodedExamples) -> list[str]:
+        """That the first choice is never right, where that is hardly chance."""
+        by_chance = math.prod(1 - 1 / len(example.choices) for example in examples)
+        if by_chance > HARDLY or any(example.label == 0 for example in examples):
+            return []
+        return [
+            "the first choice is right in none of the rows; if labels count from 1, pass "
+            "--first-label 1"
+        ]
 
     def encode(
         self,

@@ -194,7 +194,7 @@ predict` and Hugging Face's transformers open."""
         """The classes that the folder names."""
         names = tuple(name for _, name in sorted(model.id2label.items()))
         settings = model.task_settings
-        return cls(names, Windowing.of_settings(settings), pairs=settings.get("pairs", False))
+        return cls(names, Windowing.of_settings(settings), pairs=settings.get("pairs"))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> Any:

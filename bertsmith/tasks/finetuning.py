@@ -114,6 +114,8 @@ class FineTuning:
         self.num_parts = min(num_parts, self.num_groups)
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
+        # Taken before words are numbered anew: that goes by both sets of examples.
+        self._digests = train.encoded.digest(), held_out.encoded.digest()
         self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -201,8 +203,8 @@ class FineTuning:
         return {
             "task": self.task.name,
             "task_settings": to_jsonable(self.task),
-            "train_sha256": self.train.encoded.digest(),
-            "held_out_sha256": self.held_out.encoded.digest(),
+            "train_sha256": self._digests[0],
+            "held_out_sha256": self._digests[1],
             "batch_size": self.batch_size,
             # Decides which examples meet in a micro-batch, and with it the dropout of each.
             "num_parts": self.num_parts,

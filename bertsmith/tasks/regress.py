@@ -206,7 +206,7 @@ transformers open."""
     def of_model(cls, model: BertModel) -> Self:
         """Only how long texts are read has to be known, and whether they are pairs."""
         settings = model.task_settings
-        return cls(windowing=Windowing.of_settings(settings), pairs=settings.get("pairs", False))
+        return cls(windowing=Windowing.of_settings(settings), pairs=settings.get("pairs"))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "Regressor":

@@ -31,14 +31,14 @@ class TextTask(Task[Example, PredictionT]):
 
     labels: tuple[str, ...] = ()
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
-    pairs: bool = field(default=False, kw_only=True)
-    """Whether the training examples were pairs of texts."""
+    pairs: bool | None = field(default=None, kw_only=True)
+    """Whether the training examples were pairs of texts; None where that is not known."""
 
     columns: ClassVar[type[Any]] = Columns
     rows_are_windows: ClassVar[bool] = True
 
     def reader(self, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
-        """The rows of a table, which must have pairs where the model was trained on them."""
+        """The rows of a table, with pairs if and only if the model was trained on them."""
         return ExampleReader(path, columns, labelled=labelled, pairs=self.pairs)
 
     def from_words(self, texts: Sequence[str]) -> list[Example]:

@@ -125,6 +125,13 @@ def clear_leftovers(directory: Path) -> None:
                     os.close(lock)
 
 
+CHANGED = {
+    "train_sha256": "the examples of --train are not those that it began with",
+    "held_out_sha256": "the examples of --eval are not those that it began with",
+}
+"""What is said of a setting whose value says nothing to a reader."""
+
+
 def check_identity(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
     """Refuse to continue a run under other settings.
 
@@ -133,7 +140,7 @@ def check_identity(place: Path, before: Mapping[str, Any], now: Mapping[str, Any
     """
     old, new = _flatten(before), _flatten(now)
     differing = [
-        f"{name} was {old.get(name)!r}, is now {new.get(name)!r}"
+        CHANGED.get(name) or f"{name} was {old.get(name)!r}, is now {new.get(name)!r}"
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name)
     ]

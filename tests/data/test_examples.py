@@ -67,6 +67,32 @@ def test_a_table_without_the_pairs_that_are_wanted(tmp_path):
         list(ExampleReader(write(tmp_path, "a.txt", "a\n"), labelled=False, pairs=True))
 
 
+def test_a_second_text_where_one_is_expected_is_refused_unless_asked_for(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text("sentence1\tsentence2\tlabel\na\tb\t0\n")
+    with pytest.raises(InputError, match=r"two texts in each row, 'sentence1' and 'sentence2'"):
+        list(ExampleReader(path, pairs=False))
+    (alone,) = ExampleReader(path, Columns(text_column="sentence1"), pairs=False)
+    assert alone.content == ("a", None)
+    (pair,) = ExampleReader(path, Columns(pair_column="sentence2"), pairs=False)
+    assert pair.content == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "advice"),
+    [
+        ("a.csv", "text;label", r"'text;label', in which a semicolon .* between commas"),
+        ("a.csv", "text\tlabel", r"in which a tab .* between commas .* rename it to \.tsv"),
+        ("a.tsv", "text,label", r"in which a comma .* between tabs .* rename it to \.csv"),
+    ],
+)
+def test_columns_between_other_characters(tmp_path, name, line, advice):
+    (tmp_path / name).write_text(f"{line}\nx\n")
+    for columns in (Columns(), Columns(text_column="1", label_column="2")):
+        with pytest.raises(InputError, match=advice):
+            list(ExampleReader(tmp_path / name, columns))
+
+
 def test_columns_by_name_and_by_number(tmp_path):
     table = write(tmp_path, "a.csv", "id,said,verdict\n7,good,pos\n8,bad,neg\n")
     expected = [("good", None, "pos"), ("bad", None, "neg")]

@@ -367,7 +367,7 @@ def test_the_threshold_is_learnt_saved_and_used(tmp_path):
     report = result.evaluation
     assert report.no_answer.total == 10
     assert report.overall.f1 > 80
-    assert report.threshold == report.best_f1.threshold
+    assert report.threshold > report.best_f1.threshold  # by half the way to the next score
     assert report.overall.f1 == pytest.approx(report.best_f1.score)
     saved = read_config(settings.out)["bertsmith"]
     assert saved["may_abstain"]

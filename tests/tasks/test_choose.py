@@ -49,6 +49,14 @@ def tokens(row):
     return tiny_tokenizer().decode(row.ids.tolist(), skip_special_tokens=False)
 
 
+def test_labels_that_seem_to_count_from_one_are_told():
+    later = [ChoiceExample("the film", ("good", "bad"), 1)] * 7
+    (note,) = Choose().notes(later, encoded(later))
+    assert "pass --first-label 1" in note
+    for examples in (later[:6], [*later, ChoiceExample("the film", ("good", "bad"), 0)]):
+        assert Choose().notes(examples, encoded(examples)) == []
+
+
 def test_every_choice_is_a_row_beside_the_prompt():
     data = encoded([ChoiceExample("the film", ("good", "very bad"), 1), *questions(2)])
     assert data.starts[:2].tolist() == [0, 2]

@@ -89,6 +89,9 @@ def test_what_is_no_flag(tmp_path, value, found):
     else:
         assert [example.row for example in reader] == [2, 4]
         assert reader.num_skipped == 1
+    by_number = Columns(text_column="1", label_column="2-4")
+    with pytest.raises(InputError, match=r"a\.csv:1: 'column 2' is 'x'; .*--header yes"):
+        list(MultiLabel().reader(path, by_number, labelled=True))
 
 
 def test_a_list_in_the_column_that_was_asked_for(tmp_path):
@@ -146,7 +149,9 @@ def test_a_run_keeps_separator_and_threshold(settings):
     result = finetune(Classify, replace(settings, steps=2, threshold=0.3))
     predictor = load(settings.out)
     assert isinstance(predictor, MultiLabelClassifier)
-    assert predictor.task == MultiLabel(("bad", "fine", "good"), label_separator="|", threshold=0.3)
+    assert predictor.task == MultiLabel(
+        ("bad", "fine", "good"), label_separator="|", threshold=0.3, pairs=False
+    )
     for prediction in predictor(TEXTS):
         likely = prediction.probabilities
         assert prediction.labels == tuple(name for name in likely if likely[name] >= 0.3)
