@@ -52,7 +52,7 @@ class ChoiceColumns:
     (prompt, sent1, context, premise, question, ...) if not given."""
     start_column: str | None = None
     """Column with words that every choice begins with. Found if not given: sent2 of SWAG, or a
-    question where the prompt is another text, which it is about."""
+    question where the prompt is another text, which it is about. none: there are no such words."""
     choice_columns: str | None = None
     """Columns with the choices: names or numbers with commas, or a range of numbers such as 3-6;
     in a jsonl file also one key that holds a list. Found by the usual names (choices, ending0 to
@@ -137,19 +137,20 @@ class ChoiceReader(RecordReader):
 
     def _roles(self) -> list[Role]:
         given = self.columns
-        roles = [
-            Role("prompt", "--text-column", given.text_column, TEXTS),
-            Role(
-                "beginning of the choices", "--start-column", given.start_column, STARTS,
-                is_optional=True, may_be_empty=True,
-            ),
-            Role("choices", "--choice-columns", given.choice_columns, CHOICES, is_many=True),
-        ]  # fmt: skip
-        if self.labelled:
-            roles.append(
-                Role("label", "--label-column", given.label_column, LABELS, may_be_number=True)
-            )
-        return roles
+        prompt = Role("prompt", "--text-column", given.text_column, TEXTS)
+        start = Role(
+            "beginning of the choices", "--start-column", given.start_column, STARTS,
+            is_optional=True, may_be_empty=True,
+        )  # fmt: skip
+        # Before the choices: `answer` beside `answer1` and `answer2` says which is right.
+        label = Role(
+            "label", "--label-column", given.label_column, LABELS,
+            may_be_number=True, is_read=self.labelled,
+        )  # fmt: skip
+        choices = Role("choices", "--choice-columns", given.choice_columns, CHOICES, is_many=True)
+        if given.start_column == "none":
+            return [prompt, label, choices]
+        return [prompt, start, label, choices]
 
 
 def read_choices(

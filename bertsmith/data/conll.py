@@ -208,8 +208,8 @@ class ColumnParser:
         if (cells := self._shape.cells(line)) is None:
             return True
         label = cells[self._usual_label_place]
-        is_label = label == OUTSIDE or label in self._known or PREFIXED.fullmatch(label)
-        return line.startswith("# ") and not self._shape.tabs and not is_label
+        may_be_label = label in self._known or is_label(label)
+        return line.startswith("# ") and not self._shape.tabs and not may_be_label
 
     @property
     def _usual_label_place(self) -> int:
@@ -246,7 +246,9 @@ class ColumnParser:
 
     def _label(self, row: int, cell: str) -> str:
         label = self._cell(row, "label", cell)
-        if " " in label and not PREFIXED.fullmatch(label):  # as in B-Job Title
+        first, *others = label.split(" ")
+        is_type = PREFIXED.fullmatch(first) and not any(map(is_label, others))  # B-Job Title
+        if others and not is_type:
             raise InputError(
                 f"{self.place}:{row}: the label '{label}' holds a space: tabs and spaces seem to "
                 "be mixed. Use one of the two between columns."
@@ -260,6 +262,11 @@ class ColumnParser:
                 "(skipped sentences are counted)."
             )
         return cell if role == "word" else cell.strip(" ")
+
+
+def is_label(text: str) -> bool:
+    """Whether a text is a label of a scheme that tells where spans begin."""
+    return text == OUTSIDE or PREFIXED.fullmatch(text) is not None
 
 
 def split_columns(line: str, tabs: bool) -> list[str]:

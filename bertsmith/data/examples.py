@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from bertsmith.data.records import Record, RecordReader, Role, without_empty_end
+from bertsmith.data.records import Record, RecordReader, Role, divide, without_empty_end
 from bertsmith.data.tables import read_txt, table_format
 from bertsmith.errors import InputError
 
@@ -25,7 +25,6 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("premise", "hypothesis"),
     ("question1", "question2"),
     ("question", "sentence"),
-    ("question", "passage"),
     ("text1", "text2"),
     ("text", "text_pair"),
     ("#1 string", "#2 string"),
@@ -37,6 +36,7 @@ TEXT_COLUMNS: tuple[tuple[str, str | None], ...] = (
     ("comment", None),
     ("comment_text", None),
     ("document", None),
+    ("question", "passage"),
     ("question", None),
 )
 LABEL_COLUMNS = (
@@ -202,6 +202,7 @@ class ExampleReader(RecordReader):
             is_many=self.empty_labels and columns.label_column is not None,
             may_be_empty=self.empty_labels,
             may_be_number=True,
+            is_read=self.labelled,
         )
         text = Role(
             "text",
@@ -209,7 +210,7 @@ class ExampleReader(RecordReader):
             columns.text_column,
             () if usual_text is None else (usual_text,),
         )
-        return [text, pair, *([label] if self.labelled else [])]
+        return [text, pair, label]
 
     def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[str, list[int]]:
         self.roles = self._roles([] if numbers_only else [name.strip().lower() for name in found])
@@ -255,8 +256,9 @@ class ExampleReader(RecordReader):
     def _extend(self, row: int, found: list[str]) -> None:
         """Refuse a second text that the lines before this one lack, and a surer label."""
         self._check_choice(row, found)
-        _, pair, *_ = self._roles([name.strip().lower() for name in found])
-        if "pair" not in self.names and (places := pair.columns(found, numbers_only=False)):
+        roles = self._roles([name.strip().lower() for name in found])
+        places = divide(roles, found, numbers_only=False)["pair"]
+        if "pair" not in self.names and places:
             raise InputError(
                 f"{self.place}:{row}: has a second text ('{found[places[0]]}'), which the lines "
                 "before lack. Give every line one, or name the only text with --text-column."

@@ -38,12 +38,12 @@ class Role:
         flag: how the user chooses its column.
         asked: the column asked for; of a role of many, several with commas or a range (`3-6`).
         usual: names that are looked for where none is asked for, first match wins. One of a role
-            of many stands for all columns that begin with it and end in a number; it is the first
-            of them itself, unless one is number 0 or 1.
+            of many stands for the columns that begin with it and end in a number.
         is_many: whether it has several texts.
         is_optional: whether a table may lack it.
         may_be_empty: whether a row may.
         may_be_number: whether a JSON number is taken for text.
+        is_read: whether it is wanted; if not, its column is kept from the other roles.
         sought: what a message says is missing; the name where not given.
     """
 
@@ -55,6 +55,7 @@ class Role:
     is_optional: bool = False
     may_be_empty: bool = False
     may_be_number: bool = False
+    is_read: bool = True
     sought: str = ""
 
     def columns(
@@ -78,11 +79,8 @@ class Role:
             place = find_column(usual, found, len(found))
             return [] if place is None else [place]
         lowered = [name.strip().lower() for name in found]
-        called = re.compile(rf"{re.escape(usual)}(?:[ _-]?(\d+))?")
-        matches = [(i, called.fullmatch(name)) for i, name in enumerate(lowered)]
-        numbers = {i: match[1] for i, match in matches if match}
-        has_first = any(n is not None and n.lstrip("0") in ("", "1") for n in numbers.values())
-        places = [i for i, number in numbers.items() if number is not None or not has_first]
+        called = re.compile(rf"{re.escape(usual)}([ _-]?\d+)?")
+        places = [i for i, name in enumerate(lowered) if called.fullmatch(name)]
         return sorted(places, key=lambda i: natural_key(lowered[i]))
 
 
@@ -91,7 +89,7 @@ class RecordReader:
 
     Args:
         path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
-        roles: what to read.
+        roles: what to read, those first that choose their columns first.
         header: whether the first row of a csv or tsv file names the columns; auto: yes, unless
             all columns asked for are numbers.
         skip_incomplete: leave out rows that lack something, and count them.
@@ -155,8 +153,12 @@ class RecordReader:
         """Whether the first row of a csv or tsv file is taken for the names of the columns."""
         if self.header != "auto":
             return self.header == "yes"
-        asked = [role.asked for role in self.roles if role.asked or not role.is_optional]
+        asked = [role.asked for role in self._read_roles if role.asked or not role.is_optional]
         return not all(text is not None and is_numbers(text) for text in asked)
+
+    @property
+    def _read_roles(self) -> list[Role]:
+        return [role for role in self.roles if role.is_read]
 
     def has(self, name: str) -> bool:
         """Whether the table has a column for the role of this name."""
@@ -239,7 +241,7 @@ class RecordReader:
                     f"{self.place}:{row}: no key '{missing}'. Keys found: {listed(value)}. {advice}"
                 )
             record: Record = {}
-            for role in self.roles:
+            for role in self._read_roles:
                 texts = [
                     text
                     for name in self.names.get(role.name, ())
@@ -264,8 +266,8 @@ class RecordReader:
                 instead of what was, had the first line had it.
         """
         self._check_choice(row, found)
-        places = self._divide(found, numbers_only=False)
-        for role in self.roles:
+        places = divide(self.roles, found, numbers_only=False)
+        for role in self._read_roles:
             names = tuple(found[i] for i in places[role.name] or ())
             before = self.names.get(role.name, ())
             if names and not before and not role.may_be_empty:
@@ -279,8 +281,8 @@ class RecordReader:
     def _check_choice(self, row: int, found: list[str]) -> None:
         """Refuse a key that says more surely than the one in use that it holds the only text of a
         role."""
-        places = self._divide(found, numbers_only=False)
-        for role in self.roles:
+        places = divide(self.roles, found, numbers_only=False)
+        for role in self._read_roles:
             names = [found[i] for i in places[role.name] or ()]
             before = self.names.get(role.name, ())
             if before and names and not role.is_many and names != list(before):
@@ -314,9 +316,9 @@ class RecordReader:
         """Where each role stands among the columns `found`; fills `names`."""
         numbers = [f"column {place + 1}" for place in range(len(found))]
         places: dict[str, list[int]] = {}
-        for role, columns in zip(
-            self.roles, self._divide(found, numbers_only=numbers_only).values(), strict=True
-        ):
+        divided = divide(self.roles, found, numbers_only=numbers_only)
+        for role in self._read_roles:
+            columns = divided[role.name]
             if columns is None and (role.asked is not None or not role.is_optional):
                 raise InputError(self._missing(role, found, numbers_only))
             if columns is not None:
@@ -325,29 +327,7 @@ class RecordReader:
                 self.names[role.name] = tuple(called[i] for i in columns)
         return places
 
-    def _divide(self, found: Sequence[str], *, numbers_only: bool) -> dict[str, list[int] | None]:
-        """The columns of each role, in their order; None of one that has none.
-
-        One that was asked for serves that role alone, and any other the first that looks for it.
-        """
-        of_role = partial(Role.columns, found=found, numbers_only=numbers_only)
-        asked = {role.name: of_role(role) for role in self.roles if role.asked is not None}
-        taken = {place for places in asked.values() for place in places or ()}
-        places: dict[str, list[int] | None] = {}
-        for role in self.roles:
-            places[role.name] = asked.get(role.name) or of_role(role, taken=taken)
-            taken.update(places[role.name] or ())
-        return places
-
     def _missing(self, role: Role, found: list[str], numbers_only: bool) -> str:
-        if len(found) == 1 and (rival := next((c for c in ";\t|," if c in found[0]), None)):
-            between = {"csv": "commas", "tsv": "tabs"}.get(table_format(self.path))
-            if between is not None:
-                return (
-                    f"{self.place}: a single column, '{found[0][:60]}', in which {RIVALS[rival]} "
-                    f"stands. Columns stand between {between} in a file with this ending: save it "
-                    f"so{ENDINGS.get(rival, '')}."
-                )
         asked = f"no column looks like the {role.sought or role.name}"
         if role.asked:
             asked = f"no column '{role.asked}'"
@@ -364,22 +344,66 @@ class RecordReader:
         else:
             columns = f"Columns found: {listed(found)}"
             advice = f"Name it with {role.flag} (or give its number, counted from 1)."
-        return f"{self.place}: {asked}. {columns}. {advice}"
+        return f"{self.place}: {asked}. {columns}. {advice}{self._other_borders(found)}"
+
+    def _other_borders(self, found: list[str]) -> str:
+        """What to say of a single column that seems to be several between other characters."""
+        kind = table_format(self.path)
+        rival = next((c for c in RIVALS.get(kind, ()) if len(found) == 1 and c in found[0]), None)
+        if rival is None:
+            return ""
+        return (
+            f" Or are the columns those between {RIVALS[kind][rival]}? In a .{kind} file they "
+            f"stand between {BORDERS[kind]}."
+        )
 
     def _called(self, role: Role) -> str:
         names = self.names.get(role.name, (role.name,))
         return " or ".join(f"'{name}'" for name in names)
 
 
-RIVALS = {";": "a semicolon", "\t": "a tab", "|": "a bar", ",": "a comma"}
-ENDINGS = {"\t": ", or rename it to .tsv", ",": ", or rename it to .csv"}
-"""What to do about a row that is a single column with something between its parts."""
+BORDERS = {"csv": "commas", "tsv": "tabs"}
+RIVALS = {
+    "csv": {";": "semicolons", "\t": "tabs", "|": "bars"},
+    "tsv": {",": "commas", ";": "semicolons", "|": "bars"},
+}
+"""What stands between columns, and what may stand there in a file with the wrong ending."""
 
 RAGGED = {
     "tsv": "In a .tsv file every tab starts a new column. Fix the row.",
     "csv": "Put a text that holds a comma, quote or line end in double quotes.",
 }
 """What to do about a row that has not as many columns as the first."""
+
+
+def divide(
+    roles: Sequence[Role], found: Sequence[str], *, numbers_only: bool
+) -> dict[str, list[int] | None]:
+    """The columns of each role among those `found`; None of one that has none.
+
+    A column that was asked for serves that role alone, any other the first that looks for it; but
+    a role that is not read leaves others what they cannot do without.
+    """
+    places = _first_come(roles, found, numbers_only=numbers_only)
+    if all(places[role.name] or role.is_optional for role in roles):
+        return places
+    others = [role for role in roles if role.is_read or role.asked is not None]
+    return {role.name: None for role in roles} | _first_come(
+        others, found, numbers_only=numbers_only
+    )
+
+
+def _first_come(
+    roles: Sequence[Role], found: Sequence[str], *, numbers_only: bool
+) -> dict[str, list[int] | None]:
+    of_role = partial(Role.columns, found=found, numbers_only=numbers_only)
+    asked = {role.name: of_role(role) for role in roles if role.asked is not None}
+    taken = {place for places in asked.values() for place in places or ()}
+    places: dict[str, list[int] | None] = {}
+    for role in roles:
+        places[role.name] = asked[role.name] if role.name in asked else of_role(role, taken=taken)
+        taken.update(places[role.name] or ())
+    return places
 
 
 def take(cells: Sequence[str], places: dict[str, list[int]]) -> Record:

@@ -209,8 +209,7 @@ def summarize_answers(
         for name, scores in (("exact", pairs.column(0)), ("f1", pairs.column(1))):
             best[name] = questions.find_best_threshold(scores, no_answer_probs, places, lowest)
     if threshold == "best":
-        found = best["f1"].threshold if best else 0.0
-        threshold = found if no_answer_probs is None else with_margin(found, no_answer_probs)
+        threshold = with_margin(best["f1"].threshold, no_answer_probs or ()) if best else 0.0
     num_unanswered = None
     if no_answer_probs is not None and threshold is not None:
         pairs = questions.with_threshold(pairs, no_answer_probs, threshold)

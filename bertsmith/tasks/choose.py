@@ -210,8 +210,8 @@ letter of the right one: one file to learn from, one to score by. The result is 
         if by_chance > HARDLY or any(example.label == 0 for example in examples):
             return []
         return [
-            "the first choice is right in none of the rows; if labels count from 1, pass "
-            "--first-label 1"
+            "the first choice is right in none of the rows; where labels are numbers, "
+            "--first-label tells from where they count"
         ]
 
     def encode(

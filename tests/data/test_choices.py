@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bertsmith.data.choices import ChoiceColumns, ChoiceExample, read_choices
+from bertsmith.data.choices import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
 from bertsmith.errors import ConfigError, InputError
 
 
@@ -67,7 +67,25 @@ def test_a_column_serves_one_purpose(tmp_path):
     answers = {"question": "What?", "answer0": "sky", "answer1": "blood", "answer": "B"}
     assert read(write_jsonl(tmp_path, answers)) == [ChoiceExample("What?", ("sky", "blood"), 1, 1)]
     refused = refusal(write(tmp_path, "a.csv", "question,answer\nWhat?,2\n"))
-    assert "no column looks like the label" in refused
+    assert "no column looks like the choices" in refused
+    table = write(tmp_path, "b.csv", "question,answer,answer1,answer2,label\nq,a,b,c,0\n")
+    assert read(table) == [ChoiceExample("q", ("a", "b", "c"), 0, 2)]
+
+
+@pytest.mark.parametrize(
+    ("head", "asked"),
+    [
+        ("question,answer2,answer3,answer", {}),
+        ("question,choice1,choice2,choice3", {"label_column": "choice3"}),
+    ],
+)
+def test_without_labels_the_same_columns_are_read(tmp_path, head, asked):
+    table = write(tmp_path, "a.csv", f"{head}\nq,a,b,1\n")
+    for labelled in (True, False):
+        (example,) = ChoiceReader(table, ChoiceColumns(**asked), labelled=labelled)
+        assert example == ChoiceExample("q", ("a", "b"), 1 if labelled else None, 2)
+    listed = write_jsonl(tmp_path, {"question": "q", "answer": ["a", "b"]})
+    assert next(iter(ChoiceReader(listed, labelled=False))).choices == ("a", "b")
 
 
 def test_a_question_about_another_text_begins_the_choices(tmp_path):
@@ -76,6 +94,7 @@ def test_a_question_about_another_text_begins_the_choices(tmp_path):
     path = write_jsonl(tmp_path, copa)
     assert read(path) == [ChoiceExample("It rained.", ("why a", "why b"), 0, 1)]
     assert read(path, text_column="question")[0].choices == ("a", "b")
+    assert read(path, start_column="none")[0].choices == ("a", "b")
     path = write_jsonl(tmp_path, asked, asked | {"context": "A long text."})
     assert "has 'context', which the lines before lack" in refusal(path)
     path = write_jsonl(tmp_path, asked, asked | {"note": "no text"})

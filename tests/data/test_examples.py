@@ -81,9 +81,9 @@ def test_a_second_text_where_one_is_expected_is_refused_unless_asked_for(tmp_pat
 @pytest.mark.parametrize(
     ("name", "line", "advice"),
     [
-        ("a.csv", "text;label", r"'text;label', in which a semicolon .* between commas"),
-        ("a.csv", "text\tlabel", r"in which a tab .* between commas .* rename it to \.tsv"),
-        ("a.tsv", "text,label", r"in which a comma .* between tabs .* rename it to \.csv"),
+        ("a.csv", "text;label", r"those between semicolons\? In a \.csv file they .* commas\."),
+        ("a.csv", "text\tlabel", r"those between tabs\? In a \.csv file they .* commas\."),
+        ("a.tsv", "text,label", r"those between commas\? In a \.tsv file they .* tabs\."),
     ],
 )
 def test_columns_between_other_characters(tmp_path, name, line, advice):
@@ -91,6 +91,27 @@ def test_columns_between_other_characters(tmp_path, name, line, advice):
     for columns in (Columns(), Columns(text_column="1", label_column="2")):
         with pytest.raises(InputError, match=advice):
             list(ExampleReader(tmp_path / name, columns))
+
+
+def test_one_column_of_texts_with_commas_is_told_what_else_to_do(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('"Great film, loved it"\n"Bad, awful"\n')
+    with pytest.raises(InputError, match="Name it with --text-column") as caught:
+        list(ExampleReader(path))
+    assert "between" not in str(caught.value)
+
+
+def test_a_column_of_labels_is_no_text_without_labels_either(tmp_path):
+    columns = Columns(label_column="sentence")
+    path = tmp_path / "a.csv"
+    path.write_text("question,sentence\na,b\n")
+    for labelled in (True, False):
+        (example,) = ExampleReader(path, columns, labelled=labelled, pairs=False)
+        assert example.content == ("a", None)
+    rows = [{"question": "q", "sentence": "x"}, {"question": "r", "sentence": "y", "id": 3}]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert [example.label for example in ExampleReader(path, columns)] == ["x", "y"]
 
 
 def test_columns_by_name_and_by_number(tmp_path):

@@ -52,7 +52,7 @@ def tokens(row):
 def test_labels_that_seem_to_count_from_one_are_told():
     later = [ChoiceExample("the film", ("good", "bad"), 1)] * 7
     (note,) = Choose().notes(later, encoded(later))
-    assert "pass --first-label 1" in note
+    assert "--first-label tells from where they count" in note
     for examples in (later[:6], [*later, ChoiceExample("the film", ("good", "bad"), 0)]):
         assert Choose().notes(examples, encoded(examples)) == []
 
