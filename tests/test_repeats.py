@@ -5,6 +5,7 @@ import shutil
 import statistics
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from test_finetune import StopAt
@@ -14,11 +15,11 @@ from bertsmith.cli import main
 from bertsmith.data.questions import Question
 from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupted
 from bertsmith.evaluate import evaluate
-from bertsmith.finetune import finetune
+from bertsmith.finetune import NOTES, finetune
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.model.huggingface import load_model
 from bertsmith.predict import load
-from bertsmith.repeats import finetune_repeatedly, split, spreads
+from bertsmith.repeats import Repeats, finetune_repeatedly, split, spreads
 from bertsmith.tasks.answer import Answer
 from bertsmith.tasks.classify import Classify, ClassifySettings
 from bertsmith.tasks.settings import NOT_GIVEN
@@ -168,6 +169,16 @@ def test_a_threshold_that_lets_nothing_pass_has_no_mean():
     found = spreads([{"f1": 1.0, "t": 0.5, "n": 3}, {"f1": 0.5, "t": -ENDLESS, "n": 3}])
     assert list(found) == ["f1"]
     assert found["f1"].mean == 0.75
+
+
+def test_runs_are_told_on_the_scale_of_the_figures():
+    """Answers are scored in percent, and chosen by shares of 1."""
+    facts = dict.fromkeys(NOTES, 0) | {"notes": []}
+    result = {**facts, "evaluation": {"f1": 14.21}, "best_score": 0.1421}
+    lines = str(Repeats(Path("x"), "fold", ("fold-1",), "fold-1", "f1", {}, (result,)))
+    assert "fold-1  f1 14.2100   <- kept" in lines
+    lines = str(Repeats(Path("x"), "fold", ("fold-1",), "fold-1", "score", {}, (result,)))
+    assert "fold-1  score 0.1421" in lines
 
 
 def test_notes_count_over_all_runs(settings):

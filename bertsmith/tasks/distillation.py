@@ -157,12 +157,12 @@ class Distillation:
 
     def identity(self) -> dict[str, Any]:
         """What a continued run must share with its beginning: also who taught, and how."""
-        unlabelled = self.unlabelled
+        unlabelled = self.unlabelled and self.unlabelled.identity()["train_sha256"]
         return {
             **self.labelled.identity(),
             "batch_size": self.batch_size,
             "num_parts": self.num_parts,
-            "unlabelled_sha256": unlabelled and unlabelled.train.encoded.digest(),
+            "unlabelled_sha256": unlabelled,
             "teaching": {**asdict(self.teaching), **self.facts},
         }
 

@@ -128,6 +128,7 @@ def clear_leftovers(directory: Path) -> None:
 CHANGED = {
     "train_sha256": "the examples of --train are not those that it began with",
     "held_out_sha256": "the examples of --eval are not those that it began with",
+    "unlabelled_sha256": "the texts of --unlabelled are not those that it began with",
 }
 """What is said of a setting whose value says nothing to a reader."""
 

@@ -132,6 +132,19 @@ def test_refusals(capsys, folder, tmp_path, monkeypatch, content, out, parts):
     assert {path.name for path in tmp_path.iterdir()} <= {"t.txt", "v.npy"}
 
 
+def test_of_two_texts_in_a_row_one_is_to_be_named(bertsmith, capsys, folder, tmp_path):
+    source, out = tmp_path / "t.csv", tmp_path / "v.npy"
+    source.write_text("sentence1,sentence2\na film,a story\n")
+    with pytest.raises(SystemExit) as stopped:
+        main(["embed", str(folder), str(source), "--out", str(out)])
+    assert stopped.value.code == 2
+    assert "two texts in each row, 'sentence1' and 'sentence2'" in capsys.readouterr().err
+    assert not out.exists()
+    bertsmith("embed", folder, source, "--out", out, "--text-column", "sentence1", *FP32)
+    alone = TextEncoder.load(folder, device="cpu", precision="fp32")(["a film"])
+    np.testing.assert_array_equal(np.load(out), alone)
+
+
 def test_a_precision_or_pooling_that_is_not(capsys, folder, tmp_path):
     text_file(tmp_path / "t.txt")
     for args, part in (

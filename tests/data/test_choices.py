@@ -5,6 +5,7 @@ import json
 import pytest
 
 from bertsmith.data.choices import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
+from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.errors import ConfigError, InputError
 
 
@@ -86,6 +87,11 @@ def test_without_labels_the_same_columns_are_read(tmp_path, head, asked):
         assert example == ChoiceExample("q", ("a", "b"), 1 if labelled else None, 2)
     listed = write_jsonl(tmp_path, {"question": "q", "answer": ["a", "b"]})
     assert next(iter(ChoiceReader(listed, labelled=False))).choices == ("a", "b")
+
+
+def test_standard_input_has_no_choices():
+    with pytest.raises(InputError, match=r"^standard input: lines of text have no columns\."):
+        list(ChoiceReader(STANDARD_INPUT, labelled=False))
 
 
 def test_a_question_about_another_text_begins_the_choices(tmp_path):

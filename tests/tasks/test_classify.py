@@ -10,7 +10,7 @@ import torch
 from tiny_models import reviews, save_tiny, tiny_model, tiny_tokenizer
 
 from bertsmith.data.batches import pack
-from bertsmith.data.examples import Example
+from bertsmith.data.examples import Columns, Example
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.model.huggingface import load_model, save_model
@@ -19,6 +19,7 @@ from bertsmith.tasks.classify import Classifier, Classify
 from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, TrainingExamples, collate
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import softmax
+from bertsmith.tasks.multi_label import MultiLabel
 
 NAMES = ("neg", "pos")
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
@@ -40,6 +41,19 @@ def test_in_training_the_last_layer_reads_first_tokens_alone_and_drops_some_of_t
     first, second = (CLASSIFY.outputs(model, batch) for _ in range(2))
     assert max(rows) < batch.num_tokens == 90
     assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("kind", [Classify, MultiLabel])
+def test_a_model_of_single_texts_refuses_pairs_that_nobody_named(tmp_path, kind):
+    path = tmp_path / "a.csv"
+    path.write_text("sentence1,sentence2\na,b\n")
+    task = kind(NAMES, pairs=False)
+    with pytest.raises(InputError, match="two texts in each row, 'sentence1' and 'sentence2'"):
+        list(task.reader(path, None, labelled=False))
+    columns = Columns(pair_column="sentence2")
+    assert next(iter(task.reader(path, columns, labelled=False))).content == ("a", "b")
+    unknown = kind(NAMES)  # a folder from elsewhere does not say
+    assert next(iter(unknown.reader(path, None, labelled=False))).content == ("a", "b")
 
 
 def objective(count=23, **settings):

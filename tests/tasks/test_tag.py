@@ -260,6 +260,10 @@ def test_illegal_labels_are_counted_and_repaired_on_request(tagger):
         assert other.is_repaired == (count_illegal(one.labels, "IOB2") > 0)
         assert list(other.labels) == convert_labels(one.labels, "IOB2", "IOB2")
         assert [e[:4] for e in one.entities] == [e[:4] for e in other.entities]
+    tally = tagger.task.tally("x.conll")
+    tally.add(examples, repaired)
+    assert tally.result().remarks["repaired_predictions"] == len(illegal)
+    assert tally.result().num_illegal == 0
 
 
 def test_repaired_labels_that_the_model_has_not_have_no_probability(tmp_path):
