@@ -36,6 +36,8 @@ AttentionPath = Literal["explicit", "fused"]
 # A product is "true fp32" when its relative error stays within a few rounding units (6e-8 each,
 # growing with the square root of the 512 terms summed); bf16 in disguise has about 3e-3.
 MAX_FLOAT32_ERROR = 2e-6
+# Numbers rounded to bf16 give about 3e-3; a sum kept in bf16 as well would be several times that.
+MAX_BF16_ERROR = 1e-2
 # bf16 also costs casts and a second copy of the weights, so it must win clearly.
 MIN_BF16_GAIN = 1.3
 
@@ -46,6 +48,10 @@ MIN_FUSED_GAIN = 1.1
 ATTENTION_SECONDS = 0.01
 
 MAX_TRAINERS = 8
+
+INSTRUCTION_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+"""Environment variables that hide instructions from oneDNN and MKL; `ATEN_CPU_CAPABILITY`, which
+hides them from torch itself, shows in `get_cpu_capability`."""
 
 CPU_CACHE = "hardware.json"
 GPU_CACHE = "hardware-gpu.json"
@@ -63,8 +69,8 @@ base takes 15 to 43 MB less of some 4,200)."""
 
 @dataclass(frozen=True)
 class Measurement:
-    """Speeds of a matrix product, in GFLOP/s over all threads, the error of "medium", and how
-    attention is computed."""
+    """Speeds of a matrix product, in GFLOP/s over all threads, its relative errors, and how
+    attention is computed. Of int8, which not every torch has, they may be None."""
 
     processor: str
     threads: int
@@ -72,6 +78,9 @@ class Measurement:
     fp32_medium_gflops: float
     fp32_medium_error: float
     bf16_gflops: float
+    bf16_error: float
+    int8_gflops: float | None
+    int8_error: float | None
     attention: Mapping[str, AttentionPath]
     """The faster path by precision, use and length, such as "bf16 reading 128"."""
 
@@ -83,9 +92,15 @@ class Measurement:
 
     @property
     def precision(self) -> Precision:
-        """bf16 where it beats the best true fp32 clearly, else fp32."""
-        fp32 = self.fp32_medium_gflops if self.float32_route == "medium" else self.fp32_gflops
-        return "bf16" if self.bf16_gflops >= MIN_BF16_GAIN * fp32 else "fp32"
+        """bf16 where it beats the best true fp32 clearly and is no less exact than bf16 is."""
+        is_exact = self.bf16_error <= MAX_BF16_ERROR
+        is_faster = self.bf16_gflops >= MIN_BF16_GAIN * self.best_fp32_gflops
+        return "bf16" if is_exact and is_faster else "fp32"
+
+    @property
+    def best_fp32_gflops(self) -> float:
+        """The speed of `float32_route`."""
+        return self.fp32_medium_gflops if self.float32_route == "medium" else self.fp32_gflops
 
 
 def select_device(name: str = "auto") -> "torch.device":
@@ -129,6 +144,36 @@ def select_precision(name: str, device: "torch.device") -> Precision:
     return measured().precision if device.type == "cpu" else "fp32"
 
 
+def multiplies_bf16() -> bool:
+    """Tell whether oneDNN multiplies in bf16 with the instructions that it may use here."""
+    import torch
+
+    has_onednn: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    return has_onednn and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def precision_note(precision: str, device: "torch.device") -> str | None:
+    """Tell where a model read in fp32 is as fast as in `precision`; None elsewhere."""
+    if device.type != "cpu" or precision == "fp32":
+        return None
+    advice = "--precision fp32 is as fast here, and more exact."
+    if precision == "bf16" and not multiplies_bf16():
+        return f"bf16: this processor does not multiply in it. {advice}"
+    found = measured()
+    speed = found.bf16_gflops if precision == "bf16" else found.int8_gflops
+    if speed is None or speed > found.best_fp32_gflops:
+        return None
+    return (
+        f"{precision}: measured on this computer, it reaches {format_gflops(speed)}, "
+        f"fp32 {format_gflops(found.best_fp32_gflops)}. {advice}"
+    )
+
+
+def format_gflops(speed: float) -> str:
+    """Format a speed with two digits at least."""
+    return f"{speed:,.0f} GFLOP/s" if speed >= 10 else f"{speed:.1f} GFLOP/s"
+
+
 def attention_path(dtype: "torch.dtype", is_learning: bool, length: int) -> AttentionPath:
     """How this machine's CPU computes attention fastest, for sequences of about `length` tokens.
 
@@ -149,7 +194,7 @@ def attention_paths() -> Mapping[str, AttentionPath]:
     """
     machine = _machine()
     for key, known in _read_cache().items():
-        if key.startswith(machine):
+        if key.startswith(f"{machine} | "):
             return known.attention
     return measured().attention
 
@@ -209,15 +254,16 @@ def describe_computing(device: "torch.device", precision: Precision, num_process
         return where
     found = measured()
     route = "medium" if found.float32_route == "medium" else "plain"
-    fp32 = found.fp32_medium_gflops if route == "medium" else found.fp32_gflops
+    fp32 = found.best_fp32_gflops
     processes = "1 process" if num_processes == 1 else f"{num_processes} processes"
     threads = max(1, torch.get_num_threads() // num_processes)
     path = attention_path(
         getattr(torch, "bfloat16" if precision == "bf16" else "float32"), True, 128
     )
+    slower = "; fp32 is faster" if precision == "bf16" and found.bf16_gflops < fp32 else ""
     return (
-        f"{where} (measured here: bf16 {found.bf16_gflops:,.0f} GFLOP/s, {route} fp32 {fp32:,.0f})"
-        f", {processes} of {threads} thread{'s' if threads > 1 else ''}, {path} attention"
+        f"{where} (measured here: bf16 {format_gflops(found.bf16_gflops)}, {route} fp32 {fp32:,.0f}"
+        f"{slower}), {processes} of {threads} thread{'s' if threads > 1 else ''}, {path} attention"
     )
 
 
@@ -296,40 +342,64 @@ def measured(*, fresh: bool = False) -> Measurement:
 
 
 def measure(size: int = 512) -> Measurement:
-    """Time `[2048, size] @ [size, size]` in each precision; takes a fraction of a second."""
+    """Time `[2048, size] @ [size, size]` in each precision; takes a fraction of a second.
+
+    The time in int8 includes the rounding of the inputs.
+    """
     import torch
+
+    from bertsmith.int8 import Int8Linear, can_quantize
 
     generator = torch.Generator().manual_seed(0)
     left = torch.randn(2048, size, generator=generator)
     right = torch.randn(size, size, generator=generator)
     exact = left[:64].double() @ right.double()
     flops = 2 * 2048 * size * size
+
+    def error(product: torch.Tensor) -> float:
+        return float((product[:64].double() - exact).norm() / exact.norm())
+
     before = torch.get_float32_matmul_precision()
     try:
         torch.set_float32_matmul_precision("highest")
         fp32 = flops / _fastest(lambda: left @ right)
         torch.set_float32_matmul_precision("medium")
         medium = flops / _fastest(lambda: left @ right)
-        difference = (left @ right)[:64].double() - exact
+        medium_error = error(left @ right)
     finally:
         torch.set_float32_matmul_precision(before)
-    left_bf16, right_bf16 = left.bfloat16(), right.bfloat16()
-    bf16 = flops / _fastest(lambda: left_bf16 @ right_bf16)
-    attention = {
-        _attention_name(precision, is_learning, length): _faster_attention(
-            dtype, is_learning, length
-        )
-        for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
-        for is_learning in (False, True)
-        for length in ATTENTION_LENGTHS
-    }
+    # Without oneDNN's kernels a product takes a second: a sixteenth of the rows will do.
+    num_rows = len(left) if multiplies_bf16() else len(left) // 16
+    left_bf16, right_bf16 = left[:num_rows].bfloat16(), right.bfloat16()
+    bf16 = flops * num_rows / len(left) / _fastest(lambda: left_bf16 @ right_bf16)
+    int8_gflops = int8_error = None
+    if can_quantize():
+        linear = torch.nn.utils.skip_init(torch.nn.Linear, size, size)  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            linear.weight.copy_(right.T)
+            linear.bias.zero_()
+            layer = Int8Linear(linear)
+            int8_gflops = round(flops / _fastest(lambda: layer(left)) / 1e9, 1)
+            int8_error = error(layer(left))
+    with torch.inference_mode(False), torch.enable_grad():  # whatever the caller's mode is
+        attention = {
+            _attention_name(precision, is_learning, length): _faster_attention(
+                dtype, is_learning, length
+            )
+            for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
+            for is_learning in (False, True)
+            for length in ATTENTION_LENGTHS
+        }
     return Measurement(
         processor=_processor_name(),
         threads=torch.get_num_threads(),
         fp32_gflops=round(fp32 / 1e9, 1),
         fp32_medium_gflops=round(medium / 1e9, 1),
-        fp32_medium_error=float(difference.norm() / exact.norm()),
+        fp32_medium_error=medium_error,
         bf16_gflops=round(bf16 / 1e9, 1),
+        bf16_error=error(left_bf16 @ right_bf16),
+        int8_gflops=int8_gflops,
+        int8_error=int8_error,
         attention=attention,
     )
 
@@ -339,6 +409,8 @@ def _faster_attention(dtype: "torch.dtype", is_learning: bool, length: int) -> A
     import torch
     import torch.nn.functional as F
 
+    if dtype == torch.bfloat16 and not multiplies_bf16():
+        return "fused"  # plain products took 2 to 30 times as long on a Zen 3, up to a second each
     size, sequences = 64, 1024 // length
     parts = torch.randn(3, sequences, 2, length, size).to(dtype).requires_grad_(is_learning)
 
@@ -359,10 +431,12 @@ def _faster_attention(dtype: "torch.dtype", is_learning: bool, length: int) -> A
 
 
 def _machine() -> str:
-    """Processor and torch: what all figures depend on."""
+    """Processor, the instructions that may be used, torch: what all figures depend on."""
     import torch
 
-    return f"{_processor_name()} | torch {torch.__version__}"
+    limits = [f"{name}={os.environ[name]}" for name in INSTRUCTION_LIMITS if name in os.environ]
+    instructions = " ".join([torch.backends.cpu.get_cpu_capability(), *limits])
+    return f"{_processor_name()} | {instructions} | torch {torch.__version__}"
 
 
 def _fastest(run: Callable[[], object], seconds: float = 0.1) -> float:

@@ -1,31 +1,23 @@
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 import torch
+from measurements import figures, remember
 
 from bertsmith import hardware
 from bertsmith.errors import ConfigError
 from bertsmith.hardware import (
-    Measurement,
     attention_path,
     compute_settings,
     measured,
     select_device,
 )
+from bertsmith.int8 import can_quantize
 from bertsmith.varlen import VarlenTrial
-
-
-def figures(**changes: float) -> Measurement:
-    base = {
-        "fp32_gflops": 100.0,
-        "fp32_medium_gflops": 200.0,
-        "fp32_medium_error": 4e-7,
-        "bf16_gflops": 400.0,
-    }
-    return Measurement(processor="p", threads=2, attention={}, **(base | changes))
 
 
 def test_the_fastest_way_that_keeps_its_promise_is_chosen() -> None:
@@ -35,6 +27,7 @@ def test_the_fastest_way_that_keeps_its_promise_is_chosen() -> None:
     assert figures(fp32_medium_gflops=90.0).float32_route == "highest"
     assert figures(bf16_gflops=60.0).precision == "fp32"
     assert figures(bf16_gflops=220.0).precision == "fp32"
+    assert figures(bf16_error=3e-2).precision == "fp32"
 
 
 def test_measuring_leaves_torch_as_it_was() -> None:
@@ -42,6 +35,10 @@ def test_measuring_leaves_torch_as_it_was() -> None:
     found = hardware.measure(size=64)
     assert min(found.fp32_gflops, found.fp32_medium_gflops, found.bf16_gflops) > 0
     assert found.fp32_medium_error < 0.05
+    assert 1e-4 < found.bf16_error < hardware.MAX_BF16_ERROR
+    if can_quantize():
+        assert found.int8_gflops is not None and found.int8_gflops > 0
+        assert found.int8_error is not None and 1e-3 < found.int8_error < 0.03
     assert torch.get_float32_matmul_precision() == before
 
 
@@ -93,14 +90,58 @@ def test_a_user_without_a_home_folder_is_served(monkeypatch: pytest.MonkeyPatch)
     assert measured().fp32_gflops > 0
 
 
-def test_what_was_chosen_is_told_in_one_line() -> None:
-    line = hardware.describe_computing(torch.device("cpu"), "bf16", 1)
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    hardware.attention_paths.cache_clear()
+    yield tmp_path / "bertsmith" / "hardware.json"
+    hardware.attention_paths.cache_clear()
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_machine_is_measured_where_gradients_are_off(
+    mode: Callable[[], AbstractContextManager],
+) -> None:
+    with mode():
+        assert hardware.measure(size=64).attention
+
+
+def test_figures_under_other_instructions_are_not_taken(
+    empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember(empty_cache.parents[1], bf16_gflops=12345.0)
+    assert measured().bf16_gflops == 12345.0
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2_VNNI")  # torch has read it long since
+    assert measured().bf16_gflops != 12345.0
+    assert len(json.loads(empty_cache.read_text())) == 2
+
+
+def test_what_was_chosen_is_told_in_one_line(empty_cache: Path) -> None:
+    cpu, rest = torch.device("cpu"), r", 1 process of \d+ threads?, fused attention"
+    remember(empty_cache.parents[1])
+    line = hardware.describe_computing(cpu, "bf16", 1)
     assert re.fullmatch(
-        r"on cpu in bf16 \(measured here: bf16 [\d,]+ GFLOP/s, (plain|medium) fp32 [\d,]+\), "
-        r"1 process of \d+ threads?, (explicit|fused) attention",
-        line,
+        r"on cpu in bf16 \(measured here: bf16 400 GFLOP/s, medium fp32 200\)" + rest, line
     )
+    remember(empty_cache.parents[1], bf16_gflops=1.24)
+    line = hardware.describe_computing(cpu, "bf16", 1)
+    assert "(measured here: bf16 1.2 GFLOP/s, medium fp32 200; fp32 is faster)" in line
+    assert "fp32 is faster" not in hardware.describe_computing(cpu, "fp32", 1)
     assert hardware.describe_computing(torch.device("mps"), "bf16", 1) == "on mps in bf16"
+
+
+def test_a_precision_that_gains_nothing_is_told(empty_cache: Path) -> None:
+    cpu = torch.device("cpu")
+    remember(empty_cache.parents[1], int8_gflops=190.0, bf16_gflops=190.0)
+    note = hardware.precision_note("int8", cpu)
+    assert note is not None
+    assert "int8: measured on this computer, it reaches 190 GFLOP/s, fp32 200" in note
+    assert "--precision fp32" in (hardware.precision_note("bf16", cpu) or "")
+    assert hardware.precision_note("fp32", cpu) is None
+    assert hardware.precision_note("bf16", torch.device("cuda")) is None
+    remember(empty_cache.parents[1])
+    assert hardware.precision_note("int8", cpu) is None
+    assert (hardware.precision_note("bf16", cpu) is None) == hardware.multiplies_bf16()
 
 
 TRIALS = {
@@ -177,14 +218,6 @@ def test_on_a_gpu_fp32_is_true_fp32() -> None:
         assert torch.get_float32_matmul_precision() == "high"
     finally:
         torch.set_float32_matmul_precision(before)
-
-
-@pytest.fixture
-def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    hardware.attention_paths.cache_clear()
-    yield tmp_path / "bertsmith" / "hardware.json"
-    hardware.attention_paths.cache_clear()
 
 
 def test_attention_takes_the_path_measured_at_the_nearest_length(empty_cache: Path) -> None:

@@ -45,8 +45,8 @@ def main(
         normalize: Give every vector the length 1, so that a product of two is their cosine.
         max_length: Cut texts to this many tokens; all that the model reads where not given.
         device: auto, cpu, cuda, cuda:1, mps.
-        precision: Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and
-            the least exact), or auto for the faster of fp32 and bf16.
+        precision: Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact,
+            and the fastest where the processor has VNNI), or auto for the faster of fp32 and bf16.
         json: Print one JSON object instead of text.
     """
     check_format(out)
@@ -59,6 +59,8 @@ def main(
         pooling=pooling,
         normalize=normalize,
     )
+    if note := encoder.loaded.precision_note:
+        print(note, file=sys.stderr)
     report, agreement = embed(
         encoder, ExampleReader(file, columns, labelled=False, pairs=False), out
     )

@@ -50,8 +50,8 @@ class Settings:
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
-    """Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and the least
-    exact), or auto for the faster of fp32 and bf16."""
+    """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
+    fastest where the processor has VNNI), or auto for the faster of fp32 and bf16."""
     errors: Path | None = None
     """Write every wrong answer to this .jsonl or .csv file: text, right answer, the model's, and
     how sure it was; the most confident first. Where answers are numbers (regress, embed), the 100
@@ -81,6 +81,8 @@ def main(settings: Settings) -> None:
         long_texts=settings.long_texts,
         stride=settings.stride,
     ).asked(settings.columns)
+    if note := predictor.loaded.precision_note:
+        print(note, file=sys.stderr)
     survey, sample = Survey(), Sample()
     result = score(predictor, settings, [survey, sample])
     report = result.to_json()

@@ -1,6 +1,7 @@
 """`bertsmith fill`: a text with [MASK] → the likeliest words for each of them."""
 
 import json as json_module
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
@@ -33,6 +34,8 @@ def main(
         json: Print one JSON object instead of text.
     """
     filler = MaskFiller.load(model, device=device, precision=precision)
+    if note := filler.loaded.precision_note:
+        print(note, file=sys.stderr)
     text = as_characters(text)
     masks = filler(text, top)
     if json:

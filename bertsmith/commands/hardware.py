@@ -11,6 +11,7 @@ import tyro
 from bertsmith.hardware import (
     Measurement,
     describe_computing,
+    format_gflops,
     measured,
     select_device,
     select_precision,
@@ -41,7 +42,16 @@ def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool
         f"fp32                 {found.fp32_gflops:,.0f} GFLOP/s",
         f'fp32, "medium"       {found.fp32_medium_gflops:,.0f} GFLOP/s, '
         f"relative error {found.fp32_medium_error:.1e}",
-        f"bf16                 {found.bf16_gflops:,.0f} GFLOP/s",
+        f"bf16                 {format_gflops(found.bf16_gflops)}, "
+        f"relative error {found.bf16_error:.1e}",
+        *(
+            [
+                f"int8                 {found.int8_gflops:,.0f} GFLOP/s, "
+                f"relative error {found.int8_error:.1e}"
+            ]
+            if found.int8_gflops is not None
+            else []
+        ),
         "attention            " + describe_attention(found),
         f"bertsmith will use   {chosen['device']}, training in {chosen['precision']}, "
         f'fp32 products by the "{chosen["float32_route"]}" route',

@@ -50,8 +50,8 @@ class Settings:
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
-    """Number format of the computation: fp32, bf16, int8 (on a CPU; the fastest, and the least
-    exact), or auto for the faster of fp32 and bf16."""
+    """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
+    fastest where the processor has VNNI), or auto for the faster of fp32 and bf16."""
     json: bool = False
     """Print one JSON object, which holds all predictions, instead of lines."""
 
@@ -77,6 +77,8 @@ def main(settings: Settings) -> None:
         long_texts=settings.long_texts,
         stride=settings.stride,
     ).asked(settings.columns)
+    if note := predictor.loaded.precision_note:
+        print(note, file=sys.stderr)
     if settings.out is not None:
         check_ending(settings.out, predictor.task.endings)
     source = examples_to_predict(predictor, settings)

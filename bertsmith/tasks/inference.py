@@ -18,7 +18,13 @@ from torch import Tensor
 from bertsmith.data.batches import Batch, divide_by_length, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.hardware import attention_paths, select_device, select_precision
+from bertsmith.hardware import (
+    attention_paths,
+    precision_note,
+    select_device,
+    select_precision,
+)
+from bertsmith.int8 import can_quantize
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.huggingface import (
@@ -29,7 +35,6 @@ from bertsmith.model.huggingface import (
     load_model,
     load_tokenizer,
 )
-from bertsmith.model.int8 import can_quantize
 from bertsmith.model.prepacked import prepack, quantize
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.threads import map_on_threads
@@ -82,6 +87,11 @@ class LoadedModel:
     def device(self) -> torch.device:
         """Where the model computes."""
         return self.model.embeddings.word.weight.device
+
+    @property
+    def precision_note(self) -> str | None:
+        """A line for the user where fp32 would be as fast and more exact, else None."""
+        return precision_note(self.precision, self.device)
 
 
 def load_for_inference(

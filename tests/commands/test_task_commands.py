@@ -4,6 +4,7 @@ import json
 import os
 
 import pytest
+from measurements import remember
 from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main
@@ -167,6 +168,25 @@ def test_less_exact_ways_say_how_many_labels_they_change(bertsmith, place, preci
     report = json.loads(bertsmith("evaluate", place / "classifier", "--data", data, *less))
     assert report["labels_beside_fp32"] == {"num_changed": changed, "num_texts": 9}
     assert "labels_beside_fp32" not in exact
+
+
+def test_a_precision_that_gains_nothing_is_told(place, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    remember(tmp_path, bf16_gflops=1.0, int8_gflops=1.0)
+    model, data, vectors = place / "classifier", place / "data.csv", tmp_path / "vectors.npy"
+    for precision, args in (
+        ("bf16", ("fill", place / "pretrained", "a [MASK]")),
+        ("bf16", ("predict", model, "good")),
+        ("int8", ("predict", model, "good")),
+        ("int8", ("evaluate", model, "--data", data)),
+        ("int8", ("embed", model, data, "--out", vectors)),
+    ):
+        main([*map(str, args), "--device", "cpu", "--precision", precision])
+        note = capsys.readouterr().err.splitlines()[0]
+        assert note.startswith(f"{precision}: ")
+        assert note.endswith("--precision fp32 is as fast here, and more exact.")
+    main(["predict", str(model), "good", *FP32])
+    assert capsys.readouterr().err == ""
 
 
 def test_texts_with_half_an_emoji_are_written(bertsmith, place, tmp_path):

@@ -16,6 +16,7 @@ from torch import Tensor
 from bertsmith.data.batches import pack
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError
 from bertsmith.finetune import finetune
+from bertsmith.int8 import can_quantize
 from bertsmith.model.albert import AlbertConfig
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.distilbert import DistilBertConfig, distilled
@@ -23,7 +24,6 @@ from bertsmith.model.family import families, family_named
 from bertsmith.model.head_pruning import prune_heads
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import canonical, load_model, save_model, their_names
-from bertsmith.model.int8 import can_quantize
 from bertsmith.model.prepacked import can_prepack, prepack, quantize
 from bertsmith.model.truncation import truncate_layers
 from bertsmith.model.vocabulary_trimming import trim_vocabulary

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from bertsmith.int8 import can_quantize
 from bertsmith.model.bert import BertModel
-from bertsmith.model.int8 import can_quantize
 from bertsmith.model.prepacked import can_prepack, prepack, quantize
 
 Build = Callable[..., BertModel]
