@@ -11,7 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 from bertsmith import __version__
 from bertsmith.errors import BertsmithError
@@ -110,6 +110,7 @@ SYSTEM_ERRORS = {
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command; the process ends with 0, or with 2 after a problem the user can solve."""
+    _open_streams()
     _replace_what_cannot_be_shown()
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
@@ -117,9 +118,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.remove("--debug")
     try:
         _run(args)
+        sys.stdout.flush()  # here, where it is answered that nobody takes it
     except BrokenPipeError:
         # The reader (head, less) has left; keep Python from complaining again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard(sys.stdout)
         raise SystemExit(0) from None
     except BertsmithError as error:
         if debug:
@@ -130,11 +132,46 @@ def main(argv: Sequence[str] | None = None) -> None:
         if debug or error.errno not in SYSTEM_ERRORS:
             raise
         place = error.filename or "output"
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _discard(sys.stdout)
         print(f"{PROG}: {place}: {error.strerror}. {SYSTEM_ERRORS[error.errno]}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print(f"{PROG}: stopped by Ctrl-C; earlier output is as it was.", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+class _Stderr(io.FileIO):
+    """Standard error that is discarded once nobody takes it: notes must not end the work."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:  # a closed pipe, a lost terminal, a full disk
+            _discard(self)
+            return len(data)
+
+
+def _discard(stream: IO[Any]) -> None:
+    """Send what is still written to a stream nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _open_streams() -> None:
+    """Give the process all standard streams, and a standard error that may break."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed at the start: the next file would be opened as this stream
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
+    if sys.stderr is None or sys.stderr is sys.__stderr__:
+        text = sys.stderr or sys.stdout
+        buffer = io.BufferedWriter(_Stderr(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(buffer, text.encoding, text.errors, line_buffering=True)
 
 
 def _replace_what_cannot_be_shown() -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -90,3 +91,17 @@ def test_streams_of_other_kinds_are_left_alone(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("sys.stdout", shown := io.StringIO())
     main(["--version"])
     assert shown.getvalue() == f"bertsmith {__version__}\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full")
+@pytest.mark.parametrize("arguments", [["--version"], ["hardware"]])
+def test_a_result_that_finds_no_room_is_an_error_in_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bertsmith", *arguments],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == (
+        "bertsmith: output: No space left on device. Free some space or choose another folder.\n"
+    )

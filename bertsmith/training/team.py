@@ -35,6 +35,7 @@ from bertsmith.model.skeleton import without_values
 from bertsmith.training.flat import Arrays, GradientCollector, Layout, use_arrays
 from bertsmith.training.member import Figures, Member, Plan, to_figures
 from bertsmith.training.prefetch import Prefetcher
+from bertsmith.training.stop_signal import HANG_UP, STOP_SIGNALS
 
 FAREWELL_SECONDS = 10.0
 """How long a worker may take to end when it is told to."""
@@ -295,7 +296,7 @@ class _Worker:
             self.process.join()
 
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = tuple(number for number in (*STOP_SIGNALS, HANG_UP) if number is not None)
 """They are for the main process to answer, also where the whole group gets them."""
 
 

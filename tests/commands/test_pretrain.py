@@ -313,10 +313,10 @@ def test_a_run_of_a_chosen_size_is_resumed_with_as_many_rows_at_once(
     assert run["identity"]["micro_batch_size"] < 8
 
 
-def start(arguments: list[str]) -> subprocess.Popen[str]:
+def start(arguments: list[str], stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "bertsmith", *arguments],
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         stdout=subprocess.DEVNULL,
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -342,7 +342,7 @@ def whole_run(corpus_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return out
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
 def test_a_stopped_process_resumes_bit_for_bit(
     corpus_dir: Path, whole_run: Path, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -350,13 +350,37 @@ def test_a_stopped_process_resumes_bit_for_bit(
     wait_for_checkpoint(tmp_path / "stopped", process)
     process.send_signal(number)
     _, error = process.communicate(timeout=300)
-    if number == signal.SIGINT:
+    if number != signal.SIGKILL:
         assert process.returncode == 2
         assert "Continue with: bertsmith pretrain --preset tiny" in error
         assert error.rstrip().endswith("--resume")
     cli.main(command(corpus_dir, tmp_path / "stopped", *LENGTH, "--resume"))
     assert losses(tmp_path / "stopped") == losses(whole_run)
     assert len(losses(whole_run)) == 411
+
+
+@pytest.mark.parametrize("kind", ["left", "full", "closed"])
+def test_a_display_that_nobody_takes_does_not_end_a_run(
+    corpus_dir: Path, tmp_path: Path, kind: str
+) -> None:
+    arguments = command(corpus_dir, tmp_path / "run", "--steps", "3")
+    if kind == "closed":
+        shell = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "bertsmith"]
+        code = subprocess.run([*shell, *arguments], stdout=subprocess.DEVNULL).returncode
+    elif kind == "full":
+        with Path("/dev/full").open("w") as full:
+            code = start(arguments, full.fileno()).wait(timeout=300)
+    else:
+        reader, writer = os.pipe()
+        process = start(arguments, writer)
+        os.close(writer)
+        os.close(reader)
+        code = process.wait(timeout=300)
+    assert code == 0
+    run = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert run["summary"]["steps"] == 3
+    # Nothing that was meant for the display went into a file that was opened in its place.
+    assert len(read_journal(tmp_path / "run" / "journal.jsonl")) == 7
 
 
 def test_long_rows_and_large_models_are_computed_a_few_at_a_time(corpus_dir: Path) -> None:
