@@ -182,9 +182,53 @@ def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:
     buffered = io.BufferedReader(raw, _BUFFER_BYTES)
     if compression == "gz":
         return gzip.GzipFile(fileobj=buffered)
-    if compression == "xz":
-        return lzma.LZMAFile(buffered)
-    return _ZstdReader(buffered)
+    return _XzReader(buffered) if compression == "xz" else _ZstdReader(buffered)
+
+
+class _XzReader(io.RawIOBase):
+    """The plain bytes of .xz streams, which stand one after another with zeros between them.
+
+    Python's own LZMAFile takes a later stream that is damaged at its head, and whatever else
+    stands behind a stream, for the end of the file; here it is an error.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        self._head = b""  # read already, of a stream that is not begun
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._ended:
+            chunk = self._head
+            if not chunk and self._stream.needs_input and not (chunk := self._read()):
+                raise EOFError
+            self._head = b""
+            plain = self._stream.decompress(chunk, len(buffer))
+            if self._stream.eof:
+                self._begin_next()
+            if plain:
+                buffer[: len(plain)] = plain
+                return len(plain)
+        return 0
+
+    def _read(self) -> bytes:
+        return self._file.read(_BUFFER_BYTES)
+
+    def _begin_next(self) -> None:
+        rest = self._stream.unused_data
+        num_zeros = 0
+        while not (head := rest.lstrip(b"\0")) and not self._ended:
+            num_zeros += len(rest)
+            rest = self._read()
+            self._ended = not rest
+        num_zeros += len(rest) - len(head)
+        if num_zeros % 4:
+            raise lzma.LZMAError(f"{num_zeros} zeros behind a stream, not a multiple of four")
+        self._head, self._stream = head, lzma.LZMADecompressor(lzma.FORMAT_XZ)
 
 
 class _ZstdReader(io.RawIOBase):

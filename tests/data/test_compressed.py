@@ -1,0 +1,94 @@
+"""Compressed files of several streams: read whole, or refused."""
+
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from bertsmith.data.documents import iter_documents
+from bertsmith.data.examples import read_examples
+from bertsmith.data.sources import Compression, open_path
+from bertsmith.errors import InputError
+
+FIRST = b"text,label\ngood film,1\nbad film,0\n"
+LATER = b"a fine one,1\nno good,0\n"
+SKIPPED = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"aside"
+
+
+def zst(plain: bytes) -> bytes:
+    return zstandard.ZstdCompressor(write_checksum=True).compress(plain)
+
+
+WHOLE: list[tuple[Compression, bytes]] = [
+    ("xz", lzma.compress(FIRST) + lzma.compress(LATER)),
+    ("xz", lzma.compress(FIRST) + bytes(8) + lzma.compress(LATER) + bytes(4)),
+    ("xz", lzma.compress(FIRST) + lzma.compress(b"") + lzma.compress(LATER)),
+    ("gz", gzip.compress(FIRST) + gzip.compress(LATER)),
+    ("zst", SKIPPED + zst(FIRST) + SKIPPED + zst(LATER) + SKIPPED),
+]
+
+each_whole = pytest.mark.parametrize(
+    "compression, data", WHOLE, ids=["xz", "padded xz", "an empty stream in xz", "gz", "zst"]
+)
+
+
+def read(path: Path, compression: Compression, data: bytes) -> bytes:
+    path.write_bytes(data)
+    with open_path(path, compression, on_read=lambda count: None) as stream:
+        return stream.read()
+
+
+@each_whole
+def test_all_streams_are_read(tmp_path, compression, data):
+    assert read(tmp_path / "a", compression, data) == FIRST + LATER
+
+
+@each_whole
+def test_no_flipped_bit_changes_what_is_read(tmp_path, compression, data):
+    """Some bits say nothing of the content, such as those of the time in a .gz: they may flip."""
+    for place in range(len(data)):
+        flipped = bytearray(data)
+        flipped[place] ^= 1 << place % 8
+        try:
+            found = read(tmp_path / "a", compression, bytes(flipped))
+        except InputError:
+            continue
+        assert compression != "xz", f"byte {place}"
+        assert found == FIRST + LATER, f"byte {place}"
+
+
+def test_a_later_xz_stream_that_is_cut_short(tmp_path):
+    first = lzma.compress(FIRST)
+    whole = first + lzma.compress(LATER)
+    for length in range(len(first) + 1, len(whole)):
+        with pytest.raises(InputError, match="ends too early"):
+            read(tmp_path / "a", "xz", whole[:length])
+
+
+@each_whole
+@pytest.mark.parametrize(
+    "garbage", [b"x", b"garbage behind it", b"\xfd7zXZ", b"\x1f\x8b", b"\x28"], ids=repr
+)
+def test_garbage_behind_the_streams(tmp_path, compression, data, garbage):
+    with pytest.raises(InputError, match="Copy or download the file again"):
+        read(tmp_path / "a", compression, data + garbage)
+
+
+@pytest.mark.parametrize("num_zeros", [1, 2, 3, 5])
+@pytest.mark.parametrize("later", [b"", lzma.compress(LATER)], ids=["at the end", "between"])
+def test_xz_padding_comes_in_fours(tmp_path, num_zeros, later):
+    with pytest.raises(InputError, match="not a multiple of four"):
+        read(tmp_path / "a", "xz", lzma.compress(FIRST) + bytes(num_zeros) + later)
+
+
+def test_readers_refuse_a_damaged_later_stream(tmp_path):
+    data = bytearray(WHOLE[0][1])
+    data[len(lzma.compress(FIRST)) + 3] ^= 1
+    path = tmp_path / "a.csv.xz"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match="damaged"):
+        list(iter_documents([path]))
+    with pytest.raises(InputError, match="damaged"):
+        read_examples(path)
