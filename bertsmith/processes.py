@@ -8,11 +8,12 @@ import multiprocessing
 import os
 import signal
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
+from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
 from bertsmith.errors import ConfigError
@@ -52,38 +53,103 @@ def map_in_order(
     if processes == 1:
         yield from map(work, items)
         return
-    # Forking a process that has threads can deadlock, so workers start afresh everywhere.
-    spawn = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(processes, spawn, _start_worker, (work,))
+    remaining = iter(items)
+    first = list(islice(remaining, processes))
+    workers: list[_Worker] = []
+    pool = ThreadPoolExecutor(processes)
     try:
-        yield from _in_order(pool, items, 2 * processes)
-    except BrokenProcessPool as error:
-        raise ConfigError(
-            "a worker process died, perhaps because the memory was full. Nothing was changed; "
-            "run the command again with fewer --processes."
-        ) from error
+        workers += (_Worker(work) for _ in first)
+        yield from _in_order(pool, workers, chain(first, remaining), 2 * processes)
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.end()
+        pool.shutdown()
 
 
-def _in_order(pool: ProcessPoolExecutor, items: Iterable[Any], ahead: int) -> Iterator[Any]:
+def _in_order(
+    pool: ThreadPoolExecutor, workers: Iterable["_Worker"], items: Iterable[Any], ahead: int
+) -> Iterator[Any]:
+    idle = deque(workers)
+
+    def do(item: Any) -> Any:
+        worker = idle.popleft()
+        try:
+            return worker.do(item)
+        finally:
+            idle.append(worker)
+
     pending: deque[Future[Any]] = deque()
     for item in items:
-        pending.append(pool.submit(_do, item))
+        pending.append(pool.submit(do, item))
         if len(pending) > ahead:
             yield pending.popleft().result()
     while pending:
         yield pending.popleft().result()
 
 
-_work: Callable[[Any], Any]
+class _Worker:
+    """Another process, which does an item at a time.
+
+    It alone holds the other end of its pipe, so that its death ends a result that it was about to
+    write. The standard library's pool shares one pipe among all, and waits for the rest forever.
+    """
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        # Forking a process that has threads can deadlock, so workers start afresh everywhere.
+        spawn = multiprocessing.get_context("spawn")
+        self._pipe, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=_serve, args=(work, theirs), daemon=True)
+        try:
+            self._process.start()
+        except BrokenPipeError as error:
+            raise self._died() from error
+        finally:
+            theirs.close()
+
+    def do(self, item: Any) -> Any:
+        """What the work makes of an item; raises what it raises."""
+        try:
+            self._pipe.send(item)
+            result, error = self._pipe.recv()
+        except (EOFError, OSError) as end:
+            raise self._died() from end
+        if error is not None:
+            raise error
+        return result
+
+    def _died(self) -> ConfigError:
+        self._process.join()
+        code = self._process.exitcode or 0
+        fate = f"ended with exit code {code}"
+        if code < 0:
+            fate = f"was ended by {signal.Signals(-code).name}"
+        if code == -9:
+            fate = "was killed (SIGKILL), as the system does when the memory is full"
+        return ConfigError(
+            f"a worker process {fate}. Nothing was changed; run the command again with fewer "
+            "--processes."
+        )
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self._process.kill()
+        self._process.join()
 
 
-def _start_worker(work: Callable[[Any], Any]) -> None:
-    global _work  # noqa: PLW0603 - a worker process has no other place for its state
-    _work = work
+def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
+    """Do items until the main process needs no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        item = pipe.recv()
+        answer: tuple[Any, Exception | None]
+        try:
+            answer = work(item), None
+        except Exception as error:  # for the main process to raise
+            error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+            answer = None, error
+        pipe.send(answer)
 
 
 def _end_with_parent() -> None:
@@ -91,7 +157,3 @@ def _end_with_parent() -> None:
     if parent := multiprocessing.parent_process():
         wait([parent.sentinel])
         os._exit(1)
-
-
-def _do(item: Any) -> Any:
-    return _work(item)

@@ -235,7 +235,7 @@ class EndsItsProcess(WordPieceTokenizer):
 
 def test_a_worker_that_dies_is_reported() -> None:
     batches = [TextBatch("train", ["text"])] * 3
-    with pytest.raises(ConfigError, match="a worker process died"):
+    with pytest.raises(ConfigError, match="a worker process was killed"):
         list(encode_batches(batches, EndsItsProcess(VOCAB), processes=2))
 
 

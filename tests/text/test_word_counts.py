@@ -52,7 +52,7 @@ def ends_its_process(text: str) -> list[str]:
 
 
 def test_a_worker_that_dies_is_reported() -> None:
-    with pytest.raises(ConfigError, match=r"a worker process died.*fewer --processes"):
+    with pytest.raises(ConfigError, match=r"a worker process was killed.*fewer --processes"):
         count_words(["text"] * 9, ends_its_process, processes=2, batch_chars=1)
 
 
