@@ -16,7 +16,7 @@ from bertsmith.evaluate import OutcomeWatcher, evaluate
 from bertsmith.evaluation_page import Survey, write_page
 from bertsmith.files import check_outputs
 from bertsmith.misses import FARTHEST, write_misses
-from bertsmith.predict import AnyPredictor, load_predictor
+from bertsmith.predict import CHUNK_CHARS, AnyPredictor, load_predictor
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.tasks.task import Evaluation, Outcome
 
@@ -109,7 +109,8 @@ class Sample:
 
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         """Take in examples with what became of them."""
-        self.examples += examples[: SAMPLED_FROM - len(self.examples)]
+        if sum(example.num_chars for example in self.examples) < CHUNK_CHARS:
+            self.examples += examples[: SAMPLED_FROM - len(self.examples)]
 
 
 def score(

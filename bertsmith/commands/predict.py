@@ -15,7 +15,7 @@ from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
 from bertsmith.files import atomic_write, check_outputs
-from bertsmith.predict import AnyPredictor, iter_predictions, load_predictor
+from bertsmith.predict import CHUNK_CHARS, AnyPredictor, iter_predictions, load_predictor
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
 
 DESCRIPTION = """Let a fine-tuned model answer for new texts.
@@ -179,10 +179,12 @@ def print_line(line: Any) -> None:
 
 
 def noting(first: list[Any], source: Iterable[Any]) -> Iterator[Any]:
-    """Pass examples on and keep the first `SAMPLED_FROM` in `first`."""
+    """Pass examples on and keep the first `SAMPLED_FROM` in `first`, fewer of long ones."""
+    num_chars = 0
     for example in source:
-        if len(first) < SAMPLED_FROM:
+        if len(first) < SAMPLED_FROM and num_chars < CHUNK_CHARS:
             first.append(example)
+            num_chars += example.num_chars
         yield example
 
 

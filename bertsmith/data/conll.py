@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
+from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.tables import check_line_ends, whole_number
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
 from bertsmith.errors import InputError
@@ -27,7 +28,8 @@ CONLLU_ID = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?")
 LOOKED_AT = 200
 """Rows that are looked at to find how many columns a file has."""
 MAX_ROWS = 1_000_000
-"""Rows of a sentence: a file that has lost its empty lines would be a single one."""
+"""Rows of a sentence: a file that has lost its empty lines would be a single one. Its characters
+are at most `MAX_ROW_BYTES`."""
 MAX_KNOWN = 10_000
 """Labels that are remembered to tell comments from words; more are ids or words."""
 MAY_BE_EMPTY = {"feats", "deps", "misc"}
@@ -41,16 +43,21 @@ def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Itera
 
     Raises:
         InputError: a carriage return within a line of the file that messages call `place`, or more
-            than `MAX_ROWS` lines of one block.
+            than `MAX_ROWS` lines or `MAX_ROW_BYTES` characters of one block.
     """
     block: list[Row] = []
+    size = 0
     for row, line in enumerate(lines, start=1):
         content = line.rstrip("\r\n")
         check_line_ends(f"{place}:{row}", content)
-        if len(block) == MAX_ROWS:
+        size += len(line)
+        if len(block) == MAX_ROWS or size > MAX_ROW_BYTES:
+            most = (
+                f"{MAX_ROWS:,} rows" if len(block) == MAX_ROWS else f"{MAX_ROW_BYTES:,} characters"
+            )
             raise InputError(
-                f"{place}:{row}: found more than {MAX_ROWS:,} rows without an empty line. An empty "
-                "line stands after each sentence: put one there."
+                f"{place}:{row}: found more than {most} without an empty line. An empty line "
+                "stands after each sentence: put one there."
             )
         starts_document = content.startswith(DOCUMENT_START) and all(
             earlier.startswith("# ") for _, earlier in block
@@ -58,9 +65,10 @@ def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Itera
         counts["documents"] += starts_document
         if content.strip(" \t") and not starts_document:
             block.append((row, content))
-        elif block:
-            yield block
-            block = []
+        else:
+            if block:
+                yield block
+            block, size = [], 0
     if block:
         yield block
 

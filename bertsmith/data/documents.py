@@ -27,6 +27,9 @@ MAX_DOCUMENT_CHARS = 1 << 22  # a long book; what is longer becomes several docu
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
+LINE_BYTES = 64
+"""Counted of each line of a row besides its characters: it takes about twice as much."""
+_TOO_LONG = "row too long"
 _ASCII_SPACE = " \t\r\n\v\f"
 
 
@@ -223,13 +226,13 @@ class _RowLines:
     """Lines for a csv.reader, which can get those of its present row again.
 
     A quote that is never closed takes in all lines up to another quote, and they are rows of
-    their own. What is kept for it is bounded, as the length of a field is.
+    their own. What is kept for it is bounded: a row of more than `MAX_ROW_BYTES` is a csv.Error.
     """
 
     def __init__(self, lines: Lines) -> None:
         self._new = ((lines.number, line) for line in lines.whole())
         self._again: deque[tuple[int, str]] = deque()
-        self._row: list[tuple[int, str]] = []
+        self.begin_row()
 
     def __iter__(self) -> "_RowLines":
         return self
@@ -237,6 +240,9 @@ class _RowLines:
     def __next__(self) -> str:
         numbered = self._again.popleft() if self._again else next(self._new)
         self._row.append(numbered)
+        self._size += LINE_BYTES + len(numbered[1])
+        if self._size > MAX_ROW_BYTES:
+            raise csv.Error(_TOO_LONG)
         return numbered[1]
 
     @property
@@ -245,16 +251,17 @@ class _RowLines:
         return self._row[0][0]
 
     def begin_row(self) -> None:
-        self._row = []
+        self._row: list[tuple[int, str]] = []
+        self._size = 0
 
     def give_back_all_but_first(self) -> None:
         self._again.extendleft(reversed(self._row[1:]))
 
 
 def _csv_problem(error: csv.Error) -> str:
-    if "field larger than field limit" in str(error):
+    if str(error) == _TOO_LONG:
         return (
-            f"a field has more than {MAX_ROW_BYTES:,} characters; perhaps its quote is never closed"
+            f"the row has more than {MAX_ROW_BYTES:,} characters; perhaps a quote is never closed"
         )
     if "unexpected end of data" in str(error):
         return "a quote that opens in this row is never closed"

@@ -15,6 +15,8 @@ from bertsmith.errors import InputError
 
 NOT_WHITE = re.compile(r"[^ \t\n\r]")
 NOT_NUMERIC = re.compile(r"[^0-9.eE+-]")
+MAX_VALUE = 1 << 26
+"""Characters of a value: after a quote that is never closed, all of a large file would be one."""
 LONGEST_TOKEN = 16
 """An error so near the end of what was read may be only a word, number or escape cut in two."""
 
@@ -42,6 +44,25 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
     if key not in found:
         names = ", ".join(f"'{name}'" for name in found[:10]) or "none"
         raise InputError(f"{path}: no key '{key}'. Keys found: {names}. Use another file.")
+
+
+def iter_members(path: Path, expected: str) -> Iterator[tuple[str, Any]]:
+    """The keys and values of a file's one object.
+
+    Args:
+        expected: what the object is to hold, for messages.
+
+    Raises:
+        InputError: the file cannot be read, is not JSON (with its line), or holds no object.
+    """
+    reader = _Reader(path)
+    if reader.peek() != "{":
+        raise InputError(
+            f"{path}: found {json_type(reader.value())}; an object is expected, {expected}."
+        )
+    yield from ((name, reader.value()) for name in reader.members())
+    if reader.peek():
+        raise reader.error("nothing more is expected", reader.at)
 
 
 class _Reader:
@@ -128,6 +149,13 @@ class _Reader:
 
     def read(self) -> bool:
         """Read as much again as is held, and at least one chunk; forget what was taken."""
+        if len(self.text) - self.at > MAX_VALUE:
+            line, column = self.place(self.at)
+            raise InputError(
+                f"{self.path}:{line}: a value of more than {MAX_VALUE:,} characters begins at "
+                f"column {column:,}, and each must fit into memory. Divide it, or close its quote "
+                "if that is open."
+            )
         parts = [next(self.chunks, "")]
         if not parts[0]:
             return False

@@ -2,23 +2,21 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
+from bertsmith.data.json_stream import iter_members
 from bertsmith.data.questions import question_format
 from bertsmith.data.records import RAGGED, find_column, listed, stands_twice
 from bertsmith.data.tables import (
-    iter_text,
-    json_fault,
     json_type,
     read_jsonl,
     read_rows,
     read_txt,
     table_format,
-    without_half_characters,
 )
 from bertsmith.errors import InputError
 
@@ -43,24 +41,8 @@ def read_no_answer_probs(path: Path) -> dict[str, float]:
 def _by_id(path: Path, key: str) -> dict[str, Any]:
     """The values of an object, or those of `key` in the lines of a `.jsonl` file."""
     if question_format(path) == "jsonl":
-        pairs = _values_of_lines(path, key)
-        return _without_doubles(path, list(pairs))
-    text = "".join(iter_text(path))
-    try:
-        value = json.loads(text, object_pairs_hook=lambda pairs: _without_doubles(path, pairs))
-        value = without_half_characters(value, text)
-    except (ValueError, RecursionError) as error:
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else 1
-        raise InputError(
-            f"{path}:{line}: not JSON ({json_fault(error)}). Give one object, from each question's "
-            "id to its answer."
-        ) from None
-    if not isinstance(value, dict):
-        raise InputError(
-            f"{path}: found {json_type(value)}; an object is expected, from each question's id to "
-            "its answer."
-        )
-    return value
+        return _without_doubles(path, _values_of_lines(path, key))
+    return _without_doubles(path, iter_members(path, "from each question's id to its answer"))
 
 
 def _values_of_lines(path: Path, key: str) -> Iterator[tuple[str, Any]]:
@@ -72,7 +54,7 @@ def _values_of_lines(path: Path, key: str) -> Iterator[tuple[str, Any]]:
         yield str(record["id"]), record[key]
 
 
-def _without_doubles(path: Path, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _without_doubles(path: Path, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for id_, value in pairs:
         if id_ in found:

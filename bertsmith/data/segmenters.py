@@ -4,10 +4,11 @@ Both become a function from a text of Chinese characters alone to its words, whi
 """
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from bertsmith.errors import ConfigError
+from bertsmith.data.tables import iter_lines
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.text.normalize import code_ranges
 
 Segmenter = Callable[[str], list[str]]
@@ -26,7 +27,7 @@ def read_word_list(path: Path) -> Segmenter:
             characters or more, so that the list would change nothing.
     """
     chinese = code_ranges("CHINESE")
-    words = set(_read_lines(path))
+    words = set(_read_words(path))
     useful = {word for word in words if len(word) > 1 and all(char in chinese for char in word)}
     if not useful:
         raise ConfigError(
@@ -36,24 +37,17 @@ def read_word_list(path: Path) -> Segmenter:
     return MaximumMatching(useful)
 
 
-def _read_lines(path: Path) -> list[str]:
+def _read_words(path: Path) -> Iterator[str]:
     try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except OSError as error:
-        raise ConfigError(
-            f"--word-list {path}: {error.strerror}. Name a file of words, one on each line."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"--word-list {path}: byte {error.start} is not UTF-8. Save the list as UTF-8."
-        ) from error
-    for number, line in enumerate(lines, start=1):
-        if len(line.split()) > 1:
-            raise ConfigError(
-                f"{path}:{number}: {line[:40]!r} is more than one word. Put one word on each line, "
-                "without frequencies or tags."
-            )
-    return [word for line in lines if (word := line.strip())]
+        for number, line in enumerate(iter_lines(path), start=1):
+            if len(line.split()) > 1:
+                raise ConfigError(
+                    f"{path}:{number}: {line.rstrip()[:40]!r} is more than one word. Put one word "
+                    "on each line, without frequencies or tags."
+                )
+            yield from line.split()
+    except InputError as error:
+        raise ConfigError(f"--word-list {error}") from error
 
 
 class MaximumMatching:

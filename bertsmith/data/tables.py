@@ -12,9 +12,11 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.sources import Source, compression_of, open_path
 from bertsmith.errors import InputError
 
@@ -24,8 +26,6 @@ CHUNK_BYTES = 1 << 16
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """How JSON writes surrogates; plain ones are no UTF-8."""
-MAX_CELL = 2**26
-"""Characters of a csv cell: after a quote that never ends, all of a large file would be one."""
 
 
 def iter_lines(path: Path) -> Iterator[str]:
@@ -35,12 +35,14 @@ def iter_lines(path: Path) -> Iterator[str]:
 
     Raises:
         InputError: the file is missing, empty, damaged, not text or not UTF-8 (with the offset
-            of the first wrong byte).
+            of the first wrong byte), or a line is longer than `MAX_ROW_BYTES`.
     """
     place, offset = place_name(path), 0
     with _open(path) as stream:
         _check_is_text(place, stream.peek())
-        for line in stream:
+        for row, line in enumerate(iter(partial(stream.readline, MAX_ROW_BYTES + 1), b""), start=1):
+            if len(line) > MAX_ROW_BYTES:
+                raise _too_long(f"{place}:{row}", "line")
             try:
                 text = line.decode()
             except UnicodeDecodeError as error:
@@ -116,6 +118,13 @@ def _open(path: Path) -> Iterator[io.BufferedReader]:
         return
     with open_path(path, compression_of(path), on_read=lambda count: None) as stream:
         yield stream
+
+
+def _too_long(place: str, what: str) -> InputError:
+    return InputError(
+        f"{place}: the {what} is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit into "
+        "memory. Divide it, or close its quotes if one is open."
+    )
 
 
 def _not_utf8(place: str, offset: int, error: UnicodeDecodeError) -> InputError:
@@ -194,12 +203,22 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
     Raises:
         InputError: quotes that do not match, or a carriage return that alone ends a line, with
-            the row.
+            the row; or a row longer than `MAX_ROW_BYTES`, as after a quote that never ends.
     """
-    csv.field_size_limit(MAX_CELL)  # the default refuses a cell above 131,072 characters
-    reader = csv.reader(iter_lines(path), strict=True)
+    csv.field_size_limit(MAX_ROW_BYTES)  # the default refuses a cell above 131,072 characters
+    row = size = 0
+
+    def row_lines() -> Iterator[str]:
+        nonlocal size
+        for line in iter_lines(path):
+            size += len(line)
+            if size > MAX_ROW_BYTES:
+                raise _too_long(f"{path}:{row}", "row")
+            yield line
+
+    reader = csv.reader(row_lines(), strict=True)
     while True:
-        row = reader.line_num + 1
+        row, size = reader.line_num + 1, 0
         try:
             cells = next(reader)
         except StopIteration:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from bertsmith.data.conll import (
     CONLLU_FIELDS,
@@ -63,8 +63,11 @@ DETECTED_FROM = 5000
 """Sentences that are held to find the scheme of their labels."""
 LOOKED_AT = 200
 """Lines that are looked at to find a format."""
+MAX_HELD = 1 << 22
+"""Characters that are held to find a format or a scheme; with more of them, fewer lines."""
 MOST = 3 / 4
 """The share of rows that must have as many columns; running text hardly ever has it."""
+Item = TypeVar("Item")
 FORMAT_NAMES: dict[FoundFormat, str] = {
     "conll": "columns, a word a line",
     "conllu": "CoNLL-U",
@@ -151,7 +154,8 @@ class TaggedReader:
         counts: list[Counter[str]] = []  # as they stood at each of the first
         error: InputError | None = None
         try:
-            for sentence in itertools.islice(sentences, DETECTED_FROM):
+            held = up_to(MAX_HELD, sentences, lambda sentence: sentence.num_chars)
+            for sentence in itertools.islice(held, DETECTED_FROM):
                 first.append(sentence)
                 counts.append(self.counts.copy())
         except InputError as found:  # raised again where its turn comes
@@ -268,6 +272,16 @@ def find_format(path: Path, columns: TagColumns, *, labelled: bool) -> FoundForm
     return found
 
 
+def up_to(limit: int, items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[Item]:
+    """Give the first items, until they have reached a size together."""
+    total = 0
+    for item in items:
+        yield item
+        total += size(item)
+        if total >= limit:
+            return
+
+
 def _format_by_name(path: Path) -> FoundFormat | None:
     parts = path.name.lower().split(".")
     suffix = parts[-2] if parts[-1] in COMPRESSIONS and len(parts) > 1 else parts[-1]
@@ -280,7 +294,8 @@ def _format_by_name(path: Path) -> FoundFormat | None:
 
 
 def _format_by_content(path: Path, labelled: bool) -> FoundFormat:
-    head = [line.rstrip("\r\n") for line in itertools.islice(iter_lines(path), LOOKED_AT)]
+    lines = itertools.islice(up_to(MAX_HELD, iter_lines(path), len), LOOKED_AT)
+    head = [line.rstrip("\r\n") for line in lines]
     if len(head) == 1:
         check_line_ends(f"{place_name(path)}:1", head[0])
     rows = [line for line in head if line.strip() and not line.startswith(("#", DOCUMENT_START))]

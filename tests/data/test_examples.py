@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.data import tables
 from bertsmith.data.examples import (
     Columns,
     Example,
@@ -308,12 +307,6 @@ def test_nan_is_a_label_that_is_missing(tmp_path):
     assert ([example.label for example in examples], num_skipped) == (["x", "y"], 1)
     examples, _ = read_examples(path, empty_labels=True)
     assert [example.label for example in examples] == ["x", "y", ""]
-
-
-def test_a_quote_that_never_ends_is_not_read_to_the_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "MAX_CELL", 1000)
-    table = write(tmp_path, "a.csv", 'text,label\n"so,1\n' + "good,1\n" * 1000)
-    assert ":2: not valid CSV (field larger than field limit (1000))" in refusal(table)
 
 
 def test_a_second_text_that_the_first_line_lacks_is_refused(tmp_path):

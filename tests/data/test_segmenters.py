@@ -58,21 +58,22 @@ def test_a_word_list_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff\xfe", "byte 0 is not UTF-8"),
+        (b"\xff\xfe", "--word-list {path}: byte 0 is 0xff, which is not UTF-8"),
         ("北京 34488 ns\n".encode(), "words.txt:1: '北京 34488 ns' is more than one word"),
         ("word\n京\n".encode(), "none of its 2 words has two Chinese characters"),
-        (b"", "none of its 0 words"),
+        (b"", "nothing in it"),
+        (b"\n", "none of its 0 words"),
     ],
 )
 def test_a_list_that_is_none_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "words.txt"
     path.write_bytes(content)
-    with pytest.raises(ConfigError, match=re.escape(message)):
+    with pytest.raises(ConfigError, match=re.escape(message.format(path=path))):
         read_word_list(path)
 
 
 def test_a_list_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"--word-list .*absent: No such file"):
+    with pytest.raises(ConfigError, match=r"--word-list .*absent: cannot be read \(No such file"):
         read_word_list(tmp_path / "absent")
 
 

@@ -1,0 +1,92 @@
+"""Rows that are too long to be held: refused by every reader, whatever the file's size."""
+
+import gzip
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bertsmith.data import conll, documents, json_stream, tables
+from bertsmith.data.choices import ChoiceReader
+from bertsmith.data.documents import SourceReport, iter_documents
+from bertsmith.data.examples import ExampleReader
+from bertsmith.data.predictions import read_answers, read_labels
+from bertsmith.data.questions import QuestionReader
+from bertsmith.data.segmenters import read_word_list
+from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.errors import BertsmithError
+
+LIMIT = 1000
+LONG = "word " * 300
+OPEN_CELL = 'text,label\n"open ' + "word\n" * 300
+MANY_LINES = "text,label\n" + '"a\n",' * 300
+
+READERS: dict[str, tuple[Callable[[Path], object], str, str]] = {
+    "csv": (lambda path: list(ExampleReader(path)), "a.csv", f"text,label\n{LONG},1\n"),
+    "open cell": (lambda path: list(ExampleReader(path)), "a.csv", OPEN_CELL),
+    "many lines": (lambda path: list(ExampleReader(path)), "a.csv", MANY_LINES),
+    "tsv": (lambda path: list(ExampleReader(path)), "a.tsv", f"text\tlabel\n{LONG}\t1\n"),
+    "jsonl": (lambda path: list(ExampleReader(path)), "a.jsonl", f'{{"text": "{LONG}'),
+    "txt": (lambda path: list(ExampleReader(path, labelled=False)), "a.txt", LONG),
+    "choices": (lambda path: list(ChoiceReader(path)), "a.csv", f"prompt,choices,label\n{LONG}"),
+    "question": (lambda path: list(QuestionReader(path)), "a.jsonl", f'{{"context": "{LONG}'),
+    "questions": (lambda path: list(QuestionReader(path)), "a.json", f'{{"data": ["{LONG}'),
+    "key": (lambda path: list(QuestionReader(path)), "a.json", f'{{"{LONG}'),
+    "digits": (lambda path: list(QuestionReader(path)), "a.json", '{"data": [1.' + "1" * 2000),
+    "words": (lambda path: list(TaggedReader(path)), "a.conll", f"{LONG} O\n"),
+    "sentence": (lambda path: list(TaggedReader(path)), "a.conll", "word O\n" * 300),
+    "running text": (lambda path: list(TaggedReader(path, labelled=False)), "a.txt", LONG),
+    "labels": (lambda path: list(read_labels(path)), "a.txt", LONG),
+    "answers": (read_answers, "a.json", f'{{"id": "{LONG}'),
+    "word list": (read_word_list, "a.txt", "北京" * 600),
+    "open cell in a corpus": (lambda path: list(iter_documents([path])), "a.csv", OPEN_CELL),
+    "many lines in a corpus": (lambda path: list(iter_documents([path])), "a.csv", MANY_LINES),
+}
+
+
+@pytest.fixture
+def low_limits(monkeypatch):
+    for module in (tables, conll, documents):
+        monkeypatch.setattr(module, "MAX_ROW_BYTES", LIMIT)
+    monkeypatch.setattr(json_stream, "MAX_VALUE", LIMIT)
+    monkeypatch.setattr(tables, "CHUNK_BYTES", 100)
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_row_beyond_the_limit(tmp_path, low_limits, name):
+    read, file, content = READERS[name]
+    path = tmp_path / file
+    path.write_text(content)
+    with pytest.raises(BertsmithError, match=r"(longer|more) than .*1,000") as error:
+        read(path)
+    assert str(path) in str(error.value)
+
+
+def test_rows_up_to_the_limit_are_read(tmp_path, low_limits):
+    path = tmp_path / "a.csv"
+    text = "w" * (LIMIT // 2)
+    path.write_text(f'text,label\n"{text}\n{text[:-20]}",1\n' * 1 + f'"{text}",0\n' * 9)
+    assert len(list(ExampleReader(path))) == 10
+    line = path.with_name("b.txt")
+    line.write_text("w" * (LIMIT - 1) + "\n")
+    assert len(list(ExampleReader(line, labelled=False))) == 1
+
+
+def test_a_long_row_of_a_corpus_can_be_skipped(tmp_path, low_limits):
+    path = tmp_path / "a.csv"
+    path.write_text('text\nfirst\n"' + '"a\n",' * 300 + '"\nlast one\n')
+    report = SourceReport()
+    assert "last one" in list(iter_documents([path], errors="skip", report=report))
+    assert report.skipped["bad_rows"] >= 1
+
+
+def test_the_memory_of_a_line_without_end(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"a word of it and  " * 8_000_000, 1))  # 144 MB
+    tracemalloc.start()
+    with pytest.raises(BertsmithError, match="the line is longer than 33,554,432 bytes"):
+        list(ExampleReader(path, labelled=False))
+    highest = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert highest < 3 * tables.MAX_ROW_BYTES
