@@ -281,6 +281,7 @@ def test_a_score_beside_a_label_is_its_probability(labelled, tmp_path):
         ),
         ("1x", "none 1.0", r"prediction 2 is '1\.0', the same number as '1' in row 2 of"),
         ("10", "2 +2", r"prediction 2 is '\+2', the same number as '2' in prediction 1\. Write"),
+        ("10", "1 False", r"prediction 2 is 'False', the same as '0' in row 3 of"),
         (["1", "1.0"], "1 1", r"gold\.csv:3: the label '1\.0' is the same number as '1' in row 2"),
     ],
 )

@@ -15,6 +15,7 @@ from bertsmith.data.documents import Errors, SourceReport, iter_documents
 from bertsmith.data.encoding import encode_batches, make_batches
 from bertsmith.data.manifest import (
     MANIFEST_NAME,
+    SHARD_NAME,
     SPLITS,
     Manifest,
     SourcesManifest,
@@ -38,10 +39,7 @@ from bertsmith.text.tokenizer import Tokenizer
 
 OnProgress = Callable[[SourceReport], None]
 
-KNOWN_NAMES = re.compile(
-    rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}"
-    rf"|({'|'.join(SPLITS)})-\d{{5,}}\.(ids|sentences|documents)\.npy"
-)
+KNOWN_NAMES = re.compile(rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}|{SHARD_NAME.pattern}")
 """What stands in a corpus folder; by a pattern, since its manifest may be damaged."""
 
 

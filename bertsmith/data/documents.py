@@ -19,6 +19,7 @@ from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
 from bertsmith.data.parquet import iter_parquet
 from bertsmith.data.reading import Errors, Reading, SourceReport
 from bertsmith.data.sources import Format, Source, find_sources, open_source
+from bertsmith.data.tables import unique_keys
 from bertsmith.errors import InputError
 
 __all__ = ["MAX_DOCUMENT_CHARS", "Errors", "SourceReport", "iter_documents"]
@@ -140,7 +141,7 @@ def _iter_jsonl(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
 def _json_text(reading: Reading, place: str, line: str) -> str | None:
     advice = 'Each line is to be one object such as {"text": "..."}; mend it'
     try:
-        row = json.loads(line)
+        row = json.loads(line, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
         reading.reject("bad_json", place, f"not JSON ({error.msg}, column {error.colno})", advice)
         return None
@@ -190,6 +191,8 @@ def _iter_table(reading: Reading, stream: io.BufferedReader, *, quoted: bool) ->
             f"{reading.source.path}:1: {found}. Choose one with --text-column; "
             "the first line has to name the columns."
         )
+    if header.count(reading.text_column) > 1:
+        raise InputError(f"{reading.source.path}:1: {reading.describe_repeated_column()}")
     column = header.index(reading.text_column)
     for number, row in rows:
         if len(row) == len(header):

@@ -10,7 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.tables import iter_text, json_fault, json_type, without_half_characters
+from bertsmith.data.tables import (
+    iter_text,
+    json_fault,
+    json_type,
+    unique_keys,
+    without_half_characters,
+)
 from bertsmith.errors import InputError
 
 NOT_WHITE = re.compile(r"[^ \t\n\r]")
@@ -32,6 +38,8 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
         raise InputError(f"{path}: an object with the key '{key}' is expected. Use another file.")
     found: list[str] = []
     for name in reader.members():
+        if name in found:
+            raise InputError(f"{path}: the key '{name}' stands twice. Leave one of them.")
         found.append(name)
         if name != key:
             reader.value()
@@ -74,7 +82,7 @@ class _Reader:
         self.text = ""
         self.at = 0
         self.line, self.column = 1, 1
-        self.decode = json.JSONDecoder().raw_decode
+        self.decode = json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode
 
     def peek(self) -> str:
         """The next character that is not white space, at which `at` stands then; "" at the end."""

@@ -21,6 +21,8 @@ MAX_FRACTIONS = 20
 """More different fractional numbers than this are scores, not names of classes."""
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 INTEGER = re.compile(r"[+-]?\d+")
+TRUTH = {"true": Decimal(1), "false": Decimal(0)}
+"""Numbers that stand for the same as these words, in any case."""
 MAX_NUMBER = float(np.finfo(np.float32).max)
 """Numbers further from 0 are infinite to a model."""
 
@@ -32,8 +34,9 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
 
     Raises:
         InputError: the labels cannot be classes: only one of them, another in every row,
-            fractional numbers, either many of them or mixed with names, or one number in two
-            spellings (`1` and `1.0`) where all are numbers.
+            fractional numbers, either many of them or mixed with names, one number in two
+            spellings (`1` and `1.0`) where all are numbers, or one truth value in two (`1`, `true`
+            and `True`).
     """
     rows = {example.label: example.row for example in reversed(examples) if example.label}
     fractions = [name for name in rows if NUMBER.fullmatch(name) and not INTEGER.fullmatch(name)]
@@ -52,29 +55,44 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
             f"{path}: {len(rows):,} different labels in {len(examples):,} rows, such as "
             f"{_listed(list(rows)[-3:])}. Choose a column of classes with --label-column."
         )
-    if not words:
-        _check_spellings(rows, path)
+    _check_spellings(rows, path)
     return sorted_names(rows)
 
 
 def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
-    """Refuse numbers that are written in two ways; `rows` says where each comes first."""
+    """Refuse values that are written in two ways; `rows` says where each comes first.
+
+    Numbers among other names may be names too, unless truth values stand there.
+    """
+    values = {name: value for name in rows if (value := _value(name)) is not None}
+    if len(values) < len(rows) and not any(name.lower() in TRUTH for name in rows):
+        return
     seen: dict[Decimal, str] = {}
-    for name in sorted(rows, key=lambda name: rows[name]):
-        other = seen.setdefault(Decimal(name), name)
+    for name in sorted(values, key=lambda name: rows[name]):
+        other = seen.setdefault(values[name], name)
         if other != name:
             raise InputError(
-                f"{path}:{rows[name]}: the label '{name}' is the same number as '{other}' in row "
+                f"{path}:{rows[name]}: the label '{name}' is {_same_as(name, other)} in row "
                 f"{rows[other]}. Write each class in one way."
             )
+
+
+def _value(name: str) -> Decimal | None:
+    """Convert a number, or a word for a truth value, as 1 or 0; None for another name."""
+    return Decimal(name) if NUMBER.fullmatch(name) else TRUTH.get(name.lower())
+
+
+def _same_as(name: str, other: str) -> str:
+    is_number = NUMBER.fullmatch(name) and NUMBER.fullmatch(other)
+    return f"the same {'number ' if is_number else ''}as '{other}'"
 
 
 def check_predicted_names(
     rows: Mapping[str, int], gold: Path, places: Mapping[str, int], predictions: Path
 ) -> None:
-    """Refuse one number in two spellings, as training does: `1` here and `1.0` there.
+    """Refuse one value in two spellings, as training does: `1` here and `1.0` or `true` there.
 
-    Names among the predictions change nothing: a system may answer `none` beside `1` and `0`.
+    Other names among the predictions change nothing: a system may answer `none` beside `1` and `0`.
 
     Args:
         rows: where in `gold` each label stands first.
@@ -85,21 +103,20 @@ def check_predicted_names(
     Raises:
         InputError: the gold labels hold such a number, or the predictions do beside them.
     """
-    if all(map(NUMBER.fullmatch, rows)):
-        _check_spellings(rows, gold)
+    _check_spellings(rows, gold)
     seen = {
-        Decimal(name): (name, f"row {row} of {gold}")
+        value: (name, f"row {row} of {gold}")
         for name, row in rows.items()
-        if NUMBER.fullmatch(name)
+        if (value := _value(name)) is not None
     }
     for name, place in places.items():
-        if name in rows or not NUMBER.fullmatch(name):
+        if name in rows or (value := _value(name)) is None:
             continue
-        other, there = seen.setdefault(Decimal(name), (name, f"prediction {place:,}"))
+        other, there = seen.setdefault(value, (name, f"prediction {place:,}"))
         if other != name:
             raise InputError(
-                f"{predictions}: prediction {place:,} is '{name}', the same number as '{other}' in "
-                f"{there}. Write each class in one way."
+                f"{predictions}: prediction {place:,} is '{name}', {_same_as(name, other)} "
+                f"in {there}. Write each class in one way."
             )
 
 
@@ -184,17 +201,13 @@ def label_flags(
 def _unknown_label(
     label: str | None, example: Example, names: Sequence[str], path: Path
 ) -> InputError:
-    same = next((name for name in names if _same_number(name, label)), None)
-    hint = "" if same is None else f" It is the number '{same}', written in another way."
+    value = _value(label or "")
+    same = next((name for name in names if value is not None and _value(name) == value), None)
+    hint = "" if same is None else f" It is {_same_as(label or '', same)}."
     return InputError(
         f"{path}:{example.row}: the label '{label}' is not one the model learns.{hint} Known "
         f"labels: {_listed(names)}. Fix the row, or train with such examples."
     )
-
-
-def _same_number(name: str, label: str | None) -> bool:
-    spellings = (name, label or "")
-    return all(map(NUMBER.fullmatch, spellings)) and len(set(map(Decimal, spellings))) == 1
 
 
 def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:

@@ -5,6 +5,7 @@ changed, cut short or mixed up with another corpus is found before anything is t
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ SPLITS: tuple[Split, ...] = ("train", "held_out")
 MANIFEST_NAME = "manifest.json"
 FORMAT = "bertsmith corpus"
 FORMAT_VERSION = 1
+SHARD_NAME = re.compile(rf"({'|'.join(SPLITS)})-\d{{5,}}\.(ids|sentences|documents)\.npy")
+"""Names of the files of shards. A manifest with any other could lead out of its folder."""
 NEXT_STEP = "Build the corpus again (bertsmith corpus build), or copy the folder again."
 
 
@@ -112,7 +115,8 @@ class Manifest:
         """Read manifest.json.
 
         Raises:
-            CorpusError: no folder, no corpus, an unknown version or a damaged manifest.
+            CorpusError: no folder, no corpus, an unknown version or a damaged manifest, such as
+                one that names files elsewhere.
         """
         from pydantic import TypeAdapter, ValidationError
 
@@ -127,8 +131,19 @@ class Manifest:
                 f"{directory}/{MANIFEST_NAME}: damaged at {place} ({first['msg']}). {NEXT_STEP}"
             ) from error
         for name, split in manifest.splits.items():
+            _check_names(directory / MANIFEST_NAME, name, split)
             _check_sums(directory / MANIFEST_NAME, name, split)
         return manifest
+
+
+def _check_names(path: Path, name: str, split: SplitManifest) -> None:
+    """Raise CorpusError if a shard's file is called otherwise than a corpus calls it."""
+    for file in (file for shard in split.shards for file in shard.files):
+        if not SHARD_NAME.fullmatch(file.name):
+            raise CorpusError(
+                f"{path}: splits.{name}.shards has the file {file.name!r}; allowed are names such "
+                f"as {name}-00000.ids.npy. {NEXT_STEP}"
+            )
 
 
 def _check_sums(path: Path, name: str, split: SplitManifest) -> None:

@@ -67,10 +67,7 @@ def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | No
         found = reading.describe_missing_column(names)
         raise InputError(f"{reading.source.path}: {found}. Choose one with --text-column.")
     if names.count(name) > 1:
-        raise InputError(
-            f"{reading.source.path}: several columns are called {name!r}. Rename all but the right "
-            "one."
-        )
+        raise InputError(f"{reading.source.path}: {reading.describe_repeated_column()}")
     kind = table.schema_arrow.field(name).type
     if not _is_text(kind):
         raise InputError(

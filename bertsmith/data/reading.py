@@ -58,3 +58,7 @@ class Reading:
         """Say that the text column is not among the columns found."""
         found = ", ".join(repr(str(name)[:40]) for name in list(names)[:20])
         return f"no column {self.text_column!r}, found: {found or 'none'}"
+
+    def describe_repeated_column(self) -> str:
+        """Say that several columns have the name of the text column."""
+        return f"several columns are called {self.text_column!r}. Rename all but the right one."

@@ -11,6 +11,7 @@ import io
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -250,7 +251,8 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     see `without_half_characters`.
 
     Raises:
-        InputError: a line that is no JSON object, or too deep or with too long a number to be read.
+        InputError: a line that is no JSON object, holds a key twice, or is too deep or has too
+            long a number to be read.
     """
     for row, line in enumerate(iter_lines(path), start=1):
         if not line.strip():
@@ -269,7 +271,23 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield row, value
 
 
-JSON = json.JSONDecoder(parse_constant=lambda name: None if name == "NaN" else float(name))
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its pairs, of which JSON's readers would keep the last for each key.
+
+    Raises:
+        ValueError: a key stands there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key '{twice}' stands twice in an object")
+    return found
+
+
+JSON = json.JSONDecoder(
+    parse_constant=lambda name: None if name == "NaN" else float(name),
+    object_pairs_hook=unique_keys,
+)
 
 
 def without_half_characters(value: Any, source: str) -> Any:

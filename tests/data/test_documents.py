@@ -186,6 +186,27 @@ def test_bad_input_is_one_clear_line(tmp_path: Path, name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "text,id,text\nfirst,1,second\n"),
+        ("a.tsv", "text\ttext\nfirst\tsecond\n"),
+    ],
+)
+def test_two_columns_of_the_name(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=r":1: several columns are called 'text'"):
+        read(tmp_path / name, errors="skip")
+
+
+def test_two_texts_in_a_json_object(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "one"}\n{"text": "a", "text": "b"}\n')
+    with pytest.raises(InputError, match=r":2: not JSON .*the key 'text' stands twice"):
+        read(path)
+    assert read(path, errors="skip") == ["one"]
+
+
 def test_bad_columns_of_parquet_name_the_row_or_the_type(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     bytes_ = pyarrow.array([b"good", b"b\xffd"], pyarrow.binary()).view(pyarrow.string())

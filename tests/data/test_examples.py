@@ -309,6 +309,11 @@ def test_nan_is_a_label_that_is_missing(tmp_path):
     assert [example.label for example in examples] == ["x", "y", ""]
 
 
+def test_a_key_that_stands_twice(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"text": "a", "label": 1, "label": 0}')
+    assert ":1: not JSON (the key 'label' stands twice in an object)" in refusal(path)
+
+
 def test_a_second_text_that_the_first_line_lacks_is_refused(tmp_path):
     path = write(
         tmp_path,

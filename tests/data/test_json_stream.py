@@ -73,6 +73,8 @@ def test_memory_is_that_of_an_element(tmp_path):
         ("{data: [1]}", "a key in double quotes is expected"),
         ('{"data" [1]}', "':' is expected"),
         ('{"data": [1]}\n{"data": [2]}', r":2: not JSON \(nothing more is expected at column 1"),
+        ('{"data": [{"b": 1, "b": 2}]}', "the key 'b' stands twice in an object"),
+        ('{"data": [1], "data": [2]}', "the key 'data' stands twice"),
         ('{"data": [1]} and so on', "nothing more is expected"),
         ('{"data": ["a\tb"]}', "Invalid control character"),
         ('{"data": [' + "7" * 5000 + "]}", r"a\.json:1: not JSON \(Exceeds the limit"),

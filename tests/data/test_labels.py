@@ -42,6 +42,9 @@ def test_the_order_of_rows_changes_nothing(labels):
     [
         (["1", "0", "1", "1.0"], [":5: the label '1.0' is the same number as '1' in row 2"]),
         (["01", "2", "+1"], [":4: the label '+1' is the same number as '01' in row 2"]),
+        (["0", "1", "true"], [":4: the label 'true' is the same as '1' in row 3"]),
+        (["true", "false", "False"], [":4: the label 'False' is the same as 'false' in row 3"]),
+        (["true", "0", "FALSE", "spam"], [":4: the label 'FALSE' is the same as '0' in row 3"]),
         (["pos"] * 3, ["the only label is 'pos'", "two classes"]),
         (["pos", "0.73", "neg"], [":3:", "'0.73'", "'neg', 'pos'"]),
         ([str(i / 8) for i in range(200)] * 2, ["200 different labels", "--label-column"]),
@@ -61,8 +64,13 @@ def test_a_label_that_training_never_saw():
 
 
 def test_a_known_number_in_another_spelling():
-    with pytest.raises(InputError, match=r"dev.tsv:3: .* It is the number '1', written in another"):
+    with pytest.raises(InputError, match=r"dev.tsv:3: .* It is the same number as '1'. Known"):
         class_numbers(examples(["0", "1.0"]), ("0", "1"), Path("dev.tsv"))
+
+
+def test_a_known_truth_value_in_another_spelling():
+    with pytest.raises(InputError, match=r"dev.tsv:3: .* It is the same as '1'. Known labels"):
+        class_numbers(examples(["0", "true"]), ("0", "1"), Path("dev.tsv"))
 
 
 def test_numbers_are_compared_to_the_last_digit():

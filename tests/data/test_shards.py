@@ -184,6 +184,21 @@ def test_counts_that_do_not_fit_the_files_are_found(tmp_path: Path) -> None:
         Corpus.open(tmp_path)
 
 
+@pytest.mark.parametrize("is_absolute", [False, True])
+def test_a_manifest_names_no_file_elsewhere(tmp_path: Path, is_absolute: bool) -> None:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write(folder, EXAMPLE)
+    (folder / "train-00000.ids.npy").rename(tmp_path / "train-00000.ids.npy")
+    manifest = folder / "manifest.json"
+    fields = json.loads(manifest.read_text())
+    place = f"{tmp_path}/" if is_absolute else "../"
+    fields["splits"]["train"]["shards"][0]["token_ids"]["name"] = f"{place}train-00000.ids.npy"
+    manifest.write_text(json.dumps(fields))
+    with pytest.raises(CorpusError, match=r"train-00000\.ids\.npy'; allowed are names such as"):
+        Corpus.open(folder)
+
+
 def test_a_file_that_may_not_grow_leaves_the_earlier_corpus(tmp_path: Path) -> None:
     out = tmp_path / "corpus"
     with atomic_dir(out) as folder:
