@@ -5,16 +5,18 @@ flags and whose docstring is its help. Modules are imported only when their comm
 so `bertsmith --help` answers at once.
 """
 
+import contextlib
 import errno
 import importlib
 import io
 import os
 import sys
-from collections.abc import Sequence
-from typing import IO, Any, NamedTuple
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NamedTuple, TextIO
 
 from bertsmith import __version__
-from bertsmith.errors import BertsmithError
+from bertsmith.errors import BertsmithError, BertsmithWarning, told
 from bertsmith.hardware import own_process
 
 
@@ -117,7 +119,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if debug:
         args.remove("--debug")
     try:
-        _run(args)
+        with _shown_warnings():
+            _run(args)
         sys.stdout.flush()  # here, where it is answered that nobody takes it
     except BrokenPipeError:
         # The reader (head, less) has left; keep Python from complaining again at exit.
@@ -172,6 +175,31 @@ def _open_streams() -> None:
         text = sys.stderr or sys.stdout
         buffer = io.BufferedWriter(_Stderr(2, "w", closefd=False))
         sys.stderr = io.TextIOWrapper(buffer, text.encoding, text.errors, line_buffering=True)
+
+
+@contextlib.contextmanager
+def _shown_warnings() -> Iterator[None]:
+    """Print our warnings as one line each, whatever Python's own filters are."""
+    told.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", BertsmithWarning)
+        show_other = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, BertsmithWarning):
+                print(f"{PROG}: {message}", file=sys.stderr)
+            else:
+                show_other(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
 
 
 def _replace_what_cannot_be_shown() -> None:

@@ -5,6 +5,7 @@ order and in the user's own spelling. The command line prints it without a trace
 exits with code 2; any other exception is a bug of ours and keeps its traceback.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 
 
@@ -34,6 +35,21 @@ class TrainingError(BertsmithError):
 
 class Interrupted(BertsmithError):  # noqa: N818 - a request by the user, not an error
     """The user asked to stop; what was done so far is saved, and the message says where."""
+
+
+class BertsmithWarning(UserWarning):
+    """What a user should know of and that stops nothing."""
+
+
+told: set[object] = set()
+"""The warnings that this process has given."""
+
+
+def warn_once(message: str, state: object = None) -> None:
+    """Warn, but not again of the same, in the same `state`: a folder is read several times."""
+    if (message, state) not in told:
+        told.add((message, state))
+        warnings.warn(message, BertsmithWarning, stacklevel=3)
 
 
 def check_seed(name: str, value: int) -> None:

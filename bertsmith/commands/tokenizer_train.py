@@ -12,13 +12,14 @@ from rich.console import Console
 from bertsmith.data.documents import SourceReport
 from bertsmith.errors import ConfigError
 from bertsmith.files import atomic_dir
+from bertsmith.sums import SUMS_FILE
 from bertsmith.text.fertility import Fit
 from bertsmith.text.vocabulary import LearnedVocabulary
 from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, train_tokenizer
 
 SHOWN_CHARACTERS = 20
 TOKENIZER_FILES = frozenset(
-    {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json"}
+    {"vocab.txt", "vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", SUMS_FILE}
 )
 
 

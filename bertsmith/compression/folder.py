@@ -22,6 +22,7 @@ from bertsmith.files import atomic_dir, write_json
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
+from bertsmith.sums import summed
 from bertsmith.tasks.sentence_folder import read_settings
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.run_folder import MODEL_FILES
@@ -184,7 +185,8 @@ def measure_of(settings: CompressSettings, source: Path, smaller: Smaller) -> Me
 
 def copy_sentence_files(source: Path, folder: Path) -> None:
     """Take along what makes a folder that of a sentence encoder, where it is one."""
-    for name in SENTENCE_FILES:
-        if (source / name).is_file():
-            (folder / name).parent.mkdir(exist_ok=True)
-            shutil.copyfile(source / name, folder / name)
+    with summed(folder, *SENTENCE_FILES):
+        for name in SENTENCE_FILES:
+            if (source / name).is_file():
+                (folder / name).parent.mkdir(exist_ok=True)
+                shutil.copyfile(source / name, folder / name)

@@ -34,6 +34,7 @@ from bertsmith.model.heads import (
 )
 from bertsmith.model.skeleton import skeleton
 from bertsmith.model.weights import read_weights, write_safetensors
+from bertsmith.sums import check_sums, has_sum, summed
 from bertsmith.text.tokenizer import Tokenizer
 
 PROBLEM_TYPES = {
@@ -312,8 +313,9 @@ def check_classifier(directory: Path, wanted: str | None) -> None:
 def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
     """Write what a task wants to find again into the config.json of a finished folder."""
     config = read_config(directory)
-    if config.get(TASK_SETTINGS) != settings:
-        write_json(directory / "config.json", config | {TASK_SETTINGS: dict(settings)})
+    if config.get(TASK_SETTINGS) != settings or not has_sum(directory, "config.json"):
+        with summed(directory, "config.json"):
+            write_json(directory / "config.json", config | {TASK_SETTINGS: dict(settings)})
 
 
 def find_checkpoint(path: str | Path) -> Path:
@@ -378,6 +380,7 @@ def read_config(directory: Path) -> dict[str, Any]:
     Raises:
         CheckpointError: it is missing, not JSON, or describes a model of no family of ours.
     """
+    check_sums(directory)
     file = directory / "config.json"
     try:
         settings = json.loads(file.read_text(encoding="utf-8"))
@@ -696,7 +699,8 @@ def save_model(
         )
     settings = their_config(model, id2label or model.id2label)
     write_safetensors(directory / "model.safetensors", their_tensors(model))
-    write_json(directory / "config.json", settings)
+    with summed(directory, "config.json"):
+        write_json(directory / "config.json", settings)
     if tokenizer is not None:
         tokenizer.save(directory)
     for name, companion in model.companions.items():

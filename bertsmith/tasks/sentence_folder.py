@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_json
+from bertsmith.sums import summed
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.tokenizer_files import FEWEST_TOKENS
 
@@ -93,11 +94,14 @@ class SentenceFolder:
             }
             for place, kind in enumerate(kinds)
         ]
-        write_json(directory / MODULES["Pooling"] / "config.json",
-                   {"word_embedding_dimension": hidden_size, **modes})  # fmt: skip
-        write_json(directory / LENGTH_FILES[0],
-                   {"max_seq_length": self.max_length, "do_lower_case": False})  # fmt: skip
-        write_json(directory / "modules.json", modules)
+        files: dict[str, Any] = {
+            f"{MODULES['Pooling']}/config.json": {"word_embedding_dimension": hidden_size, **modes},
+            LENGTH_FILES[0]: {"max_seq_length": self.max_length, "do_lower_case": False},
+            "modules.json": modules,
+        }
+        with summed(directory, *files):
+            for name, content in files.items():
+                write_json(directory / name, content)
 
 
 def check_prompt(file: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError
 from bertsmith.files import atomic_write, write_json
+from bertsmith.sums import summed
 from bertsmith.text.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
@@ -178,12 +179,13 @@ def write(
     """
     vocab = {piece: id_ for id_, piece in enumerate(pieces)}
     lines = [f"{left} {right}" for left, right in merges]
-    write_json(directory / VOCAB_JSON, vocab)
-    with atomic_write(directory / "merges.txt", "w") as file:
-        file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
-    write_json(directory / TOKENIZER_FILE, tokenizer_object(vocab, lines, ids, settings))
     own = {name: settings[name] for name in ("add_prefix_space", "trim_offsets")}
-    write_json(directory / CONFIG_FILE, shared_config("RobertaTokenizer", own, ids, settings))
+    with summed(directory, VOCAB_JSON, "merges.txt", TOKENIZER_FILE, CONFIG_FILE):
+        write_json(directory / VOCAB_JSON, vocab)
+        with atomic_write(directory / "merges.txt", "w") as file:
+            file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
+        write_json(directory / TOKENIZER_FILE, tokenizer_object(vocab, lines, ids, settings))
+        write_json(directory / CONFIG_FILE, shared_config("RobertaTokenizer", own, ids, settings))
 
 
 def tokenizer_object(

@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, warn_once
 from bertsmith.files import atomic_write, write_json
+from bertsmith.sums import summed
 from bertsmith.text.added_tokens import AddedToken
 
 VOCAB_FILE = "vocab.txt"
@@ -45,7 +46,10 @@ def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str],
         CheckpointError: damaged, or a tokenizer of another kind.
     """
     if root is not None:
-        return read_tokenizer_json(file, root, config or {})
+        vocab, settings = read_tokenizer_json(file, root, config or {})
+        if config is not None and (other := file.with_name(VOCAB_FILE)).is_file():
+            compare_vocab(other, vocab, settings["added_tokens"])
+        return vocab, settings
     return (read_vocab(file), {}) if config is None else read_vocab_folder(file, config)
 
 
@@ -65,6 +69,34 @@ def read_vocab(path: Path) -> list[str]:
     if lines and all(line.endswith("\r") for line in lines[:-1]) and len(lines) > 1:
         lines = [line.removesuffix("\r") for line in lines]
     return lines
+
+
+def compare_vocab(other: Path, vocab: Sequence[str], added: Sequence[AddedToken]) -> None:
+    """Warn if a vocab.txt gives other ids than the tokenizer.json beside it, which is used.
+
+    It may go on with added tokens, all or none of which a tokenizer.json has in its vocabulary.
+    """
+    try:
+        lines = read_vocab(other)
+    except CheckpointError as error:
+        found = str(error).partition(". ")[0]
+    else:
+        if lines == vocab:
+            return
+        pieces = set(vocab)
+        expected = [*vocab, *(token.content for token in added if token.content not in pieces)]
+        if lines == expected[: max(len(lines), len(vocab))]:
+            return
+        pairs = zip(lines, expected, strict=False)
+        differing = [id_ for id_, (line, token) in enumerate(pairs) if line != token]
+        id_ = differing[0] if differing else min(len(lines), len(expected))
+        ours, theirs = (
+            repr(tokens[id_]) if id_ < len(tokens) else "nothing" for tokens in (expected, lines)
+        )
+        found = f"{other}: id {id_:,} is {theirs}, and {ours} in {TOKENIZER_FILE}"
+        if len(differing) > 1:
+            found += f"; {len(differing):,} ids differ"
+    warn_once(f"{found}. {TOKENIZER_FILE} is used; copy both again, or remove the wrong one.")
 
 
 def read_config(directory: Path) -> Json:
@@ -351,10 +383,11 @@ def write(directory: Path, pieces: Sequence[str], ids: Mapping[str, int], settin
         ids: the id of every token, added ones included.
         settings: as `Tokenizer.settings` gives them.
     """
-    with atomic_write(directory / VOCAB_FILE, "w") as file:
-        file.writelines(f"{piece}\n" for piece in pieces)
-    write_json(directory / TOKENIZER_FILE, tokenizer_object(pieces, ids, settings))
-    write_json(directory / CONFIG_FILE, config_object(ids, settings))
+    with summed(directory, VOCAB_FILE, TOKENIZER_FILE, CONFIG_FILE):
+        with atomic_write(directory / VOCAB_FILE, "w") as file:
+            file.writelines(f"{piece}\n" for piece in pieces)
+        write_json(directory / TOKENIZER_FILE, tokenizer_object(pieces, ids, settings))
+        write_json(directory / CONFIG_FILE, config_object(ids, settings))
 
 
 def tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> Json:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from bertsmith.errors import CheckpointError
+from bertsmith.sums import check_sums
 from bertsmith.text.tokenizer_files import TOKENIZER_FILE, VOCAB_FILE, read_config, read_object
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ def find(path: Path) -> Source:
     Raises:
         CheckpointError: nothing, something damaged, or tokenizers of two kinds.
     """
+    check_sums(path)
     if path.is_file():
         return _of_file(path)
     if (path / TOKENIZER_FILE).is_file():

@@ -14,6 +14,7 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError
 from bertsmith.files import write_json
+from bertsmith.sums import summed
 from bertsmith.text.added_tokens import AddedToken
 from bertsmith.text.sentencepiece_model import (
     CONTROL,
@@ -220,11 +221,12 @@ def write(
         ids: the id of every token, added ones included.
         settings: as `UnigramTokenizer.settings` gives them.
     """
-    write_json(directory / TOKENIZER_FILE, tokenizer_object(pieces, ids, settings))
     steps = settings["steps"]
     own = {"do_lower_case": "lowercase" in steps, "keep_accents": "decompose" not in steps}
     config = shared_config(tokenizer_class(ids, settings), own, ids, settings)
-    write_json(directory / CONFIG_FILE, config)
+    with summed(directory, TOKENIZER_FILE, CONFIG_FILE):
+        write_json(directory / TOKENIZER_FILE, tokenizer_object(pieces, ids, settings))
+        write_json(directory / CONFIG_FILE, config)
 
 
 def tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:

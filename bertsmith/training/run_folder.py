@@ -31,6 +31,7 @@ import torch
 from bertsmith import __version__
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import write_error, write_json
+from bertsmith.sums import SUMS_FILE
 
 PLAIN_FILES = (
     "config.json",
@@ -44,6 +45,7 @@ PLAIN_FILES = (
     "vocab.json",
     "merges.txt",
     "spiece.model",
+    SUMS_FILE,
 )
 MODEL_FILES = (
     *PLAIN_FILES,
