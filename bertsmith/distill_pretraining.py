@@ -7,6 +7,7 @@ to guess hidden words as the teacher does.
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -145,7 +146,8 @@ def distill_pretraining(
     folder.check(resume=resume, overwrite=overwrite, last="comparison")
     job.student.check_out(out)
     device = select_device(job.training.device)
-    with compute_settings(device, job.training.threads):
+    check = partial(folder.check, resume=resume, overwrite=overwrite, last="comparison")
+    with folder.held(check), compute_settings(device, job.training.threads):
         precision = select_precision(job.training.precision, device)
         computing = Computing(device, precision, count_trainers(device))
         teacher, tokenizer = load_teacher(job.student.teacher)

@@ -13,7 +13,8 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,6 +41,144 @@ def atomic_write(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
                 yield file
     except OSError as error:
         raise write_error(path, error) from error
+
+
+class _Local(threading.local):
+    """The folders and files that each thread works in alone."""
+
+    def __init__(self) -> None:
+        self.held: set[str] = set()
+
+
+_local = _Local()
+
+
+def is_held(path: Path) -> bool:
+    """Whether this thread works in the folder alone."""
+    return os.path.realpath(path) in _local.held
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Work alone in a folder, where folders can be locked; of a thread's blocks the outer counts.
+
+    Raises:
+        ConfigError: another process is in such a block.
+    """
+    with contextlib.ExitStack() as stack:
+        if not is_held(folder) and not _take(stack, folder, os.O_RDONLY):
+            raise ConfigError(
+                f"{folder}: another process is at work in it. Wait until it ends, or choose "
+                "another --out."
+            )
+        yield
+
+
+@contextlib.contextmanager
+def hold_folder(folder: Path, check: Callable[[], object] = lambda: None) -> Iterator[None]:
+    """Make a folder and work alone in it; if it is still empty at the end, it goes again.
+
+    Args:
+        check: refuses the folder; another process may have worked there since it was asked first.
+
+    Raises:
+        ConfigError: a file stands there, or another process is at work.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder}: a file, not a folder. Choose another --out.")
+    with contextlib.ExitStack() as stack:
+        _make(stack, folder)
+        stack.enter_context(locked(folder))
+        check()
+        yield
+
+
+@contextlib.contextmanager
+def hold_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> Iterator[None]:
+    """Check outputs as `check_outputs` does, and let no other process write them meanwhile.
+
+    A lock is a file beside the output, as that is replaced; one that a killed process left is
+    locked by nobody and is taken over.
+
+    Raises:
+        ConfigError: names the flag.
+    """
+    check_outputs(outputs, read)
+    with contextlib.ExitStack() as stack:
+        for flag, path in outputs.items():
+            if path is None or (path.exists() and not path.is_file()):  # such as a pipe
+                continue
+            place = Path(os.path.realpath(path))
+            _make(stack, place.parent)
+            if not _take(stack, place.with_name(f".{place.name}.lock"), os.O_RDWR | os.O_CREAT):
+                raise ConfigError(
+                    f"{flag}: found '{path}', which another process is writing. Wait until it "
+                    "ends, or choose another file."
+                )
+        yield
+
+
+def _make(stack: contextlib.ExitStack, folder: Path) -> None:
+    """Make a folder with those above it; the stack removes those that are still empty."""
+    place = Path(os.path.realpath(folder))
+    missing = [each for each in (place, *place.parents) if not each.exists()]
+    for each in reversed(missing):
+        stack.callback(_remove_empty, each)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        stack.close()
+        raise write_error(folder, error) from error
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+def _take(stack: contextlib.ExitStack, path: Path, flags: int) -> bool:
+    """Lock a folder or a lock file until the stack ends; False if another process has it.
+
+    A lock file, which `flags` make, is removed. Where there are no locks, none is taken.
+    """
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    while True:
+        try:
+            lock = os.open(path, flags, 0o644)
+        except OSError as error:
+            if flags == os.O_RDONLY:
+                return True
+            raise write_error(path, error) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        except OSError:  # not every file system has locks
+            pass
+        # The other process may have ended in between: then another stands here by now, or none.
+        if _is_same(lock, path):
+            break
+        os.close(lock)
+        if flags == os.O_RDONLY and not path.exists():
+            return True
+    stack.callback(os.close, lock)
+    if flags != os.O_RDONLY:
+        stack.callback(path.unlink, missing_ok=True)
+    place = os.path.realpath(path)
+    _local.held.add(place)
+    stack.callback(_local.held.discard, place)
+    return True
+
+
+def _is_same(opened: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(opened), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def check_outputs(outputs: Mapping[str, Path | None], read: Path | None) -> None:

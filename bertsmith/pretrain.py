@@ -62,7 +62,8 @@ def pretrain(
     if job.from_ is not None and job.from_.resolve().is_relative_to(out.resolve()):
         raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")
     device = select_device(job.training.device)
-    with compute_settings(device, job.training.threads):
+    check = partial(folder.check, resume=resume, overwrite=overwrite)
+    with folder.held(check), compute_settings(device, job.training.threads):
         computing = Computing(
             device, select_precision(job.training.precision, device), count_trainers(device)
         )

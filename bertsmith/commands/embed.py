@@ -12,7 +12,7 @@ from bertsmith.commands.predict import NOTES
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Columns, ExampleReader
 from bertsmith.data.vectors import check_format, vector_writer
-from bertsmith.files import check_outputs
+from bertsmith.files import hold_outputs
 from bertsmith.predict import as_text, in_chunks
 from bertsmith.tasks.agreement import CosineAgreement, cosine_agreement
 from bertsmith.tasks.embed import TextEncoder
@@ -50,20 +50,20 @@ def main(
         json: Print one JSON object instead of text.
     """
     check_format(out)
-    check_outputs({"--out": out}, file)
-    encoder = TextEncoder.load(
-        model,
-        device=device,
-        precision=precision,
-        max_length=max_length,
-        pooling=pooling,
-        normalize=normalize,
-    )
-    if note := encoder.loaded.precision_note:
-        print(note, file=sys.stderr)
-    report, agreement = embed(
-        encoder, ExampleReader(file, columns, labelled=False, pairs=False), out
-    )
+    with hold_outputs({"--out": out}, file):
+        encoder = TextEncoder.load(
+            model,
+            device=device,
+            precision=precision,
+            max_length=max_length,
+            pooling=pooling,
+            normalize=normalize,
+        )
+        if note := encoder.loaded.precision_note:
+            print(note, file=sys.stderr)
+        report, agreement = embed(
+            encoder, ExampleReader(file, columns, labelled=False, pairs=False), out
+        )
     if json:
         print(json_module.dumps(report))
     else:

@@ -14,7 +14,7 @@ from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.windows import LongTexts
 from bertsmith.evaluate import OutcomeWatcher, evaluate
 from bertsmith.evaluation_page import Survey, write_page
-from bertsmith.files import check_outputs
+from bertsmith.files import hold_outputs
 from bertsmith.misses import FARTHEST, write_misses
 from bertsmith.predict import CHUNK_CHARS, AnyPredictor, load_predictor
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
@@ -72,7 +72,13 @@ def parse(args: Sequence[str], prog: str) -> Settings:
 
 def main(settings: Settings) -> None:
     """Score, print, then write the page, so that scores are seen even if it cannot be written."""
-    check_outputs({"--errors": settings.errors, "--report": settings.report}, settings.data)
+    outputs = {"--errors": settings.errors, "--report": settings.report}
+    with hold_outputs(outputs, settings.data):
+        measure(settings)
+
+
+def measure(settings: Settings) -> None:
+    """Score the model, and show and write what was found."""
     predictor = load_predictor(
         settings.model,
         device=settings.device,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from bertsmith.commands.request import Request
 from bertsmith.config import parse_with_recipe
+from bertsmith.files import hold_folder
 from bertsmith.glue import GlueSettings, run_glue
 from bertsmith.training.display import Display
 
@@ -37,7 +38,7 @@ def parse(args: Sequence[str], prog: str) -> Request[Settings]:
 
 def main(request: Request[Settings]) -> None:
     """Run what is not complete yet, then print the table."""
-    with Display() as display:
+    with hold_folder(request.settings.out), Display() as display:
         report = run_glue(request.settings, [display], request.resume_command, tell)
     print(json_module.dumps(report.to_json()) if request.settings.json else report)
 

@@ -14,7 +14,7 @@ from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
-from bertsmith.files import atomic_write, check_outputs
+from bertsmith.files import atomic_write, hold_outputs
 from bertsmith.predict import CHUNK_CHARS, AnyPredictor, iter_predictions, load_predictor
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
 
@@ -68,7 +68,12 @@ def main(settings: Settings) -> None:
     """Predict, and print or write."""
     if bool(settings.text) == bool(settings.file):
         raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
-    check_outputs({"--out": settings.out}, settings.file)
+    with hold_outputs({"--out": settings.out}, settings.file):
+        predict(settings)
+
+
+def predict(settings: Settings) -> None:
+    """Load the model, and answer text after text."""
     predictor = load_predictor(
         settings.model,
         device=settings.device,

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from bertsmith.commands.tokenizer_train import check_out
 from bertsmith.config import to_jsonable
-from bertsmith.files import atomic_dir
+from bertsmith.files import atomic_dir, hold_folder
 from bertsmith.tokenizer_extension import ExtensionReport, ExtensionSettings, extend_tokenizer
 
 SHOWN_PIECES = 12
@@ -38,12 +38,13 @@ def main(
         json_: Print one JSON object instead of text.
     """
     check_out(out, overwrite)
-    with Console(stderr=True).status("...") as status:
-        tokenizer, report = extend_tokenizer(
-            settings, on_step=lambda name: status.update(f"{name} ...")
-        )
-    with atomic_dir(out) as folder:
-        tokenizer.save(folder)
+    with hold_folder(out, lambda: check_out(out, overwrite)):
+        with Console(stderr=True).status("...") as status:
+            tokenizer, report = extend_tokenizer(
+                settings, on_step=lambda name: status.update(f"{name} ...")
+            )
+        with atomic_dir(out) as folder:
+            tokenizer.save(folder)
     if json_:
         print(json.dumps(as_json(settings, out, report), ensure_ascii=False))
     else:

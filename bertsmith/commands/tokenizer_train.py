@@ -11,7 +11,7 @@ from rich.console import Console
 
 from bertsmith.data.documents import SourceReport
 from bertsmith.errors import ConfigError
-from bertsmith.files import atomic_dir
+from bertsmith.files import atomic_dir, hold_folder
 from bertsmith.sums import SUMS_FILE
 from bertsmith.text.fertility import Fit
 from bertsmith.text.vocabulary import LearnedVocabulary
@@ -42,12 +42,13 @@ def main(
         json_: Print one JSON object instead of text.
     """
     check_out(out, overwrite)
-    with Console(stderr=True).status("...") as status:
-        tokenizer, learned, report = train_tokenizer(
-            settings, on_step=lambda name: status.update(f"{name} ...")
-        )
-    with atomic_dir(out) as folder:
-        tokenizer.save(folder)
+    with hold_folder(out, lambda: check_out(out, overwrite)):
+        with Console(stderr=True).status("...") as status:
+            tokenizer, learned, report = train_tokenizer(
+                settings, on_step=lambda name: status.update(f"{name} ...")
+            )
+        with atomic_dir(out) as folder:
+            tokenizer.save(folder)
     if json_:
         print(json.dumps(as_json(settings, out, learned, report), ensure_ascii=False))
     else:

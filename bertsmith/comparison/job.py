@@ -6,7 +6,7 @@ from bertsmith.comparison.page import write_page
 from bertsmith.comparison.report import ComparisonReport
 from bertsmith.comparison.runs import Tell, Work, run_all
 from bertsmith.comparison.settings import ComparisonSettings, read_comparison
-from bertsmith.files import atomic_write, write_json
+from bertsmith.files import atomic_write, hold_folder, write_json
 from bertsmith.training.recorder import Watcher
 
 NAME = "comparison"
@@ -25,10 +25,11 @@ def compare(
         Interrupted: the user asked to stop; the same call goes on from there.
     """
     comparison = read_comparison(settings)
-    results = run_all(Work(comparison, watchers, command, tell))
-    report = ComparisonReport(comparison, tuple(results))
-    write_json(settings.out / f"{NAME}.json", report.to_json())
-    with atomic_write(settings.out / f"{NAME}.md", "w") as file:
-        file.write(report.to_markdown())
-    write_page(settings.out / f"{NAME}.html", report)
+    with hold_folder(settings.out):
+        results = run_all(Work(comparison, watchers, command, tell))
+        report = ComparisonReport(comparison, tuple(results))
+        write_json(settings.out / f"{NAME}.json", report.to_json())
+        with atomic_write(settings.out / f"{NAME}.md", "w") as file:
+            file.write(report.to_markdown())
+        write_page(settings.out / f"{NAME}.html", report)
     return report

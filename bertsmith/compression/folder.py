@@ -5,10 +5,11 @@ The source is only read. The new folder is a normal one, appears whole or not at
 """
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import tyro
 from torch import Tensor
@@ -18,7 +19,7 @@ from bertsmith.before_after import Comparison, Measure, Trial, compare
 from bertsmith.compression.held_out import corpus_objective, held_out_figures
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
-from bertsmith.files import atomic_dir, write_json
+from bertsmith.files import atomic_dir, hold_folder, write_json
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
@@ -113,6 +114,20 @@ class Smaller:
     texts: Sequence[str] = ()
     kept_ids: Tensor | None = None
     """The ids that the tokenizer had of the tokens that it still has; None for all."""
+
+
+SettingsT = TypeVar("SettingsT", bound=CompressSettings)
+
+
+def alone_in_out(compress: Callable[[SettingsT], Compressed]) -> Callable[[SettingsT], Compressed]:
+    """Let no other process write `settings.out` while `compress` is at work."""
+
+    @wraps(compress)
+    def compress_alone(settings: SettingsT) -> Compressed:
+        with hold_folder(settings.out):
+            return compress(settings)
+
+    return compress_alone
 
 
 def open_source(settings: CompressSettings) -> tuple[Path, BertModel, Tokenizer]:

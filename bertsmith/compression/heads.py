@@ -7,6 +7,7 @@ from bertsmith.compression.folder import (
     Compressed,
     CompressSettings,
     Smaller,
+    alone_in_out,
     finish,
     open_source,
 )
@@ -54,6 +55,7 @@ class HeadSettings(CompressSettings):
     longer knows of pruned heads, opens the folder."""
 
 
+@alone_in_out
 def compress_heads(settings: HeadSettings) -> Compressed:
     """Take out the attention heads that matter least on the examples or the corpus given.
 

@@ -6,6 +6,7 @@ from bertsmith.compression.folder import (
     Compressed,
     CompressSettings,
     Smaller,
+    alone_in_out,
     finish,
     open_source,
 )
@@ -26,6 +27,7 @@ class LayerSettings(CompressSettings):
     six that DistilBERT took), the first, or the last."""
 
 
+@alone_in_out
 def compress_layers(settings: LayerSettings) -> Compressed:
     """Keep some of a model's layers.
 

@@ -14,6 +14,7 @@ from bertsmith.compression.folder import (
     Compressed,
     CompressSettings,
     Smaller,
+    alone_in_out,
     finish,
     open_source,
 )
@@ -54,6 +55,7 @@ class VocabularySettings(CompressSettings):
             raise ConfigError(f"--min-count: found {self.min_count}; allowed is 1 or more.")
 
 
+@alone_in_out
 def compress_vocabulary(settings: VocabularySettings) -> Compressed:
     """Keep the word pieces that texts use.
 

@@ -33,7 +33,7 @@ from bertsmith.data.shards import (
 )
 from bertsmith.data.splits import HeldOutChoice, text_hash
 from bertsmith.errors import ConfigError, CorpusError, InputError
-from bertsmith.files import atomic_dir
+from bertsmith.files import atomic_dir, hold_folder
 from bertsmith.processes import num_processes
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -95,7 +95,7 @@ def build_corpus(
     documents = iter_documents(
         paths, text_column=settings.text_column, errors=settings.errors, report=report
     )
-    with atomic_dir(out) as folder:
+    with hold_folder(out, lambda: check_out(out, overwrite, paths)), atomic_dir(out) as folder:
         tokenizer.save(folder / TOKENIZER_DIR)
         batches = make_batches(_place(documents, settings, report))
         with closing(encode_batches(batches, tokenizer, processes)) as blocks:

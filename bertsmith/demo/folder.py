@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bertsmith.errors import ConfigError
-from bertsmith.files import write_error, write_json
+from bertsmith.files import locked, write_error, write_json
 
 RESULT_NAME = "demo.json"
 COMMAND = "demo"
@@ -26,6 +26,8 @@ def fresh_folder(out: Path) -> Iterator[None]:
         InputError: the folder cannot be written.
     """
     previous = out.with_name(f".{out.name}.previous")
+    with locked(out):  # refuses one that another process works in, before it is moved
+        pass
     _restore(out, previous)  # left by a demo that was killed
     check_out(out)
     try:
@@ -36,7 +38,8 @@ def fresh_folder(out: Path) -> Iterator[None]:
     except OSError as error:
         raise write_error(out, error) from error
     try:
-        yield
+        with locked(out):
+            yield
     except BaseException:
         shutil.rmtree(out)
         _restore(out, previous)

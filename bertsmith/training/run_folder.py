@@ -15,13 +15,12 @@ Nothing that stood there is changed unless the user asked to resume or to overwr
 
 import contextlib
 import json
-import os
 import platform
 import re
 import shutil
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ import torch
 
 from bertsmith import __version__
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.files import write_error, write_json
+from bertsmith.files import hold_folder, locked, write_error, write_json
 from bertsmith.sums import SUMS_FILE
 
 PLAIN_FILES = (
@@ -59,16 +58,6 @@ MODEL_FILES = (
 )
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.tmp")
 """What a run that was killed leaves besides its own files, and the next one clears away."""
-
-
-class _Local(threading.local):
-    """The folders that each thread works in alone."""
-
-    def __init__(self) -> None:
-        self.locked: set[str] = set()
-
-
-_local = _Local()
 
 
 class RunFolder:
@@ -135,52 +124,24 @@ class RunFolder:
             with self.locked():  # refuses a folder that another process works in
                 pass
 
-    @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
-        """A block in which this thread alone works in the folder, where folders can be locked.
+    def locked(self) -> AbstractContextManager[None]:
+        """Work in the folder alone, where folders can be locked.
 
         In such a block there may be others: of the whole job, of one of its parts.
 
         Raises:
             ConfigError: another process is in such a block.
         """
-        place = os.path.realpath(self.path)
-        if place in _local.locked:
-            yield
-            return
-        with contextlib.ExitStack() as stack:
-            if sys.platform != "win32":
-                import fcntl
+        return locked(self.path)
 
-                with contextlib.suppress(OSError):  # nor is there a lock on every file system
-                    folder = os.open(self.path, os.O_RDONLY)
-                    stack.callback(os.close, folder)
-                    try:
-                        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    except BlockingIOError:
-                        raise ConfigError(
-                            f"{self.path}: another process is at work in it. Wait until it ends, "
-                            "or choose another --out."
-                        ) from None
-                    _local.locked.add(place)
-                    stack.callback(_local.locked.discard, place)
-            yield
-
-    @contextlib.contextmanager
-    def held(self, check: Callable[[], object]) -> Iterator[None]:
-        """The same for a whole job, whose folder is made if need be.
+    def held(self, check: Callable[[], object]) -> AbstractContextManager[None]:
+        """Create the folder if need be and hold its lock for a whole job.
 
         Args:
             check: refuses the folder if the job cannot be done there; another process may have
                 worked there since it was called first.
         """
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise write_error(self.path, error) from error
-        with self.locked():
-            check()
-            yield
+        return hold_folder(self.path, check)
 
     def begin(self) -> None:
         """Make the folder and clear it of what a run writes, and only of that.
