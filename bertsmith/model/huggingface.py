@@ -34,6 +34,7 @@ from bertsmith.model.heads import (
 )
 from bertsmith.model.skeleton import skeleton
 from bertsmith.model.weights import read_weights, write_safetensors
+from bertsmith.run_state import check_finished
 from bertsmith.sums import check_sums, has_sum, summed
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -378,8 +379,10 @@ def read_config(directory: Path) -> dict[str, Any]:
     """config.json of a folder.
 
     Raises:
-        CheckpointError: it is missing, not JSON, or describes a model of no family of ours.
+        CheckpointError: it is missing, not JSON, describes a model of no family of ours, or the
+            run that writes the folder has not reached its end.
     """
+    check_finished(directory)
     check_sums(directory)
     file = directory / "config.json"
     try:

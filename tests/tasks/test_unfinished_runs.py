@@ -1,0 +1,161 @@
+"""Folders of runs that were killed: never used as if they were complete."""
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+from samples import write_questions
+from tiny_models import save_tiny
+
+import bertsmith
+from bertsmith.cli import main
+from bertsmith.compression.layers import LayerSettings, compress_layers
+from bertsmith.errors import BertsmithWarning, CheckpointError
+from bertsmith.files import hold_folder
+from bertsmith.finetune import finetune
+from bertsmith.run_state import check_finished
+from bertsmith.tasks.answer import Answer, AnswerSettings
+
+
+class KilledError(BaseException):
+    """Ends a run at once, as SIGKILL does."""
+
+
+class KilledBeforeScoring(Answer):
+    """The task, in a process that dies when the model is trained and saved."""
+
+    def write_files(self, directory):
+        raise KilledError
+
+
+class KilledAtStep:
+    """Dies when a step is written."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def begin(self, computing):
+        pass
+
+    def write(self, entry, status):
+        if entry["step"] == self.step:
+            raise KilledError
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unfinished")
+    save_tiny(folder / "model", "masked_lm")
+    write_questions(folder / "train.json", 16)
+    data = json.loads((folder / "train.json").read_text())
+    for article in data["data"][::2]:
+        for question in article["paragraphs"][0]["qas"]:
+            question["answers"], question["is_impossible"] = [], True
+    (folder / "train.json").write_text(json.dumps(data))
+    return folder
+
+
+@pytest.fixture
+def settings(place, tmp_path):
+    return AnswerSettings(
+        model=place / "model", train=place / "train.json", eval=place / "train.json",
+        out=tmp_path / "out", steps=2, device="cpu", precision="fp32", stride=7,
+    )  # fmt: skip
+
+
+def refused(capsys, *words):
+    with pytest.raises(SystemExit) as stop:
+        main([*map(str, words)])
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_what_was_not_scored_is_refused_until_it_is_resumed(settings, tmp_path, capsys):
+    with pytest.raises(KilledError):
+        finetune(KilledBeforeScoring, settings)
+    out, data, student = settings.out, settings.train, settings.model
+    for words in (
+        ("predict", out, "--file", data),
+        ("evaluate", out, "--data", data),
+        ("embed", out, data, "--out", tmp_path / "x.npy"),
+        ("compress", "layers", out, "--keep", 0, "--out", tmp_path / "less"),
+        ("distill", "answer", "--teacher", out, "--student", student, "--train", data, "--eval",
+         data, "--out", tmp_path / "student"),
+        ("finetune", "answer", "--model", out, "--train", data, "--eval", data, "--out",
+         tmp_path / "next"),
+        ("params", out),
+    ):  # fmt: skip
+        line = refused(capsys, *words)
+        assert f"{out}: this fine-tuning was stopped before its end" in line, words
+        assert "--resume" in line
+    with pytest.raises(CheckpointError, match="trained, but not scored"):
+        bertsmith.load(out)
+    with pytest.raises(CheckpointError, match="trained, but not scored"):
+        compress_layers(LayerSettings(out, tmp_path / "less", keep="0"))
+    finetune(Answer, replace(settings, resume=True))
+    assert bertsmith.load(out).task.threshold is not None
+
+
+def test_what_was_not_trained_is_refused(settings):
+    with pytest.raises(KilledError):
+        finetune(Answer, settings, [KilledAtStep(1)])
+    with pytest.raises(CheckpointError, match=r"stopped before its end: it is not trained\."):
+        bertsmith.load(settings.out)
+
+
+def test_what_another_process_trains_is_refused(tmp_path):
+    (tmp_path / "run.json").write_text('{"identity": {}, "command": "pretrain"}')
+    found = []
+
+    def check():
+        try:
+            check_finished(tmp_path)
+        except CheckpointError as error:
+            found.append(str(error))
+
+    with hold_folder(tmp_path):
+        check()  # the run itself
+        thread = threading.Thread(target=check)
+        thread.start()
+        thread.join()
+    assert found == [
+        f"{tmp_path}: another process is at work on this pre-training. Wait until it ends."
+    ]
+    (tmp_path / "checkpoints" / "step-00000007").mkdir(parents=True)
+    check()
+    assert found[1].endswith(f"with --resume, or name {tmp_path}/checkpoints/step-00000007.")
+
+
+@pytest.mark.parametrize(
+    ("run", "is_refused"),
+    [
+        ({"identity": {}, "summary": {}}, True),
+        ({"identity": {}, "summary": {}, "result": {}}, False),
+        ({"identity": {}, "command": "pretrain", "summary": {}}, False),
+        ({"identity": {}, "command": "distill pretraining", "summary": {}}, False),
+        ({"series": {}, "kind": "seed"}, True),
+        ({"series": {}, "kind": "seed", "summary": {}}, False),
+        ({"other": "program's"}, False),
+        ([], False),
+    ],
+)
+def test_which_runs_are_complete(tmp_path, run, is_refused):
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    if is_refused:
+        with pytest.raises(CheckpointError, match="--resume"):
+            check_finished(tmp_path)
+    else:
+        check_finished(tmp_path)
+
+
+def test_a_checkpoint_of_a_fine_tuning_and_a_damaged_run_are_told_of(tmp_path):
+    checkpoint = tmp_path / "checkpoints" / "step-00000003"
+    save_tiny(checkpoint, "classify", labels=("neg", "pos"))
+    (tmp_path / "run.json").write_text('{"identity": {}}')
+    with pytest.warns(BertsmithWarning, match="from the middle of a fine-tuning"):
+        bertsmith.load(checkpoint)
+    (tmp_path / "run.json").write_text('{"identity"')
+    with pytest.warns(BertsmithWarning, match=r"run\.json: damaged"):
+        check_finished(tmp_path)
