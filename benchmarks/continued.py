@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from own_texts import DATA, HERE, ROOT, bertsmith
+from own_texts import DATA, HERE, bertsmith
 
 from bertsmith.data.documents import iter_documents
 from bertsmith.demo.corpus import Installation, read_documentation
@@ -45,8 +45,8 @@ from bertsmith.text.normalize import Normalizer
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.text.wordpiece import WordPiece
 
-GENERAL = ROOT / "recipes/pretrain/quarter-hour.toml"
-CONTINUE = ROOT / "recipes/pretrain/continue.toml"
+GENERAL = "quarter-hour"
+CONTINUE = "continue"
 STANDING_STILL = ("--steps", 1, "--optim.learning-rate", 1e-12)
 """A run that changes nothing: its first figures are those of the model that it goes on from."""
 

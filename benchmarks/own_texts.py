@@ -29,7 +29,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 DATA = ROOT.parent / "shared" / "data"
-RECIPE = "recipes/pretrain/quarter-hour.toml"
+RECIPE = "quarter-hour"
 SEEDS = (0, 1, 2)
 STRENGTHS = (1.0, 10.0, 100.0)
 CHOOSE_BY = "choose-by.tsv"
@@ -111,7 +111,7 @@ def prepare(args: argparse.Namespace, road: Road) -> None:
     tokenizer, corpus, model = (args.work / name for name in ("tokenizer", "corpus", "model"))
     bertsmith("tokenizer", "train", text, "--vocab-size", road.vocab_size, "--out", tokenizer)
     bertsmith("corpus", "build", text, "--tokenizer", tokenizer, "--out", corpus)
-    bertsmith("pretrain", ROOT / RECIPE, "--corpus", corpus, "--out", model,
+    bertsmith("pretrain", RECIPE, "--corpus", corpus, "--out", model,
               "--minutes", args.minutes, *road.pretrain_flags)  # fmt: skip
 
 
@@ -257,7 +257,7 @@ def report(
         f"{args.threads or torch.get_num_threads()} threads, torch {torch.__version__}, "
         f"Python {platform.python_version()}.",
         "",
-        f"Vocabulary of {road.vocab_size:,} pieces; pre-training with `{RECIPE}"
+        f"Vocabulary of {road.vocab_size:,} pieces; pre-training with the recipe `{RECIPE}"
         f"{' '.join(('', *road.pretrain_flags))}`:",
         "",
         "| figure | value |",

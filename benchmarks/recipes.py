@@ -1,9 +1,9 @@
 """Every recipe, run: does it work, and how fast?
 
-Each recipe in `recipes/` runs as it stands for some minutes, at one size of model, on one text with
-the kind of tokenizer that it names. Told are the held-out figures beside what word frequency alone
-would guess, which differs between vocabularies. So few minutes do not tell which recipe is better
-(`bertsmith compare` does); they tell that each works.
+Each recipe of the package runs as it stands for some minutes, at one size of model, on one text
+with the kind of tokenizer that it names. Told are the held-out figures beside what word frequency
+alone would guess, which differs between vocabularies. So few minutes do not tell which recipe is
+better (`bertsmith compare` does); they tell that each works.
 
     python benchmarks/recipes.py --work runs/recipes --minutes 2
 
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from own_texts import DATA, HERE, ROOT, bertsmith
 
-RECIPES = ROOT / "recipes"
+RECIPES = ROOT / "bertsmith" / "recipes"
 KINDS = {"roberta": "byte-bpe", "albert": "unigram"}
 """The tokenizers that recipes name, where it is not WordPiece."""
 GENERAL, CONTINUED = "quarter-hour", "continue"
@@ -68,7 +68,7 @@ def pretrain(
     shape = ["--from", args.work / GENERAL] if name == CONTINUED else ["--preset", args.preset]
     said = bertsmith("pretrain", recipe, "--corpus", corpus, "--minutes", args.minutes, *shape,
                      "--out", out)  # fmt: skip
-    yield recipe.relative_to(ROOT).as_posix(), said
+    yield recipe.relative_to(RECIPES).with_suffix("").as_posix(), said
 
 
 def distill(args: argparse.Namespace, corpus: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -77,7 +77,7 @@ def distill(args: argparse.Namespace, corpus: Path) -> Iterator[tuple[str, dict[
     recipe = RECIPES / "distill/pretraining.toml"
     said = bertsmith("distill", "pretraining", recipe, "--teacher", teacher, "--corpus", corpus,
                      "--minutes", args.minutes, "--out", args.work / "distilled")  # fmt: skip
-    yield recipe.relative_to(ROOT).as_posix(), said
+    yield recipe.relative_to(RECIPES).with_suffix("").as_posix(), said
     tuned, texts = args.work / "tuned", args.work / "texts.tsv"
     lines = (sst2 / "train.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     texts.write_text("".join(lines[:1] + lines[1 + LABELS :][:4000]), encoding="utf-8")
@@ -89,7 +89,7 @@ def distill(args: argparse.Namespace, corpus: Path) -> Iterator[tuple[str, dict[
                      sst2 / "dev.tsv", "--out", args.work / "student")  # fmt: skip
     training: Any = said["training"]
     steps = {name: training[name] for name in ("steps", "tokens_per_second")}
-    yield recipe.relative_to(ROOT).as_posix(), steps | said
+    yield recipe.relative_to(RECIPES).with_suffix("").as_posix(), steps | said
 
 
 def write(args: argparse.Namespace, rows: list[tuple[str, dict[str, Any]]]) -> None:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import torch
-from own_texts import DATA, HERE, ROOT, bertsmith
+from own_texts import DATA, HERE, bertsmith
 
 RULES = ("frequency", "likelihood")
 
@@ -63,7 +63,7 @@ def measure(args: argparse.Namespace, rule: str, seed: int) -> str:
     learnt = bertsmith("tokenizer", "train", args.text, "--vocab-size", args.vocab_size,
                        "--rule", rule, "--held-out", args.held_out, "--out", tokenizer)  # fmt: skip
     built = bertsmith("corpus", "build", args.text, "--tokenizer", tokenizer, "--out", corpus)
-    trained = bertsmith("pretrain", ROOT / "recipes/pretrain/quarter-hour.toml",
+    trained = bertsmith("pretrain", "quarter-hour",
                         "--corpus", corpus, "--out", model, "--steps", args.steps,
                         "--start-steps", args.start_steps, "--start-length", 32,
                         "--seed", seed)  # fmt: skip

@@ -19,19 +19,46 @@ from bertsmith.errors import ConfigError
 
 T = TypeVar("T")
 
+RECIPES = Path(__file__).parent / "recipes"
 
-def read_recipe(path: Path) -> dict[str, Any]:
-    """Read a recipe file into plain tables.
+
+def shipped_recipes(kind: str = "*") -> dict[str, Path]:
+    """Find the recipes of the package, of a kind such as "pretrain", by name."""
+    return {path.stem: path for path in sorted(RECIPES.glob(f"{kind}/*.toml"))}
+
+
+def find_recipe(recipe: Path, folder: Path = Path()) -> Path:
+    """Find a recipe's file: `recipe` within `folder`, else the package's of that name, such as
+    "quarter-hour" or "pretrain/quarter-hour.toml".
+
+    Raises:
+        ConfigError: neither exists.
+    """
+    if (own := folder / recipe).exists() and not own.is_dir():
+        return own
+    shipped = shipped_recipes()
+    name = recipe.as_posix().removesuffix(".toml")
+    for stem, path in shipped.items():
+        if name in (stem, f"{path.parent.name}/{stem}"):
+            return path
+    if own.is_dir():
+        raise ConfigError(f"{own}: a folder, not a recipe. Name a .toml file in it.")
+    near = difflib.get_close_matches(recipe.stem, shipped, n=1)
+    hint = f"Did you mean '{near[0]}'? " if near else ""
+    raise ConfigError(
+        f"{own}: no such recipe. {hint}Give the path of a .toml file, or one of bertsmith's "
+        f"recipes by its name: {', '.join(shipped)}."
+    )
+
+
+def read_recipe(path: Path, folder: Path = Path()) -> dict[str, Any]:
+    """Read a recipe, by its path within `folder` or its name, into plain tables.
 
     Raises:
         ConfigError: the file is missing or is not TOML (with line and column).
     """
     try:
-        text = Path(path).read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: no such recipe. Give the path of a .toml file.") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{path}: a folder, not a recipe. Name a .toml file in it.") from None
+        text = find_recipe(path, folder).read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(
             f"{path}: byte {error.start} is not UTF-8. A recipe is a UTF-8 text file in TOML."
@@ -81,7 +108,7 @@ def from_mapping(
 def parse_with_recipe(
     cls: type[T], args: Sequence[str], prog: str, description: str, *markers: Any
 ) -> T:
-    """Parse a command line whose first argument may be a recipe file (`*.toml`).
+    """Parse a command line whose first argument may be a recipe, by its path or name.
 
     `markers` are tyro's, for the whole command line.
 
@@ -91,7 +118,7 @@ def parse_with_recipe(
     import tyro
 
     default: Any = tyro.MISSING_NONPROP
-    if args and args[0].endswith(".toml"):
+    if args and args[0] and not args[0].startswith("-"):
         recipe = Path(args[0])
         default = from_mapping(cls, read_recipe(recipe), str(recipe), _unset(cls))
         args = args[1:]

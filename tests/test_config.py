@@ -1,10 +1,18 @@
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
-from bertsmith.config import from_mapping, parse_with_recipe, read_recipe, to_jsonable
+from bertsmith.config import (
+    RECIPES,
+    from_mapping,
+    parse_with_recipe,
+    read_recipe,
+    shipped_recipes,
+    to_jsonable,
+)
 from bertsmith.errors import ConfigError
 
 
@@ -76,6 +84,40 @@ def test_strict_reading_names_file_and_key(tmp_path: Path, text: str, message: s
 def test_a_missing_value_is_named() -> None:
     with pytest.raises(ConfigError, match="'corpus' is missing"):
         from_mapping(Settings, {}, "run.json")
+
+
+@pytest.mark.parametrize(
+    "name", ["albert", "albert.toml", "pretrain/albert", "pretrain/albert.toml"]
+)
+def test_a_recipe_of_the_package_is_known_by_its_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert read_recipe(Path(name))["model"]["family"] == "albert"
+    (tmp_path / name).mkdir(parents=True)  # a folder is none
+    assert read_recipe(Path(name))["model"]["family"] == "albert"
+    (tmp_path / name).rmdir()
+    (tmp_path / name).write_text("steps = 3")  # one's own file comes first
+    assert read_recipe(Path(name)) == {"steps": 3}
+
+
+def test_an_unknown_recipe_is_told_the_nearest_and_all_names(tmp_path: Path) -> None:
+    for name in ("quarterhour", "recipes/pretrain/quarter-hour.toml"):
+        with pytest.raises(ConfigError, match=rf"{name}: no such recipe\. Did you mean "
+                           r"'quarter-hour'\? .* its name: .*albert, .*quarter-hour"):  # fmt: skip
+            parse_with_recipe(Settings, [name], "p", "d")
+    with pytest.raises(ConfigError, match="a folder, not a recipe"):
+        read_recipe(tmp_path)
+    assert len(shipped_recipes()) == len(list(RECIPES.glob("*/*.toml"))), "names differ"
+
+
+def test_the_package_has_all_its_files() -> None:
+    package = RECIPES.parent
+    project = tomllib.loads((package.parent / "pyproject.toml").read_text(encoding="utf-8"))
+    globs = project["tool"]["setuptools"]["package-data"]["bertsmith"]
+    shipped = {path for glob in globs for path in package.glob(glob)}
+    files = {path for path in package.rglob("*.*") if path.is_file()}
+    assert shipped == {path for path in files if path.suffix not in (".py", ".pyc")}
 
 
 def test_missing_and_undecodable_recipes(tmp_path: Path) -> None:

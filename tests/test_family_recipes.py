@@ -8,7 +8,6 @@ from tiny_models import write_reviews
 from bertsmith import cli
 from bertsmith.model.huggingface import load_model
 
-ROOT = Path(__file__).resolve().parent.parent
 SMALL = ["--steps", "3", "--preset", "tiny", "--batch-size", "4", "--eval-rows", "4",
          "--max-length", "24", "--max-position-embeddings", "32", "--threads", "1",
          "--device", "cpu"]  # fmt: skip
@@ -34,12 +33,11 @@ def test_from_text_to_a_fine_tuned_model(
         str(corpus_dir.parent / "text.txt"), str(tmp_path / "tokens"), str(tmp_path / "corpus"),
         str(tmp_path / "run"),
     )  # fmt: skip
-    recipe = str(ROOT / "recipes" / "pretrain" / f"{family}.toml")
     cli.main(["tokenizer", "train", text, "--kind", kind, "--vocab-size", "300", "--out", tokens])
     cli.main(["corpus", "build", text, "--tokenizer", tokens, "--out", corpus, "--held-out",
               "0.15", "--processes", "1"])  # fmt: skip
     capsys.readouterr()
-    cli.main(["pretrain", recipe, "--corpus", corpus, "--out", out, *SMALL])
+    cli.main(["pretrain", family, "--corpus", corpus, "--out", out, *SMALL])
     guesser = f"{out}/generator" if family == "electra" else out
     assert f'bertsmith fill {guesser} "… {mask} …"' in capsys.readouterr().out
     cli.main(["fill", guesser, f"baba {mask} ceba"])

@@ -11,8 +11,9 @@ from bertsmith.commands import distill, distill_pretraining, pretrain
 from bertsmith.config import to_jsonable
 
 ROOT = Path(__file__).resolve().parent.parent
+RECIPES_DIR = ROOT / "bertsmith" / "recipes"
 RECIPES = sorted(
-    path for kind in ("pretrain", "distill") for path in (ROOT / "recipes" / kind).glob("*.toml")
+    path for kind in ("pretrain", "distill") for path in (RECIPES_DIR / kind).glob("*.toml")
 )
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.own_texts import plain_text
 from benchmarks.speed.contest import ChildError, call, say
-from benchmarks.speed.plan import ROOT, Plan
+from benchmarks.speed.plan import Plan
 from benchmarks.speed.pretraining import drawn_rows
 from benchmarks.speed.trainer_peer import Collator, tune
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 HERE = "benchmarks.speed.time_to_quality"
 TEXTS = {"enwiki": "enwiki/small.txt", "imdb": "imdb/train.csv.xz"}
-RECIPE = ROOT / "recipes" / "pretrain" / "quarter-hour.toml"
+RECIPE = "quarter-hour"
 VOCAB_SIZE = 8000
 SEEDS = (0, 1, 2)
 NUM_LABELS = 2000
@@ -90,7 +90,7 @@ def job(corpus: str, minutes: float, threads: int | None = None) -> "PretrainJob
     from bertsmith.commands.pretrain import parse
     from bertsmith.pretrain_job import PretrainJob
 
-    words = [str(RECIPE), "--corpus", corpus, "--out", "-", "--minutes", str(minutes)]
+    words = [RECIPE, "--corpus", corpus, "--out", "-", "--minutes", str(minutes)]
     settings = parse([*words, "--device", "cpu"], "bertsmith pretrain").settings
     names = {field.name for field in dataclasses.fields(PretrainJob)}
     wanted = PretrainJob(**{name: getattr(settings, name) for name in names})

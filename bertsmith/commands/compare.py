@@ -22,8 +22,9 @@ Writes one HTML page (comparison.html, also as Markdown and JSON): held-out curv
 same held-out rows. Stopped by Ctrl-C, a crash or a full disk, the same command goes on: what is
 complete is not repeated. A run that fails is noted, and the others go on; the exit code is then 2.
 
-A comparison file names recipes that share most settings, the budget, the seeds and the tasks:
-recipes/compare/ has some. Budget and seeds on the line replace those of the file."""
+A comparison file names recipes that share most settings, the budget, the seeds and the tasks;
+families, masks, pairs and positions come with bertsmith. Budget and seeds on the line replace
+those of the file."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ The teacher is asked at each step, as other words are hidden each time; of batch
 folder, ready for `bertsmith fill` and `bertsmith finetune`; at the end teacher and student are set
 side by side.
 
-A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
+A recipe (a .toml file or a name such as distill/pretraining, first) sets any of the options below;
+options on the line replace it."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
-from bertsmith.config import parse_with_recipe
+from bertsmith.config import parse_with_recipe, shipped_recipes
 from bertsmith.continuation import describe_start
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model_settings import ModelSettings
@@ -36,7 +36,8 @@ ready for `bertsmith fill` and `bertsmith finetune`.
 With --from a model that has learnt from other texts goes on with yours, its vocabulary kept or, by
 `bertsmith tokenizer extend`, extended.
 
-A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
+A recipe (a .toml file or a name, first) sets any of the options below; options on the line replace
+it. Named are: {names}.""".format(names=", ".join(shipped_recipes("pretrain")))
 
 
 NOTED_SHARE = 0.01

@@ -11,7 +11,7 @@ A comparison file says in one place what all recipes share and where each differ
     [recipes.none]
     pretraining.next_sentence = false
     [recipes.mine]
-    file = "../pretrain/mine.toml"         # a recipe of its own, beside this file
+    file = "../pretrain/mine.toml"         # a recipe of its own, beside this file, or a name
     [tasks.SST-2]                          # as in a recipe of `bertsmith finetune classify`
     task = "classify"
     train = "SST-2/train.tsv"              # within --data
@@ -219,7 +219,7 @@ def recipes_of(path: Path, file: ComparisonFile, settings: ComparisonSettings) -
         place = f"{path}: recipes.{name}"
         changes = dict(table)
         base = changes.pop("file", None)
-        own = {} if base is None else read_recipe(path.parent / path_of(base, f"{place}: file"))
+        own = {} if base is None else read_recipe(path_of(base, f"{place}: file"), path.parent)
         yield recipe_of(name, merge(merge(file.shared, own), changes), place, settings)
 
 

@@ -56,7 +56,7 @@ from bertsmith.training.trainer import TrainingSettings
 
 LONGEST_TEXT = 128
 
-# As recipes/pretrain/quarter-hour.toml, which no installed package has, for fewer steps.
+# As the recipe quarter-hour, for fewer steps.
 MODEL = ModelSettings(
     preset="tiny",
     max_position_embeddings=LONGEST_TEXT,

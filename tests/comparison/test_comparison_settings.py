@@ -16,7 +16,7 @@ from bertsmith.errors import BertsmithError, ConfigError
 from bertsmith.pretrain_job import build_objective
 
 ROOT = Path(__file__).resolve().parents[2]
-COMPARISONS = sorted((ROOT / "recipes" / "compare").glob("*.toml"))
+COMPARISONS = sorted((ROOT / "bertsmith" / "recipes" / "compare").glob("*.toml"))
 
 
 @pytest.fixture

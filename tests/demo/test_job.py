@@ -2,7 +2,6 @@
 
 import json
 import re
-import tomllib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 
 from bertsmith import cli
+from bertsmith.config import read_recipe
 from bertsmith.data.examples import read_examples
 from bertsmith.data.shards import Corpus
 from bertsmith.demo.corpus import Installation
@@ -184,8 +184,7 @@ def test_impossible_minutes_are_refused(minutes: float) -> None:
 
 
 def test_pretraining_follows_the_recipe_of_a_quarter_hour() -> None:
-    recipe = Path(__file__).parents[2] / "recipes" / "pretrain" / "quarter-hour.toml"
-    written = tomllib.loads(recipe.read_text(encoding="utf-8"))
+    written = read_recipe(Path("quarter-hour"))
     del written["training"]["minutes"]
     job = pretrain_job(DemoSettings(), FULL, Places(Path("demo")))
     for section, values in written.items():
