@@ -20,6 +20,7 @@ from bertsmith.errors import ConfigError
 T = TypeVar("T")
 
 RECIPES = Path(__file__).parent / "recipes"
+MAX_DEPTH = 20
 
 
 def shipped_recipes(kind: str = "*") -> dict[str, Path]:
@@ -64,9 +65,27 @@ def read_recipe(path: Path, folder: Path = Path()) -> dict[str, Any]:
             f"{path}: byte {error.start} is not UTF-8. A recipe is a UTF-8 text file in TOML."
         ) from None
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        tables = tomllib.loads(text)
+    except RecursionError:
+        is_deep = True
+    except ValueError as error:  # of TOML, or a number of thousands of digits
         raise ConfigError(f"{path}: not valid TOML: {error}. Mend that line.") from None
+    else:
+        is_deep = _is_deeper(tables, MAX_DEPTH)
+    if is_deep:
+        raise ConfigError(
+            f"{path}: nested too deeply; allowed are {MAX_DEPTH} levels of tables and lists. "
+            "Write the keys as 'bertsmith COMMAND --help' names them."
+        )
+    return tables
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    """Whether tables and lists are nested in more levels."""
+    if not isinstance(value, dict | list):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
 
 
 def from_mapping(

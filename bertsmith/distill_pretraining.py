@@ -191,6 +191,7 @@ def distill_pretraining(
             resume_command=resume_command,
             chosen=made_of if cache is None else f"{made_of}; {describe_cache(job, cache)}",
         )
+        data = pretraining.facts()
         if resume and "summary" in folder.read_run():  # all but the comparison was there
             summary = trainer.recall()
         elif resume:
@@ -204,11 +205,10 @@ def distill_pretraining(
                 "distillation": facts_of(job.student, mark, made_of),
                 "precision": precision,
                 **machine_facts(device),
-                "data": pretraining.facts(),
+                "data": data,
             }
             trainer.begin(facts)
             summary = trainer.run()
-    data = folder.read_run()["data"]
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
     training = job.training

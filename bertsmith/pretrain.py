@@ -87,15 +87,16 @@ def pretrain(
             chosen=start.chosen,
             as_saved=start.as_saved,
         )
+        data = objective.facts()
         if resume:
             trainer.resume(checkpoint)
         else:
-            trainer.begin(_facts(start, computing))
+            trainer.begin(_facts(start, computing, data))
         summary = trainer.run()
-    run = folder.read_run()
+    source = folder.read_run().get("source")
     entries = read_journal(folder.journal_path)
-    draw_curves(entries, folder.curves_path, run["data"].get("held_out_unigram_entropy"))
-    return {**_result(summary, run, entries, out), "mask_token": tokenizer.mask_token}
+    draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
+    return {**_result(summary, data, source, entries, out), "mask_token": tokenizer.mask_token}
 
 
 @dataclass(frozen=True)
@@ -205,7 +206,7 @@ def _start_continued(job: PretrainJob, resumed: RunFolder | None, computing: Com
     )
 
 
-def _facts(start: _Start, computing: Computing) -> dict[str, Any]:
+def _facts(start: _Start, computing: Computing, data: Mapping[str, Any]) -> dict[str, Any]:
     source = {} if start.report is None else {"source": to_jsonable(start.report)}
     return {
         "command": "pretrain",
@@ -214,22 +215,26 @@ def _facts(start: _Start, computing: Computing) -> dict[str, Any]:
         **source,
         "precision": computing.precision,
         **machine_facts(computing.device),
-        "data": start.objective.facts(),
+        "data": data,
     }
 
 
 def _result(
-    summary: Summary, run: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], out: Path
+    summary: Summary,
+    data: Mapping[str, Any],
+    source: Mapping[str, Any] | None,
+    entries: Sequence[Mapping[str, Any]],
+    out: Path,
 ) -> dict[str, Any]:
     """The summary as one flat object; of a model that went on from another, where it began too."""
     facts = asdict(summary)
     last_step, held_out = facts.pop("last_step"), facts.pop("held_out")
     figures = {name: value for name, value in last_step.items() if "loss" in name or "acc" in name}
-    result = {"out": str(out), **facts, **figures, **_measured(held_out), **run["data"]}
-    if "source" not in run:
+    result = {"out": str(out), **facts, **figures, **_measured(held_out), **data}
+    if source is None:
         return result
     first = next((entry for entry in entries if is_held_out(entry)), {})
-    return {**result, "source": run["source"], "before": _measured(first)}
+    return {**result, "source": source, "before": _measured(first)}
 
 
 def _measured(held_out: Mapping[str, Any]) -> dict[str, Any]:

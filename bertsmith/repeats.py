@@ -288,7 +288,8 @@ def finish(
     """The result of a run: as it was written if it is complete, else after the rest of it."""
     folder = RunFolder(run.settings.out)
     if is_done(run):
-        return dict(folder.read_run()["result"])
+        result: dict[str, Any] = folder.read_run()["result"]
+        return result
     if folder.run_path.exists():
         run = replace(run, settings=replace(run.settings, resume=True))
     return carry_out(task_type, run, watchers, resume_command, train)

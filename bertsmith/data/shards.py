@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from bertsmith.data.manifest import (
+    MANIFEST_NAME,
     NEXT_STEP,
     Manifest,
     Shard,
@@ -278,7 +279,8 @@ class Corpus:
         """The tokenizer that the ids belong to, from the folder's own copy.
 
         Raises:
-            CorpusError: the copy is another tokenizer than the one that built the corpus.
+            CorpusError: the copy is another tokenizer than the one that built the corpus, by the
+                manifest.
         """
         path = self.directory / TOKENIZER_DIR
         tokenizer = Tokenizer.load(path)
@@ -286,6 +288,11 @@ class Corpus:
             raise CorpusError(
                 f"{path}: fingerprint {tokenizer.fingerprint[:12]}, the corpus was built with "
                 f"{self.tokenizer_fingerprint[:12]}. {NEXT_STEP}"
+            )
+        if tokenizer.vocab_size != self.vocab_size:
+            raise CorpusError(
+                f"{self.directory / MANIFEST_NAME}: tokenizer.vocab_size is {self.vocab_size:,}, "
+                f"and {path} has {tokenizer.vocab_size:,} tokens. {NEXT_STEP}"
             )
         return tokenizer
 

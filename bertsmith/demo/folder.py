@@ -63,7 +63,7 @@ def is_demo(out: Path) -> bool:
     """Whether a demo wrote this folder, complete or not."""
     try:
         facts = json.loads((out / RESULT_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(facts, dict) and facts.get("command") == COMMAND
 

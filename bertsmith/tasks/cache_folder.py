@@ -51,7 +51,7 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
         return wanted
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise _foreign(directory, f"or its {MANIFEST} is damaged") from None
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise _foreign(directory, f"its {MANIFEST} is another program's")

@@ -162,7 +162,7 @@ def _read_state(path: Path) -> dict[str, Any]:
         digest = facts.pop("sha256")
     except FileNotFoundError:
         raise _damaged(path, f"{STATE_FILE} is missing") from None
-    except (ValueError, KeyError, AttributeError):
+    except (ValueError, KeyError, AttributeError, RecursionError):
         raise _damaged(path, f"{STATE_FILE} is not readable") from None
     if digest != _digest(facts):
         raise _damaged(path, f"{STATE_FILE} is altered")

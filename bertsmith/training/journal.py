@@ -63,9 +63,9 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
     for number, line in enumerate(whole.splitlines(), start=1):
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             entry = None
-        if not isinstance(entry, dict) or "step" not in entry:
+        if not isinstance(entry, dict) or not isinstance(entry.get("step"), int):
             raise CheckpointError(
                 f"{path}:{number}: not a line of a journal. Mend or remove that line."
             )

@@ -21,8 +21,9 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import torch
@@ -58,6 +59,58 @@ MODEL_FILES = (
 )
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.tmp")
 """What a run that was killed leaves besides its own files, and the next one clears away."""
+
+
+NUMBER = (int, float)
+KINDS = {dict: "an object", list: "a list", int: "a whole number", NUMBER: "a number",
+         str: "a text"}  # fmt: skip
+FACTS: Mapping[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("settings", "identity", "machine", "files", "series", "source", "summary",
+                     "result", "comparison", "glue"), dict),
+    **dict.fromkeys(("summary.elapsed_seconds", "summary.tokens_per_second",
+                     "summary.waited_share", "result.best_score"), NUMBER),
+    **dict.fromkeys(("summary.steps", "summary.real_tokens"), int),
+    **dict.fromkeys(("summary.last_step", "summary.held_out", "result.evaluation"), dict),
+    **dict.fromkeys(("source.num_positions", "source.num_words", "source.new"), list),
+    "result.notes": list,
+    "kind": str,
+}  # fmt: skip
+"""Types of the facts of `run.json` that are read again, where they are there; outer ones first."""
+
+
+class RunFacts(dict[str, Any]):
+    """An object of `run.json`. A fact that is missing is told as damage of the file."""
+
+    path = Path("run.json")
+
+    @classmethod
+    def of(cls, path: Path, values: Mapping[str, Any]) -> Self:
+        """Take an object that was read from `path`."""
+        facts = cls(values)
+        facts.path = path
+        return facts
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise _damaged_run(self.path, f"'{key}' is missing")
+
+    def check(self) -> None:
+        """Raise CheckpointError unless the facts are of the types that they are read as."""
+        for name, kind in FACTS.items():
+            value: Any = self
+            for key in name.split("."):
+                if key not in value:
+                    break
+                value = value[key]
+            else:
+                if not isinstance(value, kind):
+                    found = f"{name} is {json.dumps(value)[:60]}, and must be {KINDS[kind]}"
+                    raise _damaged_run(self.path, found)
+
+
+def _damaged_run(path: Path, reason: str) -> CheckpointError:
+    return CheckpointError(
+        f"{path}: damaged ({reason}). Begin the run again with --overwrite, or in another --out."
+    )
 
 
 class RunFolder:
@@ -166,17 +219,16 @@ class RunFolder:
         """What `run.json` holds.
 
         Raises:
-            CheckpointError: the file is damaged.
+            CheckpointError: the file is damaged; or, when it is asked for, a fact is missing.
         """
         try:
-            value = json.loads(self.run_path.read_text(encoding="utf-8"))
-            if not isinstance(value, dict):
+            text = self.run_path.read_text(encoding="utf-8")
+            value = json.loads(text, object_hook=partial(RunFacts.of, self.run_path))
+            if not isinstance(value, RunFacts):
                 raise ValueError("it holds no object")
-        except ValueError as error:
-            raise CheckpointError(
-                f"{self.run_path}: damaged ({error}). Begin the run again with --overwrite, or in "
-                "another --out."
-            ) from None
+        except (ValueError, RecursionError) as error:
+            raise _damaged_run(self.run_path, str(error)) from None
+        value.check()
         return value
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
@@ -192,8 +244,8 @@ class RunFolder:
             try:
                 run = json.loads((folder / self.run_path.name).read_text(encoding="utf-8"))
                 names = run_names(run["series"], run["kind"])
-            except (OSError, ValueError, KeyError, TypeError):  # damaged: it accounts for nothing
-                continue
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                continue  # damaged: it accounts for nothing
             return [self.runs_dir / name for name in names]
         return []
 
@@ -253,9 +305,9 @@ def _is_complete(folder: Path) -> bool:
         run = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     except FileNotFoundError:  # no run of ours wrote it
         return True
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
-    return "summary" in run
+    return isinstance(run, dict) and "summary" in run
 
 
 def machine_facts(device: torch.device) -> dict[str, Any]:

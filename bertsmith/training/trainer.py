@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -249,7 +249,7 @@ class Trainer:
         for entry in read_journal(self.folder.journal_path):
             self._remember(entry)
         self.folder.finish()
-        return Summary(**run["summary"])
+        return Summary(**{each.name: run["summary"][each.name] for each in fields(Summary)})
 
     def run(self) -> Summary:
         """Train to the end of the budget and write the final model.
