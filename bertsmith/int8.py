@@ -8,6 +8,7 @@ and weights are rounded to larger steps, so that no sum of two products overflow
 """
 
 from functools import lru_cache
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +31,14 @@ class Int8Linear(nn.Module):
         rounded = (weight / self.scales[:, None]).round().to(torch.int8)
         self.weight = torch.ops.onednn.qlinear_prepack(rounded, None)
         self.zero_points = torch.zeros(len(rounded), dtype=torch.int32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Put the weight back in its plain order, which alone can be copied and pickled."""
+        return {**self.__dict__, "weight": self.weight.to_dense().t().contiguous()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self.weight = torch.ops.onednn.qlinear_prepack(self.weight, None)
 
     def forward(self, x: Tensor) -> Tensor:
         """[tokens, in_features] to [tokens, out_features]."""

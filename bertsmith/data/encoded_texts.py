@@ -3,9 +3,11 @@
 Texts are encoded once and kept as small integer arrays, so that an epoch costs no tokenizing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Number
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +65,49 @@ def encode_texts(
     return EncodedTexts(tuple(ids), tuple(type_ids), tuple(num_cut))
 
 
+def as_list(given: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
+    """List what a user gave at once: a list, an array, a column of a table, an iterator.
+
+    `name` is that of the argument, and `cure` says how a list is made of a table.
+
+    Raises:
+        InputError: a table or mapping, of which names of columns would be read; a set, which has
+            no order; or nothing that has items.
+    """
+    # pandas and polars have `columns`, pyarrow and datasets `column_names`.
+    is_table = any(hasattr(type(given), name) for name in ("columns", "column_names"))
+    if is_table or isinstance(given, Mapping):
+        raise InputError(
+            f"{name}: found {describe(given)}, of which only the names of columns would be read. "
+            f"Give a list, such as {cure}."
+        )
+    if isinstance(given, Set):
+        raise InputError(f"{name}: found {describe(given)}, which has no order. Give a list.")
+    if hasattr(given, "to_pylist"):  # an array of pyarrow, whose items are no strings
+        return list(given.to_pylist())
+    has_items = isinstance(given, Iterable) and getattr(given, "ndim", 1) > 0
+    if not has_items or isinstance(given, str | bytes | bytearray):
+        raise InputError(f"{name}: found {describe(given)}. Give a list.")
+    return list(given)  # type: ignore[call-overload, no-any-return]
+
+
+def describe(value: object) -> str:
+    """Name the type of a wrong value; of numbers also the value, of a sequence its items' types."""
+    kind = type(value).__name__
+    if isinstance(value, Number):
+        return f"{kind} {value}"
+    if isinstance(value, tuple | list):
+        names = [type(item).__name__ for item in value[:3]] + ["..."] * (len(value) > 3)
+        return f"{kind} of {', '.join(names) or 'nothing'}"
+    return kind
+
+
+def check_string(name: str, value: object) -> None:
+    """Raise InputError unless `value` is a string."""
+    if not isinstance(value, str):
+        raise InputError(f"{name}: found {describe(value)}. Give a string.")
+
+
 def as_pairs(texts: Sequence[Text]) -> list[tuple[str, str | None]]:
     """Texts and pairs of texts in one shape, the second of a single text being None.
 
@@ -70,7 +115,7 @@ def as_pairs(texts: Sequence[Text]) -> list[tuple[str, str | None]]:
         InputError: something that is neither a string nor a tuple of two strings.
     """
     pairs: list[tuple[str, str | None]] = []
-    for place, text in enumerate(texts):
+    for place, text in enumerate([texts] if isinstance(texts, str) else as_list(texts, "texts")):
         match text:
             case str():
                 pairs.append((text, None))
@@ -78,8 +123,8 @@ def as_pairs(texts: Sequence[Text]) -> list[tuple[str, str | None]]:
                 pairs.append((first, second))
             case _:
                 raise InputError(
-                    f"text {place}: found {type(text).__name__}. Give a string, or a tuple of two "
-                    "strings for a pair."
+                    f"texts[{place}]: found {describe(text)}. Give a string, or a tuple of two "
+                    "strings for a pair; leave out texts that are missing."
                 )
     return pairs
 

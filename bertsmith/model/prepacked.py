@@ -9,6 +9,7 @@ fp32 (Zen 3). There a bf16 weight is packed as fp32, and only what comes out is 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +31,14 @@ class PrepackedLinear(nn.Module):
         self.weight = torch.ops.mkldnn._reorder_linear_weight(
             linear.weight.detach().to(self.product_dtype)
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Put the weight back in its plain order, which alone can be copied and pickled."""
+        return {**self.__dict__, "weight": self.weight.to_dense()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self.weight = torch.ops.mkldnn._reorder_linear_weight(self.weight)
 
     def forward(self, x: Tensor) -> Tensor:
         """[tokens, in_features] to [tokens, out_features]."""

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import describe
 from bertsmith.data.question_windows import encode_questions, label_windows
 from bertsmith.data.questions import Question, QuestionReader
 from bertsmith.data.windows import LongTexts, Windowing
@@ -428,6 +429,9 @@ class Answerer(Predictor[Answer, Question, AnswerPrediction]):
     """A fine-tuned model: called with questions and passages, gives answers."""
 
     task_type = Answer
+    example_type = Question
+    argument = "questions"
+    cure = 'list(zip(frame["question"], frame["context"]))'
 
     @overload
     def __call__(self, questions: str, context: str) -> AnswerPrediction: ...
@@ -441,15 +445,26 @@ class Answerer(Predictor[Answer, Question, AnswerPrediction]):
             if not isinstance(context, str):
                 raise InputError("context: not given. Give the passage to find the answer in.")
             return self([(questions, context)])[0]
+        if context is not None:
+            raise InputError(
+                f"context: found {describe(context)} beside several questions. Give each with its "
+                "own context: [(question, context), ...]."
+            )
+        return self.predict(questions)
+
+    def to_examples(self, given: Sequence[Any]) -> list[Question]:
+        """Tuples of question and context."""
         examples = []
-        for row, (question, its_context) in enumerate(questions, start=1):
-            if not (isinstance(question, str) and isinstance(its_context, str)):
-                raise InputError(
-                    f"question {row}: found {type(question).__name__} and "
-                    f"{type(its_context).__name__}. Give pairs of strings, question and context."
-                )
-            examples.append(Question(str(row), question, its_context, row=row))
-        return self.predict(examples)
+        for place, pair in enumerate(given):
+            match pair:
+                case (str() as question, str() as context):
+                    examples.append(Question(str(place + 1), question, context, row=place + 1))
+                case _:
+                    raise InputError(
+                        f"questions[{place}]: found {describe(pair)}. Give a tuple of two strings, "
+                        "question and context."
+                    )
+        return examples
 
 
 def padded_logits(logits: Tensor, batch: Batch) -> Tensor:

@@ -21,7 +21,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.choices import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.data.encoded_texts import EncodedTexts, as_list, check_string, describe
 from bertsmith.data.examples import random_sample
 from bertsmith.data.windows import Windowing, make_windows
 from bertsmith.errors import InputError
@@ -334,6 +334,9 @@ class Chooser(Predictor[Choose, ChoiceExample, Choice]):
     """A fine-tuned model: called with a prompt and its choices, chooses."""
 
     task_type = Choose
+    example_type = ChoiceExample
+    argument = "prompts"
+    cure = 'list(zip(frame["prompt"], frame["choices"]))'
 
     @overload
     def __call__(self, prompts: str, choices: Sequence[str]) -> Choice: ...
@@ -342,22 +345,40 @@ class Chooser(Predictor[Choose, ChoiceExample, Choice]):
     def __call__(
         self,
         prompts: str | Sequence[tuple[str, Sequence[str]]],
-        choices: Sequence[str] = (),
+        choices: Sequence[str] | None = None,
     ) -> Choice | list[Choice]:
         """Choose for one prompt, or for each of several `(prompt, choices)`.
 
         Raises:
-            InputError: a prompt with fewer than two choices.
+            InputError: a prompt with fewer than two choices, or something that is no text.
         """
         if isinstance(prompts, str):
-            return self([(prompts, choices)])[0]
-        examples = [ChoiceExample(prompt, tuple(choices)) for prompt, choices in prompts]
-        for place, example in enumerate(examples):
-            if len(example.choices) < 2:
-                raise InputError(
-                    f"prompt {place}: found {len(example.choices)} choices. Give two or more."
-                )
-        return self.predict(examples)
+            return self([(prompts, () if choices is None else choices)])[0]
+        if choices is not None:
+            raise InputError(
+                f"choices: found {describe(choices)} beside several prompts. Give each with its "
+                "own choices: [(prompt, choices), ...]."
+            )
+        return self.predict(prompts)
+
+    def to_examples(self, given: Sequence[Any]) -> list[ChoiceExample]:
+        """Tuples of a prompt and its choices."""
+        return [to_example(f"prompts[{place}]", each) for place, each in enumerate(given)]
+
+
+def to_example(name: str, given: object) -> ChoiceExample:
+    """Make an example of a prompt and its choices; `name` is their place, for messages."""
+    if not (isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)):
+        raise InputError(
+            f"{name}: found {describe(given)}. Give a tuple of a string and a list of strings, "
+            "prompt and choices."
+        )
+    choices = as_list(given[1], f"{name}, choices", "the texts of one row")
+    for place, choice in enumerate(choices):
+        check_string(f"{name}, choice {place}", choice)
+    if len(choices) < 2:
+        raise InputError(f"{name}: found {len(choices)} choices. Give two or more.")
+    return ChoiceExample(given[0], tuple(choices))
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, sect
 by cross entropy. With several labels for a text it is the task of multi_label.py.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args, overload
@@ -294,6 +294,7 @@ class Classifier(Predictor[Classify, Example, Prediction]):
     """A fine-tuned model: called with texts, gives their labels."""
 
     task_type = Classify
+    example_type = Example
     heads = ("classify",)
 
     @property
@@ -309,18 +310,24 @@ class Classifier(Predictor[Classify, Example, Prediction]):
         """Predict one text, or each of several texts or pairs (tuples of two texts)."""
         if isinstance(texts, str):
             return self([texts])[0]
-        return self.predict([Example(text, pair) for text, pair in as_pairs(texts)])
+        return self.predict(texts)
+
+    def to_examples(self, given: Sequence[Any]) -> list[Example]:
+        """Texts or pairs of texts."""
+        return [Example(text, pair) for text, pair in as_pairs(given)]
 
     def labels(self, texts: Sequence[Text]) -> list[str]:
         """The likeliest label of each text, and nothing else."""
-        return [prediction.label for prediction in self(texts)]
+        return [prediction.label for prediction in self.predict(texts)]
 
-    def encode(self, texts: Iterable[tuple[str, str | None]]) -> EncodedExamples:
+    def encode(self, texts: Sequence[Text]) -> EncodedExamples:
         """Token ids of texts or pairs."""
-        return self.encode_examples([Example(text, pair) for text, pair in texts])
+        return self.encode_examples(self.to_examples(texts))
 
-    def probabilities(self, texts: EncodedExamples) -> NDArray[np.float64]:
+    def probabilities(self, texts: EncodedExamples | Sequence[Text]) -> NDArray[np.float64]:
         """Probabilities `[texts, labels]`, in the order of the texts and of `names`."""
+        if not isinstance(texts, EncodedExamples):
+            texts = self.encode(texts)
         if not len(texts):
             return np.empty((0, len(self.names)))
         return self.task.probabilities(self.loaded.model, texts)

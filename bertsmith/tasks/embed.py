@@ -95,8 +95,10 @@ class TextEncoder:
         """Token ids of texts or pairs, cut to what the model reads."""
         return encode_texts(self.loaded.tokenizer, as_pairs(texts), self.max_length)
 
-    def vectors(self, texts: EncodedTexts) -> NDArray[np.float32]:
+    def vectors(self, texts: EncodedTexts | Sequence[Text]) -> NDArray[np.float32]:
         """fp32 `[texts, hidden]`, in the order of the texts."""
+        if not isinstance(texts, EncodedTexts):
+            texts = self.tokenize(texts)
         if not len(texts):
             return np.empty((0, self.size), np.float32)
         vectors = compute_in_order(self.loaded.model, texts, COMPUTE[self.pooling])

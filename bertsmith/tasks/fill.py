@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import pack
+from bertsmith.data.encoded_texts import as_list, check_string
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 
@@ -58,7 +59,10 @@ class MaskFiller:
             InputError: there is no [MASK] in the text, or the model cannot read as far as one.
         """
         if not isinstance(text, str):
-            return [self(one, top) for one in text]
+            texts = as_list(text, "text")
+            for place, one in enumerate(texts):
+                check_string(f"text[{place}]", one)
+            return [self(one, top) for one in texts]
         if top < 1:
             raise ConfigError(f"top: found {top}; at least 1 word is needed.")
         probabilities = self._probabilities(text)

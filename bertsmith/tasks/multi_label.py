@@ -245,6 +245,7 @@ class MultiLabelClassifier(Predictor[MultiLabel, Example, LabelsPrediction]):
     """A fine-tuned model: called with texts, gives the labels of each."""
 
     task_type = MultiLabel
+    example_type = Example
 
     @overload
     def __call__(self, texts: str) -> LabelsPrediction: ...  # type: ignore[overload-overlap]
@@ -254,4 +255,8 @@ class MultiLabelClassifier(Predictor[MultiLabel, Example, LabelsPrediction]):
         """Predict one text, or each of several texts or pairs (tuples of two texts)."""
         if isinstance(texts, str):
             return self([texts])[0]
-        return self.predict([Example(text, pair) for text, pair in as_pairs(texts)])
+        return self.predict(texts)
+
+    def to_examples(self, given: Sequence[Any]) -> list[Example]:
+        """Texts or pairs of texts."""
+        return [Example(text, pair) for text, pair in as_pairs(given)]

@@ -1,11 +1,13 @@
 """A fine-tuned folder in, something that answers when called out; the same for every task."""
 
 import copy
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import as_list
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.task import ExampleT, PredictionT, Task
 
@@ -18,6 +20,11 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
     task_type: ClassVar[type[Task[Any, Any]]]
     heads: ClassVar[tuple[str, ...]] = ()
     """The heads of models that it reads, where they are not all of the task's."""
+    example_type: ClassVar[type[Any]]
+    argument: ClassVar[str] = "texts"
+    """What messages call that which it is called with."""
+    cure: ClassVar[str] = 'list(frame["text"]), or list(zip(frame["a"], frame["b"])) for pairs'
+    """How this is made of a table, for messages."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -44,13 +51,27 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
             )
         )
 
-    def predict(self, examples: Sequence[ExampleT]) -> list[PredictionT]:
-        """A prediction for each example, in their order."""
-        if not examples:
+    def predict(self, examples: Sequence[ExampleT] | Sequence[Any]) -> list[PredictionT]:
+        """Predict each example, in their order; or what a list in a call holds, such as texts."""
+        given = as_list(
+            [examples] if isinstance(examples, str) else examples, self.argument, self.cure
+        )
+        if not given:
             return []
-        encoded = self.encode_examples(examples)
-        predictions: list[PredictionT] = self.task.predict(self.loaded.model, encoded, examples)
+        are_examples = all(isinstance(each, self.example_type) for each in given)
+        read: list[ExampleT] = given if are_examples else self.to_examples(given)
+        predictions: list[PredictionT] = self.task.predict(
+            self.loaded.model, self.encode_examples(read), read
+        )
         return predictions
+
+    @abstractmethod
+    def to_examples(self, given: Sequence[Any]) -> list[ExampleT]:
+        """Make examples of what a list in a call holds.
+
+        Raises:
+            InputError: something is not of the expected type; names its place.
+        """
 
     def encode_examples(self, examples: Sequence[ExampleT]) -> EncodedExamples:
         """Token ids of examples, as much of them as the model reads."""

@@ -299,6 +299,7 @@ class Regressor(Predictor[Regress, Example, NumberPrediction]):
     """A fine-tuned model: called with texts, gives their numbers."""
 
     task_type = Regress
+    example_type = Example
 
     @overload
     def __call__(self, texts: str) -> float: ...  # type: ignore[overload-overlap]
@@ -308,8 +309,11 @@ class Regressor(Predictor[Regress, Example, NumberPrediction]):
         """The number of one text, or of each of several texts or pairs (tuples of two texts)."""
         if isinstance(texts, str):
             return self([texts])[0]
-        examples = [Example(text, pair) for text, pair in as_pairs(texts)]
-        return [prediction.value for prediction in self.predict(examples)]
+        return [prediction.value for prediction in self.predict(texts)]
+
+    def to_examples(self, given: Sequence[Any]) -> list[Example]:
+        """Texts or pairs of texts."""
+        return [Example(text, pair) for text, pair in as_pairs(given)]
 
 
 TASK = Regress

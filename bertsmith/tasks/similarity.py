@@ -20,7 +20,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import Text, encode_texts
+from bertsmith.data.encoded_texts import Text, as_pairs, encode_texts
 from bertsmith.data.examples import random_sample
 from bertsmith.data.related import (
     Kind,
@@ -591,6 +591,8 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
     """A sentence encoder: called with texts, gives their vectors; also says how alike two are."""
 
     task_type = Embed
+    example_type = RelatedTexts
+    cure = 'list(zip(frame["a"], frame["b"]))'
 
     def __init__(
         self, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
@@ -601,6 +603,17 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
         length = SentenceFolder.read(loaded.path, pooling=self.pooling).max_length
         own = SentenceFolder(self.pooling, self.normalize, loaded.asked_length or length)
         self.task = replace(task, folder=own)
+
+    def to_examples(self, given: Sequence[Any]) -> list[RelatedTexts]:
+        """Pairs of texts; the vectors of single ones come from a call."""
+        pairs = as_pairs(given)
+        for place, (_, second) in enumerate(pairs):
+            if second is None:
+                raise InputError(
+                    f"texts[{place}]: found str. Give a tuple of two strings, or take vectors by "
+                    "calling the encoder."
+                )
+        return [RelatedTexts(first, str(second)) for first, second in pairs]
 
     def similarity(self, first: Text, second: Text) -> float:
         """The cosine of the vectors of two texts, from -1 to 1."""

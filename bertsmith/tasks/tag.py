@@ -22,6 +22,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
+from bertsmith.data.encoded_texts import as_list, check_string
 from bertsmith.data.label_schemes import (
     Scheme,
     convert_labels,
@@ -486,6 +487,8 @@ class Tagger(Predictor[Tag, TaggedSentence, TagPrediction]):
     """A fine-tuned model: called with texts or with words, gives a label for each word."""
 
     task_type = Tag
+    example_type = TaggedSentence
+    cure = 'list(frame["text"]), or list(frame["words"]) of lists of words'
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -502,16 +505,19 @@ class Tagger(Predictor[Tag, TaggedSentence, TagPrediction]):
         """Predict one text, or each of several; a text is a string, or a list of its words."""
         if isinstance(texts, str):
             return self([texts])[0]
-        return self.predict([self._sentence(text) for text in texts])
+        return self.predict(texts)
 
-    def _sentence(self, text: str | Sequence[str]) -> TaggedSentence:
+    def to_examples(self, given: Sequence[Any]) -> list[TaggedSentence]:
+        """Texts, or lists of words."""
+        return [self._sentence(f"texts[{place}]", text) for place, text in enumerate(given)]
+
+    def _sentence(self, name: str, text: object) -> TaggedSentence:
         if isinstance(text, str):
             return self.task.from_text(text)
-        words = tuple(text)
-        for word in words:
-            if not isinstance(word, str):
-                raise InputError(f"a word is {type(word).__name__}. Give strings.")
-        return TaggedSentence(words)
+        words = as_list(text, name, "a string, or a list of words")
+        for place, word in enumerate(words):
+            check_string(f"{name}, word {place}", word)
+        return TaggedSentence(tuple(words))
 
 
 def learnt_scheme(scheme: Scheme) -> Scheme:

@@ -26,7 +26,7 @@ def test_equals_encoding_one_by_one(texts, max_length):
 
 def test_texts_and_pairs_in_one_list():
     assert as_pairs(["a", ("b", "c")]) == [("a", None), ("b", "c")]
-    with pytest.raises(InputError, match=r"text 1: found float.*Give a string"):
+    with pytest.raises(InputError, match=r"texts\[1\]: found float nan.*Give a string"):
         as_pairs(["a", float("nan")])
 
 

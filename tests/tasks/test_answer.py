@@ -206,8 +206,8 @@ def test_a_question_that_is_too_long_is_said_to_be(folder):
     assert answerer([("film ?", "a good film")])[0].answer == short.answer
     with pytest.raises(InputError, match="context: not given"):
         answerer("film ?")
-    for pair, found in ((("q", None), "str and NoneType"), ((5, "x"), "int and str")):
-        with pytest.raises(InputError, match=f"question 1: found {found}"):
+    for pair, found in ((("q", None), "str, NoneType"), ((5, "x"), "int, str")):
+        with pytest.raises(InputError, match=rf"questions\[0\]: found tuple of {found}"):
             answerer([pair])
 
 

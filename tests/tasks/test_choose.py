@@ -248,5 +248,5 @@ def test_typed_texts_and_too_few_choices(tmp_path):
             Choose.from_words(texts)
     chooser = Chooser.load(save_tiny(tmp_path, "choose"), device="cpu", precision="fp32")
     assert chooser([]) == []
-    with pytest.raises(InputError, match="prompt 0: found 1 choices"):
+    with pytest.raises(InputError, match=r"prompts\[0\]: found 1 choices"):
         chooser("the film was", ["good"])

@@ -413,7 +413,7 @@ def test_a_guessed_format_is_told(tagger, tmp_path, capsys):
 
 def test_a_misplaced_list_is_refused(tagger):
     for strange, kind in ((3, "int"), (0, "int"), (None, "NoneType"), (b"", "bytes")):
-        with pytest.raises(InputError, match=f"a word is {kind}"):
+        with pytest.raises(InputError, match=rf"texts\[0\], word 1: found {kind}"):
             tagger([["good", strange]])
     with pytest.raises(InputError, match="text 2 is empty"):
         tagger.task.from_words(["good", " "])
