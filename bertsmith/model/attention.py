@@ -6,6 +6,8 @@ that it is right and faster. Elsewhere the row is cut into blocks of neighbourin
 or similar length, see model/blocks.py.
 """
 
+from collections.abc import Callable, Sequence
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,6 +17,10 @@ from bertsmith.model.blocks import Block, Layout, join_heads, split_heads
 from bertsmith.model.dropout import dropout
 from bertsmith.model.sizes import fill_up
 from bertsmith.varlen import fits, varlen_attention
+
+RecordWeights = Callable[[Sequence[Tensor]], list[Tensor]]
+"""Takes a layer's attention weights, [sequences, heads, queries, length] for each block, and gives
+those to go on with."""
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -50,26 +56,41 @@ class SelfAttention(nn.Module):
         self,
         hidden: Tensor,
         layout: Layout,
-        weights: list[Tensor] | None = None,
+        record_weights: RecordWeights | None = None,
         *,
         first_only: bool = False,
     ) -> Tensor:
         """New vectors [tokens, hidden], or [sequences, hidden] of the first tokens alone.
 
         `hidden` and what comes out are filled up with rows that mean nothing; see `fill_up`.
-
-        If a list is given as `weights`, the attention weights of each block are appended to
-        it, [sequences, heads, length, length]; the numbers are the same either way.
         """
         qkv = self.qkv(hidden)
-        if weights is None and self.is_varlen_faster(qkv):
+        if record_weights is None and self.is_varlen_faster(qkv):
             return self.output(self.attend_row(qkv, layout, first_only=first_only))  # type: ignore[no-any-return]
         blocks = layout.blocks
         sizes = [block.num_tokens for block in blocks]
         rows = qkv.split([*sizes, len(qkv) - sum(sizes)])  # the last are not real
+        if record_weights is not None:
+            return self.output(fill_up(*self.attend_seen(rows, blocks, record_weights)))  # type: ignore[no-any-return]
         attend = self.attend_first if first_only else self.attend
-        context = [attend(part, block, weights) for part, block in zip(rows, blocks, strict=False)]
+        context = [attend(part, block) for part, block in zip(rows, blocks, strict=False)]
         return self.output(fill_up(*context))  # type: ignore[no-any-return]
+
+    def attend_seen(
+        self, rows: Sequence[Tensor], blocks: Sequence[Block], record: RecordWeights
+    ) -> list[Tensor]:
+        """`attend` for every block, where the weights of all pass through `record` between."""
+        parts = zip(rows, blocks, strict=False)
+        heads = [(split_heads(part, block, self.num_heads), block) for part, block in parts]
+        found = [self.weigh(query, key, block) for (query, key, _), block in heads]
+        # A block may have more rows than sequences.
+        seen = record(
+            [each[: block.num_sequences] for each, block in zip(found, blocks, strict=True)]
+        )
+        return [
+            join_heads(self.mix(torch.cat([mine, every[len(mine) :]]), value), block)
+            for mine, every, ((_, _, value), block) in zip(seen, found, heads, strict=True)
+        ]
 
     def is_varlen_faster(self, qkv: Tensor) -> bool:
         """Whether one kernel for the whole row can do it here, and is the fast path."""
@@ -87,24 +108,22 @@ class SelfAttention(nn.Module):
         dropout_prob = self.dropout_prob if self.training else 0.0
         return varlen_attention(query, key, value, queries, keys, dropout_prob).flatten(1)
 
-    def attend(self, qkv: Tensor, block: Block, weights: list[Tensor] | None) -> Tensor:
+    def attend(self, qkv: Tensor, block: Block) -> Tensor:
         """Context vectors [tokens, hidden] of one block from its [tokens, 3 * hidden]."""
         query, key, value = split_heads(qkv, block, self.num_heads)
-        return join_heads(self.look(query, key, value, block, weights), block)
+        return join_heads(self.look(query, key, value, block), block)
 
-    def attend_first(self, qkv: Tensor, block: Block, weights: list[Tensor] | None) -> Tensor:
+    def attend_first(self, qkv: Tensor, block: Block) -> Tensor:
         """The same for the first token of each sequence alone, [sequences, hidden]."""
         query, key, value = split_heads(qkv, block, self.num_heads)
-        context = self.look(query[:, :, :1], key, value, block, weights)
+        context = self.look(query[:, :, :1], key, value, block)
         return context[: block.num_sequences].flatten(1)
 
-    def look(
-        self, query: Tensor, key: Tensor, value: Tensor, block: Block, weights: list[Tensor] | None
-    ) -> Tensor:
+    def look(self, query: Tensor, key: Tensor, value: Tensor, block: Block) -> Tensor:
         """Softmax(QK^T / sqrt(d)) V for each query, [sequences, heads, queries, head_size]."""
-        if weights is None and self.is_fused_faster(query, block):
+        if self.is_fused_faster(query, block):
             return self.fused(query, key, value, block)
-        return self.explicit(query, key, value, block, weights)
+        return self.explicit(query, key, value, block)
 
     def is_fused_faster(self, query: Tensor, block: Block) -> bool:
         """Whether torch's fused kernel is the fast path here. On a CPU it has no dropout."""
@@ -115,9 +134,7 @@ class SelfAttention(nn.Module):
         is_learning = torch.is_grad_enabled() and query.requires_grad
         return attention_path(query.dtype, is_learning, block.length) == "fused"
 
-    def explicit(
-        self, query: Tensor, key: Tensor, value: Tensor, block: Block, weights: list[Tensor] | None
-    ) -> Tensor:
+    def explicit(self, query: Tensor, key: Tensor, value: Tensor, block: Block) -> Tensor:
         """`look` step by step, on some CPUs the fast path.
 
         Against scaled_dot_product_attention, forward and backward, 4 heads of 64, one thread of a
@@ -126,17 +143,23 @@ class SelfAttention(nn.Module):
         gradients are taken; if not, about as fast up to 32 tokens (with the way there and back, two
         threads), and 1.2 to 1.6 times slower from 64 on.
         """
+        return self.mix(self.weigh(query, key, block), value)
+
+    def weigh(self, query: Tensor, key: Tensor, block: Block) -> Tensor:
+        """Attention weights [rows, heads, queries, length], before dropout."""
         shape = query.shape
-        query, key, value = (part.flatten(0, 1) for part in (query, key, value))
+        query, key = (part.flatten(0, 1) for part in (query, key))
         bias = query.new_zeros(1, 1, 1)
         if block.bias is not None:
             bias = block.bias.to(query.dtype).repeat_interleave(self.num_heads, 0)
         scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=shape[-1] ** -0.5)
-        probs = softmax(scores)
-        if weights is not None:
-            weights.append(probs.view(*shape[:3], -1)[: block.num_sequences])
-        probs = dropout(probs, self.dropout_prob, self.training)
-        return torch.bmm(probs, value).view(shape)
+        return softmax(scores).view(*shape[:3], -1)
+
+    def mix(self, weights: Tensor, value: Tensor) -> Tensor:
+        """The means of the values by these weights, some of which are dropped in training."""
+        dropped = dropout(weights.flatten(0, 1), self.dropout_prob, self.training)
+        mixed = torch.bmm(dropped, value.flatten(0, 1))
+        return mixed.view(*weights.shape[:3], value.shape[-1])
 
     def fused(self, query: Tensor, key: Tensor, value: Tensor, block: Block) -> Tensor:
         """`look` by torch's own kernel, which never holds the scores."""

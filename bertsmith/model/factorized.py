@@ -18,6 +18,6 @@ class FactorizedEmbeddings(Embeddings):
         super().__init__(config)
         self.project = nn.Linear(config.embedding_size, config.hidden_size)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
         """[tokens, hidden], filled up with rows that mean nothing; see `fill_up`."""
-        return self.project(fill_up(super().forward(batch)))  # type: ignore[no-any-return]
+        return self.project(fill_up(super().forward(batch, words)))  # type: ignore[no-any-return]

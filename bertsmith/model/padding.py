@@ -7,8 +7,10 @@ model sees.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
@@ -77,6 +79,10 @@ class Border:
         padded = x.new_zeros(rows * length, *x.shape[1:]).index_copy(0, self.cells, x)
         return padded.view(rows, length, *x.shape[1:])
 
+    def repack(self, x: Tensor) -> Tensor:
+        """[batch, length, ...] to [tokens, ...]."""
+        return x.flatten(0, 1)[self.cells]
+
     def reorder(self, x: Tensor) -> Tensor:
         """[sequences, ...] from the batch's order to the order of the given rows."""
         return x[self.places]
@@ -87,11 +93,28 @@ class Border:
         rows, length = self.shape
         padded = blocks[0].new_zeros(rows, length, length, blocks[0].shape[1])
         sequences = (weights for block in blocks for weights in block)
-        positions = torch.split(self.cells % length, list(self.batch.lengths))
-        for row, columns, weights in zip(self.batch.order, positions, sequences, strict=True):
+        for row, columns, weights in zip(self.batch.order, self._columns(), sequences, strict=True):
             real = weights[:, : len(columns), : len(columns)]
             padded[row, columns[:, None], columns] = real.permute(1, 2, 0)
         return padded.permute(0, 3, 1, 2)
+
+    def repack_attention(self, padded: Tensor, blocks: Sequence[Tensor]) -> list[Tensor]:
+        """The reverse, as blocks of the shapes of `blocks`, zero at padding."""
+        sequences = zip(self.batch.order, self._columns(), strict=True)
+        return [
+            torch.stack(
+                [
+                    F.pad(padded[row][:, columns[:, None], columns], 2 * (0, length - len(columns)))
+                    for row, columns in islice(sequences, len(block))
+                ]
+            )
+            for block in blocks
+            for length in block.shape[-1:]
+        ]
+
+    def _columns(self) -> tuple[Tensor, ...]:
+        """The columns of each sequence's tokens, in the batch's order."""
+        return torch.split(self.cells % self.shape[1], list(self.batch.lengths))
 
     def check_range(self, name: str, packed: Tensor, size: int) -> None:
         """Raise InputError, naming row and column, unless all of `packed` is in [0, size)."""
@@ -104,6 +127,28 @@ class Border:
             f"{name}, row {row}, column {column}: found {int(packed[first])}. This model takes "
             f"0 to {size - 1}. Use the tokenizer saved with the model."
         )
+
+
+def number_columns(input_ids: Tensor) -> Tensor:
+    """The place of each column of padded [batch, length], counted from 0."""
+    return torch.arange(input_ids.shape[1], device=input_ids.device).expand(input_ids.shape)
+
+
+def ids_in_place(input_ids: Tensor | None, inputs_embeds: Tensor, size: int) -> Tensor:
+    """Ids [batch, length] that mean nothing, for vectors that are given in their place.
+
+    Raises:
+        InputError: both are given, or the vectors are not [batch, length, size].
+    """
+    if input_ids is not None:
+        raise InputError("input_ids and inputs_embeds exclude each other. Give one of them.")
+    check_is_tensor("inputs_embeds", inputs_embeds)
+    if inputs_embeds.ndim != 3 or inputs_embeds.shape[-1] != size:
+        raise InputError(
+            f"inputs_embeds has the shape {list(inputs_embeds.shape)}. It must be [batch, length, "
+            f"{size}]."
+        )
+    return torch.zeros(inputs_embeds.shape[:2], dtype=torch.int64, device=inputs_embeds.device)
 
 
 def check_tensor(name: str, x: Tensor, shape: torch.Size | None) -> None:

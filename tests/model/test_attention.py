@@ -112,9 +112,7 @@ def test_the_fused_kernel_gives_the_same_numbers() -> None:
     module = SelfAttention(33, 3, 0.0)
     for block in Layout((23, 19, 17, 17), CPU).blocks:
         heads = torch.randn(3, block.num_rows, 3, block.length, 11)
-        torch.testing.assert_close(
-            module.fused(*heads, block), module.explicit(*heads, block, None)
-        )
+        torch.testing.assert_close(module.fused(*heads, block), module.explicit(*heads, block))
 
 
 @pytest.mark.parametrize("path", ["explicit", "fused"])

@@ -7,6 +7,7 @@ import torch
 import transformers
 from torch import Tensor
 
+from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import canonical, load_model, save_model, their_names
 
@@ -209,3 +210,88 @@ def test_real_checkpoint(tmp_path: Path) -> None:
     again = transformers.AutoModel.from_pretrained(tmp_path, attn_implementation="eager").eval()
     for key, value in theirs.state_dict().items():
         assert torch.equal(again.state_dict()[key], value), key
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_by_what_is_shown(
+    shape: dict[str, object], first_column_real: dict[str, Tensor], tmp_path: Path
+) -> None:
+    theirs, ours = both("BertForSequenceClassification", tmp_path, num_labels=3, **shape)
+    mask = first_column_real["attention_mask"]
+    both_seen = (mask[:, :, None] * mask[:, None])[:, None]  # of a query and a key
+    gradients = []
+    for model in (ours, theirs):
+        found = model(**first_column_real, output_hidden_states=True, output_attentions=True)
+        score = found.logits[:, 1].tanh().sum()
+        shown = [*found.hidden_states, *found.attentions]
+        gradients.append(torch.autograd.grad(score, shown, retain_graph=True))
+        found.hidden_states[0].retain_grad()
+        score.backward()
+        assert torch.equal(found.hidden_states[0].grad, gradients[-1][0])
+    num_states = len(found.hidden_states)
+    for place, (mine, their) in enumerate(zip(*gradients, strict=True)):
+        assert their.abs().max() > 1e-3
+        rows = mask if place < num_states else both_seen.expand(-1, mine.shape[1], -1, -1)
+        assert difference(mine, their, rows) < TOLERANCE
+    assert gradient_difference(ours, theirs) < TOLERANCE
+
+
+OTHERS = {
+    "albert": transformers.AlbertConfig(
+        vocab_size=101, hidden_size=33, embedding_size=19, num_hidden_layers=2,
+        num_attention_heads=3, intermediate_size=37, max_position_embeddings=29,
+    ),
+    "bert": transformers.BertConfig(
+        vocab_size=101, hidden_size=33, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=37, max_position_embeddings=29,
+    ),
+    "distilbert": transformers.DistilBertConfig(
+        vocab_size=101, dim=33, n_layers=2, n_heads=3, hidden_dim=37, max_position_embeddings=29,
+    ),
+    "roberta": transformers.RobertaConfig(
+        vocab_size=101, hidden_size=33, num_hidden_layers=2, num_attention_heads=3,
+        intermediate_size=37, max_position_embeddings=31,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_given_positions_and_vectors(
+    family: str, first_column_real: dict[str, Tensor], tmp_path: Path
+) -> None:
+    torch.manual_seed(1)
+    theirs = transformers.AutoModel.from_config(OTHERS[family]).eval()
+    theirs.save_pretrained(tmp_path)
+    ours = load_model(tmp_path).eval()
+    ids, mask = first_column_real["input_ids"], first_column_real["attention_mask"]
+    reversed_places = torch.arange(24, 1, -1)[None]
+    vectors = theirs.get_input_embeddings()(ids.flip(1)).detach().requires_grad_()
+    givens = [{"inputs_embeds": vectors}]
+    if family != "distilbert":  # whose model takes no positions
+        givens.append({"input_ids": ids, "position_ids": reversed_places[:, : ids.shape[1]]})
+        givens.append({**givens[0], "position_ids": givens[1]["position_ids"]})
+    for given in givens:
+        found, expected = (
+            model(attention_mask=mask, **given).last_hidden_state for model in (ours, theirs)
+        )
+        assert difference(found, expected, mask) < TOLERANCE
+        if "inputs_embeds" in given:
+            mine, their = (
+                torch.autograd.grad(each[mask == 1].tanh().sum(), vectors)[0]
+                for each in (found, expected)
+            )
+            assert difference(mine, their, mask) < TOLERANCE
+
+
+def test_ids_and_vectors_exclude_each_other(tmp_path: Path) -> None:
+    _, ours = both("BertModel", tmp_path)
+    ids, vectors = torch.ones(2, 3, dtype=torch.int64), torch.zeros(2, 3, 33)
+    for given, said in (
+        ({}, "input_ids: not given"),
+        ({"input_ids": ids, "inputs_embeds": vectors}, "exclude each other"),
+        ({"inputs_embeds": vectors[..., :5]}, r"must be \[batch, length, 33\]"),
+        ({"input_ids": ids, "position_ids": ids[:, :2]}, "Give both the same"),
+        ({"input_ids": ids, "position_ids": 29 * ids}, "position_ids, row 0, column 0: found 29"),
+    ):
+        with pytest.raises(InputError, match=said):
+            ours(**given)
