@@ -1,1 +1,1 @@
-"""Gold answers and predictions → figures, equal to the reference libraries'; a file per kind."""
+"""Metrics over gold labels and predictions, equal to the reference libraries'."""

@@ -1,4 +1,4 @@
-"""Scores of answers to questions → the official figures, as text and as JSON."""
+"""Report of extractive question answering, as text and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -33,17 +33,19 @@ RULES = {"en": "words, as SQuAD {protocol} compares them", "zh": "characters, as
 
 @dataclass(frozen=True)
 class AnswerReport:
-    """Scores of predicted answers, from 0 to 100.
+    """Exact match and F1 of extractive question answering, from 0 to 100.
 
-    `has_answer` and `no_answer` are those of the questions with and without an answer, where
-    there are both kinds. The best thresholds are for the no-answer probabilities, where they were
-    given; `threshold` is the one by which answers were taken back, and `num_unanswered` questions
-    were then given none (None where there is no threshold). `num_missing` questions have no
-    prediction and score 0; `num_unknown` predictions are for questions that are not among the
-    scored. Of `num_windowed` the passage was read in several windows, of `num_truncated` something
-    was not read at all: of the question, or with `long_texts` "cut" of the passage. Of the right
-    answers `num_moved` stand elsewhere in the context than the file says, or with other white
-    space, and `num_lost` nowhere in it; of `num_empty` questions, they or their contexts are blank.
+    `has_answer` and `no_answer` score the questions with and without a gold answer; None where
+    there are none, `has_answer` also by protocol 1.1. `best_exact` and `best_f1` need no-answer
+    probabilities and protocol 2.0. Answers whose no-answer probability is above `threshold` count
+    as empty, and `num_unanswered` answers are empty then (None without a threshold or
+    probabilities).
+
+    Of the questions, `num_missing` have no prediction and score 0, `num_windowed` have a passage
+    that was read in windows, `num_truncated` were cut (with `long_texts` "cut", they or their
+    passage), and `num_empty` are blank or have a blank context. `num_unknown` predictions are for
+    other questions. Of the gold answers, `num_moved` stand in the context at another position or
+    with other white space than the file says, and `num_lost` nowhere in it.
     """
 
     overall: AnswerScores
@@ -66,7 +68,7 @@ class AnswerReport:
     long_texts: LongTexts = "window"
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values, by the names of the official scorers."""
+        """Return the figures under the keys of the official scorers."""
         report: dict[str, Any] = {
             "exact_match": self.overall.exact_match,
             "f1": self.overall.f1,
@@ -98,7 +100,6 @@ class AnswerReport:
         }
 
     def __str__(self) -> str:
-        """The figures, and what they are of."""
         parts = {"all": self.overall, "has answer": self.has_answer, "no answer": self.no_answer}
         lines = ["             exact match        F1  questions"] + [
             f"{name:<11}  {part.exact_match:11.4f}  {part.f1:8.4f}  {part.total:9,}"
@@ -152,7 +153,7 @@ class AnswerReport:
 
 
 def counted(count: int, one: str, several: str) -> list[str]:
-    """A count with what it is of; nothing where it is 0.
+    """Format a count with its singular or plural text.
 
     >>> counted(1, "is", "are"), counted(2000, "is", "are"), counted(0, "is", "are")
     (['1 is'], ['2,000 are'], [])
@@ -161,7 +162,7 @@ def counted(count: int, one: str, several: str) -> list[str]:
 
 
 def which_answers(best: BestThreshold) -> str:
-    """The answers that a threshold lets pass."""
+    """Describe the answers that a threshold keeps."""
     if best.threshold >= ENDLESS:
         return "all answers"
     if best.threshold <= -ENDLESS:
@@ -170,9 +171,9 @@ def which_answers(best: BestThreshold) -> str:
 
 
 def with_margin(threshold: float, scores: Iterable[float]) -> float:
-    """The middle between a threshold and the next score above it, which decides no other way.
+    """Move a threshold halfway to the next score above it.
 
-    A threshold that is the score of a question itself would turn with its last digit.
+    It decides alike, but a threshold equal to a score would depend on that score's last digit.
 
     >>> with_margin(0.5, [0.5, 0.7, 0.9, 0.1]), with_margin(0.5, [0.5, 0.1])
     (0.6, 0.5)
@@ -191,13 +192,18 @@ def summarize_answers(
     lowest: float = 0.0,
     num_unknown: int = 0,
 ) -> AnswerReport:
-    """The figures of scored questions.
+    """Compute the report of scored questions.
 
-    Where `protocol` is not given, SQuAD 2.0's rules hold if a question has no answer or
-    no-answer probabilities are given (one for each question), else SQuAD 1.1's. An answer whose
-    probability is above `threshold` is taken back; with "best", it is the middle of those that
-    give the best F1. `order` is that of questions whose probabilities are equal, and `lowest` the
-    threshold that stands for no answers; see `QuestionScores.find_best_threshold`.
+    Args:
+        protocol: None means SQuAD 2.0's if a question has no answer or no-answer probabilities are
+            given, else SQuAD 1.1's.
+        no_answer_probs: one for each question.
+        threshold: answers with a higher no-answer probability count as empty; "best" takes the
+            threshold of the best F1, moved by `with_margin`.
+        order: order of questions with equal probabilities; see
+            `QuestionScores.find_best_threshold`.
+        lowest: the threshold that keeps no answer.
+        num_unknown: predictions for questions that are not scored.
     """
     if protocol is None:
         uses_null = questions.has_unanswerable or no_answer_probs is not None

@@ -1,9 +1,9 @@
-"""Scores for extracted answers: texts in, exact match and F1 out, as official scorers give them.
+"""Exact match and F1 of extracted answers, as official scorers compute them.
 
 SQuAD 1.1 (Rajpurkar et al., 2016, section 6.1; `evaluate-v1.1.py`) and 2.0 (Rajpurkar et al., 2018;
 `evaluate-v2.0.py`) compare answers as bags of words without case, punctuation and articles; CMRC
-2018 (Cui et al., 2019; `cmrc2018_evaluate.py`) by their longest common run of characters. The
-figures equal those scripts' to the last digit: everything is added up in the order of theirs.
+2018 (Cui et al., 2019; `cmrc2018_evaluate.py`) by their longest common run of characters. Scores
+equal those scripts' to the last digit: sums are taken in the same order.
 """
 
 import operator
@@ -18,26 +18,26 @@ from itertools import compress
 from typing import Literal, overload
 
 Language = Literal["en", "zh"]
-"""Whose rules compare two texts: SQuAD's for `en` (any language with spaces), CMRC's for `zh`."""
+"""Comparison rules: SQuAD's for `en` (any language with spaces), CMRC's for `zh`."""
 ScoredLanguage = Literal["auto", "en", "zh"]
 Protocol = Literal["1.1", "2.0"]
-"""SQuAD 2.0 has questions without an answer, for which the empty text is right."""
+"""SQuAD version; 2.0 has questions without an answer, for which the empty text is correct."""
 
 DEFAULT_THRESHOLD = 1.0
-"""As in the official scorer: a probability is never above it, so no answer is taken back."""
+"""Default of the official scorer: no probability exceeds it, so every answer is kept."""
 
 ENDLESS = 2.0**128 - 2.0**104
-"""The no-answer score of a passage without a word: the largest fp32, as JSON has no infinity."""
+"""No-answer score of a passage without a word: the largest float32, as JSON has no infinity."""
 
 RECENT_TEXTS = 512
-"""A question's texts are looked at several times, but those of long ago hardly ever."""
+"""Size of the caches: a question's texts are compared several times, earlier ones hardly ever."""
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 PUNCTUATION = str.maketrans("", "", string.punctuation)
 CHINESE_PUNCTUATION = str.maketrans("", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』")
-# CMRC's script has nltk.word_tokenize cut the stretches without Chinese characters. These stand
-# alone there, and what is between them and white space is a word: the same cuts as nltk's in all
-# texts of CMRC's trial and dev sets, though nltk knows English contractions and sentence ends too.
+# CMRC's script applies nltk.word_tokenize to stretches without Chinese characters. These patterns
+# stand alone there, and text between them and white space is a word. The words equal nltk's in all
+# texts of CMRC's trial and dev sets, though nltk also knows English contractions and sentence ends.
 _ALONE = (
     r'[;@#$%&?!\[\](){}<>"«»“”‘—–]|\.{2,}|--|[,:](?![0-9])'
     r"|(?<!\.)\.(?=[\])}>\"»”’ ]*$)|'s?(?!\w)|(?<!\S)'"
@@ -49,7 +49,7 @@ CHINESE_WORD = re.compile(rf"{_ALONE}|(?:(?!{_ALONE})\S)+")
 
 @dataclass(frozen=True, slots=True)
 class AnswerScores:
-    """Mean exact match and F1 over `total` questions, both from 0 to 100."""
+    """Mean exact match and F1 over `total` questions, from 0 to 100."""
 
     exact_match: float
     f1: float
@@ -58,7 +58,7 @@ class AnswerScores:
 
 @dataclass(frozen=True, slots=True)
 class BestThreshold:
-    """The best score that a threshold can give, from 0 to 100, and the lowest such threshold."""
+    """Highest score of any threshold, from 0 to 100, and the lowest such threshold."""
 
     score: float
     threshold: float
@@ -71,14 +71,14 @@ CHOSEN = {
     answered: bytes(answered in (None, bool(has)) for has in range(256))
     for answered in (None, False, True)
 }
-"""For `is_answered`: 1 for each question that is asked for, else 0."""
+"""Translation of `is_answered`: 1 for each selected question, else 0."""
 
 
 class Pairs(Sequence[Pair]):
-    """Pairs of scores, 9 bytes each.
+    """Sequence of exact match and F1 pairs, 9 bytes each.
 
-    What was put in as a whole number comes out as one: Python's `sum` rounds after adding a float
-    otherwise than after adding an int, and so do the official scorers, which have both.
+    Integers stay integers: Python's `sum` rounds differently after adding a float than after adding
+    an int, and the official scorers mix both.
     """
 
     def __init__(self, pairs: Iterable[Pair] = ()) -> None:
@@ -88,13 +88,12 @@ class Pairs(Sequence[Pair]):
             self.append(pair)
 
     def append(self, pair: Pair) -> None:
-        """Put one more at the end."""
         exact, f1 = pair
         self._flags.append(bool(exact) | 2 * isinstance(f1, int))
         self._f1.append(f1)
 
     def column(self, place: Literal[0, 1]) -> Sequence[float]:
-        """All exact matches, or all F1."""
+        """Return all exact matches (0) or all F1 (1)."""
         return array("d", (pair[place] for pair in self))
 
     def __len__(self) -> int:
@@ -109,7 +108,6 @@ class Pairs(Sequence[Pair]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[Pair]: ...
     def __getitem__(self, place: int | slice) -> Pair | Sequence[Pair]:
-        """One pair, or several."""
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         flags, f1 = self._flags[place], self._f1[place]
@@ -118,12 +116,12 @@ class Pairs(Sequence[Pair]):
 
 @dataclass
 class QuestionScores:
-    """The scores of questions in their order, as they are added: 11 bytes for each.
+    """Scores of questions in order of addition, 11 bytes each.
 
-    `is_answered` says of each question whether there is an answer to find; `given` holds a letter
-    for each: `m` where there is no prediction at all, `e` for an empty one, `t` for a text.
-    `scores` are those of SQuAD 2.0's protocol, `other_scores` those of 1.1 by the places of the
-    few questions with an answer for which it gives others (all words of a text are articles).
+    `is_answered` says whether each question has a gold answer; `given` holds one letter for each:
+    `m` for no prediction, `e` for an empty one, `t` for a text. `scores` follow SQuAD 2.0's
+    protocol; `other_scores` holds those of 1.1, by position, of the few answered questions that
+    differ (all words of a text are articles).
     """
 
     language: Language = "en"
@@ -137,19 +135,18 @@ class QuestionScores:
 
     @property
     def num_missing(self) -> int:
-        """How many questions have no prediction; they score 0."""
+        """Number of questions without a prediction; they score 0."""
         return self.given.count(b"m")
 
     @property
     def has_unanswerable(self) -> bool:
-        """Whether there is a question without an answer."""
         return not all(self.is_answered)
 
     def add(self, prediction: str | None, answers: Sequence[str]) -> None:
-        """Score one more question; None where there is no prediction.
+        """Score one more question; a prediction of None is missing.
 
-        SQuAD 1.1's scorer gives that 0 (2.0's stops there), and cannot score a question without
-        an answer, which here gets 0 too.
+        A missing prediction scores 0, as in SQuAD 1.1's scorer (2.0's stops there). By 1.1, whose
+        scorer rejects questions without an answer, these score 0 too.
         """
         self.is_answered.append(bool(answers))
         self.given += b"m" if prediction is None else b"t" if prediction else b"e"
@@ -159,7 +156,10 @@ class QuestionScores:
         self.scores.append(both["2.0"])
 
     def pairs(self, protocol: Protocol) -> Pairs:
-        """The scores by a protocol; that of SQuAD 1.1 gives questions without an answer 0."""
+        """Return the scores by a protocol.
+
+        SQuAD 1.1's gives questions without an answer 0.
+        """
         if protocol == "2.0" or not (self.other_scores or self.has_unanswerable):
             return self.scores
         return Pairs(
@@ -170,9 +170,10 @@ class QuestionScores:
     def with_threshold(
         self, pairs: Iterable[Pair], no_answer_probs: Sequence[float], threshold: float
     ) -> Pairs:
-        """The scores if no answer is given to questions whose probability is above `threshold`.
+        """Return the scores with answers above the threshold taken as empty.
 
-        All have one entry per question.
+        `pairs` and `no_answer_probs` have one entry per question. Missing predictions still score
+        0.
         """
         taken_back = [(float(not has),) * 2 for has in (False, True)]
         return Pairs(
@@ -183,7 +184,7 @@ class QuestionScores:
         )
 
     def count_unanswered(self, no_answer_probs: Sequence[float], threshold: float) -> int:
-        """How many predictions are empty, or taken back as in `with_threshold`."""
+        """Count the predictions that are empty, or taken as empty by `with_threshold`."""
         return sum(
             is_given == ord("e") or (is_given == ord("t") and prob > threshold)
             for prob, is_given in zip(no_answer_probs, self.given, strict=True)
@@ -192,13 +193,16 @@ class QuestionScores:
     def mean(
         self, pairs: Sequence[Pair], protocol: Protocol, *, answered: bool | None = None
     ) -> AnswerScores | None:
-        """Means over all questions, or over those with or without an answer; None if none are."""
+        """Average the scores of the questions with or without an answer.
+
+        None means all of them; where there are none the result is None.
+        """
         chosen = self.is_answered.translate(CHOSEN[answered])
         total = sum(chosen)
         if not total:
             return None
-        # The script of 1.1 adds one by one; that of 2.0 calls `sum`, which from Python 3.12 on
-        # rounds less.
+        # The script of 1.1 adds one by one; that of 2.0 calls `sum`, which rounds less from
+        # Python 3.12 on.
         add = sum if protocol == "2.0" else partial(reduce, operator.add)
         exact, f1 = (
             100.0 * add(pair[place] for pair in compress(pairs, chosen)) / total for place in (0, 1)
@@ -212,13 +216,15 @@ class QuestionScores:
         order: Iterable[int] | None = None,
         lowest: float = 0.0,
     ) -> BestThreshold:
-        """The threshold for the no-answer probability above which no answer is best given.
+        """Find the no-answer threshold that maximizes the mean score (`find_best_thresh`).
 
-        `scores` are exact matches or F1 before any threshold. From the surest answer on, each
-        further one that is given changes the sum (`evaluate-v2.0.py`, `find_best_thresh`). Where
-        probabilities are equal, the questions' `order` decides, which is theirs if not given.
-        Where it is best to give no answer at all, the threshold is `lowest`; the script's is 0,
-        which is right for probabilities.
+        Answers are added from the lowest no-answer probability on, as in `evaluate-v2.0.py`.
+
+        Args:
+            scores: exact matches or F1 before any threshold, one per question.
+            order: order of questions with equal probabilities; None means their own.
+            lowest: returned where it is best to keep no answer; the script's 0 is right for
+                probabilities.
         """
         current: float = self.is_answered.count(0)
         best, threshold = current, lowest
@@ -238,12 +244,12 @@ class QuestionScores:
 def both_scores(
     prediction: str | None, answers: Sequence[str], language: Language
 ) -> dict[Protocol, Pair]:
-    """The scores of a question by either protocol; see `QuestionScores.add`."""
+    """Score one question by both protocols; see `QuestionScores.add`."""
     if prediction is None:
         return {"1.1": NOTHING, "2.0": NOTHING}
     if answers and all(compared_form(text, language) for text in (prediction, *answers)):
         pair = answer_scores(prediction, answers, language)
-        return {"1.1": pair, "2.0": pair}  # they differ only where nothing is compared
+        return {"1.1": pair, "2.0": pair}  # the protocols differ only for empty forms
     return {
         "1.1": answer_scores(prediction, answers, language) if answers else NOTHING,
         "2.0": answer_or_none_scores(prediction, answers, language),
@@ -251,7 +257,9 @@ def both_scores(
 
 
 def answer_scores(prediction: str, answers: Sequence[str], language: Language = "en") -> Pair:
-    """Exact match and F1, the best over all answers, by SQuAD 1.1's or CMRC's rules.
+    """Compute exact match and F1 by SQuAD 1.1's or CMRC's rules.
+
+    Each is the best over all answers.
 
     >>> answer_scores("the Eiffel Tower!", ["Eiffel Tower", "tower"])
     (1, 1.0)
@@ -264,9 +272,10 @@ def answer_scores(prediction: str, answers: Sequence[str], language: Language = 
 def answer_or_none_scores(
     prediction: str, answers: Sequence[str], language: Language = "en"
 ) -> Pair:
-    """Exact match and F1 by SQuAD 2.0's rules: without an answer only the empty text is right.
+    """Compute exact match and F1 by SQuAD 2.0's rules.
 
-    An answer of nothing but articles and punctuation counts as none.
+    Without answers only the empty text is correct. An answer of only articles and punctuation
+    counts as none.
     """
     answers = [answer for answer in answers if compared_form(answer, language)] or [""]
     given = compared_form(prediction, language)
@@ -280,7 +289,10 @@ def answer_or_none_scores(
 
 @lru_cache(maxsize=RECENT_TEXTS)
 def overlap_f1(prediction: str, answer: str, language: Language = "en") -> float:
-    """The harmonic mean of precision and recall of the words that two texts share."""
+    """Compute F1 over the words that two texts share.
+
+    Chinese texts share their longest common run of units.
+    """
     given, wanted = units(prediction, language), units(answer, language)
     if language == "zh":
         num_same = longest_common_run(given, wanted)
@@ -294,7 +306,10 @@ def overlap_f1(prediction: str, answer: str, language: Language = "en") -> float
 
 @lru_cache(maxsize=RECENT_TEXTS)
 def compared_form(text: str, language: Language = "en") -> str:
-    """What is compared of a text: for English without case, punctuation, articles, extra spaces.
+    """Normalize a text for comparison.
+
+    English loses case, punctuation, articles and extra spaces; Chinese case, punctuation and outer
+    white space.
 
     >>> compared_form(" The cat's  pyjamas. "), compared_form("《红楼梦》。", "zh")
     ('cats pyjamas', '红楼梦')
@@ -306,7 +321,9 @@ def compared_form(text: str, language: Language = "en") -> str:
 
 @lru_cache(maxsize=RECENT_TEXTS)
 def units(text: str, language: Language = "en") -> tuple[str, ...]:
-    """The words of a text's compared form; of Chinese its characters, and words between them.
+    """Split the compared form into words, Chinese into characters.
+
+    Words between Chinese characters stay whole.
 
     >>> units("A red, red rose"), units("在iPhone 5上", "zh")
     (('red', 'red', 'rose'), ('在', 'iphone', '5', '上'))
@@ -322,7 +339,7 @@ def units(text: str, language: Language = "en") -> tuple[str, ...]:
 
 
 def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
-    """How many neighbouring units two texts have in common at most.
+    """Compute the length of the longest common run of units.
 
     >>> longest_common_run("abcdef", "xbcdyef")
     3
@@ -338,6 +355,6 @@ def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def find_language(gold: Iterable[Sequence[str]]) -> Language:
-    """`zh` where more than half of the right answers hold a Chinese character, else `en`."""
+    """Detect Chinese: over half of the gold answers contain a Chinese character."""
     is_chinese = [bool(CHINESE.search(answer)) for answers in gold for answer in answers]
     return "zh" if 2 * sum(is_chinese) > len(is_chinese) else "en"

@@ -1,4 +1,4 @@
-"""How sure a model is, and how often it is right then: can its probabilities be believed?"""
+"""Expected calibration error: do a model's confidences match its accuracy?"""
 
 from dataclasses import dataclass, field
 
@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 NUM_BINS = 15
-"""As Guo et al. 2017 have it."""
+"""Number of bins in Guo et al. 2017."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Predictions of similar confidence: their mean confidence, and the share that is right."""
+    """Predictions of similar confidence: their mean confidence and their accuracy."""
 
     confidence: float
     accuracy: float
@@ -24,14 +24,17 @@ def _zeros() -> NDArray[np.float64]:
 
 @dataclass
 class Calibration:
-    """Sums over predictions, in bins of equal width; takes them in portion by portion."""
+    """Accumulator of confidences and correct predictions, in bins of equal width."""
 
     counts: NDArray[np.float64] = field(default_factory=_zeros)
     confidence: NDArray[np.float64] = field(default_factory=_zeros)
     right: NDArray[np.float64] = field(default_factory=_zeros)
 
     def add(self, confidences: NDArray[np.float64], right: NDArray[np.float64]) -> None:
-        """Take in predictions: how sure, from 0 to 1, and whether right (1 or 0), `[n]` each."""
+        """Add the confidences of predictions, from 0 to 1.
+
+        `right` is 1 for a correct prediction and 0 for a wrong one; both arrays are `[n]`.
+        """
         places = np.clip(np.ceil(confidences * NUM_BINS).astype(np.int64) - 1, 0, NUM_BINS - 1)
         self.counts += np.bincount(places, minlength=NUM_BINS)
         self.confidence += np.bincount(places, confidences, NUM_BINS)
@@ -39,18 +42,16 @@ class Calibration:
 
     @property
     def num_predictions(self) -> int:
-        """How many were taken in."""
         return int(self.counts.sum())
 
     @property
     def error(self) -> float:
-        """The expected calibration error (Guo et al. 2017, eq. 3): the mean distance between
-        confidence and accuracy, over bins, by their counts; 0 of nothing."""
+        """Expected calibration error (Guo et al. 2017, eq. 3); 0 without predictions."""
         total = self.counts.sum()
         return float(np.abs(self.right - self.confidence).sum() / total) if total else 0.0
 
     def bins(self) -> list[Bin]:
-        """The bins that hold something, by rising confidence."""
+        """Return the bins that are not empty, in order of rising confidence."""
         return [
             Bin(float(confidence / count), float(right / count), int(count))
             for count, confidence, right in zip(

@@ -1,4 +1,4 @@
-"""A confusion matrix → every score that follows from it: as figures, as tables, as JSON."""
+"""Report of single-label classification, as text and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -11,12 +11,12 @@ from bertsmith.metrics import classification as metrics
 from bertsmith.metrics.reading import reading_notes
 
 MAX_SHOWN_CLASSES = 20
-"""A confusion matrix of more classes does not fit a terminal; `--json` has it in full."""
+"""Classes of the largest confusion matrix that fits a terminal; `--json` has larger ones too."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassScore:
-    """How one class was recognized; `support` counts its texts."""
+    """Precision, recall and F1 of one class; `support` counts its gold labels."""
 
     label: str
     precision: float
@@ -29,9 +29,9 @@ class ClassScore:
 class ClassReport:
     """Scores of a classifier on labelled texts.
 
-    `confusion[i][j]` counts the texts of label `i` that were taken for label `j`, in the order
-    of `classes`. `num_truncated` texts were longer than the model reads and cut, `num_windowed`
-    were read in windows; `num_skipped` rows had no text or no label.
+    `confusion[i][j]` counts the texts of gold label `i` and predicted label `j`, in the order of
+    `classes`. `num_truncated` texts were cut to the model's length, `num_windowed` read in windows;
+    `num_skipped` rows had no text or no label.
     """
 
     accuracy: float
@@ -46,11 +46,9 @@ class ClassReport:
     confusion: tuple[tuple[int, ...], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """The figures, a table of the classes, and the confusion matrix."""
         lines = [
             f"accuracy  {self.accuracy:.4f}   (share of the {self.num_texts:,} texts with the "
             "right label)",
@@ -74,7 +72,7 @@ def summarize(
     num_windowed: int = 0,
     num_skipped: int = 0,
 ) -> ClassReport:
-    """All scores that follow from a confusion matrix `[classes, classes]`."""
+    """Compute all scores from a confusion matrix `[classes, classes]`."""
     scores = metrics.class_scores(confusion)
     columns = (scores.precision, scores.recall, scores.f1, scores.support)
     rows = zip(names, *(column.tolist() for column in columns), strict=True)
@@ -93,7 +91,7 @@ def summarize(
 
 
 def class_table(classes: Sequence[ClassScore]) -> list[str]:
-    """Lines of a table of the classes."""
+    """Format a table with one line per class."""
     width = max(5, *(len(row.label) for row in classes))
     head = f"{'label':<{width}}  precision  recall      F1  texts"
     return [head] + [

@@ -1,8 +1,8 @@
-"""Scores for classification: integer labels and predictions in, figures out.
+"""Metrics of single-label classification, equal to scikit-learn's to the last digit.
 
-Everything follows from the confusion matrix, so it is counted once and passed around. The
-figures equal scikit-learn's to the last digit: each is computed in float64 in the same order.
-A ratio with an empty denominator (a class never predicted, or never present) counts as 0.
+All follow from the confusion matrix, so it is counted once and passed around. Each is computed in
+float64, in scikit-learn's order. A ratio with an empty denominator (a class that is never
+predicted, or never present) is 0.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Scores = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ClassScores:
-    """Figures per class, each an array of shape `[num_classes]`; `support` counts true labels."""
+    """Metrics of each class, arrays `[classes]`; `support` counts gold labels."""
 
     precision: Scores
     recall: Scores
@@ -27,7 +27,7 @@ class ClassScores:
 
 
 def confusion_matrix(labels: Counts, predictions: Counts, num_classes: int) -> Counts:
-    """Count pairs of true label (row) and predicted label (column), int64 `[classes, classes]`.
+    """Count gold labels (rows) by predicted labels (columns), int64 `[classes, classes]`.
 
     >>> confusion_matrix(np.array([0, 1, 1]), np.array([0, 1, 0]), 2).tolist()
     [[1, 0], [1, 1]]
@@ -38,12 +38,11 @@ def confusion_matrix(labels: Counts, predictions: Counts, num_classes: int) -> C
 
 
 def accuracy(confusion: Counts) -> float:
-    """The share of predictions that are right."""
     return float(np.trace(confusion) / confusion.sum())
 
 
 def class_scores(confusion: Counts) -> ClassScores:
-    """Precision, recall, F1 and support of every class."""
+    """Compute precision, recall, F1 and support of every class."""
     correct = np.diagonal(confusion)
     predicted = confusion.sum(axis=0)
     support = confusion.sum(axis=1)
@@ -56,26 +55,29 @@ def class_scores(confusion: Counts) -> ClassScores:
 
 
 def macro_f1(confusion: Counts) -> float:
-    """The mean F1 over the classes that occur, as true label or as prediction.
+    """Average F1 over the classes that occur, as gold or predicted label.
 
-    A class the model knows but the data never mention has no F1, and would only dilute the mean.
+    A class that the model has but the data lacks has no F1, and would only dilute the mean.
     """
     occurs = (confusion.sum(axis=0) + confusion.sum(axis=1)) > 0
     return float(np.average(class_scores(confusion).f1[occurs]))
 
 
 def micro_f1(confusion: Counts) -> float:
-    """F1 over all decisions pooled; with one label per text this is the accuracy."""
+    """Compute F1 over all decisions pooled.
+
+    With one label per text it equals accuracy.
+    """
     correct = np.trace(confusion)
     return float(2.0 * correct / (2.0 * confusion.sum()))
 
 
 def matthews_correlation(confusion: Counts) -> float:
-    """The correlation of labels and predictions, in [-1, 1]; 0 is what guessing gets.
+    """Compute the Matthews correlation coefficient, in [-1, 1]; 0 is chance level.
 
     For several classes this is R_K (Gorodkin, 2004, "Comparing two K-category assignments by a
-    K-category correlation coefficient", eq. 8); for two it is Matthews' phi. A side with only
-    one class has no variance, and the result is then 0.
+    K-category correlation coefficient", eq. 8); for two it is Matthews' phi. If gold or predicted
+    labels are all of one class, they have no variance and the result is 0.
     """
     true = confusion.sum(axis=1, dtype=np.float64)
     predicted = confusion.sum(axis=0, dtype=np.float64)
@@ -86,8 +88,9 @@ def matthews_correlation(confusion: Counts) -> float:
 
 
 def area_under_curve(labels: Counts, scores: Scores) -> float:
-    """How often one of class 1 scores higher than one of class 0 (ROC AUC), ties counting half;
-    0 where a class does not occur.
+    """Compute ROC AUC of labels 0 and 1, ties counting half.
+
+    It is 0 where a class is missing.
 
     >>> area_under_curve(np.array([0, 1, 0, 1]), np.array([0.1, 0.3, 0.3, 0.9]))
     0.875
@@ -101,7 +104,7 @@ def area_under_curve(labels: Counts, scores: Scores) -> float:
 
 
 def ratio(numerator: NDArray[np.generic], denominator: Counts) -> Scores:
-    """Element-wise ratio in float64, 0 where the denominator is 0."""
+    """Divide element-wise in float64; 0 where the denominator is 0."""
     ratio = np.zeros(len(denominator), dtype=np.float64)
     np.divide(numerator, denominator, out=ratio, where=denominator != 0)
     return ratio

@@ -1,13 +1,10 @@
-"""Figures of several recipes over the same seeds → how far each is from the first, and what of that
-may be luck.
+"""Differences between recipes run with the same seeds, with confidence intervals.
 
-Seeds are blocks: what a seed does to all recipes alike says nothing about them and is taken out
-(the randomized complete block design; Montgomery, Design and Analysis of Experiments, section 4.1).
-With few seeds the noise of one recipe alone is hardly known, so it is estimated from all of them
-together, which takes it to be the same for all. With two recipes this is the paired t-test.
-
-Several recipes are compared with one, so an interval covers more the more there are (Bonferroni):
-that any of them misses the true difference by chance happens in 5 % of all comparisons at most.
+Seeds are blocks: an effect that a seed has on all recipes alike is removed (randomized complete
+block design; Montgomery, Design and Analysis of Experiments, section 4.1). The noise is pooled over
+all recipes and taken to be equal, since a few seeds of one recipe hardly show it; two recipes make
+this the paired t-test. Intervals are Bonferroni-corrected: the chance that any of them misses the
+true difference is at most 5 %.
 """
 
 import math
@@ -18,19 +15,18 @@ import numpy as np
 
 ERROR_RATE = 0.05
 TIGHT = 1e-12
-"""An error of this share of the figures is one of rounding."""
+"""Noise below this share of the figures is rounding."""
 BISECTIONS = 60
-"""Halvings of an interval until its ends are neighbouring numbers."""
+"""Halvings of an interval until its ends are neighbouring floats."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far the mean of a recipe is from that of the first.
+    """Difference between the mean of a recipe and that of the first.
 
-    `low` and `high` bound it (95 %, all recipes at once); `p` is how often so large a difference
-    comes about by chance where there is none, multiplied by the number of recipes compared. All
-    three are None where nothing is known of chance: with a single seed, or where no figure differs
-    between seeds.
+    `low` and `high` are its 95 % confidence interval, for all recipes at once; `p` is the p-value
+    times the number of comparisons, at most 1. All three are None where the noise is unknown: with
+    a single seed, or where every seed gives the same differences.
     """
 
     mean: float
@@ -40,12 +36,12 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """Whether it is larger than noise: the interval does not hold 0."""
+        """Whether the difference exceeds the noise: its interval does not contain 0."""
         return self.low is not None and self.high is not None and not self.low <= 0 <= self.high
 
 
 def differences(values: np.ndarray) -> list[Difference]:
-    """Of every recipe but the first; `values` is `[recipes, seeds]`, without gaps.
+    """Compare every recipe with the first; `values` is `[recipes, seeds]`, without gaps.
 
     >>> found = differences(np.array([[0.5, 0.6, 0.7], [0.6, 0.7, 0.83]]))[0]
     >>> round(found.mean, 2), round(found.low, 2), round(found.high, 2), found.is_clear
@@ -73,9 +69,10 @@ def _p_value(gap: float, error: float, freedom: int, num_comparisons: int) -> fl
 
 
 def t_share(t: float, freedom: int) -> float:
-    """The share of Student's distribution between -t and t, for whole degrees of freedom.
+    """Compute the share of Student's t distribution between -t and t.
 
-    Its finite series (Abramowitz and Stegun, 26.7.3 and 26.7.4).
+    Sums the finite series for integer degrees of freedom (Abramowitz and Stegun, 26.7.3 and
+    26.7.4).
     """
     angle = math.atan(t / math.sqrt(freedom))
     is_odd = freedom % 2
@@ -90,7 +87,7 @@ def t_share(t: float, freedom: int) -> float:
 
 
 def t_quantile(share: float, freedom: int) -> float:
-    """The t for which `share` of Student's distribution lies between -t and t.
+    """Find t from the share of Student's t distribution between -t and t.
 
     >>> round(t_quantile(0.95, 4), 4)
     2.7764
@@ -99,7 +96,7 @@ def t_quantile(share: float, freedom: int) -> float:
 
 
 def _solve(rising: Callable[[float], float], wanted: float) -> float:
-    """Where a rising function of numbers from 0 on has the value `wanted`."""
+    """Find the x ≥ 0 where an increasing function has the value `wanted`."""
     low, high = 0.0, 1.0
     while rising(high) < wanted:
         low, high = high, 2 * high

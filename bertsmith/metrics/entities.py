@@ -1,8 +1,8 @@
-"""Scores for labels per word: gold and predicted labels of sentences in, figures out.
+"""Metrics of token classification: entity F1 and word accuracy.
 
-A span counts as right where its words and its type are (Tjong Kim Sang and De Meulder 2003,
-section 2.4), so counts and figures are those of conlleval and of seqeval; in the plain scheme each
-word is a span of its own. Only counts are kept, whatever the number of sentences.
+A span is correct if its words and its type are (Tjong Kim Sang and De Meulder 2003, section 2.4),
+so figures equal those of conlleval and seqeval; in the plain scheme each word is a span. Only
+counts are kept, whatever the number of sentences.
 """
 
 from collections import Counter
@@ -22,7 +22,10 @@ from bertsmith.data.tagged import REMARKS, Remark
 
 @dataclass(frozen=True, slots=True)
 class SpanScore:
-    """How spans of one type, or of all, were found; `support` counts the gold ones."""
+    """Precision, recall and F1 of spans of one type, or of all.
+
+    `support` counts gold spans.
+    """
 
     label: str
     precision: float
@@ -35,14 +38,14 @@ class SpanScore:
 
 @dataclass(frozen=True)
 class TagReport:
-    """Scores of labels per word.
+    """Scores of token classification, one label per word.
 
-    `precision`, `recall` and `f1` pool the spans of all types, `macro_f1` is the mean F1 of the
-    types that occur in gold or prediction. `num_illegal` sentences have predicted labels that break
-    the scheme, `num_illegal_gold` gold ones. `num_unknown` words have a gold label that the model
-    has not, `num_windowed` sentences were read in windows. `remarks` counts what was not taken as
-    it stands. `confusion[i][j]` counts the words whose label is of type `word_types[i]` and was
-    taken for one of type `word_types[j]`.
+    `precision`, `recall` and `f1` pool the spans of all types; `macro_f1` is the mean F1 of the
+    types that occur in gold or predicted labels. `num_illegal` sentences have predicted labels that
+    break the scheme, `num_illegal_gold` gold ones. `num_unknown` words have a gold label that the
+    model lacks; `num_windowed` sentences were read in windows. `remarks` counts the repairs and
+    omissions of reading (see `REMARKS`). `confusion[i][j]` counts the words of gold type
+    `word_types[i]` and predicted type `word_types[j]`.
     """
 
     scheme: Scheme
@@ -66,15 +69,13 @@ class TagReport:
 
     @property
     def total(self) -> SpanScore:
-        """The spans of all types pooled."""
+        """Scores of the spans of all types pooled."""
         return pooled(self.types)
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """The figures, and a table of the types."""
         return "\n".join([*self._figures(), *self._notes(), "", *self._table()])
 
     def _figures(self) -> list[str]:
@@ -127,7 +128,7 @@ class TagReport:
 
 
 class TagCounts:
-    """What has been counted of sentences so far.
+    """Accumulator of span and word counts over sentences.
 
     Args:
         scheme: the scheme of the predicted labels.
@@ -152,7 +153,7 @@ class TagCounts:
         *,
         gold_scheme: Scheme | None = None,
     ) -> None:
-        """Count one sentence in; gold labels, as many, may have a scheme of their own.
+        """Count one sentence; gold labels may have a scheme of their own.
 
         Raises:
             InputError: gold labels cannot be written in the scheme of the predicted ones.
@@ -176,7 +177,6 @@ class TagCounts:
     def report(
         self, *, num_skipped: int = 0, num_unknown: int = 0, num_windowed: int = 0
     ) -> TagReport:
-        """All scores."""
         types = tuple(self._score(label) for label in sorted({*self._gold, *self._predicted}))
         total = pooled(types)
         word_types = tuple(sorted({name for pair in self._words for name in pair}))
@@ -202,7 +202,7 @@ class TagCounts:
         )
 
     def _word_type(self, label: str) -> str:
-        """What a label says of its word alone; where there is but one type, the label itself."""
+        # A label without a type, such as O, stands for itself.
         return label if self.scheme == "plain" else parse_label(label).type or label
 
     def _score(self, label: str) -> SpanScore:
@@ -210,7 +210,7 @@ class TagCounts:
 
 
 def pooled(scores: Sequence[SpanScore]) -> SpanScore:
-    """The scores of all spans, whatever their types."""
+    """Compute the scores of the spans of all types together."""
     return span_score(
         "all",
         sum(score.num_correct for score in scores),
@@ -220,7 +220,7 @@ def pooled(scores: Sequence[SpanScore]) -> SpanScore:
 
 
 def span_score(label: str, num_correct: int, num_predicted: int, support: int) -> SpanScore:
-    """Precision, recall and F1 from counts; what would be divided by nothing is 0.
+    """Compute precision, recall and F1 from counts; 0 for undefined ratios.
 
     >>> span_score("PER", num_correct=1, num_predicted=2, support=4).f1
     0.3333333333333333

@@ -1,7 +1,7 @@
-"""Scores where a text has any number of labels, equal to scikit-learn's.
+"""Metrics of multi-label classification, equal to scikit-learn's.
 
-Everything follows from counts for each label, which add up over portions of a file. A ratio with
-an empty denominator (a label never predicted, or never present) counts as 0.
+All follow from counts for each label, which add up over batches. A ratio with an empty denominator
+(a label that is never predicted, or never present) is 0.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,10 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Decisions counted, int64 `[labels]` each; `num_exact` of `num_texts` have all right."""
+    """Decision counts of each label, int64 `[labels]`.
+
+    `num_exact` of `num_texts` have all labels right.
+    """
 
     true_positives: NDArray[np.int64]
     predicted: NDArray[np.int64]
@@ -30,7 +33,7 @@ class LabelCounts:
 
     @classmethod
     def of(cls, true: Flags, predicted: Flags) -> "LabelCounts":
-        """Count bool `[texts, labels]`."""
+        """Count gold and predicted flags, bool `[texts, labels]`."""
         return cls(
             (true & predicted).sum(0),
             predicted.sum(0),
@@ -50,7 +53,7 @@ class LabelCounts:
 
     @property
     def subset_accuracy(self) -> float:
-        """The share of texts with exactly the right labels."""
+        """Fraction of the texts with exactly the right labels."""
         return self.num_exact / self.num_texts
 
     @property
@@ -60,7 +63,7 @@ class LabelCounts:
 
     @property
     def macro_f1(self) -> float:
-        """The mean over all labels, those that never occur included."""
+        """Mean F1 over all labels, including those that never occur."""
         return float(np.average(self.f1))
 
     @property
@@ -72,7 +75,7 @@ class LabelCounts:
 
 @dataclass(frozen=True)
 class MultiLabelReport:
-    """Scores of a model that gives texts any number of labels."""
+    """Scores of a multi-label classifier on labelled texts."""
 
     subset_accuracy: float
     micro_f1: float
@@ -93,7 +96,7 @@ class MultiLabelReport:
         num_windowed: int = 0,
         num_skipped: int = 0,
     ) -> Self:
-        """The scores that follow from the counts of the labels `names`."""
+        """Compute the scores from the counts of the labels `names`."""
         return cls(
             subset_accuracy=counts.subset_accuracy,
             micro_f1=counts.micro_f1,
@@ -106,11 +109,9 @@ class MultiLabelReport:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """The figures and a table of the labels."""
         return "\n".join(
             [
                 f"micro-F1  {self.micro_f1:.4f}   (F1 over all decisions)",
@@ -125,7 +126,7 @@ class MultiLabelReport:
 
 
 def label_scores(counts: LabelCounts, names: Sequence[str]) -> tuple[ClassScore, ...]:
-    """How each label was recognized."""
+    """Compute precision, recall, F1 and support of every label."""
     columns = (
         ratio(counts.true_positives, counts.predicted),
         ratio(counts.true_positives, counts.support),

@@ -1,10 +1,10 @@
-"""How much of the examples was read: a line for each thing that readers of a score should know."""
+"""Notes of a report on examples that were truncated, windowed or skipped."""
 
 
 def reading_notes(
     num_truncated: int, num_windowed: int, num_skipped: int, lacking: str = "text or label"
 ) -> list[str]:
-    """Sentences on texts that were too long, and on rows that lacked something."""
+    """Describe how many texts were too long and how many rows skipped."""
     notes = []
     if num_windowed:
         notes.append(f"{num_windowed:,} texts were longer than the model reads and were read in "

@@ -1,7 +1,7 @@
-"""Scores for numbers: true and predicted values in, figures out, equal to scipy's to the last bit.
+"""Metrics of regression, equal to scipy's to the last bit.
 
-The operations and their order are those of `scipy.stats.pearsonr` and `spearmanr`. A correlation
-with something constant does not exist; it counts as 0, what guessing gets.
+The operations and their order are those of `scipy.stats.pearsonr` and `spearmanr`. The correlation
+with a constant is undefined and counts as 0, the chance level.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ Numbers = NDArray[np.float64]
 
 
 def pearson(true: Numbers, predicted: Numbers) -> float:
-    """The correlation of two arrays `[examples]`, in [-1, 1]."""
+    """Compute Pearson's correlation of two arrays `[examples]`, in [-1, 1]."""
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
     found = np.clip(np.dot(_of_length_1(true), _of_length_1(predicted)), -1.0, 1.0)
@@ -19,12 +19,11 @@ def pearson(true: Numbers, predicted: Numbers) -> float:
 
 
 def _is_constant(values: Numbers) -> bool:
-    """Asked of the values, as rounding leaves something of a constant less its mean."""
+    # Deviations from the mean do not tell: rounding leaves something of a constant.
     return bool((values == values[:1]).all())
 
 
 def _of_length_1(values: Numbers) -> Numbers:
-    """The distances from the mean, as a vector of length 1."""
     distances = values - values.mean()
     largest = np.abs(distances).max()  # without it, squares above 1e308 or below 1e-308 are lost
     # Only with `axis` does `norm` add the squares as scipy does.
@@ -33,7 +32,7 @@ def _of_length_1(values: Numbers) -> Numbers:
 
 
 def spearman(true: Numbers, predicted: Numbers) -> float:
-    """The correlation of the ranks (Spearman 1904); equal values share their mean rank."""
+    """Compute Spearman's rank correlation (Spearman 1904); ties share their mean rank."""
     if _is_constant(true) or _is_constant(predicted):
         return 0.0
     table: Numbers = np.corrcoef(np.stack([ranks(true), ranks(predicted)]))
@@ -41,7 +40,9 @@ def spearman(true: Numbers, predicted: Numbers) -> float:
 
 
 def ranks(values: Numbers) -> Numbers:
-    """Places from 1 in rising order, float64 `[examples]`; equal values have the mean of theirs.
+    """Rank values from 1 in rising order; ties share their mean rank.
+
+    Float64 `[examples]`.
 
     >>> ranks(np.array([3.0, 1.0, 3.0])).tolist()
     [2.5, 1.0, 2.5]
@@ -53,9 +54,9 @@ def ranks(values: Numbers) -> Numbers:
 
 
 def rmse(true: Numbers, predicted: Numbers) -> float:
-    """The square root of the mean squared difference, in the unit of the values."""
+    """Compute the root mean squared error, in the unit of the values."""
     differences = predicted - true
-    # A power of two costs no digit, and keeps the squares within fp64.
+    # Scaling by a power of two costs no digit and keeps the squares within fp64.
     _, exponent = np.frexp(np.abs(differences).max())
     squares = np.square(np.ldexp(differences, -exponent))
     return float(np.ldexp(np.sqrt(np.mean(squares)), exponent))

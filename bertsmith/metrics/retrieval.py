@@ -1,7 +1,7 @@
-"""Scores of search by vectors: queries and documents in, how high the right ones rank out.
+"""Metrics of dense retrieval: recall and mean reciprocal rank.
 
-Every query is compared with every document, so the figures are exact; a block of queries at a
-time, so that memory does not grow with their number.
+Every query is compared with every document, so the metrics are exact; queries are taken in blocks,
+so that memory does not grow with their number.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK_SCORES = 2**24
-"""Cosines held at once: 64 MB, or one query's row if there are more documents."""
+"""Similarities held at once: 64 MB, or one query's row if there are more documents."""
 
 Vectors = NDArray[np.float32]
 Ranks = NDArray[np.int64]
@@ -19,10 +19,10 @@ Ranks = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class RetrievalScores:
-    """How well documents are found: means over the queries, each from 0 to 1.
+    """Retrieval metrics, means over the queries, each from 0 to 1.
 
-    `recall[k]` is the share of a query's right documents among the first k; `mrr` (mean reciprocal
-    rank) is 1 over the rank of the first right one.
+    `recall[k]` is the share of a query's relevant documents among the first k; `mrr` (mean
+    reciprocal rank) is 1 over the rank of the first relevant one.
     """
 
     recall: Mapping[int, float]
@@ -37,10 +37,10 @@ def retrieval_scores(
     relevant: Sequence[Sequence[int]],
     ks: Sequence[int] = (1, 5, 10),
 ) -> RetrievalScores:
-    """Rank all documents for each query by cosine, and score the ranks of the right ones.
+    """Rank all documents by cosine and compute recall and MRR.
 
     Shapes: `queries` [queries, hidden], `documents` [documents, hidden]; `relevant[q]` holds the
-    places of the documents that are right for query q, at least one.
+    indices of the documents that are relevant to query q, at least one.
 
     >>> vectors = np.eye(3, dtype=np.float32)
     >>> scores = retrieval_scores(vectors, vectors[[1, 0, 2]], [[1], [1], [2]], ks=(1,))
@@ -59,8 +59,10 @@ def retrieval_scores(
 def iter_ranks(
     queries: Vectors, documents: Vectors, relevant: Sequence[Sequence[int]]
 ) -> Iterator[Ranks]:
-    """The ranks, from 1, of each query's right documents; of equal cosines the earlier document
-    ranks higher."""
+    """Yield the ranks, from 1, of each query's relevant documents.
+
+    Of documents with equal cosines the earlier one ranks higher.
+    """
     documents = unit_length(documents)
     size = max(1, BLOCK_SCORES // len(documents))
     for first in range(0, len(queries), size):
@@ -70,7 +72,10 @@ def iter_ranks(
 
 
 def ranks_of(scores: NDArray[np.float32], places: Ranks) -> Ranks:
-    """The ranks of documents at `places` among all, by their scores `[documents]`."""
+    """Rank the documents at `places` by score among all, from 1.
+
+    `scores` is `[documents]`; of equal scores the earlier document ranks higher.
+    """
     wanted = scores[places][:, None]
     is_higher = (scores > wanted).sum(1)
     is_earlier = ((scores == wanted) & (np.arange(len(scores)) < places[:, None])).sum(1)
@@ -79,6 +84,6 @@ def ranks_of(scores: NDArray[np.float32], places: Ranks) -> Ranks:
 
 
 def unit_length(vectors: Vectors) -> Vectors:
-    """The vectors with length 1; a vector of zeros stays one."""
+    """Scale each vector to length 1; a zero vector stays zero."""
     unit: Vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     return unit
