@@ -1,1 +1,1 @@
-"""Characters to token ids. Nothing here needs torch."""
+"""Tokenizers and vocabulary learning: characters to token ids, without torch."""

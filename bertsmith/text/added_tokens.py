@@ -1,9 +1,8 @@
-"""Tokens that are found in the text as they stand, before any WordPiece: [MASK] and its like.
+"""Added tokens such as [MASK], which text is searched for before tokenization.
 
-Raw or normalized text enters; pieces of it leave, each either ordinary text or one added token.
-The flags and the way matches are resolved are those of the `tokenizers` library: leftmost and
-longest first, a match that is refused is skipped whole, and white space taken by `lstrip` and
-`rstrip` belongs to the token's own piece.
+Flags and the resolution of matches are those of the `tokenizers` library: leftmost and longest
+first, a rejected match is skipped whole, and white space taken by `lstrip` and `rstrip` belongs to
+the token.
 """
 
 import re
@@ -15,24 +14,24 @@ from bertsmith.text.normalize import code_ranges
 
 @dataclass(frozen=True, slots=True)
 class AddedToken:
-    """A token that the text is searched for, with the flags of `tokenizer.json`."""
+    """Token that is searched for in text, with the flags of `tokenizer.json`."""
 
     content: str
     single_word: bool = False
-    """Found only where no word character touches it."""
+    """Matches only where no word character touches it."""
     lstrip: bool = False
     """Takes the white space before it."""
     rstrip: bool = False
     """Takes the white space after it."""
     normalized: bool = False
-    """Searched for in normalized text, in its own normalized form; otherwise in raw text."""
+    """Is searched for in normalized text, in its own normalized form; otherwise in raw text."""
     special: bool = True
-    """Left out by `decode(skip_special_tokens=True)`."""
+    """Is omitted by `decode(skip_special_tokens=True)`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a text, `start` to `stop`; `id` is None for ordinary text."""
+    """Part of a text from `start` to `stop`; `id` is None for ordinary text."""
 
     start: int
     stop: int
@@ -40,11 +39,11 @@ class Piece:
 
 
 class TokenFinder:
-    """Cuts text at the tokens it knows.
+    """Splitter of text at added tokens.
 
     Args:
         tokens: token ids and tokens; of two with the same form the first is found.
-        form: what a token looks like in the text that is searched.
+        form: maps a token's content to its form in the searched text.
     """
 
     def __init__(
@@ -62,11 +61,11 @@ class TokenFinder:
         return bool(self._tokens)
 
     def may_be_in(self, text: str) -> bool:
-        """False only where `text` surely holds none of the tokens; much cheaper than to look."""
+        """Check quickly for tokens; False is certain, True is not."""
         return any(map(text.__contains__, self._first_characters))
 
     def pieces(self, text: str) -> Iterator[Piece]:
-        """The pieces of `text` in order, none of them empty."""
+        """Split `text` into added tokens and ordinary text, in order, none empty."""
         reached = 0
         if self.may_be_in(text):
             for match in self._pattern.finditer(text):
@@ -80,7 +79,7 @@ class TokenFinder:
                     stop = _space_after(text, stop)
                 if reached < start:
                     yield Piece(reached, start, None)
-                if start < stop:  # not so where an earlier token took all of its white space
+                if start < stop:  # false where an earlier token took all of its white space
                     yield Piece(start, stop, id_)
                 reached = stop
         if reached < len(text):
@@ -93,7 +92,6 @@ def _touches_word(text: str, start: int, stop: int) -> bool:
 
 
 def _space_before(text: str, start: int) -> int:
-    """Where the white space that ends at `start` begins."""
     whitespace = code_ranges("WHITESPACE")
     while start > 0 and text[start - 1] in whitespace:
         start -= 1
@@ -101,7 +99,6 @@ def _space_before(text: str, start: int) -> int:
 
 
 def _space_after(text: str, stop: int) -> int:
-    """Where the white space that begins at `stop` ends."""
     whitespace = code_ranges("WHITESPACE")
     while stop < len(text) and text[stop] in whitespace:
         stop += 1

@@ -1,9 +1,8 @@
-"""Many texts → their token ids in one array: the fast way, with the ids of the slow one.
+"""Bulk tokenization by numpy, with the ids of text-by-text encoding.
 
-Text is cut as bytes: at white space, and on both sides of ASCII punctuation. No rule of BERT's
-reaches across such a cut, so the ids of a chunk between two cuts, whatever it holds, are worked
-out once, by the rules for any text, and kept. Most chunks have been seen before. What is left to
-do for those (cut, look up, gather) numpy does for all chunks of a block together.
+Texts are cut as bytes: at white space, and on both sides of ASCII punctuation. No rule of BERT's
+reaches across such a cut, so the ids of a chunk between two cuts are computed once, by the rules
+for any text, and cached. numpy cuts, looks up and gathers the chunks of a block together.
 """
 
 import threading
@@ -22,26 +21,26 @@ Ids = NDArray[np.int32]
 ChunkIds = Callable[[bytes], Sequence[int]]
 
 BLOCK_BYTES = 1 << 18  # the arrays for a block fit into a processor's cache
-# So many chunks, or ids of them, are kept, about 60 MB; then all are forgotten. 25 MB of English
-# text have some 100,000 different chunks with 250,000 ids.
+# Limit of cached chunks, and of their ids: about 60 MB, after which the cache is cleared. 25 MB of
+# English text have some 100,000 distinct chunks with 250,000 ids.
 MAX_KEPT = 1 << 19
-LONGEST_KEPT = 64  # bytes; longer chunks come back too seldom to be worth their place
+LONGEST_KEPT = 64  # bytes; longer chunks recur too seldom to be cached
 
-# A place is where the ids of a chunk begin, and in its lowest bits how many they are.
+# A place is the index of a chunk's first id and, in the lowest bits, their number.
 _COUNT_BITS = 24
 _COUNT = (1 << _COUNT_BITS) - 1
 _SPACE, _PUNCTUATION, _PART = range(3)
 
 
 def _kind(code: int) -> int:
-    """What a byte is; those above 127 are parts of characters which the rules will look at."""
+    # Bytes above 127 are parts of characters, which the rules for any text look at.
     if code < 128 and chr(code) in code_ranges("PUNCTUATION"):
         return _PUNCTUATION
     return _SPACE if code < 128 and clean(chr(code)) == " " else _PART
 
 
 class _Places(dict[bytes, int]):
-    """Chunks and the places of their ids in `ids`."""
+    """Cache of the places of each chunk's ids in `ids`."""
 
     def __init__(self, compute: ChunkIds) -> None:
         super().__init__()
@@ -58,12 +57,12 @@ class _Places(dict[bytes, int]):
 
 
 class BulkEncoder:
-    """Encodes texts that are UTF-8.
+    """Encoder of UTF-8 texts that caches the ids of chunks.
 
     Args:
-        compute: the ids of a chunk; asked when it is new.
-        lowercase: whether the case of letters makes no difference to `compute`.
-        cutter: cuts what it can like `compute`, and many chunks at once.
+        compute: returns the ids of a chunk; called for new chunks only.
+        lowercase: whether `compute` ignores the case of letters.
+        cutter: computes the ids of many new chunks at once where it can, as `compute` does.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class BulkEncoder:
         self._table = ChunkTable()
 
     def encode(self, texts: Iterable[bytes]) -> tuple[Ids, NDArray[np.int64]]:
-        """The ids of all texts, `[tokens]`, and how many each text has, `[texts]`."""
+        """Encode texts; returns all ids `[tokens]` and the counts per text `[texts]`."""
         with self._lock:
             blocks = [self._encode_block(block) for block in group_by_size(texts, BLOCK_BYTES)]
         ids = [block_ids for block_ids, _ in blocks]
@@ -107,10 +106,10 @@ class BulkEncoder:
         return ids, np.diff(np.concatenate([[0], ends])[last_chunks], prepend=0)
 
     def _cut(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Where the chunks of `data` begin, and how many bytes they have."""
+        """Return the start and length in bytes of each chunk of `data`."""
         kinds = np.frombuffer(data.translate(self._kinds), np.uint8)
         before, after = kinds[:-1], kinds[1:]
-        # The order of the kinds makes one comparison tell that something begins or ends.
+        # The kinds are numbered so that one comparison finds where chunks begin or end.
         starts = np.flatnonzero((after > before) | (after == _PUNCTUATION))
         ends = np.flatnonzero((before > after) | (before == _PUNCTUATION))
         return starts + 1, ends - starts
@@ -118,7 +117,7 @@ class BulkEncoder:
     def _find(
         self, data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """The place of the ids of each chunk, those of new ones worked out now."""
+        """Return the place of each chunk's ids, computing those of new chunks."""
         keys = chunk_keys(data, starts, lengths)
         places = self._table.find(keys)
         missing = np.flatnonzero(places == NOT_FOUND)
@@ -135,7 +134,7 @@ class BulkEncoder:
         return places
 
     def _learn(self, keys: Keys, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Keep the ids of chunks that were cut, those with a count above 0."""
+        """Cache the ids of chunks that were cut (a count above 0)."""
         firsts = len(self._places.ids) + np.cumsum(counts) - counts
         self._places.ids.frombytes(ids.astype(np.int32).tobytes())
         cut = np.flatnonzero(counts)

@@ -1,8 +1,8 @@
-"""Byte-level byte-pair encoding, RoBERTa's tokenizer: no text is unknown to it.
+"""Byte-level BPE tokenizer, RoBERTa's; no text is unknown to it.
 
-Text is cut into words by GPT-2's pattern, in which a space belongs to the word behind it; a word's
-UTF-8 bytes are then merged pair by pair, the pair learnt first before all others (Sennrich et al.
-2016; Radford et al. 2019, section 2.2). Ids, tokens and offsets are those of the `tokenizers`
+GPT-2's pattern cuts text into words, in which a space belongs to the word behind it; the UTF-8
+bytes of a word are then merged pair by pair, in the order in which merges were learned (Sennrich et
+al. 2016; Radford et al. 2019, section 2.2). Ids, tokens and offsets equal those of the `tokenizers`
 library (ByteLevel, BPE, RobertaProcessing).
 """
 
@@ -33,29 +33,28 @@ from bertsmith.text.tokenizer import (
 )
 from bertsmith.text.tokenizer_kinds import Source
 
-# Symbols of a word up to which all its pairs are looked at again and again.
+# Symbols of the longest word all of whose pairs are rescanned after a merge; others use a heap.
 SHORT = 24
 SURROGATES = re.compile("[\ud800-\udfff]")
 BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
 
 
 def _byte_characters() -> str:
-    """The character that stands for each byte: itself where it can be seen, else one from U+0100.
-
-    So a space is written `Ġ` and a line break `Ċ`.
-    """
     seen = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))
     return "".join(chr(byte if byte in seen else next(others)) for byte in range(256))
 
 
 BYTE_CHARACTERS = _byte_characters()
+"""Character for each byte: itself if visible, else one from U+0100 on (a space is `Ġ`)."""
 CHARACTER_BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
 
 
 @cache
 def word_pattern(highest: int) -> re.Pattern[str]:
-    """GPT-2's pattern, for text without characters above `highest`: the fewer, the faster.
+    """Compile GPT-2's pattern for text without characters above `highest`.
+
+    The fewer characters, the faster.
 
     's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
     """
@@ -74,7 +73,7 @@ def word_pattern(highest: int) -> re.Pattern[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """The words of a text by GPT-2's pattern; joined they are the text again.
+    """Split text into words by GPT-2's pattern; joined they are the text again.
 
     >>> split_words("It's 2 o'clock,  now")
     ['It', "'s", ' 2', ' o', "'", 'clock', ',', ' ', ' now']
@@ -85,17 +84,17 @@ def split_words(text: str) -> list[str]:
 
 
 def clean_words(text: str) -> list[str]:
-    """The words of any text, lone surrogates left out."""
+    """Split any text into words, leaving out lone surrogates."""
     return split_words(without_surrogates(text))
 
 
 def without_surrogates(text: str) -> str:
-    """The text without lone surrogates, which UTF-8 cannot hold."""
+    """Remove lone surrogates, which UTF-8 cannot encode."""
     return text if text.isascii() else SURROGATES.sub("", text)
 
 
 class Merger:
-    """Merges neighbouring symbols, the pair of the lowest rank first, from left to right.
+    """Merge table of BPE: the pair of the lowest rank first, from left to right.
 
     Args:
         merges: left, right and merged symbol, in the order of their ranks.
@@ -107,11 +106,10 @@ class Merger:
             self._ranks[left, right] = rank, merged  # of equal pairs the last counts
 
     def merge(self, symbols: list[int]) -> list[int]:
-        """What is left of the symbols (which are used up) when nothing more can be merged."""
+        """Merge symbols until no pair can be merged; `symbols` is used up."""
         return self._merge_long(symbols) if len(symbols) > SHORT else self._merge_short(symbols)
 
     def _merge_short(self, symbols: list[int]) -> list[int]:
-        """Looks at all pairs anew after each merge."""
         find, none = self._ranks.get, (math.inf, -1)
         found = [find(pair, none) for pair in pairwise(symbols)]
         while found and (best := min(found)) is not none:
@@ -125,7 +123,6 @@ class Merger:
         return symbols
 
     def _merge_long(self, symbols: list[int]) -> list[int]:
-        """Keeps the pairs in a heap."""
         find, size = self._ranks.get, len(symbols)
         following = list(range(1, size + 1))
         preceding = list(range(-1, size - 1))
@@ -137,7 +134,7 @@ class Merger:
             rank, merged, left = heappop(heap)
             right = following[left]
             if right == size or find((symbols[left], symbols[right])) != (rank, merged):
-                continue  # one of both was merged with something else meanwhile
+                continue  # one of the two was merged with another symbol since
             after = following[left] = following[right]
             symbols[left], symbols[right] = merged, -1
             if after < size:
@@ -154,16 +151,16 @@ class ByteBpeTokenizer(Tokenizer):
     """RoBERTa's tokenizer: <s> A </s></s> B </s>, with type id 0 everywhere.
 
     Args:
-        vocab: the pieces, by id; all 256 bytes are among them.
-        merges: pairs of pieces in the order in which they were learnt.
-        add_prefix_space: read every text as if a space stood before it.
-        trim_offsets: leave the space that belongs to a token out of its offsets.
+        vocab: the tokens, by id; all 256 bytes are among them.
+        merges: pairs of tokens in the order in which they were learned.
+        add_prefix_space: encode every text as if a space stood before it.
+        trim_offsets: exclude the space that belongs to a token from its offsets.
         added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
-            None stands for the five special tokens, <mask> taking the space before it.
+            None means the five special tokens, <mask> taking the space before it.
 
     Raises:
-        ConfigError: an entry that stands twice, a byte without a piece, or a merge of pieces that
-            are not in the vocabulary.
+        ConfigError: a duplicate entry, a byte without a token, or a merge of tokens that are not in
+            the vocabulary.
     """
 
     pair_type_id = 0
@@ -230,7 +227,7 @@ class ByteBpeTokenizer(Tokenizer):
 
     @classmethod
     def read(cls, source: Source) -> "ByteBpeTokenizer":
-        """The tokenizer of a tokenizer.json, or of a vocab.json and a merges.txt."""
+        """Read a tokenizer.json, or a vocab.json with a merges.txt."""
         vocab, merges, settings = byte_bpe_files.read(source.file, source.root, source.config)
         return cls(vocab, merges, **settings)
 
@@ -240,7 +237,6 @@ class ByteBpeTokenizer(Tokenizer):
         byte_bpe_files.write(Path(directory), pieces, self.merges, self._ids, self.settings())
 
     def settings(self) -> dict[str, Any]:
-        """The keyword arguments that make an equal tokenizer of the same vocabulary and merges."""
         return {
             "add_prefix_space": self.add_prefix_space,
             "trim_offsets": self.trim_offsets,
@@ -257,15 +253,15 @@ class ByteBpeTokenizer(Tokenizer):
 
     @property
     def joint(self) -> str:
-        """A space, as the first word of a text is another one than the same word inside it."""
+        """Prefix of a text that continues another: a space, unless all texts get one."""
         return "" if self.add_prefix_space else " "
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Whether a token goes on with the word before it, `[vocab_size]` by id.
+        """Mask of tokens that continue the word before them, bool `[vocab_size]`.
 
-        It does if it begins with neither a space nor punctuation nor a Chinese character. (The
-        pattern parts letters from numbers too, which no id shows.)
+        They begin with neither a space nor punctuation nor a Chinese character. (The pattern
+        separates letters from numbers too, which no id shows.)
         """
         added = {token.content for token in self.added_tokens}
         return np.array(
@@ -273,7 +269,7 @@ class ByteBpeTokenizer(Tokenizer):
         )
 
     def other_cuts(self, old: Tokenizer) -> str | None:
-        """The first merge of `old` that is not this one's at its place."""
+        """Describe the first merge of `old` that differs here; None without one."""
         assert isinstance(old, ByteBpeTokenizer)
         for number, (left, right) in enumerate(old.merges):
             if self.merges[number : number + 1] != ((left, right),):
@@ -281,23 +277,21 @@ class ByteBpeTokenizer(Tokenizer):
         return None
 
     def words(self, text: str) -> Iterable[str]:
-        """The words of a text, as each by itself is cut into pieces, with the space before them."""
+        """Split text into words, each with the space before it."""
         return split_words(prefixed(without_surrogates(text), self.add_prefix_space))
 
     def word_ids(self, word: str) -> Sequence[int]:
-        """The ids of a word as `words` gives it."""
         return self._word_ids[word]
 
     def encode_ids(self, text: str) -> list[int]:
-        """The ids of a text alone, without special tokens around it."""
         return self._ids_of(text, self.add_prefix_space)
 
     def encode_word_ids(self, words: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
-        """The ids of words that are given one by one, each as if a space stood before it."""
+        """Encode words that are given one by one, each as if a space stood before it."""
         return joined_rows(self._ids_of(word, True) for word in words)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """Text of ids; bytes that are no UTF-8 become U+FFFD.
+        """Decode ids to text; bytes that are not UTF-8 become U+FFFD.
 
         Raises:
             InputError: an id outside the vocabulary.
@@ -316,7 +310,7 @@ class ByteBpeTokenizer(Tokenizer):
         return ids
 
     def _pieces(self, text: str) -> Iterator[Piece]:
-        """Ordinary text and added tokens; those that want normalized text are looked for last."""
+        # Tokens that want normalized text come last, though nothing is normalized here.
         for piece in self._raw_tokens.pieces(text):
             if piece.id is None and self._normalized_tokens:
                 for part in self._normalized_tokens.pieces(text[piece.start : piece.stop]):
@@ -325,7 +319,7 @@ class ByteBpeTokenizer(Tokenizer):
                 yield piece
 
     def merge_bytes(self, word: bytes) -> list[int]:
-        """The ids that the merges make of a word, or of a part of one, which need not be UTF-8."""
+        """Merge the bytes of a word, or of a part that need not be UTF-8."""
         return self._merger.merge([self._byte_ids[byte] for byte in word])
 
     def _compute_ids(self, word: str) -> tuple[int, ...]:
@@ -342,9 +336,8 @@ class ByteBpeTokenizer(Tokenizer):
         return result
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
-        """Append the tokens of ordinary text that stands at `position`."""
         spaced = prefixed(text, self.add_prefix_space)
-        place = len(text) - len(spaced)  # a space that was put before shares the first place
+        place = len(text) - len(spaced)  # an added space shares the first character's place
         for word in split_words(spaced):
             ids = self._word_ids[word]
             # Each byte has the place of its character.
@@ -359,12 +352,15 @@ class ByteBpeTokenizer(Tokenizer):
             place += len(word)
 
     def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
-        """The same: nothing is normalized, and added tokens are found already."""
+        # Nothing is normalized, and added tokens are found already.
         self._encode_ordinary(text, position, result)
 
     def _trim(self, number: int, token: str, offset: tuple[int, int]) -> tuple[int, int]:
-        """Offsets without the white space of a token, as the library has it: where a space was
-        put before the text, the first token keeps what it begins with."""
+        """Exclude the white space of a token from its offsets, as the library does.
+
+        If a space was added before the text, the first token keeps the white space that it begins
+        with.
+        """
         blanks = _blanks()
         start, end = offset
         leading = len(token) - len(token.lstrip(blanks))
@@ -377,12 +373,12 @@ class ByteBpeTokenizer(Tokenizer):
 
 
 def prefixed(text: str, spaced: bool) -> str:
-    """The text with a space before it, where one is wanted and there is none."""
+    """Put a space before text that begins with none, if `spaced`."""
     return f" {text}" if spaced and text and not text.startswith(" ") else text
 
 
 def read_bytes(tokens: Iterable[str]) -> str:
-    """The text that tokens of byte characters spell; others, such as <mask>, are as they stand."""
+    """Decode tokens of byte characters to text; others, such as <mask>, are kept."""
     data = bytearray()
     for token in tokens:
         try:
@@ -402,7 +398,6 @@ def _spans(result: TextTokens) -> tuple[list[str], list[tuple[int, int]]]:
 
 
 def _placed(origins: Sequence[int], start: int, end: int) -> tuple[int, int]:
-    """A span of cleaned text in the text itself."""
     if start == end:
         place = origins[start] if start < len(origins) else origins[-1] + 1
         return place, place

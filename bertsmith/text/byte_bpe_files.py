@@ -1,7 +1,7 @@
-"""Files of byte-level BPE tokenizers, RoBERTa's: constructor arguments read from them and written.
+"""Files of byte-level BPE tokenizers (RoBERTa): reading and writing.
 
-Read are `tokenizer.json` (which decides, where it exists) and `vocab.json` with `merges.txt`; what
-would change token ids and that we do not do is refused by name, as in `tokenizer_files`.
+`tokenizer.json` decides where it exists, else `vocab.json` with `merges.txt`. A setting that would
+change token ids and is not supported is rejected by name, as in `tokenizer_files`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,9 +29,9 @@ from bertsmith.text.tokenizer_files import (
 VOCAB_JSON = "vocab.json"
 VERSION_LINE = "#version"
 USUALLY_UNMADE = 16
-"""Pieces of a vocabulary, besides a hundredth of it, that no merge makes."""
+"""Tokens that no merge makes, beyond 1 % of the vocabulary, in an intact file."""
 KINDS = {"model": "BPE", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel"}
-# What would change ids if it were anything else.
+# Settings whose other values would change ids.
 FIXED = (
     ("model", "dropout", None),
     ("model", "continuing_subword_prefix", ""),
@@ -45,12 +45,12 @@ Merges = list[tuple[str, str]]
 
 
 def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str], Merges, Json]:
-    """The vocabulary, the merges and the `ByteBpeTokenizer` settings of a file.
+    """Read the vocabulary, the merges and the `ByteBpeTokenizer` settings of a file.
 
     Args:
         file: a tokenizer.json, or a merges.txt with a vocab.json beside it.
-        root: what the tokenizer.json holds; None for the other.
-        config: what tokenizer_config.json adds; None for a file by itself.
+        root: content of the tokenizer.json; None for the other.
+        config: content of tokenizer_config.json; None for a file by itself.
 
     Raises:
         CheckpointError: damaged, or a tokenizer of another kind.
@@ -70,7 +70,7 @@ def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str],
 
 
 def read_merges(path: Path) -> Merges:
-    """The lines of a merges.txt: two pieces each, the first pair learnt first."""
+    """Read a merges.txt: a pair of tokens a line, in the order of their ranks."""
     try:
         lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -86,9 +86,9 @@ def read_merges(path: Path) -> Merges:
 
 
 def check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
-    """Refuse a file that was cut off: what is lost are merges, and pieces that none makes remain.
+    """Reject a truncated file, whose lost merges leave tokens that none makes.
 
-    A few such pieces are usual: special tokens, and RoBERTa's fillers.
+    A few such tokens are usual: special tokens, and RoBERTa's fillers.
     """
     made = {left + right for left, right in merges}
     lost = [piece for piece in vocab if len(piece) > 1 and piece not in made]
@@ -111,7 +111,7 @@ def _pair(parts: Sequence[Any], place: str) -> tuple[str, str]:
 
 
 def folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
-    """What tokenizer_config.json says."""
+    """Read the settings of tokenizer_config.json."""
     place = file.with_name(CONFIG_FILE)
     settings = config_settings(config, place)
     for name in ("add_prefix_space", "trim_offsets"):
@@ -123,7 +123,7 @@ def folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
 
 
 def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Merges, Json]:
-    """Vocabulary, merges and settings of a tokenizer.json."""
+    """Read the vocabulary, merges and settings of a tokenizer.json."""
     parts = check_parts(root, KINDS, FIXED, path)
     model = parts["model"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
@@ -142,7 +142,7 @@ def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str]
 
 
 def read_frame(processor: Any, path: Path) -> Json:
-    """The names of <s> and </s> from the post-processor, which must be RoBERTa's."""
+    """Read the names of <s> and </s> from a post-processor, which must be RoBERTa's."""
     match processor:
         case {
             "type": "RobertaProcessing",
@@ -172,10 +172,10 @@ def write(
     """Write vocab.json, merges.txt, tokenizer.json and tokenizer_config.json, each atomically.
 
     Args:
-        directory: made where it does not exist; other files in it stay.
+        directory: created if missing; other files in it stay.
         pieces: the vocabulary of BPE, by id.
         ids: the id of every token, added ones included.
-        settings: as `ByteBpeTokenizer.settings` gives them.
+        settings: the result of `ByteBpeTokenizer.settings`.
     """
     vocab = {piece: id_ for id_, piece in enumerate(pieces)}
     lines = [f"{left} {right}" for left, right in merges]
@@ -191,7 +191,7 @@ def write(
 def tokenizer_object(
     vocab: Mapping[str, int], merges: Sequence[str], ids: Mapping[str, int], settings: Json
 ) -> Json:
-    """The content of tokenizer.json."""
+    """Build the content of tokenizer.json."""
     spaces = {name: settings[name] for name in ("add_prefix_space", "trim_offsets")}
     cls_token, sep_token = settings["cls_token"], settings["sep_token"]
     return {

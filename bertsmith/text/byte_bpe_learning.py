@@ -1,9 +1,8 @@
-"""Learn byte-level BPE: counts of words enter, pieces and the merges that make them leave.
+"""Learning of byte-level BPE: tokens and merges from word counts.
 
-Learning starts from the 256 bytes and joins the pair of neighbouring pieces that occurs most often
-until the vocabulary is full (Sennrich et al. 2016); of equally frequent pairs the one whose pieces
-are older. The result is that of the `tokenizers` library (BpeTrainer with the alphabet of
-ByteLevel).
+Starting from the 256 bytes, the most frequent pair of neighbouring tokens is merged until the
+vocabulary is full (Sennrich et al. 2016); of equally frequent pairs the one whose tokens are older.
+The result equals that of the `tokenizers` library (BpeTrainer with the alphabet of ByteLevel).
 """
 
 from collections import Counter
@@ -15,13 +14,13 @@ from bertsmith.text.segmentation import Cut
 from bertsmith.text.vocabulary import LearnedVocabulary, PieceLearner, frequency_score
 
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
-"""RoBERTa's, of which the first four have these ids there too."""
+"""RoBERTa's special tokens; the first four have these ids there too."""
 
 
 class MergeLearner(PieceLearner):
-    """Merges pairs of pieces, the most frequent first, and keeps the order.
+    """Learner that merges the most frequent pair and records the order.
 
-    merges: the pairs so far, but for those that are `known`.
+    `merges` holds the pairs so far, except those in `known`.
     """
 
     continuation = ""
@@ -39,7 +38,6 @@ class MergeLearner(PieceLearner):
         self._known = frozenset(known)
 
     def merge(self, left: int, right: int) -> None:
-        """Make one piece of the pair wherever it occurs."""
         pair = self.texts[left], self.texts[right]
         if pair not in self._known:
             self.merges.append(pair)
@@ -56,10 +54,10 @@ def learn_byte_bpe(
     min_frequency: int = 2,
     special_tokens: Iterable[str] = SPECIAL_TOKENS,
 ) -> LearnedVocabulary:
-    """Learn up to `vocab_size` tokens from words, as GPT-2's pattern cuts them, and their counts.
+    """Learn up to `vocab_size` tokens from counts of words.
 
-    The vocabulary is smaller than asked for where no pair is left that occurs at least
-    `min_frequency` times.
+    Words are those of GPT-2's pattern. The vocabulary is smaller than `vocab_size` where no pair is
+    left that occurs at least `min_frequency` times.
 
     Raises:
         ConfigError: `vocab_size` cannot hold the special tokens and the bytes.
@@ -85,11 +83,10 @@ def learn_byte_bpe(
 def extend_byte_bpe(
     tokenizer: ByteBpeTokenizer, counts: Mapping[str, int], num_new: int, *, min_frequency: int = 2
 ) -> ByteBpeTokenizer:
-    """The tokenizer with up to `num_new` pieces more, learnt from words and their counts.
+    """Extend the tokenizer by up to `num_new` tokens learned from word counts.
 
-    Learning goes on where the merges stand: the words are cut by them, and the neighbours that meet
-    most often become one piece. New merges come after all old ones, so a word without a new piece
-    is cut as before.
+    The old merges cut the words, and merging goes on from there. New merges come after all old
+    ones, so a word without a new token is tokenized as before.
     """
 
     def cut(word: str) -> list[str]:
@@ -103,7 +100,7 @@ def extend_byte_bpe(
 
 
 def as_bytes(counts: Mapping[str, int]) -> Counter[str]:
-    """The same words spelled with a character for each byte."""
+    """Spell words with one character for each byte (`BYTE_CHARACTERS`)."""
     words: Counter[str] = Counter()
     for word, count in counts.items():
         words["".join(map(BYTE_CHARACTERS.__getitem__, word.encode()))] += count

@@ -1,10 +1,10 @@
-"""SentencePiece's normalization: text in, normalized text out, by the table a model carries.
+"""SentencePiece's text normalization by the precompiled charsmap of a model.
 
-The table ("precompiled charsmap") is a size in bytes, a double-array trie of that size (Aoe 1989,
-as the darts-clone library lays it out), and the normalized strings that its leaves point to, each
-ended by a zero byte. It is applied to whole grapheme clusters of up to five bytes, else character
-by character, and the shortest key that a cluster begins with counts: so does the `tokenizers`
-library (Precompiled), and models are used with its results.
+The table is a size in bytes, a double-array trie of that size (Aoe 1989, in darts-clone's layout),
+and the normalized strings that its leaves point to, each ended by a zero byte. It is applied to
+whole grapheme clusters of up to five bytes, else character by character, and the shortest key that
+a cluster begins with counts: so does the `tokenizers` library (Precompiled), and models are used
+with its results.
 """
 
 import re
@@ -16,20 +16,20 @@ from bertsmith.errors import ConfigError
 from bertsmith.text.normalize import code_ranges
 
 LONGEST_CLUSTER = 5
-"""Bytes of a cluster that is looked up as a whole. What the rules for clusters add beyond marks
-(syllables, flags, families) is longer, so we need no more of them."""
+"""Bytes of the longest cluster that is looked up whole. Clusters by rules other than marks
+(syllables, flags, families) are longer, so `cluster_pattern` needs no such rules."""
 
 
 @cache
 def character_class(*names: str) -> str:
-    """The inside of a character class of the tables of these names in `unicode_tables`."""
+    """Build the inside of a regular expression's character class from `unicode_tables`."""
     ranges = [pair for name in names for pair in code_ranges(name).ranges]
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
 
 
 @cache
 def cluster_pattern() -> re.Pattern[str]:
-    """A pattern that cuts text into grapheme clusters, with nothing left out."""
+    """Compile a pattern that splits text into grapheme clusters, without gaps."""
     joining, apart = character_class("JOINING"), character_class("APART")
     prepended = character_class("PREPENDED")
     return re.compile(
@@ -39,7 +39,7 @@ def cluster_pattern() -> re.Pattern[str]:
 
 
 class CharacterMap:
-    """Looks up what a model's table makes of text.
+    """Lookup table of a model's charsmap.
 
     Raises:
         ConfigError: the table is cut short.
@@ -57,7 +57,7 @@ class CharacterMap:
         self._images: dict[str, str | None] = {}
 
     def image(self, text: str) -> str | None:
-        """What the shortest key that `text` begins with becomes; None where there is none."""
+        """Look up the shortest key that `text` begins with; None without one."""
         if text not in self._images:
             if len(self._images) > 1 << 16:
                 self._images.clear()
@@ -88,7 +88,7 @@ class CharacterMap:
         return self._strings[start:end].decode("utf-8", "replace")
 
     def align(self, text: str) -> tuple[str, list[int]]:
-        """The normalized text, and the place in `text` that each of its characters comes from."""
+        """Normalize text; also returns each character's place of origin in `text`."""
         images: list[str] = []
         places: list[int] = []
         place = 0
@@ -103,7 +103,7 @@ class CharacterMap:
                 if image is None:
                     image = part
                 images.append(image)
-                # One to one, and what is more than its origin comes from the last of it.
+                # Aligned one to one; surplus characters come from the last one of the origin.
                 places += [place + min(i, len(part) - 1) for i in range(len(image))]
                 place += len(part)
         return "".join(images), places

@@ -1,8 +1,8 @@
-"""A dictionary for numpy: from short strings of bytes, many at a time, to integers.
+"""Hash table for numpy: from short byte strings, many at a time, to integers.
 
 A chunk of up to 16 bytes, filled up with zeros, is two 64-bit integers, its key. The key's hash
-names one row of a table, which holds a key and its value; a key whose row is another's stands in
-the next free one. A look-up compares whole keys, so it is never wrong.
+selects a row, which holds a key and its value; a key whose row is taken goes to the next free one.
+A look-up compares whole keys, so it is never wrong.
 """
 
 from typing import NamedTuple
@@ -12,55 +12,56 @@ from numpy.typing import NDArray
 
 MAX_CHUNK_BYTES = 16
 NOT_FOUND = -1
-# Bytes that have to stand behind the last chunk: a key is cut out of three whole words.
+# Bytes that must follow the last chunk: a key is cut out of three whole 64-bit words.
 PADDING_BYTES = 24
 
 ROW_BITS = 18  # 8 MB
 MAX_KEYS = 1 << (ROW_BITS - 1)
-_VALUE = 2  # a row: two words of the key, the value, and one to make it half a cache line
+_VALUE = 2  # column of a row: two words of the key, the value, one to make it half a cache line
 _FACTORS = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
-# The bits that n bytes fill, for n up to 16 and "more", in each of the two words.
+# Masks of the first n bytes in each of the two words, for n up to 16 and "more".
 _BITS = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 _LOW_BITS = _BITS[np.minimum(np.arange(MAX_CHUNK_BYTES + 2), 8)]
 _HIGH_BITS = _BITS[np.clip(np.arange(MAX_CHUNK_BYTES + 2) - 8, 0, 8)]
 
 
 class Keys(NamedTuple):
-    """The keys of chunks, all arrays `[chunks]`; those of long chunks mean nothing."""
+    """Keys of chunks, all arrays `[chunks]`; keys of long chunks are meaningless."""
 
     low: NDArray[np.uint64]
     high: NDArray[np.uint64]
     rows: NDArray[np.int64]
-    """Which row of the table each key belongs to."""
+    """Row of the table in which each key is looked for."""
     long: NDArray[np.bool_]
-    """Chunks of more than `MAX_CHUNK_BYTES` bytes."""
+    """Mask of chunks of more than `MAX_CHUNK_BYTES` bytes."""
 
     def at(self, places: NDArray[np.int64]) -> "Keys":
-        """The keys in these places."""
+        """Select the keys at `places`."""
         return Keys(self.low[places], self.high[places], self.rows[places], self.long[places])
 
     def distinct(self) -> NDArray[np.int64]:
-        """The places of the first of each group of equal keys."""
+        """Return the index of the first of each group of equal keys, rising."""
         order = np.lexsort((self.low, self.high))
         low, high = self.low[order], self.high[order]
         differs = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
         return np.sort(order[np.concatenate([[True], differs])])
 
     def in_next_rows(self) -> "Keys":
-        """The same keys, to be looked for one row further on."""
+        """Move each key one row on; the last row is followed by the first."""
         return self._replace(rows=(self.rows + 1) & ((1 << ROW_BITS) - 1))
 
     def stand_in(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each key is the one in its row of `rows`, `[chunks, 4]`."""
+        """Compare each key with the one in its row of `rows`, `[chunks, 4]`."""
         same: NDArray[np.bool_] = rows[:, 0] == self.low.view(np.int64)
         same &= rows[:, 1] == self.high.view(np.int64)
         same &= ~self.long
         return same
 
     def prefixes(self) -> "Keys":
-        """The keys of the first 1 to `MAX_CHUNK_BYTES` bytes of each chunk, one chunk's together.
+        """Compute the keys of each chunk's first 1 to `MAX_CHUNK_BYTES` bytes.
 
-        Those that would be longer than the chunk are the chunk's own.
+        Those of one chunk are together; those that would be longer than the chunk are the chunk's
+        own.
         """
         low = (self.low[:, None] & _LOW_BITS[1:-1]).ravel()
         high = (self.high[:, None] & _HIGH_BITS[1:-1]).ravel()
@@ -68,11 +69,14 @@ class Keys(NamedTuple):
 
 
 def chunk_keys(data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> Keys:
-    """The keys of chunks of `data`, which is a multiple of 8 bytes long, padding included."""
+    """Compute the keys of chunks of `data`.
+
+    The length of `data` is a multiple of 8 bytes, padding included.
+    """
     words = np.frombuffer(data, "<u8")
     first, shift = starts >> 3, ((starts & 7) << 3).view(np.uint64)
     middle = words.take(first + 1)
-    # A word begins `shift` bits into an aligned one. A shift by 64 bits is not defined, hence two.
+    # A chunk begins `shift` bits into an aligned word. Shifting by 64 is undefined, hence twice.
     opposite, one = np.uint64(63) - shift, np.uint64(1)
     fill = np.minimum(lengths, MAX_CHUNK_BYTES + 1)
     low = words.take(first) >> shift | middle << one << opposite
@@ -88,15 +92,15 @@ def _rows(low: NDArray[np.uint64], high: NDArray[np.uint64]) -> NDArray[np.int64
 
 
 class ChunkTable:
-    """Values, 0 or more, of at most `MAX_KEYS` keys; what is too much is not taken in."""
+    """Hash table of at most `MAX_KEYS` keys; values are 0 or more."""
 
     def __init__(self) -> None:
-        # All zero is a free row; a value is one less than what stands in its place.
+        # A row of zeros is free, so values are stored plus one.
         self._rows = np.zeros((1 << ROW_BITS, 4), np.int64)
         self._count = 0
 
     def find(self, keys: Keys) -> NDArray[np.int64]:
-        """The value of each key, `NOT_FOUND` where there is none."""
+        """Look up the value of each key, `NOT_FOUND` where there is none."""
         rows = self._rows.take(keys.rows, axis=0)
         found = keys.stand_in(rows)
         values = np.where(found, rows[:, _VALUE] - 1, NOT_FOUND)
@@ -106,7 +110,10 @@ class ChunkTable:
         return values
 
     def add(self, keys: Keys, values: NDArray[np.int64]) -> None:
-        """Take in keys that the table has not; the same key twice must have the same value."""
+        """Add keys that the table lacks; equal keys must have equal values.
+
+        Long keys are left out; with too many keys nothing is added.
+        """
         if self._count + len(values) > MAX_KEYS:
             return
         free = np.flatnonzero((self._rows[keys.rows, _VALUE] == 0) & ~keys.long)

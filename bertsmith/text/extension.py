@@ -1,14 +1,11 @@
-"""A vocabulary and the words of other texts → further pieces, which are appended to it.
+"""Extension of a WordPiece vocabulary by tokens learned from other texts.
 
-Learning goes on where the vocabulary stands: the words are cut by it, and the neighbours that meet
-most often become one piece, as in byte-pair encoding (Sennrich et al. 2016). As in learning from
-nothing, some more are learnt than asked for and those of least use dropped. The old pieces keep
-their ids, and a word without a new piece in it is cut as before.
-
-Whole words, ranked by the pieces that they save (count × (pieces - 1)), serve no inflected form: on
-held-out documentation 1,000 of them bring 8,000 pieces of Wikipedia from 1.269 to 1.116 pieces per
-word, and 1,000 pieces learnt here to 1.112; of 4,000 it is 1.060 and 1.048. The gain in likelihood
-as the rule of learning gives 1.122 and 1.051.
+The vocabulary cuts the words, then the most frequent neighbours are merged, as in byte-pair
+encoding (Sennrich et al. 2016); a surplus is learned and the least used dropped. Old tokens keep
+their ids, and a word without a new token is tokenized as before. Tokens per word of held-out
+documentation, first 1.269 (8,000 tokens of Wikipedia), with 1,000 and 4,000 more: 1.112 and 1.048
+so, 1.116 and 1.060 by whole words ranked by the tokens that they save, 1.122 and 1.051 by
+likelihood gain.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +24,7 @@ from bertsmith.text.vocabulary import (
 )
 from bertsmith.text.wordpiece import WordPiece
 
-# Cleaning removes this character from every text, so no vocabulary has a piece with it.
+# Cleaning removes this character from every text, so no vocabulary has a token with it.
 _BEFORE = "\0"
 
 
@@ -42,14 +39,16 @@ def learn_extension(
     character_coverage: float = 0.9999,
     surplus: float = 0.2,
 ) -> list[str]:
-    """Up to `num_new` pieces that `vocab` has not, in order of learning; characters first.
+    """Learn up to `num_new` tokens that `vocab` lacks, single characters first.
+
+    The others follow in order of learning.
 
     Args:
-        vocab: the old pieces, by id.
+        vocab: the old tokens, by id.
         counts: words as the tokenizer splits them, with their counts.
-        max_chars: a longer word is unknown to the tokenizer, and teaches nothing.
-        min_frequency: a pair seen less often is not worth a piece.
-        character_coverage: which share of the characters must be known in the end.
+        max_chars: longer words are unknown to the tokenizer, and are ignored.
+        min_frequency: the lowest frequency of a pair that is merged.
+        character_coverage: share of the characters that must be known in the end.
         surplus: how many more to learn before the least used are dropped, as a share.
 
     Raises:
@@ -77,7 +76,7 @@ def learn_extension(
 
 
 def check_room(num_new: int, num_characters: int, character_coverage: float) -> None:
-    """Refuse to add fewer pieces than there are new characters."""
+    """Reject a `num_new` below the number of new characters."""
     if num_characters > num_new:
         raise ConfigError(
             f"--add: found {num_new:,}, but the characters of these texts alone need "
@@ -87,8 +86,10 @@ def check_room(num_new: int, num_characters: int, character_coverage: float) -> 
 
 
 def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
-    """The ids that a tokenizer gives to each piece which an extension of it has in one; none where
-    it cannot be cut."""
+    """Yield the old ids of each new token, in any kind of tokenizer.
+
+    They are empty where the old tokenizer cannot cut it.
+    """
     if isinstance(old, ByteBpeTokenizer):
         for piece in new:
             yield tuple(old.merge_bytes(bytes(map(CHARACTER_BYTES.__getitem__, piece))))
@@ -101,9 +102,10 @@ def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
 
 
 def old_pieces(vocab: Sequence[str], unk_id: int, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
-    """The old ids of each new piece, as `vocab` cuts it; none where it cannot be cut.
+    """Yield the old ids of each new token in a WordPiece vocabulary.
 
-    A piece that continues a word is cut as what follows the first piece of a word:
+    They are empty where it cannot be cut. A token that continues a word is cut as what follows the
+    first token of a word:
 
     >>> list(old_pieces(["[UNK]", "to", "##ken", "ken", "##s"], 0, ["token", "##kens", "é"]))
     [(1, 2), (2, 4), ()]

@@ -1,4 +1,4 @@
-"""How well a vocabulary fits a text: counts of words enter, a few figures leave."""
+"""Tokenizer statistics over word counts: fertility, unknown rate, vocabulary use."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from bertsmith.text.wordpiece import WordPiece
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How the words of a text fall into pieces.
+    """Statistics of a tokenizer on a text, over all occurrences of words.
 
-    num_words, num_pieces, num_unknown: occurrences of words, of their pieces ([UNK] is one),
-    and of words that become [UNK]. num_used of the vocab_size pieces occur; special tokens
-    belong to neither.
+    num_words, num_pieces, num_unknown: occurrences of words, of their tokens ([UNK] is one), and of
+    words that become [UNK]. num_used of the vocab_size tokens occur; special tokens belong to
+    neither.
     """
 
     num_words: int
@@ -24,7 +24,7 @@ class Fit:
 
     @property
     def fertility(self) -> float:
-        """Pieces per word; 1 is the least there can be."""
+        """Tokens per word; 1 is the least there can be."""
         return self.num_pieces / max(self.num_words, 1)
 
     @property
@@ -34,7 +34,7 @@ class Fit:
 
     @property
     def vocabulary_use(self) -> float:
-        """Share of the pieces that occur in the text."""
+        """Share of the vocabulary that occurs in the text."""
         return self.num_used / max(self.vocab_size, 1)
 
 
@@ -42,7 +42,7 @@ def measure_fit(
     vocab: Sequence[str],
     counts: Mapping[str, int],
 ) -> Fit:
-    """Cut each distinct word once, by longest match as in encoding, and weigh it with its count.
+    """Compute the statistics of a WordPiece vocabulary over word counts.
 
     Args:
         vocab: a vocabulary with the special tokens.
@@ -61,7 +61,12 @@ def measure_cuts(
     unk_id: int,
     special_ids: Collection[int],
 ) -> Fit:
-    """The same for whatever cuts words into the ids of their pieces."""
+    """Compute the statistics of any tokenizer over word counts.
+
+    Args:
+        cut: encodes a word; called once for each distinct word.
+        counts: words as the tokenizer splits them.
+    """
     num_pieces = num_unknown = 0
     used: set[int] = set()
     for word, count in counts.items():

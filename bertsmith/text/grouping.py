@@ -1,4 +1,4 @@
-"""Many short texts as few lists that are worth handling at once."""
+"""Grouping of short texts into lists of a size worth handling at once."""
 
 from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
@@ -7,7 +7,9 @@ TextT = TypeVar("TextT", bound=Sized)
 
 
 def group_by_size(texts: Iterable[TextT], size: int) -> Iterator[list[TextT]]:
-    """Neighbouring texts of `size` characters (or bytes) or just over, in order; the last rest.
+    """Group neighbouring texts into lists of at least `size` characters or bytes.
+
+    Order is kept; the last list may be smaller.
 
     >>> list(group_by_size(["ab", "c", "defg", "h"], size=3))
     [['ab', 'c'], ['defg'], ['h']]

@@ -1,5 +1,6 @@
-"""What the `tokenizers` library learns from the same words: a vocabulary to compare with, and the
-unigram models that we do not learn ourselves.
+"""Vocabularies trained by the `tokenizers` library.
+
+Its WordPiece is compared with ours; its unigram models are the only ones.
 """
 
 import importlib.util
@@ -12,13 +13,13 @@ from bertsmith.text.segmentation import CONTINUATION
 from bertsmith.text.vocabulary import SPECIAL_TOKENS, LearnedVocabulary, choose_alphabet
 
 UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
-"""ALBERT's, with the ids that they have there."""
+"""ALBERT's special tokens, by the ids that they have there."""
 
 _LINE_WORDS = 1 << 12
 
 
 def is_installed() -> bool:
-    """Whether the library is there; bertsmith itself does without it."""
+    """Check for the library, which is optional."""
     return importlib.util.find_spec("tokenizers") is not None
 
 
@@ -29,7 +30,7 @@ def learn_with_library(
     alphabet_size: int,
     min_frequency: int,
 ) -> list[str]:
-    """Learn with the library's WordPieceTrainer, which merges the most frequent pair.
+    """Train WordPiece with the library, which merges the most frequent pair.
 
     Args:
         counts: words as our tokenizer splits them; the library does not split them further.
@@ -58,13 +59,13 @@ def learn_with_library(
 def learn_unigram(
     counts: Mapping[str, int], vocab_size: int, *, character_coverage: float = 0.9999
 ) -> LearnedVocabulary:
-    """Learn a unigram model with the library's UnigramTrainer (Kudo 2018, section 3.2).
+    """Train a unigram model with the library (Kudo 2018, section 3.2).
 
     Args:
         counts: words, each with `▁` before it, of any length: where no spaces are written, they are
             clauses.
-        character_coverage: share of all characters that must have a piece. The rarest beyond it
-            divide a word, and pieces are learnt from what stands between them.
+        character_coverage: share of all characters that must have a token. The rarest beyond it
+            divide a word, and tokens are learned from the parts between them.
 
     Raises:
         ConfigError: the library is not installed, or `vocab_size` cannot hold the alphabet.
@@ -103,7 +104,7 @@ def learn_unigram(
         show_progress=False,
     )
     tokenizer.train_from_iterator(_lines(parts), trainer)
-    # A special token that stands in the text as well can be learnt a second time.
+    # A special token that also occurs in the text can be learned a second time.
     pieces: dict[str, float] = {}
     for piece, score in json.loads(tokenizer.to_str())["model"]["vocab"]:
         pieces.setdefault(piece, score)
@@ -117,7 +118,7 @@ def learn_unigram(
 
 
 def _lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Text in which each word occurs as often as counted, a few thousand times a line."""
+    """Yield text in which each word occurs as often as counted, 4,096 a line."""
     for word in sorted(counts):
         lines, rest = divmod(counts[word], _LINE_WORDS)
         for length in [_LINE_WORDS] * lines + [rest]:
