@@ -1,6 +1,6 @@
-"""Files of text → a tokenizer whose vocabulary is learnt from them, and how well it fits.
+"""Training of a tokenizer on text files, and evaluation on held-out text.
 
-What it is measured on was kept out of learning: files of its own, or a share of the documents.
+Held-out text is files of its own, or a share of the documents.
 """
 
 import time
@@ -31,54 +31,57 @@ from bertsmith.text.wordpiece import WordPieceTokenizer
 
 @dataclass(frozen=True)
 class TokenizerSettings:
-    """What to learn from, and how."""
+    """Settings for training a tokenizer."""
 
     files: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="FILES")]
-    """Texts: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet, each also as
-    .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are searched."""
+    """Text files to learn from: .txt (empty lines between documents), .jsonl, .csv, .tsv or
+    .parquet, each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are
+    searched."""
     kind: Kind = "wordpiece"
-    """wordpiece for BERT, DistilBERT and ELECTRA; byte-bpe for RoBERTa, which reads any text as it
-    stands, so what follows about rules, case, accents and characters is not for it; unigram
-    (SentencePiece) for ALBERT, learnt by the tokenizers library, which must be installed."""
+    """Kind of tokenizer: wordpiece for BERT, DistilBERT and ELECTRA; byte-bpe for RoBERTa, which
+    keeps text as it stands, so the options on merge rule, case, accents and characters do not
+    apply; unigram (SentencePiece) for ALBERT, trained by the tokenizers library, which must be
+    installed."""
     vocab_size: int = 16_000
-    """How many tokens to learn. BERT has 30000; half of that or less suits small texts."""
+    """Vocabulary size, in tokens. BERT has 30000; half of that or less suits small texts."""
     rule: RuleName = "likelihood"
-    """Which two neighbouring pieces become one: the pair that occurs most often, or the one that
-    raises the likelihood of the text most. The first gives slightly fewer pieces per word, the
-    second pieces that a model learns sooner."""
+    """Merge rule: which two neighbouring tokens become one. 'frequency' takes the pair that occurs
+    most often, which gives slightly fewer tokens per word; 'likelihood' the pair that raises the
+    likelihood of the text most, which gives tokens that a model learns sooner."""
     lowercase: Annotated[
         bool, tyro.conf.arg(help_behavior_hint="(default: they are the same word)")
     ] = True
-    """Whether 'Paris' and 'paris' are the same word. --no-lowercase keeps them apart: give it if
-    you look for names."""
+    """Lowercasing: whether 'Paris' and 'paris' are the same word. --no-lowercase keeps them apart:
+    use it for tasks that look for names."""
     strip_accents: bool | None = None
-    """Take 'café' and 'cafe' as the same word. None means: unless --no-lowercase is given."""
+    """Accent stripping: whether 'café' and 'cafe' are the same word. None means: unless
+    --no-lowercase is given."""
     surplus: float = 0.2
-    """How many more pieces to learn than asked for, as a share; those of least use are dropped
-    again, among them pieces that only led to longer ones."""
+    """Surplus of tokens to learn, as a share of those asked for. As many are dropped again, those
+    used least in encoding, among them tokens that only led to longer ones."""
     min_frequency: int = 2
-    """A pair of pieces seen less often than this is not worth a token."""
+    """Minimum frequency of a pair that is merged; rarer pairs do not become a token."""
     character_coverage: float = 0.9999
-    """The share of all characters that must have a token. A word with one of the rarest
-    characters beyond that share becomes [UNK], the unknown word."""
+    """Character coverage: the share of all characters that must have a token. A word with one of
+    the rarest characters beyond that share becomes [UNK], the unknown token."""
     model_max_length: int = 512
-    """The longest input, in tokens, of the models that will use this tokenizer."""
+    """Maximum input length, in tokens, of the models that will use this tokenizer."""
     held_out: tuple[str, ...] = ()
-    """Texts to measure on; not learnt from, even if FILES name them too. Without them a share of
-    the documents is kept out of learning."""
+    """Held-out texts, on which the tokenizer is evaluated; not learned from, even if FILES name
+    them too. Without them a share of the documents is held out."""
     held_out_share: float = 0.02
-    """The share of the documents to keep out of learning, chosen by their text."""
+    """Share of the documents to hold out, chosen by a hash of their text."""
     compare: Annotated[bool, tyro.conf.arg(help_behavior_hint="(default: it is, if installed)")] = (
         True
     )
-    """Whether the trainer of the tokenizers library is set beside ours. --no-compare leaves it
-    out, which saves its time."""
+    """Whether the vocabulary is compared with one from the tokenizers library's trainer.
+    --no-compare saves that time."""
     text_column: str = "text"
-    """The column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
+    """Column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
     errors: Errors = "strict"
-    """What to do with a line or row that cannot be read: stop there, or skip and count it."""
+    """Handling of a line or row that cannot be read: stop there (strict), or skip and count it."""
     processes: int | None = None
-    """How many processes count words. None means one for each core."""
+    """Number of processes that count words. None means one for each core."""
 
     def __post_init__(self) -> None:
         if not self.files:
@@ -97,7 +100,7 @@ class TokenizerSettings:
 
     @property
     def words(self) -> Words:
-        """What splits text into words, as the tokenizer will do."""
+        """Function that splits text into words, as the tokenizer will."""
         if self.kind == "byte-bpe":
             return clean_words
         if self.kind == "unigram":
@@ -106,7 +109,7 @@ class TokenizerSettings:
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """What a unigram tokenizer does to text first."""
+        """Normalization steps of a unigram tokenizer."""
         strips = self.lowercase if self.strip_accents is None else self.strip_accents
         dropped = {"lowercase"} if not self.lowercase else set()
         dropped |= {"decompose", "strip_accents"} if not strips else set()
@@ -114,37 +117,38 @@ class TokenizerSettings:
 
     @property
     def num_processes(self) -> int:
-        """`processes`, or one for each core that may be used."""
+        """Number of processes; by default one for each core that may be used."""
         return num_processes(self.processes)
 
 
 @dataclass
 class TokenizerReport:
-    """What was read, what was learnt, and how well it fits what was held out."""
+    """Report of training: texts read, words counted, and evaluation results."""
 
     learning: SourceReport = field(default_factory=SourceReport)
-    """All documents of `files`, those of the share held out included."""
+    """All documents of `files`, including the held-out share."""
     measuring: SourceReport = field(default_factory=SourceReport)
     """The documents of `held_out`."""
     held_out_documents: int = 0
     num_words: int = 0
     num_distinct_words: int = 0
     fits: dict[str, Fit] = field(default_factory=dict)
-    """By the name of the trainer; empty where nothing was held out."""
+    """Statistics on held-out text by name of the trainer; empty without held-out text."""
     notes: list[str] = field(default_factory=list)
-    """What the user should know: a figure that is missing, a vocabulary that came out small."""
+    """Notes for the user: a figure that is missing, a vocabulary that came out small."""
     seconds: dict[str, float] = field(default_factory=dict)
 
 
 def train_tokenizer(
     settings: TokenizerSettings, on_step: Callable[[str], object] = lambda name: None
 ) -> tuple[Tokenizer, LearnedVocabulary, TokenizerReport]:
-    """Learn a vocabulary; the same text gives the same one, whatever the order of the files.
+    """Train a tokenizer on text files.
 
-    Unigram models are the exception: the library that learns them sums in any order.
+    The order of the files does not change the result, except for unigram models: the library that
+    trains them sums in any order.
 
     Args:
-        on_step: told the name of each step as it begins.
+        on_step: called with the name of each step as it begins.
 
     Raises:
         InputError: a file that cannot be read, or no words in any of them.
@@ -191,7 +195,15 @@ def _learn(settings: TokenizerSettings, counts: Counter[str]) -> LearnedVocabula
 def count_texts(
     settings: TokenizerSettings, words: Words, report: TokenizerReport
 ) -> tuple[Counter[str], Counter[str]]:
-    """Count the words to learn from and those to measure on, as `words` splits the texts."""
+    """Count the words to learn from and the held-out words.
+
+    Args:
+        words: splits a text into words.
+        report: is filled in with what was read.
+
+    Raises:
+        InputError: a file that cannot be read, or no words in any of them.
+    """
     held_out: Counter[str] = Counter()
 
     def hold_out(document: str) -> None:
@@ -228,12 +240,12 @@ def _documents(
 def _without_held_out(
     documents: Iterator[str], share: float, hold_out: Callable[[str], object]
 ) -> Iterator[str]:
-    """Pass the documents on, except a share of them, which `hold_out` is given.
+    """Yield the documents, but pass a share of them to `hold_out`.
 
-    A document's own text decides, by the hash that also splits a corpus: what a corpus holds
-    out by a smaller share has not been learnt from here either. Small corpora are an exception:
-    where no document falls below the share, one is held out all the same (and was learnt from
-    in 43 % of corpora of 40 documents, in 2 % of those of 200).
+    A document's own text decides, by the hash that also splits a corpus: documents that a corpus
+    holds out by a smaller share are held out here too. Small corpora are an exception: where no
+    document falls below the share, one is held out all the same (and was learned from here in 43 %
+    of corpora of 40 documents, in 2 % of those of 200).
     """
     for document in documents:
         if text_hash(document) < share * 2.0**64:

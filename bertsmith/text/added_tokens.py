@@ -31,7 +31,7 @@ class AddedToken:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Part of a text from `start` to `stop`; `id` is None for ordinary text."""
+    """Part of a text, `start` to `stop`; ordinary text has no `id`."""
 
     start: int
     stop: int

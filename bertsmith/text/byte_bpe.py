@@ -73,7 +73,7 @@ def word_pattern(highest: int) -> re.Pattern[str]:
 
 
 def split_words(text: str) -> list[str]:
-    """Split text into words by GPT-2's pattern; joined they are the text again.
+    """Split text by GPT-2's pattern; joined words are the text again.
 
     >>> split_words("It's 2 o'clock,  now")
     ['It', "'s", ' 2', ' o', "'", 'clock', ',', ' ', ' now']
@@ -94,7 +94,7 @@ def without_surrogates(text: str) -> str:
 
 
 class Merger:
-    """Merge table of BPE: the pair of the lowest rank first, from left to right.
+    """Merges of BPE, applied by rank, and from left to right.
 
     Args:
         merges: left, right and merged symbol, in the order of their ranks.
@@ -253,7 +253,7 @@ class ByteBpeTokenizer(Tokenizer):
 
     @property
     def joint(self) -> str:
-        """Prefix of a text that continues another: a space, unless all texts get one."""
+        """Prefix of a continuing text: a space, unless all texts get one."""
         return "" if self.add_prefix_space else " "
 
     @cached_property
@@ -287,7 +287,7 @@ class ByteBpeTokenizer(Tokenizer):
         return self._ids_of(text, self.add_prefix_space)
 
     def encode_word_ids(self, words: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
-        """Encode words that are given one by one, each as if a space stood before it."""
+        """Encode given words, each as if a space stood before it."""
         return joined_rows(self._ids_of(word, True) for word in words)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
@@ -319,7 +319,7 @@ class ByteBpeTokenizer(Tokenizer):
                 yield piece
 
     def merge_bytes(self, word: bytes) -> list[int]:
-        """Merge the bytes of a word, or of a part that need not be UTF-8."""
+        """Merge the bytes of a word or part, UTF-8 or not."""
         return self._merger.merge([self._byte_ids[byte] for byte in word])
 
     def _compute_ids(self, word: str) -> tuple[int, ...]:
@@ -356,7 +356,7 @@ class ByteBpeTokenizer(Tokenizer):
         self._encode_ordinary(text, position, result)
 
     def _trim(self, number: int, token: str, offset: tuple[int, int]) -> tuple[int, int]:
-        """Exclude the white space of a token from its offsets, as the library does.
+        """Exclude a token's white space from its offsets, as the library does.
 
         If a space was added before the text, the first token keeps the white space that it begins
         with.
@@ -378,7 +378,7 @@ def prefixed(text: str, spaced: bool) -> str:
 
 
 def read_bytes(tokens: Iterable[str]) -> str:
-    """Decode tokens of byte characters to text; others, such as <mask>, are kept."""
+    """Decode tokens of byte characters; others, such as <mask>, are kept."""
     data = bytearray()
     for token in tokens:
         try:

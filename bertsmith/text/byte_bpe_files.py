@@ -70,7 +70,7 @@ def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str],
 
 
 def read_merges(path: Path) -> Merges:
-    """Read a merges.txt: a pair of tokens a line, in the order of their ranks."""
+    """Read the pairs of tokens of a merges.txt, by rank."""
     try:
         lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
@@ -142,7 +142,11 @@ def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str]
 
 
 def read_frame(processor: Any, path: Path) -> Json:
-    """Read the names of <s> and </s> from a post-processor, which must be RoBERTa's."""
+    """Read the names of <s> and </s> from RoBERTa's post-processor.
+
+    Raises:
+        CheckpointError: another post-processor.
+    """
     match processor:
         case {
             "type": "RobertaProcessing",

@@ -1,8 +1,8 @@
-"""Hash table for numpy: from short byte strings, many at a time, to integers.
+"""Hash table for numpy, from short byte strings to integers.
 
 A chunk of up to 16 bytes, filled up with zeros, is two 64-bit integers, its key. The key's hash
 selects a row, which holds a key and its value; a key whose row is taken goes to the next free one.
-A look-up compares whole keys, so it is never wrong.
+A look-up compares whole keys, so it is never wrong; it takes many keys at a time.
 """
 
 from typing import NamedTuple
@@ -40,18 +40,18 @@ class Keys(NamedTuple):
         return Keys(self.low[places], self.high[places], self.rows[places], self.long[places])
 
     def distinct(self) -> NDArray[np.int64]:
-        """Return the index of the first of each group of equal keys, rising."""
+        """Return the index of the first of each distinct key, rising."""
         order = np.lexsort((self.low, self.high))
         low, high = self.low[order], self.high[order]
         differs = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
         return np.sort(order[np.concatenate([[True], differs])])
 
     def in_next_rows(self) -> "Keys":
-        """Move each key one row on; the last row is followed by the first."""
+        """Move each key one row on, from the last to the first."""
         return self._replace(rows=(self.rows + 1) & ((1 << ROW_BITS) - 1))
 
     def stand_in(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Compare each key with the one in its row of `rows`, `[chunks, 4]`."""
+        """Compare each key with the one in its row, `[chunks, 4]`."""
         same: NDArray[np.bool_] = rows[:, 0] == self.low.view(np.int64)
         same &= rows[:, 1] == self.high.view(np.int64)
         same &= ~self.long

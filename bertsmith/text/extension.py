@@ -86,7 +86,7 @@ def check_room(num_new: int, num_characters: int, character_coverage: float) -> 
 
 
 def ids_before(old: Tokenizer, new: Iterable[str]) -> Iterator[tuple[int, ...]]:
-    """Yield the old ids of each new token, in any kind of tokenizer.
+    """Yield the old ids of each new token, for any tokenizer.
 
     They are empty where the old tokenizer cannot cut it.
     """

@@ -1,4 +1,4 @@
-"""Grouping of short texts into lists of a size worth handling at once."""
+"""Grouping of short texts into lists worth handling at once."""
 
 from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar

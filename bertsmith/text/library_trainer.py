@@ -118,7 +118,7 @@ def learn_unigram(
 
 
 def _lines(counts: Mapping[str, int]) -> Iterator[str]:
-    """Yield text in which each word occurs as often as counted, 4,096 a line."""
+    """Yield lines that hold each word as often as counted."""
     for word in sorted(counts):
         lines, rest = divmod(counts[word], _LINE_WORDS)
         for length in [_LINE_WORDS] * lines + [rest]:

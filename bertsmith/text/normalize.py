@@ -1,14 +1,11 @@
-"""BERT's text rules: raw text in, normalized text out, and the words it falls into.
+"""BERT's text normalization, and the splitting into words that follows it.
 
-The rules, in order (Devlin et al. 2018, released code): remove controls and turn white space into
-plain spaces; put spaces around Chinese characters; decompose and drop accents; lower the case;
-then words are what stands between spaces, and each punctuation character is a word of its own.
-
-Every rule looks at one character alone, so normalizing is one `str.translate`. The exception is
-canonical reordering, which sorts neighbouring marks before the accents are dropped; it shows only
-around the few marks that are not dropped, and only text that has one of those takes the long way.
-What each character is comes from `unicode_tables`, never from the running Python's own Unicode
-version. Lone surrogates, which UTF-8 cannot hold, are removed like controls.
+In order (Devlin et al. 2018, released code): remove controls and make white space plain spaces; put
+spaces around Chinese characters; decompose and drop accents; lowercase; then split at spaces, each
+punctuation character a word. Every rule looks at one character alone, so it is one `str.translate`.
+The exception is canonical reordering of marks, which shows only around the few that are not
+dropped; text with one of those takes a slower path. Characters have the classes of
+`unicode_tables`, whatever the running Python's Unicode version.
 """
 
 import re
@@ -23,12 +20,12 @@ from bertsmith.text import unicode_tables
 
 SURROGATES = range(0xD800, 0xE000)
 HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)
-# Planes 0 to 2 hold nearly all text; a map never remembers more characters than these.
+# Planes 0 to 2 hold nearly all text; a map caches these characters only.
 REMEMBERED_CODES = 0x30000
 
 
 class CodeRanges:
-    """A set of characters, kept as sorted ranges of code points.
+    """Set of characters, stored as sorted ranges of code points.
 
     >>> "b" in CodeRanges("61-63 7a"), "y" in CodeRanges("61-63 7a")
     (True, False)
@@ -50,13 +47,13 @@ class CodeRanges:
 
 @cache
 def code_ranges(name: str) -> CodeRanges:
-    """The table of that name in `unicode_tables`, read once."""
+    """Load a table of `unicode_tables` by name."""
     return CodeRanges(getattr(unicode_tables, name))
 
 
 @cache
 def lowercase_letters() -> dict[str, str]:
-    """Each upper-case character and its lower case."""
+    """Map each upper-case character to its lower case."""
     letters = {"\u0130": "i\u0307"}  # the only one that becomes two characters
     entries = re.findall(r"(\w+)-(\w+)/(\d)([+-]\w+)", unicode_tables.LOWERCASE)
     for first, last, stride, shift in entries:
@@ -66,37 +63,40 @@ def lowercase_letters() -> dict[str, str]:
 
 
 def clean(char: str) -> str:
-    """Nothing, a plain space, or the character itself."""
+    """Remove controls and lone surrogates; make white space a plain space."""
     if char in code_ranges("REMOVED") or ord(char) in SURROGATES:
         return ""
     return " " if char in code_ranges("WHITESPACE") else char
 
 
 def decompose(char: str) -> str:
-    """The canonical decomposition (NFD) of one character."""
+    """Return the canonical decomposition (NFD) of one character."""
     return unicodedata.normalize("NFD", char) if char in code_ranges("DECOMPOSED") else char
 
 
 def decompose_compatibly(char: str) -> str:
-    """The compatibility decomposition (NFKD) of one character."""
+    """Return the compatibility decomposition (NFKD) of one character."""
     return unicodedata.normalize("NFKD", char) if char in code_ranges("COMPATIBLE") else char
 
 
 def combining_class(char: str) -> int:
-    """0 for a character that keeps its place, above 0 for a mark that may be sorted."""
+    """Return the combining class of a reorderable mark, else 0."""
     return unicodedata.combining(char) if char in code_ranges("REORDERED") else 0
 
 
 @cache
 def kept_marks() -> frozenset[str]:
-    """Characters that are or contain a sortable mark which stripping accents does not drop."""
+    """Collect the characters with a reorderable mark that stripping accents keeps.
+
+    They are or contain such a mark.
+    """
     marks = {char for char in code_ranges("REORDERED") if char not in code_ranges("NONSPACING")}
     composed = (c for c in code_ranges("DECOMPOSED") if ord(c) not in HANGUL_SYLLABLES)
     return frozenset(marks | {char for char in composed if not marks.isdisjoint(decompose(char))})
 
 
 class CharacterMap(dict[int, str]):
-    """A table for `str.translate` that works out each character when it is first met."""
+    """Table for `str.translate` that is filled as characters are met."""
 
     def __init__(self, image: Callable[[str], str]) -> None:
         super().__init__()
@@ -116,7 +116,7 @@ def _punctuation_map() -> CharacterMap:
 
 
 def split_words(normalized: str) -> list[str]:
-    """The words of normalized text: split at spaces, punctuation characters alone.
+    """Split normalized text at spaces, with punctuation characters alone.
 
     >>> split_words("it's  so")
     ['it', "'", 's', 'so']
@@ -125,7 +125,7 @@ def split_words(normalized: str) -> list[str]:
 
 
 def locate_words(normalized: str) -> Iterator[tuple[str, int]]:
-    """The words of normalized text, each with the place of its first character."""
+    """Yield the words of normalized text, each with its first character's place."""
     end = 0
     for word in split_words(normalized):
         start = normalized.index(word, end)  # only spaces stand between
@@ -135,11 +135,11 @@ def locate_words(normalized: str) -> Iterator[tuple[str, int]]:
 
 @cache
 def unit_pattern(tokenize_chinese_chars: bool = True) -> re.Pattern[str]:
-    """A pattern that cuts raw text, with nothing left out, into units that do not touch each other.
+    """Compile a pattern that cuts raw text, without gaps, into independent units.
 
     Normalizing and splitting units one by one gives the words of the whole text, since a cut is
-    made only beside a character that marks cannot be sorted across. Characters above U+FFFF never
-    cause a cut: a pattern is much faster without them, and a larger unit is no less exact.
+    made only beside a character that marks cannot be reordered across. Characters above U+FFFF
+    never cause a cut: a pattern is much faster without them, and a larger unit is no less exact.
     """
     solid = _pattern_class("PUNCTUATION")
     if tokenize_chinese_chars:
@@ -162,7 +162,7 @@ class Normalizer:
     tokenize_chinese_chars: bool = True
 
     def normalize(self, text: str) -> str:
-        """The normalized text.
+        """Normalize raw text.
 
         >>> Normalizer().normalize("Café\\tNoël")
         'cafe noel'
@@ -172,14 +172,14 @@ class Normalizer:
         return text.translate(self._map)
 
     def words(self, text: str) -> list[str]:
-        """The normalized words of raw text, in order."""
+        """Split raw text into normalized words."""
         return split_words(self.normalize(text))
 
     def align(self, text: str) -> tuple[str, list[int]]:
-        """The normalized text and, for each of its characters, the place of its origin in `text`.
+        """Normalize text; also return the place in `text` of each character's origin.
 
-        Where marks were sorted, an origin is that of the mark which stood in the same place
-        before: the reference implementation counts so.
+        Where marks were reordered, an origin is that of the mark which stood in the same place
+        before, as the reference implementation has it.
         """
         if self._sorts_marks(text):
             return self._align_sorted(text)
@@ -203,13 +203,11 @@ class Normalizer:
         return "".join(self._finish_char(part) for part in image)
 
     def _space_char(self, char: str) -> str:
-        """The first two rules."""
         if self.tokenize_chinese_chars and char in code_ranges("CHINESE"):
             return f" {char} "
         return clean(char)
 
     def _finish_char(self, char: str) -> str:
-        """The last two rules, after decomposition."""
         if self.strips_accents and char in code_ranges("NONSPACING"):
             return ""
         return lowercase_letters().get(char, char) if self.lowercase else char
@@ -218,9 +216,9 @@ class Normalizer:
         return self.strips_accents and not text.isascii() and not kept_marks().isdisjoint(text)
 
     def _align_sorted(self, text: str) -> tuple[str, list[int]]:
-        """`align` for text in which the order of marks may show."""
+        """Align text whose marks may have to be reordered."""
         spaced = [(part, origin) for origin, c in enumerate(text) for part in self._space_char(c)]
-        # Of a decomposed character the first part takes its place, the others follow that part.
+        # The first part of a decomposed character takes its place; the others follow that part.
         parts = [
             (combining_class(part), part, number == 0)
             for whole, _ in spaced
@@ -240,6 +238,6 @@ class Normalizer:
 
 
 def sort_marks(parts: list[tuple[int, str, bool]]) -> Iterator[tuple[int, str, bool]]:
-    """Sort each run of marks by combining class, stably (Unicode Standard, section 3.11)."""
+    """Sort each run of marks stably by combining class (Unicode Standard, 3.11)."""
     for is_mark, run in groupby(parts, key=lambda part: part[0] > 0):
         yield from sorted(run, key=lambda part: part[0] if is_mark else 0)

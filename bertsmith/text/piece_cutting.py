@@ -1,8 +1,8 @@
-"""WordPiece for many words at once: chunks of ASCII letters and digits in, ids of pieces out.
+"""WordPiece by numpy for many words of ASCII letters and digits.
 
-In each round the longest piece that begins the rest of a word is found for all words together, by
-looking up all beginnings of the rest. Only pieces of ASCII letters and digits are known here, so
-whatever holds anything else is not cut to its end and is left to the rules for any text.
+In each round the longest token that begins the rest of a word is found for all words together, by
+looking up all prefixes of the rest. Only tokens of ASCII letters and digits are known here, so a
+chunk with any other character is left uncut, for the rules for any text.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,22 @@ Ints = NDArray[np.int64]
 
 
 class PieceCutter:
-    """Cuts words as `WordPiece` does, given the ids of pieces at a word's start and behind it."""
+    """Cutter of many words at once, with the tokens of `WordPiece`.
+
+    Args:
+        starts: tokens at the start of a word, with their ids.
+        continuations: tokens inside a word, without their prefix, with their ids.
+    """
 
     def __init__(self, starts: Mapping[str, int], continuations: Mapping[str, int]) -> None:
         self._starts = _table(starts)
         self._continuations = _table(continuations)
 
     def cut(self, data: bytes, starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-        """The ids of all chunks in order, and how many each has: 0 where it could not be cut."""
+        """Cut chunks; returns all ids in order and the counts per chunk.
+
+        A count of 0 means that the chunk could not be cut.
+        """
         ids, owners = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         starts, left, table = starts.copy(), lengths.copy(), self._starts
         active = np.flatnonzero((lengths <= MAX_CHUNK_BYTES) & ~_hold_zeros(data, starts, lengths))
@@ -48,7 +56,7 @@ class PieceCutter:
 
 
 def _hold_zeros(data: bytes, starts: Ints, lengths: Ints) -> NDArray[np.bool_]:
-    """Which chunks hold a zero byte, which keys are filled up with and so cannot tell."""
+    # Keys are filled up with zero bytes, so they cannot tell such chunks from shorter ones.
     zeros = np.flatnonzero(np.frombuffer(data, np.uint8) == 0)
     return np.searchsorted(zeros, starts) < np.searchsorted(zeros, starts + lengths)
 
@@ -69,7 +77,7 @@ def _table(pieces: Mapping[str, int]) -> ChunkTable:
 
 
 def _longest(table: ChunkTable, data: bytes, starts: Ints, lengths: Ints) -> tuple[Ints, Ints]:
-    """The id and size of the longest piece that each chunk begins with."""
+    """Return id and size of the longest token that begins each chunk."""
     prefixes = chunk_keys(data, starts, lengths).prefixes()
     values = table.find(prefixes).reshape(-1, MAX_CHUNK_BYTES)
     last = MAX_CHUNK_BYTES - 1 - np.argmax(values[:, ::-1] != NOT_FOUND, axis=1)

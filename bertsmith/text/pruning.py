@@ -1,8 +1,7 @@
-"""Pieces and words → the pieces that pay: those that encoding uses least make room.
+"""Pruning of a learned vocabulary: drops the least used tokens.
 
-Merging builds long pieces from short ones, and many of the short ones are never used again:
+Merging builds long tokens from short ones, and many of the short ones are never used again:
 encoding takes the longest match, which finds 'river' and passes over the 'rive' on its way.
-Learning some more pieces than asked for and dropping the least used leaves as many that work.
 """
 
 from collections import Counter
@@ -10,22 +9,24 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bertsmith.text.wordpiece import WordPiece
 
-# What a dropped piece covered falls to others, so use is counted anew after each part.
+# A dropped token's text falls to others, so use is counted anew after each round.
 ROUNDS = 4
 
 
 CountUse = Callable[[Sequence[str]], Mapping[int, int]]
-"""Pieces in, how often each of them, by index, occurs when texts are encoded with them, out."""
+"""Function from tokens to how often each, by index, occurs in texts encoded with them."""
 
 
 def drop_least_used(
     pieces: Sequence[str], num_fixed: int, size: int, count_use: CountUse
 ) -> list[str]:
-    """Drop pieces until `size` are left; of equally used ones, those learnt last.
+    """Drop the least used tokens until `size` are left.
+
+    Of equally used tokens those learned last are dropped.
 
     Args:
         pieces: in order of learning; the first `num_fixed` are never dropped.
-        count_use: gives 0, or nothing, for pieces that are not used.
+        count_use: gives 0, or nothing, for tokens that are not used.
     """
     kept = list(pieces)
     for rounds_left in range(ROUNDS, 0, -1):
@@ -41,7 +42,7 @@ def drop_least_used(
 
 
 def use_in_words(words: Mapping[str, int]) -> CountUse:
-    """Counts the use of WordPiece's pieces in words with their counts."""
+    """Build a counter of WordPiece's tokens in words with their counts."""
 
     def count(pieces: Sequence[str]) -> Counter[int]:
         wordpiece = WordPiece(pieces, unk_id=-1, max_chars=max(map(len, words), default=0))
@@ -51,7 +52,7 @@ def use_in_words(words: Mapping[str, int]) -> CountUse:
 
 
 def count_ids(cut: Callable[[str], Iterable[int]], words: Mapping[str, int]) -> Counter[int]:
-    """How often each id occurs in words, which `cut` divides, with their counts."""
+    """Count the ids of all words, which `cut` encodes."""
     use: Counter[int] = Counter()
     for word, count in words.items():
         for index in cut(word):

@@ -1,8 +1,8 @@
-"""Words cut into pieces, and counts of neighbouring pieces, both kept true under merges.
+"""Words as sequences of tokens, with pair counts kept under merges.
 
-All words lie in one flat array, each place linked to its neighbours, so that a merge touches
-only the places where it happens, in a handful of array operations. Memory is some 30 bytes
-for each character of the distinct words, and 30 for each pair of pieces that ever met.
+All words lie in one flat array, each place linked to its neighbours, so that a merge touches only
+the places where it happens, in a handful of array operations. Memory is some 30 bytes for each
+character of the distinct words, and 30 for each pair of tokens that ever met.
 """
 
 from array import array
@@ -19,15 +19,15 @@ LEFT, RIGHT = 0, 1
 Ints = npt.NDArray[np.int64]
 Places = npt.NDArray[np.int32]
 Cut = Callable[[str], Sequence[str]]
-"""The pieces that a word begins as; all but its first with `CONTINUATION`."""
+"""Function that splits a word into its initial tokens."""
 
-# What stands in the flat array where no piece does: around words, and where a merge took one.
+# Entries of the flat array that are no token: around words, and where a merge took one.
 _BOUNDARY, _ABSORBED = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
 class MergeChange:
-    """What stood around the merged pairs: pieces, and the counts of their words."""
+    """Neighbours of the merged pairs, with the counts of their words."""
 
     pair_weights: Ints
     before: Ints
@@ -38,9 +38,9 @@ class MergeChange:
 
 
 class Segmentation:
-    """All words, cut into pieces.
+    """All words, cut into tokens.
 
-    frequency: how often each piece occurs, weighted by the counts of words, [pieces].
+    frequency: occurrences of each token, weighted by the counts of words, `[tokens]` or longer.
     num_pieces: the sum of all frequencies.
     """
 
@@ -55,24 +55,24 @@ class Segmentation:
         self.num_pieces = int(self.frequency.sum())
 
     def add_piece(self) -> None:
-        """Make room for one more piece, which occurs nowhere yet."""
+        """Make room for one more token, which occurs nowhere yet."""
         self._places.append(np.empty(0, dtype=np.int32))
         self.frequency = grown(self.frequency, len(self._places), 0)
 
     def neighbours(self) -> tuple[Ints, Ints, Ints]:
-        """Left piece, right piece and weight of every place where two pieces meet."""
+        """Return left token, right token and weight of all neighbouring tokens."""
         left, right = self._symbol[:-1], self._symbol[1:]
         meet = (left != _BOUNDARY) & (right != _BOUNDARY)
         return left[meet], right[meet], self._weight[:-1][meet]
 
     def merge(self, left: int, right: int, merged: int) -> MergeChange:
-        """Replace the pair by `merged` wherever it occurs, from left to right in a word."""
+        """Replace a pair by `merged` wherever it occurs, from left to right."""
         first = self._occurrences(left, right)
         second = self._following[first]
         before, after = self._preceding[first], self._following[second]
         after_old = self._symbol[after]
         self._symbol[second] = _ABSORBED
-        # Where two merged pairs touch, what lies between them counts once: as what follows.
+        # Two merged pairs that touch are neighbours once: the second follows the first.
         open_before = self._symbol[before] >= 0
         self._symbol[first] = merged
         self._following[first] = after
@@ -90,7 +90,7 @@ class Segmentation:
         )
 
     def _occurrences(self, left: int, right: int) -> Places:
-        """Where the pair occurs: the places of its left pieces, none overlapping."""
+        """Find the places of the pair's left tokens, none overlapping."""
         if len(self._places[left]) <= len(self._places[right]):
             first = self._live(left)
             first = first[self._symbol[self._following[first]] == right]
@@ -100,7 +100,7 @@ class Segmentation:
         return self._every_other(first) if left == right else first
 
     def _every_other(self, first: Places) -> Places:
-        """Of runs of overlapping pairs of equal pieces, each first, third, fifth ... pair."""
+        """Keep every other pair of runs of overlapping pairs, from the first."""
         first = np.sort(first)
         index = np.arange(len(first))
         starts = np.ones(len(first), dtype=bool)
@@ -110,7 +110,7 @@ class Segmentation:
         return chosen
 
     def _live(self, piece: int) -> Places:
-        """The places where `piece` still stands; the others are forgotten."""
+        """Return the places where `piece` still stands, and forget the others."""
         places = self._places[piece]
         live: Places = places[self._symbol[places] == piece]
         self._places[piece] = live
@@ -125,10 +125,10 @@ class Segmentation:
 
 
 class PairTable:
-    """Counts of pairs of neighbouring pieces, found from either piece.
+    """Counts of pairs of neighbouring tokens, found from either token.
 
-    ends: left and right piece of each slot. count: how often the pair occurs. A slot whose
-    count has fallen to zero is dead and never used again.
+    ends: left and right token of each slot. count: how often the pair occurs. A slot whose count
+    has fallen to zero is dead and never used again.
     """
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class PairTable:
         self._slot_of_other = np.empty(0, dtype=np.int32)
 
     def slots(self, piece: int, side: int) -> Places:
-        """The live slots of pairs with `piece` at `side`."""
+        """Return the live slots of pairs with `piece` at `side`."""
         slots = np.array(self._list(piece, side), dtype=np.int32)
         live = slots[self.count[slots] > 0]
         if len(live) < len(slots):
@@ -147,7 +147,7 @@ class PairTable:
         return live
 
     def change(self, piece: int, side: int, others: Ints, weights: Ints) -> None:
-        """Add `weights` to the pairs of `piece` at `side` with each of `others`."""
+        """Add `weights` to the pairs of `piece` with `others`."""
         others, weights = _sum_by_key(others, weights)
         slots = self._find(piece, side, others)
         known = slots >= 0
@@ -155,7 +155,7 @@ class PairTable:
         self._create(piece, side, others[~known], weights[~known])
 
     def _find(self, piece: int, side: int, others: Ints) -> Places:
-        """The slots of the pairs of `piece` at `side` with `others`; -1 where there is none."""
+        """Return the slots of pairs of `piece` with `others`, or -1."""
         slots = self.slots(piece, side)
         ends = self.ends[1 - side][slots]
         size = max(others.max(initial=-1), ends.max(initial=-1)) + 1
@@ -183,7 +183,7 @@ class PairTable:
 
 
 def characters(word: str) -> list[str]:
-    """Each character a piece of its own.
+    """Split a word into one token per character.
 
     >>> characters("abc")
     ['a', '##b', '##c']
@@ -192,7 +192,7 @@ def characters(word: str) -> list[str]:
 
 
 def _flatten(words: Mapping[str, int], ids: Mapping[str, int], cut: Cut) -> tuple[Places, Ints]:
-    """Piece id and word count per piece of all words; boundaries around each word."""
+    """Return token ids and word counts, with boundaries around each word."""
     symbol, weight = array("i", [_BOUNDARY]), array("q", [0])
     for word, count in words.items():
         pieces = cut(word)
@@ -210,7 +210,7 @@ def _group(values: Places, keys: Places, num_keys: int) -> list[Places]:
 
 
 def _sum_by_key(keys: Ints, weights: Ints) -> tuple[Ints, Ints]:
-    """The distinct keys, sorted, and the sum of the weights of each."""
+    """Sum the weights of each distinct key; keys come out sorted."""
     order = np.argsort(keys, kind="stable")
     keys, weights = keys[order], weights[order]
     starts = np.flatnonzero(np.diff(keys, prepend=-1))
@@ -218,7 +218,10 @@ def _sum_by_key(keys: Ints, weights: Ints) -> tuple[Ints, Ints]:
 
 
 def grown(values: npt.NDArray[Any], size: int, fill: float) -> npt.NDArray[Any]:
-    """`values`, or a longer copy that holds at least `size`; growth by doubling."""
+    """Return `values`, or a longer copy with at least `size` entries.
+
+    It grows by doubling, and new entries are `fill`.
+    """
     if size <= len(values):
         return values
     longer = np.full(max(size, 2 * len(values)), fill, dtype=values.dtype)

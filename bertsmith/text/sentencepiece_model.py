@@ -1,7 +1,7 @@
-"""SentencePiece's own file (`spiece.model`) → its pieces and settings.
+"""Reader of SentencePiece's own file, `spiece.model`.
 
-The file is one protocol buffer, `ModelProto` of sentencepiece_model.proto. Its encoding is a row of
-fields, each a key (number and wire type) and a value; we read the few fields that decide ids.
+The file is one protocol buffer, `ModelProto` of sentencepiece_model.proto: a sequence of fields,
+each a key (number and wire type) and a value. Only the few fields that decide ids are read.
 """
 
 import struct
@@ -24,7 +24,7 @@ MODEL_TYPES = {1: "unigram", 2: "BPE", 3: "word", 4: "char"}
 
 @dataclass(frozen=True)
 class SentencePieceModel:
-    """The pieces by id: their texts, log probabilities and types; and the normalization table."""
+    """Tokens by id (text, log probability, type), and the normalization table."""
 
     pieces: list[str]
     scores: list[float]
@@ -32,18 +32,18 @@ class SentencePieceModel:
     charsmap: bytes
 
     def of_type(self, type_: int) -> list[str]:
-        """The pieces of a type, in the order of their ids."""
+        """List the tokens of a type, in the order of their ids."""
         return [
             piece for piece, found in zip(self.pieces, self.types, strict=True) if found == type_
         ]
 
 
 class _DamagedError(Exception):
-    """Says where."""
+    """Damage in a file; the message says where."""
 
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
-    """Read a file of the unigram kind.
+    """Read a unigram model.
 
     Raises:
         CheckpointError: damaged, or of another kind.
@@ -91,7 +91,7 @@ def read_sentencepiece(path: Path) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field: an int for a varint, else bytes."""
+    """Yield number and value of each field: int for varints, else bytes."""
     place = 0
     while place < len(data):
         key, place = _varint(data, place)
@@ -113,7 +113,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number in groups of seven bits, the lowest first, and the place behind it."""
+    """Read a number in groups of seven bits, the lowest first.
+
+    Returns it and the place behind it.
+    """
     number = 0
     for shift in range(0, 70, 7):
         if place >= len(data):

@@ -1,4 +1,4 @@
-"""Which kinds of tokenizers there are, and which one a folder or a file holds."""
+"""Kinds of tokenizers, and detection of the kind that a folder holds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ KIND_FILES: Mapping[str, Kind] = {
     MERGES_FILE: "byte-bpe",
     SENTENCEPIECE_FILE: "unigram",
 }
-"""The file that each kind has beside tokenizer.json, and which does without it."""
+"""File that each kind has beside tokenizer.json, and that suffices without it."""
 MODEL_KINDS: Mapping[str, Kind] = {
     "WordPiece": "wordpiece",
     "BPE": "byte-bpe",
@@ -33,8 +33,11 @@ MODEL_KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Where a tokenizer is read from: its kind and its file, what a tokenizer.json holds (None for
-    other files), and the settings beside it (None where the file was named by itself)."""
+    """Kind, file and parsed settings of a tokenizer to be read.
+
+    `root` is the content of a tokenizer.json, None for other files; `config` that of the
+    tokenizer_config.json beside it, None where a file was named by itself.
+    """
 
     kind: Kind
     file: Path
@@ -44,7 +47,10 @@ class Source:
 
 @cache
 def kinds() -> "Mapping[Kind, type[Tokenizer]]":
-    """The class of each kind; imported only now, as each of them builds on `tokenizer`."""
+    """Return the class of each kind.
+
+    They are imported only now, as each of them builds on `tokenizer`, which imports this module.
+    """
     from bertsmith.text.byte_bpe import ByteBpeTokenizer
     from bertsmith.text.unigram import UnigramTokenizer
     from bertsmith.text.wordpiece import WordPieceTokenizer
@@ -57,10 +63,10 @@ def kinds() -> "Mapping[Kind, type[Tokenizer]]":
 
 
 def find(path: Path) -> Source:
-    """What stands at a folder or file.
+    """Find the tokenizer of a folder or file.
 
     Raises:
-        CheckpointError: nothing, something damaged, or tokenizers of two kinds.
+        CheckpointError: none, a damaged one, or tokenizers of two kinds.
     """
     check_sums(path)
     if path.is_file():
@@ -93,7 +99,7 @@ def _of_json(path: Path, config: dict[str, Any] | None) -> Source:
     root = read_object(path)
     model = root.get("model")
     name = model.get("type") if isinstance(model, dict) else None
-    kind: Kind = "wordpiece"  # which refuses what is of no kind at all
+    kind: Kind = "wordpiece"  # its reader rejects content of no kind
     if isinstance(name, str):
         kind = MODEL_KINDS.get(name, kind)
     elif isinstance(model, dict) and "merges" in model:  # old files leave the name out
@@ -104,7 +110,7 @@ def _of_json(path: Path, config: dict[str, Any] | None) -> Source:
 
 
 def _check_alone(directory: Path, kind: Kind, name: str) -> None:
-    """Refuse a folder that has the files of another kind as well, or only those."""
+    """Reject a folder with the files of another kind, beside or alone."""
     present = {file: found for file, found in KIND_FILES.items() if (directory / file).is_file()}
     if present and (kind not in present.values() or len(present) > 1):
         other = next(file for file, found in present.items() if found != kind)

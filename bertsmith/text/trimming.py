@@ -1,9 +1,9 @@
-"""Fewer pieces: a tokenizer of any kind and the ids to keep in, one without the others out.
+"""Removal of tokens from a tokenizer of any kind.
 
-A text all of whose tokens are kept is cut as before. WordPiece takes the longest piece at each
-place, and its pieces stand by themselves. Byte-level BPE makes a piece of two others, so with a
-piece stay all on the way to it. Of a unigram model's pieces the least likely one says how unlikely
-unknown characters are, so it stays.
+A text all of whose tokens are kept is tokenized as before. WordPiece takes the longest match at
+each place, so its tokens are independent. Byte-level BPE makes a token of two others, so with a
+token all intermediate ones stay. Of a unigram model's tokens the least likely one sets the score of
+unknown characters, so it stays.
 """
 
 from collections.abc import Collection, Iterator
@@ -22,7 +22,7 @@ Flags = NDArray[np.bool_]
 
 
 def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
-    """The same tokenizer with the tokens `ids` alone, numbered anew in their order.
+    """Return the tokenizer with only the tokens `ids`, renumbered in their order.
 
     Raises:
         ConfigError: a special or added token or a byte is not among `ids`, or an id is not the
@@ -54,7 +54,11 @@ def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
 
 
 def with_what_they_need(tokenizer: Tokenizer, kept: Flags) -> Flags:
-    """The tokens to keep (bool `[vocabulary]`) and those without which they would not be found."""
+    """Add special and added tokens, and those that kept ones need.
+
+    Args:
+        kept: tokens to keep, bool `[vocab_size]`; not modified.
+    """
     added = {token.content for token in tokenizer.added_tokens}
     needed = added | {tokenizer.vocab[id_] for id_ in tokenizer.special_ids}
     match tokenizer:
@@ -71,7 +75,9 @@ def with_what_they_need(tokenizer: Tokenizer, kept: Flags) -> Flags:
 
 
 def on_the_way(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
-    """All pieces that byte-level BPE makes of the bytes of a piece, itself among them.
+    """Yield the tokens that byte-level BPE merges on its way to `piece`.
+
+    The last of them is `piece` itself.
 
     >>> ranks = {("a", "b"): 0, ("ab", "c"): 1}
     >>> list(on_the_way("abc", ranks))
@@ -86,8 +92,10 @@ def on_the_way(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
 
 
 def single_characters(tokenizer: Tokenizer) -> Flags:
-    """The pieces of one character, bool `[vocabulary]`: with them words of known characters can
-    always be cut. (Byte-level BPE always has its bytes.)"""
+    """Find the tokens of one character, bool `[vocab_size]`.
+
+    With them words of known characters can always be cut. (Byte-level BPE always has its bytes.)
+    """
     prefix = tokenizer.continuing_prefix
     pieces = tokenizer.vocab[: tokenizer.num_pieces]
     flags = np.zeros(tokenizer.vocab_size, dtype=bool)

@@ -1,10 +1,10 @@
-"""The unigram language model of SentencePiece, ALBERT's tokenizer: the likeliest pieces of a word.
+"""Unigram tokenizer of SentencePiece, ALBERT's.
 
-Each piece has a log probability; of all ways to cut a word into pieces the one of the highest sum
-is taken (Kudo 2018, section 3.2; found by Viterbi's algorithm). A space is written `▁` and belongs
-to the word behind it. Ids, tokens and offsets are those of the `tokenizers` library (Unigram,
-WhitespaceSplit, Metaspace, and ALBERT's normalizers), but for a text that begins with what its
-table removes: there the library's offsets are off by what was removed.
+Each token has a log probability; of all ways to cut a word the one of the highest sum is taken
+(Kudo 2018, section 3.2; found by Viterbi's algorithm). A space is written `▁` and belongs to the
+word behind it. Ids, tokens and offsets equal those of the `tokenizers` library (Unigram,
+WhitespaceSplit, Metaspace, and ALBERT's normalizers), except for a text that begins with characters
+that the charsmap removes: there the library's offsets are off by what was removed.
 """
 
 import re
@@ -34,19 +34,19 @@ from bertsmith.text.tokenizer_kinds import Source
 
 SPACE = "▁"
 UNKNOWN_PENALTY = 10.0
-"""How much less likely than the rarest piece a character without a piece is."""
+"""Log-probability gap between the least likely token and an unknown character."""
 
 Step = Literal["quotes", "decompose", "strip_accents", "lowercase", "charsmap"]
 ALBERT_STEPS: tuple[Step, ...] = ("quotes", "decompose", "strip_accents", "lowercase", "charsmap")
 
 Aligned = tuple[str, list[int]]
-"""A text made from another, and for each of its characters the place of its origin there."""
+"""Text made from another, and the place there of each character's origin."""
 
 WORDS = re.compile(f"{SPACE}[^{SPACE}]*")
 
 
 class PieceAt(NamedTuple):
-    """A piece of a text: its id, how it is spelled, its first character and one past the last."""
+    """Token of a text: id, spelling, first character, one past the last."""
 
     id: int
     token: str
@@ -55,9 +55,9 @@ class PieceAt(NamedTuple):
 
 
 def replace_quotes(text: str) -> Aligned:
-    """`` and '' become "."""
+    """Replace `` and '' by a double quote."""
     parts, places, end = [], [], 0
-    # First all of one kind, then all of the other; neither makes anything of the other.
+    # The library replaces one kind, then the other; neither makes anything of the other.
     for match in re.finditer("``|''", text):
         parts += [text[end : match.start()], '"']
         places += [*range(end, match.start()), match.end() - 1]
@@ -66,7 +66,7 @@ def replace_quotes(text: str) -> Aligned:
 
 
 def decompose(text: str) -> Aligned:
-    """Compatibility decomposition (NFKD); marks in canonical order."""
+    """Apply the compatibility decomposition (NFKD), with marks in canonical order."""
     if text.isascii():
         return text, list(range(len(text)))
     parts = [
@@ -83,7 +83,7 @@ def decompose(text: str) -> Aligned:
 
 
 def strip_accents(text: str) -> Aligned:
-    """Marks of every kind are removed."""
+    """Remove marks of every kind."""
     if text.isascii():
         return text, list(range(len(text)))
     marks = code_ranges("MARK")
@@ -92,18 +92,17 @@ def strip_accents(text: str) -> Aligned:
 
 
 def lowercase(text: str) -> Aligned:
-    """Letters become small ones."""
     letters = lowercase_letters()
     images = [letters.get(char, char) for char in text]
     return "".join(images), [place for place, image in enumerate(images) for _ in image]
 
 
 class UnigramNormalizer:
-    """What is done to a text before it is cut into words.
+    """Normalization of a text before it is cut into words.
 
     Args:
-        steps: what, in this order.
-        charsmap: the table for the step of that name; without one the step does nothing.
+        steps: names of the steps, in order.
+        charsmap: table of the step of that name, which does nothing if it is empty.
     """
 
     def __init__(self, steps: Sequence[Step], charsmap: bytes) -> None:
@@ -120,7 +119,7 @@ class UnigramNormalizer:
         self._is_plain = self._plain_pattern().fullmatch
 
     def _plain_pattern(self) -> re.Pattern[str]:
-        """Matches text of which no step but lowercasing makes anything else."""
+        """Compile a pattern of text that no step but lowercasing changes."""
         plain = [
             char
             for char in map(chr, range(0x21, 0x7F))
@@ -129,7 +128,6 @@ class UnigramNormalizer:
         return re.compile(f"[{re.escape(''.join(plain))}]+" if plain else "(?!)")
 
     def normalize(self, text: str) -> str:
-        """The normalized text."""
         if self._is_plain(text):
             return text.lower() if self._lowers else text
         return self._apply(text)
@@ -140,7 +138,7 @@ class UnigramNormalizer:
         return text
 
     def align(self, text: str) -> Aligned:
-        """The same, with the place of each character's origin."""
+        """Normalize text; also return the place in `text` of each character's origin."""
         origins = list(range(len(text)))
         for step in self._steps:
             text, places = step(text)
@@ -148,13 +146,13 @@ class UnigramNormalizer:
         return text, origins
 
     def words(self, text: str) -> list[str]:
-        """The words of a text, each with `▁` before it, as a vocabulary is learnt from."""
+        """Split text into normalized words, each with `▁` before it."""
         normalized = self.normalize(without_surrogates(text))
         return [word for found in spaces().findall(normalized) for word in split_marks(found)]
 
 
 def split_marks(word: str) -> list[str]:
-    """A word with `▁` before it, cut before each further `▁`.
+    """Split a word before each `▁`, adding one in front if missing.
 
     >>> split_marks("a▁b")
     ['▁a', '▁b']
@@ -164,24 +162,24 @@ def split_marks(word: str) -> list[str]:
 
 @cache
 def spaces() -> re.Pattern[str]:
-    """What stands between white space."""
+    """Compile a pattern of text between white space."""
     return re.compile(f"[^{character_class('WHITESPACE')}]+")
 
 
 @cache
 def unsafe_cut() -> re.Pattern[str]:
-    """A space that normalization may join with what stands beside it."""
+    """Compile a pattern of spaces that normalization may join with a neighbour."""
     joining, prepended = character_class("JOINING", "REORDERED"), character_class("PREPENDED")
     return re.compile(f" (?:[{joining}]|(?<=[{prepended}] ))")
 
 
 class Unigram:
-    """Cuts words into their likeliest pieces.
+    """Unigram model, which cuts words into their likeliest tokens.
 
     Args:
-        pieces: the pieces, by id.
-        scores: the logarithm of the probability of each.
-        unk_id: stands for a run of characters without a piece.
+        pieces: the tokens, by id.
+        scores: the log probability of each.
+        unk_id: id of a run of characters without a token.
     """
 
     def __init__(self, pieces: Sequence[str], scores: Sequence[float], unk_id: int) -> None:
@@ -194,7 +192,7 @@ class Unigram:
         self._unknown_score = min(scores, default=0.0) - UNKNOWN_PENALTY
 
     def cut(self, word: str) -> list[PieceAt]:
-        """The pieces of a word, in order; neighbouring unknown characters are one."""
+        """Cut a word into tokens; neighbouring unknown characters are one."""
         best = self._best_ends(word)
         pieces: list[PieceAt] = []
         end = len(word)
@@ -208,7 +206,7 @@ class Unigram:
         return pieces[::-1]
 
     def _best_ends(self, word: str) -> list[tuple[float, int, int]]:
-        """For each end of a piece: the highest sum up to there, and that piece's start and id."""
+        """Return, per end, the highest sum and the last token's start and id."""
         size, known, prefixes = len(word), self._known, self._prefixes
         best = [(-np.inf, 0, 0)] * (size + 1)
         best[0] = (0.0, 0, 0)
@@ -230,18 +228,18 @@ class Unigram:
 
 
 class UnigramTokenizer(Tokenizer):
-    """ALBERT's tokenizer: [CLS] A [SEP] B [SEP] over SentencePiece's likeliest pieces.
+    """ALBERT's tokenizer: [CLS] A [SEP] B [SEP] over SentencePiece's unigram tokens.
 
     Args:
-        vocab: the pieces, by id.
-        scores: the logarithm of the probability of each.
-        steps: what is done to a text first.
+        vocab: the tokens, by id.
+        scores: the log probability of each.
+        steps: normalization steps.
         charsmap: SentencePiece's table for the step of that name.
         added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
-            None stands for the five special tokens, [MASK] taking the space before it.
+            None means the five special tokens, [MASK] taking the space before it.
 
     Raises:
-        ConfigError: an entry that stands twice, no unknown token, or a damaged table.
+        ConfigError: a duplicate entry, no unknown token, or a damaged table.
     """
 
     def __init__(
@@ -292,7 +290,7 @@ class UnigramTokenizer(Tokenizer):
 
     @classmethod
     def read(cls, source: Source) -> "UnigramTokenizer":
-        """The tokenizer of a tokenizer.json or a spiece.model."""
+        """Read a tokenizer.json or a spiece.model."""
         vocab, scores, settings = unigram_files.read(source.file, source.root, source.config)
         return cls(vocab, scores, **settings)
 
@@ -302,7 +300,6 @@ class UnigramTokenizer(Tokenizer):
         unigram_files.write(Path(directory), pieces, self._ids, self.settings())
 
     def settings(self) -> dict[str, Any]:
-        """The keyword arguments that make an equal tokenizer of the same vocabulary and scores."""
         return {"steps": self.steps, "charsmap": self.charsmap, **self._shared_settings()}
 
     def _vocabulary(self) -> tuple[Any, ...]:
@@ -314,9 +311,9 @@ class UnigramTokenizer(Tokenizer):
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Whether a token goes on with the word before it, `[vocab_size]` by id.
+        """Mask of tokens that continue the word before them, bool `[vocab_size]`.
 
-        It does if it begins with neither `▁` nor punctuation nor a Chinese character.
+        They begin with neither `▁` nor punctuation nor a Chinese character.
         """
         added = {token.content for token in self.added_tokens}
         return np.array(
@@ -327,7 +324,6 @@ class UnigramTokenizer(Tokenizer):
         )
 
     def encode_ids(self, text: str) -> list[int]:
-        """The ids of a text alone, without special tokens around it."""
         if self._normalized_tokens:
             return self._encode_text(text).ids
         text = without_surrogates(text)
@@ -341,7 +337,7 @@ class UnigramTokenizer(Tokenizer):
         return ids
 
     def other_cuts(self, old: Tokenizer) -> str | None:
-        """The first score that is another, or one below all of `old`."""
+        """Describe a changed score, or one below all of `old`, or None."""
         assert isinstance(old, UnigramTokenizer)
         for id_, (before, after) in enumerate(zip(old.scores, self.scores, strict=False)):
             if before != after:
@@ -351,16 +347,15 @@ class UnigramTokenizer(Tokenizer):
         return None
 
     def words(self, text: str) -> list[str]:
-        """The words of a text, normalized, as each by itself is cut into pieces: with `▁` before
-        it."""
+        """Split text into normalized words, each with `▁` before it."""
         return self._normalizer.words(text)
 
     def word_ids(self, word: str) -> list[int]:
-        """The ids of a word as `words` gives it, or of a part of one."""
+        """Encode a word, as `words` gives it, or a part of one."""
         return [piece.id for piece in self._unigram.cut(word)]
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """Text of ids: pieces joined, `▁` a space but in the first one.
+        """Decode ids: tokens joined, with `▁` a space except in the first.
 
         Raises:
             InputError: an id outside the vocabulary.
@@ -370,7 +365,7 @@ class UnigramTokenizer(Tokenizer):
         return "".join([*first, *(token.replace(SPACE, " ") for token in tokens[1:])])
 
     def _units(self, text: str) -> list[str]:
-        """Parts of a text, one space between two, which normalization treats each by itself."""
+        """Split text at spaces into parts that normalization treats independently."""
         if not self._cuts_at_spaces or (not text.isascii() and unsafe_cut().search(text)):
             return [text]
         return text.split(" ")
@@ -383,10 +378,11 @@ class UnigramTokenizer(Tokenizer):
         return tuple(self._locate_normalized(*self._normalizer.align(unit)))
 
     def _locate_normalized(self, normalized: str, origins: Sequence[int]) -> Iterator[PieceAt]:
-        """The pieces of normalized text, and where they stand in what it was made from."""
+        """Yield the tokens of normalized text, placed in its original."""
         for match in spaces().finditer(normalized):
             place = match.start()
-            place -= not match.group().startswith(SPACE)  # a ▁ put before has the first place
+            # An added ▁ shares the first character's place.
+            place -= not match.group().startswith(SPACE)
             for word in split_marks(match.group()):
                 for id_, token, start, end in self._unigram.cut(word):
                     first = origins[max(place + start, match.start())]
@@ -395,7 +391,7 @@ class UnigramTokenizer(Tokenizer):
                 place += len(word)
 
     def _encode_text(self, text: str) -> TextTokens:
-        """As for any text, without lone surrogates, and placed where it stands with them."""
+        # Lone surrogates have no tokens, but offsets count them.
         clean = without_surrogates(text)
         result = super()._encode_text(clean)
         if len(clean) < len(text):
@@ -406,14 +402,12 @@ class UnigramTokenizer(Tokenizer):
         return result
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
-        """Append the tokens of ordinary text that stands at `position`."""
         for unit in self._units(text):
             for id_, token, start, end in self._unit_pieces[unit]:
                 result.append(id_, token, (position + start, position + end))
             position += len(unit) + 1
 
     def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
-        """Append the tokens of text which must be normalized whole to find added tokens in it."""
         normalized, origins = self._normalizer.align(text)
         for piece in self._normalized_tokens.pieces(normalized):
             part = slice(piece.start, piece.stop)

@@ -1,9 +1,9 @@
-"""A unigram tokenizer and the words of other texts → the tokenizer with new pieces behind its own.
+"""Extension of a unigram tokenizer by tokens learned from other texts.
 
-The words are cut by the old pieces, and the neighbours that meet most often become one piece. What
-a new piece is worth beside the old ones is its share of all pieces of these words, as in learning a
-model (Kudo 2018, section 3.2), but never less than its parts together: else no text would be cut
-into it. The old probabilities stay, so a word without a new piece in it is cut as before.
+The old tokens cut the words, then the most frequent neighbours are merged. A new token's
+probability is its share of all tokens of these words, as in learning a model (Kudo 2018, section
+3.2), but never less than that of its parts together: else no text would be cut into it. The old
+probabilities stay, so a word without a new token is tokenized as before.
 """
 
 import math
@@ -18,14 +18,14 @@ from bertsmith.text.unigram import Unigram, UnigramTokenizer
 from bertsmith.text.vocabulary import PieceLearner, choose_alphabet, frequency_score
 
 MARGIN = 1e-6
-"""How much likelier than its parts a new piece is at least, so that rounding decides nothing."""
+"""Least margin of a new token's score over its parts', so that rounding decides nothing."""
 
 NUMBER_WITH_COMMA = re.compile(r"\d,$")
-"""ALBERT reads `9,` as two pieces."""
+"""End of tokens that are not added: ALBERT reads `9,` as two tokens."""
 
 
 class JoiningLearner(PieceLearner):
-    """Merges neighbouring pieces, the most frequent first; of equals the older."""
+    """Learner that merges the most frequent pair; of equals, the older one."""
 
     continuation = ""
 
@@ -33,7 +33,7 @@ class JoiningLearner(PieceLearner):
         return piece
 
     def frequencies(self) -> list[int]:
-        """How often each piece stands in the words, as they are divided now."""
+        """Return how often each token occurs in the words as cut now."""
         found: list[int] = self._segmentation.frequency[: len(self.texts)].tolist()
         return found
 
@@ -47,16 +47,17 @@ def extend_unigram(
     character_coverage: float = 0.9999,
     surplus: float = 0.2,
 ) -> UnigramTokenizer:
-    """The tokenizer with up to `num_new` pieces more, new characters first.
+    """Extend the tokenizer by up to `num_new` tokens, new characters first.
 
     Args:
         counts: words as `UnigramTokenizer.words` gives them, with their counts.
-        min_frequency: a pair seen less often is not worth a piece.
-        character_coverage: which share of the characters must be known in the end.
+        min_frequency: the lowest frequency of a pair that is merged.
+        character_coverage: share of the characters that must be known in the end.
         surplus: how many more to learn before the least used are dropped, as a share.
 
     Raises:
-        ConfigError: `num_new` does not hold the characters that the tokenizer lacks.
+        ConfigError: `num_new` does not hold the characters that the tokenizer lacks, or every word
+            has an unknown one.
     """
     least = min(tokenizer.scores)
     old = list(tokenizer.vocab)

@@ -1,7 +1,7 @@
-"""Files of unigram tokenizers, ALBERT's: read into constructor arguments, written from them.
+"""Files of unigram tokenizers (ALBERT): reading and writing.
 
-Read are `tokenizer.json` (which decides, where it exists) and SentencePiece's `spiece.model`; what
-would change token ids and that we do not do is refused by name, as in `tokenizer_files`.
+`tokenizer.json` decides where it exists, else SentencePiece's `spiece.model`. A setting that would
+change token ids and is not supported is rejected by name, as in `tokenizer_files`.
 """
 
 import base64
@@ -47,7 +47,7 @@ KINDS = {
 }
 FIXED = (("model", "byte_fallback", False),)
 COMMA_PENALTY = 100.0
-"""ALBERT reads `9,` as two pieces: no piece may be a number with a comma."""
+"""Taken from the score of numbers with a comma: ALBERT reads `9,` as two tokens."""
 
 QUOTES = [
     {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in ("``", "''")
@@ -57,12 +57,12 @@ STEP_KINDS = {"NFKD": "decompose", "StripAccents": "strip_accents", "Lowercase":
 
 
 def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str], list[float], Json]:
-    """The vocabulary, its log probabilities and the `UnigramTokenizer` settings of a file.
+    """Read the vocabulary, its scores and the `UnigramTokenizer` settings of a file.
 
     Args:
         file: a tokenizer.json or a spiece.model.
-        root: what the tokenizer.json holds; None for the other.
-        config: what tokenizer_config.json adds; None for a file by itself.
+        root: content of the tokenizer.json; None for the other.
+        config: content of tokenizer_config.json; None for a file by itself.
 
     Raises:
         CheckpointError: damaged, or a tokenizer of another kind.
@@ -74,7 +74,7 @@ def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str],
 
 
 def albert_scores(model: SentencePieceModel) -> list[float]:
-    """Scores in which a number with a comma is as good as impossible."""
+    """Return the scores, those of numbers with a comma lowered by `COMMA_PENALTY`."""
     return [
         score - COMMA_PENALTY * (len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit())
         for piece, score in zip(model.pieces, model.scores, strict=True)
@@ -82,7 +82,7 @@ def albert_scores(model: SentencePieceModel) -> list[float]:
 
 
 def model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json:
-    """What a spiece.model and the tokenizer_config.json beside it say."""
+    """Read the settings of a spiece.model and the tokenizer_config.json beside it."""
     place = file.with_name(CONFIG_FILE)
     settings = config_settings(config, place)
     settings["unk_token"] = model.of_type(UNKNOWN)[0]
@@ -111,7 +111,7 @@ DEFAULT_NAMES = {
 
 
 def marked_tokens(model: SentencePieceModel, settings: Json) -> list[AddedToken]:
-    """The special tokens, and the pieces that a model marks as such or as the user's own."""
+    """List the special tokens and the model's control and user-defined ones."""
     names = {name: settings.get(name, default) for name, default in DEFAULT_NAMES.items()}
     tokens = {
         token: AddedToken(token, lstrip=name == "mask_token") for name, token in names.items()
@@ -125,7 +125,7 @@ def marked_tokens(model: SentencePieceModel, settings: Json) -> list[AddedToken]
 def read_tokenizer_json(
     path: Path, root: Json, config: Json
 ) -> tuple[list[str], list[float], Json]:
-    """Vocabulary, scores and settings of a tokenizer.json."""
+    """Read the vocabulary, scores and settings of a tokenizer.json."""
     parts = check_parts(root, KINDS, FIXED, path)
     vocab, scores = read_pieces(member(parts["model"], "vocab", list, path), path)
     unk_id = member(parts["model"], "unk_id", int, path)
@@ -148,7 +148,7 @@ def read_tokenizer_json(
 
 
 def read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[float]]:
-    """Pieces and their scores, by id."""
+    """Read tokens and their scores, by id."""
     for id_, entry in enumerate(entries):
         match entry:
             case [str(), int() | float() as score] if math.isfinite(score):
@@ -161,7 +161,7 @@ def read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[flo
 
 
 def read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], bytes]:
-    """The steps of a normalizer, and the table of the step that has one."""
+    """Read the steps of a normalizer, and its charsmap."""
     steps: list[str] = []
     charsmap = b""
     rest = list(entries)
@@ -176,7 +176,7 @@ def read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], byt
         elif kind == "Precompiled" and "charsmap" not in steps:
             charsmap = read_table(member(entry, "precompiled_charsmap", str, path), path)
             steps.append("charsmap")
-        elif entry != MANY_SPACES:  # which makes no difference between words
+        elif entry != MANY_SPACES:  # collapsing spaces changes no word
             raise CheckpointError(
                 f"{path}: its normalizer holds {json.dumps(entry)[:60]}, which is not one of "
                 "ALBERT's steps. Choose an ALBERT checkpoint."
@@ -185,7 +185,7 @@ def read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], byt
 
 
 def read_table(written: str, path: Path) -> bytes:
-    """The normalization table, which JSON holds in base 64."""
+    """Decode a charsmap, which JSON holds in base 64."""
     try:
         return base64.b64decode(written, validate=True)
     except binascii.Error as error:
@@ -195,7 +195,7 @@ def read_table(written: str, path: Path) -> bytes:
 
 
 def check_spaces(pre_tokenizer: Json, path: Path) -> None:
-    """See that words are cut at white space and begin with `▁`."""
+    """Check that words are cut at white space and begin with `▁`."""
     match pre_tokenizer.get("pretokenizers"):
         case [{"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁"} as mark]:
             scheme = "always" if mark.get("add_prefix_space", True) else "never"
@@ -216,10 +216,10 @@ def write(
     """Write tokenizer.json and tokenizer_config.json, each atomically.
 
     Args:
-        directory: made where it does not exist; other files in it stay.
-        pieces: the pieces of the unigram model with their scores, by id.
+        directory: created if missing; other files in it stay.
+        pieces: the tokens of the unigram model with their scores, by id.
         ids: the id of every token, added ones included.
-        settings: as `UnigramTokenizer.settings` gives them.
+        settings: the result of `UnigramTokenizer.settings`.
     """
     steps = settings["steps"]
     own = {"do_lower_case": "lowercase" in steps, "keep_accents": "decompose" not in steps}
@@ -230,7 +230,10 @@ def write(
 
 
 def tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
-    """The class of transformers that does the same: its AlbertTokenizer has steps of its own."""
+    """Return the class of transformers that tokenizes alike.
+
+    It is AlbertTokenizer, which has fixed steps, only if the settings are ALBERT's.
+    """
     accents = () if "decompose" not in settings["steps"] else ACCENT_STEPS
     case = ("lowercase",) if "lowercase" in settings["steps"] else ()
     table = ("charsmap",) if settings["charsmap"] else ()
@@ -246,7 +249,7 @@ def tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
 def tokenizer_object(
     pieces: Sequence[tuple[str, float]], ids: Mapping[str, int], settings: Json
 ) -> Json:
-    """The content of tokenizer.json."""
+    """Build the content of tokenizer.json."""
     mark = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
     return {
         "version": "1.0",
@@ -270,7 +273,7 @@ def tokenizer_object(
 
 
 def step_objects(steps: Sequence[str], charsmap: bytes) -> list[Json]:
-    """The normalizers for the steps."""
+    """Build the normalizers of the steps."""
     kinds = {step: [{"type": kind}] for kind, step in STEP_KINDS.items()}
     table = base64.b64encode(charsmap).decode("ascii")
     precompiled = [{"type": "Precompiled", "precompiled_charsmap": table}] if charsmap else []

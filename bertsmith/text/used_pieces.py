@@ -1,4 +1,4 @@
-"""Which word pieces texts use, and which a smaller vocabulary keeps for them."""
+"""Token counts of texts, and the ids that a smaller vocabulary keeps."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,10 +16,11 @@ Counts = NDArray[np.int64]
 
 
 def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
-    """How often each token stands in `texts`, `[vocabulary]`; memory holds a portion of the texts.
+    """Count how often each token occurs in `texts`, int64 `[vocab_size]`.
 
-    Of a word that WordPiece cannot cut, the pieces that were found before cutting failed count too:
-    without them a smaller vocabulary might cut the word in another way, and succeed.
+    Memory holds one batch of texts. Of a word that WordPiece cannot cut, the tokens that were found
+    before cutting failed count too: without them a smaller vocabulary might cut the word in another
+    way, and succeed.
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
     unknown = UnknownWords(tokenizer) if isinstance(tokenizer, WordPieceTokenizer) else None
@@ -42,10 +43,11 @@ def kept_tokens(
     min_count: int = 1,
     keep_characters: bool = True,
 ) -> list[int]:
-    """Ids of a vocabulary for texts with these counts, rising.
+    """Select the ids, rising, that a vocabulary for these counts keeps.
 
-    Special and added tokens stay in any case, and what others are made of; with `keep_characters`
-    every piece of a single character, so that a word of known characters can always be cut.
+    Special and added tokens always stay, and so do tokens that kept ones are made of; with
+    `keep_characters` every single character too, so that a word of known characters can always be
+    cut.
     """
     kept = counts >= min_count
     if keep_characters:
@@ -55,7 +57,7 @@ def kept_tokens(
 
 
 class UnknownWords:
-    """Finds the words of a text that a tokenizer cannot cut, and how far it comes with them."""
+    """Finder of words that WordPiece cannot cut."""
 
     def __init__(self, tokenizer: WordPieceTokenizer) -> None:
         self._words = tokenizer.words
@@ -64,7 +66,7 @@ class UnknownWords:
         self._ids = {piece: id_ for id_, piece in enumerate(pieces)}
 
     def pieces(self, text: str) -> Iterator[int]:
-        """The pieces of each unknown word before cutting failed."""
+        """Yield the ids of each unknown word's tokens before cutting failed."""
         for word in self._words(text):
             if len(word) <= self._longest:
                 found = self._cut(word)
@@ -72,7 +74,7 @@ class UnknownWords:
                     yield from found
 
     def _cut(self, word: str) -> list[int] | None:
-        """The pieces before the place where none fits; None of a word that can be cut."""
+        """Return the ids before the place where none fits, or None."""
         found: list[int] = []
         start = 0
         while start < len(word):

@@ -1,16 +1,10 @@
-"""Learn a WordPiece vocabulary: counts of words enter, pieces in order of learning leave.
+"""Learning of a WordPiece vocabulary from counts of words.
 
-Learning starts from single characters and joins the pair of neighbouring pieces with the
-highest score until the vocabulary is full (Schuster & Nakajima 2012, section 3). Two scores
-are known: the gain in likelihood of that paper, and the frequency of byte-pair encoding
-(Sennrich et al. 2016). Both see only integers, and ties go to the pair that sorts first as
-text, so the result depends on the counts alone.
-
-Some more pieces are learnt than asked for, and those of least use dropped again (`pruning`).
-
-The pair to merge is found exactly, not by a heuristic: each piece keeps a ceiling over the
-scores of the pairs it starts, raised whenever such a score may have risen and lowered only
-when its pairs are looked at again.
+Starting from single characters, the pair of neighbouring tokens with the highest score is merged
+until the vocabulary is full (Schuster & Nakajima 2012, section 3). The score is that paper's gain
+in likelihood, or the frequency of byte-pair encoding (Sennrich et al. 2016). Both see only
+integers, and ties go to the pair that sorts first as text, so the result depends on the counts
+alone. A surplus of tokens is learned and the least used are dropped (`pruning`).
 """
 
 from collections import Counter
@@ -38,38 +32,38 @@ from bertsmith.text.segmentation import (
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MAX_WORD_LEN = 100
-"""A longer word becomes [UNK] when text is encoded, so nothing is learnt from it."""
+"""Longest word to learn from, in characters; encoding turns longer ones into [UNK]."""
 
 RuleName = Literal["likelihood", "frequency"]
 Floats = npt.NDArray[np.float64]
 
 
 class Rule(Protocol):
-    """A score of pairs of pieces, higher is better; see `frequency_score`, `likelihood_gain`.
+    """Score of pairs of tokens, higher is better; see `frequency_score`, `likelihood_gain`.
 
-    Never falls when `left` or `right` falls or `total` grows: the search relies on it.
+    It must never fall when `left` or `right` falls or `total` grows: the search relies on it.
     """
 
     def __call__(self, pair: Ints, left: Ints, right: Ints, total: int) -> Floats: ...
 
 
 def frequency_score(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
-    """How often the pair occurs: the rule of byte-pair encoding."""
+    """Return how often the pairs occur, the rule of byte-pair encoding."""
     return pair.astype(np.float64)
 
 
 def likelihood_gain(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
-    """The rise in log likelihood, in nats, of the text under a unigram model of its pieces.
+    """Compute the gain in unigram log likelihood of merging pairs, in nats.
 
-    A text of N pieces has the log likelihood Σ f·log(f/N) over pieces of frequency f. Merging
-    n pairs takes n from the frequency of both parts and from N. The difference is written
-    with log1p so that large frequencies do not cancel. It is about n·log(n·N / (f_a·f_b)),
-    not the bare ratio n / (f_a·f_b) that is often quoted, which prefers pairs seen twice.
+    A text of N tokens has the log likelihood Σ f·log(f/N) over tokens of frequency f. Merging n
+    pairs takes n from the frequency of both parts and from N. The difference is written with log1p
+    so that large frequencies do not cancel. It is about n·log(n·N / (f_a·f_b)), not the bare ratio
+    n / (f_a·f_b) that is often quoted, which prefers pairs seen twice.
 
     Args:
         pair: n, how often the pairs occur; at least 1.
         left, right: f_a and f_b, how often their parts occur, the pairs included.
-        total: N, the number of pieces in the text.
+        total: N, the number of tokens in the text.
     """
     association = pair * np.log(pair * (total / (left.astype(np.float64) * right)))
     return (
@@ -80,7 +74,7 @@ def likelihood_gain(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
 
 
 def _shrinkage(removed: Ints, frequency: Ints) -> Floats:
-    """(f - n)·log((f - n) / f), which is 0 where nothing is left."""
+    """Compute (f - n)·log((f - n) / f), 0 where nothing is left."""
     rest = frequency - removed
     share = np.where(rest > 0, removed / frequency, 0.0)
     return np.asarray(rest * np.log1p(-share))
@@ -94,20 +88,20 @@ RULES: Mapping[RuleName, Rule] = {
 
 @dataclass(frozen=True, slots=True)
 class LearnedVocabulary:
-    """A vocabulary and what was left out of it."""
+    """Learned vocabulary, with the characters and words left out of it."""
 
     tokens: list[str]
-    """Special tokens, then single characters, then merged pieces in order of learning."""
+    """Special tokens, then single characters, then merged tokens in order of learning."""
     alphabet: list[str]
-    """The characters that the vocabulary covers, sorted."""
+    """Characters that the vocabulary covers, sorted."""
     dropped_characters: dict[str, int]
     """Characters too rare for the alphabet, with their occurrences, most frequent first."""
     skipped_words: int
-    """Occurrences of words that taught nothing: too long, or with a dropped character."""
+    """Occurrences of words that were not learned from: too long, or with a dropped character."""
     merges: list[tuple[str, str]] = field(default_factory=list)
-    """Of byte-pair encoding: the pairs that were joined, in order."""
+    """Pairs that byte-pair encoding merged, in order."""
     scores: list[float] = field(default_factory=list)
-    """Of a unigram model: the log probability of each token."""
+    """Log probability of each token of a unigram model."""
 
 
 def learn_vocabulary(
@@ -122,15 +116,15 @@ def learn_vocabulary(
 ) -> LearnedVocabulary:
     """Learn up to `vocab_size` tokens from words and their counts.
 
-    The vocabulary is smaller than asked for where no pair is left that occurs at least
+    The vocabulary is smaller than `vocab_size` where no pair is left that occurs at least
     `min_frequency` times and raises the score above zero.
 
     Args:
         counts: words as the tokenizer splits them (normalized, punctuation apart).
-        character_coverage: share of all characters that the alphabet must cover; the rarest
-            ones beyond it are dropped, and a word with one of them encodes to [UNK].
-        surplus: how many merges to learn beyond those asked for, as a share of them; as many
-            pieces, those least used in encoding, are dropped again.
+        character_coverage: share of all characters that the alphabet must cover; the rarest ones
+            beyond it are dropped, and a word with one of them encodes to [UNK].
+        surplus: how many merges to learn beyond those needed, as a share of them; as many tokens,
+            those least used in encoding, are dropped again.
 
     Raises:
         ConfigError: `vocab_size` cannot hold the special tokens and the alphabet.
@@ -161,9 +155,9 @@ def learn_vocabulary(
 def choose_alphabet(
     counts: Mapping[str, int], character_coverage: float
 ) -> tuple[list[str], dict[str, int]]:
-    """Split the characters into the frequent ones (sorted) and the dropped ones (with counts).
+    """Split characters into frequent ones (sorted) and dropped ones (with counts).
 
-    >>> choose_alphabet({"aab": 3, "c": 1}, character_coverage=0.9)
+    >>> choose_alphabet({"aab": 3, "c": 1}, character_coverage=0.85)
     (['a', 'b'], {'c': 1})
     """
     frequency: Counter[str] = Counter()
@@ -180,10 +174,11 @@ def choose_alphabet(
 
 
 def single_character_pieces(alphabet: Iterable[str], words: Iterable[str]) -> list[str]:
-    """The pieces that learning starts from: each character, then each inside a word.
+    """List the tokens that learning starts from.
 
-    A character that joins others in any word gets both forms, so that it is known at either
-    place. One that always stands alone, like Chinese characters and punctuation, gets one.
+    Each character is one. A character that joins others in any word is also one inside a word, so
+    that it is known at either place. One that always stands alone, as Chinese characters and
+    punctuation do, is not.
 
     >>> single_character_pieces("!ab", ["ab", "!"])
     ['!', 'a', 'b', '##a', '##b']
@@ -194,14 +189,17 @@ def single_character_pieces(alphabet: Iterable[str], words: Iterable[str]) -> li
 
 
 class PieceLearner:
-    """Merges pairs of pieces, best first.
+    """Learner that merges pairs of tokens, best first.
 
-    texts: the pieces so far; a piece's id is its index. It begins with `pieces`, into which `cut`
-    divides the words.
+    texts: the tokens so far, by id. They begin with `pieces`, into which `cut` divides the words.
+
+    The best pair is found exactly: each token keeps a ceiling over the scores of the pairs it
+    starts, raised whenever such a score may have risen and lowered only when its pairs are scored
+    again.
     """
 
     continuation: ClassVar[str] = CONTINUATION
-    """What a piece begins with that goes on inside a word."""
+    """Prefix of a token that continues a word."""
 
     def __init__(
         self,
@@ -221,12 +219,12 @@ class PieceLearner:
         self._count_pairs()
 
     def grow(self, num_pieces: int) -> None:
-        """Merge until there are `num_pieces` pieces, or no merge is worth while."""
+        """Merge until there are `num_pieces` tokens, or no pair scores above zero."""
         while len(self.texts) < num_pieces and (best := self.best_pair()) is not None:
             self.merge(*best)
 
     def best_pair(self) -> tuple[int, int] | None:
-        """The pair of the highest score above zero; of equals, the first as text."""
+        """Return the pair of the highest score above zero, ties by `_precedence`."""
         while True:
             top = self._ceiling[: len(self.texts)].max(initial=0.0)
             if top <= 0:
@@ -240,7 +238,7 @@ class PieceLearner:
                 return left, min(rights.tolist(), key=self._precedence)
 
     def merge(self, left: int, right: int) -> None:
-        """Make one piece of the pair wherever it occurs, and keep all counts true."""
+        """Merge the pair wherever it occurs, and update all counts."""
         merged = self._piece(self.texts[left] + self.texts[right][len(self.continuation) :])
         change = self._segmentation.merge(left, right, merged)
         pairs = self._pairs
@@ -253,11 +251,11 @@ class PieceLearner:
             self._raise_ceilings(piece)
 
     def _precedence(self, piece: int) -> Any:
-        """What the lower of decides between pairs of equal score."""
+        # Of tokens with equal scores the one with the lowest value is merged.
         return self.texts[piece]
 
     def _piece(self, text: str) -> int:
-        """The id of `text`, which is new unless other parts made it before."""
+        """Return the id of `text`, adding it if it is new."""
         if text not in self._ids:
             self._ids[text] = len(self.texts)
             self.texts.append(text)
@@ -269,14 +267,14 @@ class PieceLearner:
         lefts, rights, weights = self._segmentation.neighbours()
         order = np.argsort(lefts, kind="stable")
         found, starts = np.unique(lefts[order], return_index=True)
-        # Without pairs the split has one empty part, and there is no piece to go with it.
+        # Without pairs the split still has one part, an empty one: hence not strict.
         for left, chosen in zip(found.tolist(), np.split(order, starts[1:]), strict=False):
             self._pairs.change(left, LEFT, rights[chosen], weights[chosen])
         for left in found.tolist():
             self._raise_ceilings(left)
 
     def _score(self, piece: int, side: int) -> tuple[Places, Floats]:
-        """The pairs with `piece` at `side` that are frequent enough, and their scores."""
+        """Return slots and scores of the frequent enough pairs of `piece`."""
         slots = self._pairs.slots(piece, side)
         count = self._pairs.count[slots]
         enough = count >= self._min_frequency
@@ -286,7 +284,7 @@ class PieceLearner:
         return slots, self._rule(count, left, right, self._segmentation.num_pieces)
 
     def _raise_ceilings(self, piece: int) -> None:
-        """Lift the ceilings over all pairs of `piece`, whose scores may have risen."""
+        """Raise the ceilings of the pairs of `piece`, whose scores may have risen."""
         for side in (LEFT, RIGHT):
             slots, scores = self._score(piece, side)
             np.maximum.at(self._ceiling, self._pairs.ends[LEFT][slots], scores)

@@ -1,8 +1,7 @@
-"""Texts → how often each word occurs, on all cores.
+"""Counting of the words of texts, on all cores.
 
-Whole batches of texts travel to the workers and counts come back, so memory holds the counts and
-little else. They add up to the same whatever the batches, the order of texts or the number of
-processes.
+Batches of texts travel to the workers and counts come back, so memory holds the counts and little
+else. The result does not depend on the batches, the order of texts or the number of processes.
 """
 
 from collections import Counter
@@ -26,7 +25,7 @@ def count_words(
 
     Args:
         words: splits a text; with more than one process it has to be picklable.
-        processes: how many to count in; what fits into one batch is counted right here.
+        processes: number of processes; a single batch is counted in this one.
 
     Raises:
         ConfigError: a worker process was ended from outside.

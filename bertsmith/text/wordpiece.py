@@ -1,11 +1,10 @@
-"""WordPiece: text in, token ids with types and offsets out, and back to text.
+"""WordPiece tokenizer, BERT's.
 
-Ids, type ids, tokens and offsets are those of the `tokenizers` library (BertNormalizer,
-BertPreTokenizer, WordPiece, TemplateProcessing), character for character. What makes it fast is
-that text is cut into units that cannot influence each other (`normalize.unit_pattern`), so the ids
-of a unit are worked out once, exactly, and then remembered: common text is answered from
-dictionaries and only unseen words are ever normalized. Many texts at once are cut and looked up
-by numpy (`bulk_encoding`), with the same rules for what is new.
+Ids, type ids, tokens and offsets equal those of the `tokenizers` library (BertNormalizer,
+BertPreTokenizer, WordPiece, TemplateProcessing). It is fast because text is cut into units that
+cannot influence each other (`normalize.unit_pattern`), whose ids are computed once and cached: only
+unseen units are ever normalized. Many texts at once are cut and looked up by numpy
+(`bulk_encoding`), with the same rules for what is new.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,14 +28,14 @@ from bertsmith.text.tokenizer import Memory, TextTokens, Tokenizer, joined_rows
 from bertsmith.text.tokenizer_kinds import Source
 
 CONTINUING_PREFIX = "##"
-# A byte that UTF-8 never has: in text for the bulk encoder it begins the id of an added token.
+# A byte that UTF-8 never has: it begins the id of an added token in text for the bulk encoder.
 TOKEN_MARK = b"\xff"
-# From so many characters on, numpy is faster than remembered units one by one.
+# From so many characters on, numpy is faster than cached units one by one.
 LONG_TEXT = 1000
 
 
 class WordPiece:
-    """Cuts a word into the longest pieces that the vocabulary has, from left to right.
+    """Vocabulary that cuts a word into its longest tokens, left to right.
 
     A word that cannot be cut, or has more than `max_chars` characters, is unknown as a whole.
     """
@@ -54,13 +53,16 @@ class WordPiece:
         self._longest_continuation = max(map(len, self._continuations), default=0) or 1
 
     def cutter(self) -> PieceCutter | None:
-        """What cuts many words at once; None where short words are too long, or pieces too many."""
+        """Build a cutter of many words at once, if it is exact.
+
+        None where `max_chars` is below `MAX_CHUNK_BYTES`, or there are more than `MAX_KEYS` tokens.
+        """
         if self._max_chars < MAX_CHUNK_BYTES or len(self._starts) > MAX_KEYS:
             return None
         return PieceCutter(self._starts, self._continuations)
 
     def ids(self, word: str) -> tuple[int, ...]:
-        """The ids of a word's pieces, at least one."""
+        """Encode a word to its token ids, at least one."""
         size = len(word)
         if size > self._max_chars:
             return self._unknown
@@ -77,21 +79,21 @@ class WordPiece:
 
 
 class WordPieceTokenizer(Tokenizer):
-    """BERT's tokenizer: [CLS] A [SEP] B [SEP], words cut into pieces of which some begin with ##.
+    """BERT's tokenizer: [CLS] A [SEP] B [SEP] over WordPiece tokens.
 
     Args:
-        vocab: the pieces, by id.
+        vocab: the tokens, by id; those that continue a word begin with ##.
         lowercase: lower the case of the text, as uncased models do.
         strip_accents: drop accents; None does as `lowercase`.
         tokenize_chinese_chars: make every Chinese character a word of its own.
-        model_max_length: the longest encoding the model can read; kept for others, not enforced.
+        model_max_length: the longest encoding that the model can read; stored, not enforced.
         added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
-            None stands for the five special tokens.
+            None means the five special tokens.
         decoder_cleanup: `decode` removes the space before English punctuation.
         max_input_chars_per_word: a longer word becomes [UNK].
 
     Raises:
-        ConfigError: an empty vocabulary, an entry that stands twice, or a missing special token.
+        ConfigError: an empty vocabulary, a duplicate entry, or a missing special token.
     """
 
     continuing_prefix = CONTINUING_PREFIX
@@ -151,18 +153,17 @@ class WordPieceTokenizer(Tokenizer):
 
     @classmethod
     def read(cls, source: Source) -> "WordPieceTokenizer":
-        """The tokenizer of a tokenizer.json or a vocab.txt."""
+        """Read a tokenizer.json or a vocab.txt."""
         vocab, settings = tokenizer_files.read(source.file, source.root, source.config)
         return cls(vocab, **settings)
 
     def save(self, directory: str | Path) -> None:
-        """Write vocab.txt, tokenizer.json and tokenizer_config.json, for us and transformers."""
+        """Write vocab.txt, tokenizer.json and tokenizer_config.json, as transformers reads them."""
         tokenizer_files.write(
             Path(directory), self.vocab[: self.num_pieces], self._ids, self.settings()
         )
 
     def settings(self) -> dict[str, Any]:
-        """The keyword arguments that make an equal tokenizer of the same vocabulary."""
         return {
             "lowercase": self.lowercase,
             "strip_accents": self.strip_accents,
@@ -182,7 +183,10 @@ class WordPieceTokenizer(Tokenizer):
 
     @cached_property
     def continues_word(self) -> NDArray[np.bool_]:
-        """Whether each id continues the word before it, bool `[vocab_size]`; none special."""
+        """Mask of tokens that continue the word before them, bool `[vocab_size]`.
+
+        They begin with ##; special tokens never do.
+        """
         flags = np.zeros(self.vocab_size, dtype=np.bool_)
         flags[: self.num_pieces] = [
             len(piece) > len(CONTINUING_PREFIX) and piece.startswith(CONTINUING_PREFIX)
@@ -192,15 +196,12 @@ class WordPieceTokenizer(Tokenizer):
         return flags
 
     def words(self, text: str) -> Iterable[str]:
-        """The words of a text, normalized, as each by itself is cut into pieces."""
         return self._normalizer.words(text)
 
     def word_ids(self, word: str) -> Sequence[int]:
-        """The ids of a word as `words` gives it."""
         return self._wordpiece.ids(word)
 
     def encode_ids(self, text: str) -> list[int]:
-        """The ids of a text alone, without special tokens around it."""
         if self._normalized_tokens:
             return self._encode_text(text).ids
         if len(text) >= LONG_TEXT:
@@ -215,16 +216,12 @@ class WordPieceTokenizer(Tokenizer):
         return ids
 
     def encode_batch_ids(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The ids of many texts, without special tokens: the fast way for corpora.
-
-        Returns all ids in one array `[tokens]`, and how many of them each text has, `[texts]`.
-        """
         if not self._normalized_tokens:
             return self._bulk_encoder.encode(map(self._to_bytes, texts))
         return joined_rows(self._encode_text(text).ids for text in texts)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """Text of ids: pieces joined to words, words by spaces.
+        """Decode ids: tokens joined to words, words by spaces.
 
         Raises:
             InputError: an id outside the vocabulary.
@@ -245,7 +242,10 @@ class WordPieceTokenizer(Tokenizer):
         )
 
     def _to_bytes(self, text: str) -> bytes:
-        """UTF-8 for the bulk encoder, in which an added token is `TOKEN_MARK` and its id."""
+        """Encode text as UTF-8 for the bulk encoder.
+
+        An added token becomes `TOKEN_MARK` and its id.
+        """
         if self._raw_tokens.may_be_in(text):
             return b" ".join(
                 self._spaced_bytes(text[piece.start : piece.stop])
@@ -256,9 +256,10 @@ class WordPieceTokenizer(Tokenizer):
         return self._spaced_bytes(text)
 
     def _spaced_bytes(self, text: str) -> bytes:
-        """UTF-8 of ordinary text; with spaces between units where it may have few, as in Chinese.
+        """Encode ordinary text as UTF-8, without lone surrogates, as cleaning would do.
 
-        Lone surrogates, which UTF-8 cannot hold, are left out, as cleaning would do.
+        Text of over 1.5 bytes per character may have few spaces, as in Chinese: units get spaces
+        between them.
         """
         encoded = text.encode("utf-8", "ignore")
         if 2 * len(encoded) > 3 * len(text):
@@ -266,20 +267,18 @@ class WordPieceTokenizer(Tokenizer):
         return encoded
 
     def _compute_chunk_ids(self, chunk: bytes) -> Sequence[int]:
-        if chunk.isalnum():  # ASCII alone, and in lower case already: a word as it stands
+        if chunk.isalnum():  # ASCII alone, and lowercased already: a word
             return self._wordpiece.ids(chunk.decode())
         if chunk.startswith(TOKEN_MARK):
             return (int(chunk.removeprefix(TOKEN_MARK)),)
         return self._compute_ids(chunk.decode())
 
     def _compute_ids(self, text: str) -> tuple[int, ...]:
-        """Ids of ordinary text, from the rules and not from memory."""
         if text.isascii() and text.isalnum():  # a third of the time of the general way
             return self._wordpiece.ids(text.lower() if self.lowercase else text)
         return tuple(chain.from_iterable(map(self._wordpiece.ids, self._normalizer.words(text))))
 
     def _locate_pieces(self, unit: str) -> tuple[tuple[int, int, int], ...]:
-        """Id, start and end in `unit` of each of its pieces."""
         return tuple(self._locate_normalized(*self._normalizer.align(unit)))
 
     def _locate_normalized(
@@ -290,7 +289,7 @@ class WordPieceTokenizer(Tokenizer):
                 yield id_, origins[start + first], origins[start + last - 1] + 1
 
     def _cut_word(self, word: str) -> Iterator[tuple[int, int, int]]:
-        """Id, start and end in `word` of each of its pieces."""
+        """Yield id, start and end in `word` of each of its tokens."""
         ids = self._wordpiece.ids(word)
         start = 0
         for id_ in ids:
@@ -301,7 +300,6 @@ class WordPieceTokenizer(Tokenizer):
             start = end
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
-        """Append the tokens of ordinary text that stands at `position`."""
         ids, offsets, remembered = result.ids, result.offsets, self._unit_pieces
         for unit in self._find_units(text):
             for id_, start, end in remembered[unit]:
@@ -311,7 +309,6 @@ class WordPieceTokenizer(Tokenizer):
         result.tokens += [self.vocab[id_] for id_ in ids[len(result.tokens) :]]
 
     def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
-        """Append the tokens of text which must be normalized whole to find added tokens in it."""
         normalized, origins = self._normalizer.align(text)
         for piece in self._normalized_tokens.pieces(normalized):
             part = slice(piece.start, piece.stop)
@@ -324,7 +321,7 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def clean_up(part: str) -> str:
-    """Undo the spaces around punctuation in one decoded part, as the library's decoder does."""
+    """Remove the spaces around punctuation of a decoded token, as the library."""
     for written, meant in (
         (" .", "."),
         (" ?", "?"),

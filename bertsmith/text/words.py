@@ -1,8 +1,8 @@
-"""Running text ↔ words: where the words of a text stand, and a text for words that came alone.
+"""Words of running text, and text made of given words.
 
-Words are cut as the corpora do from which taggers learn: punctuation stands alone, except inside a
-word (`U.S.`, `1,000`, `e-mail`, `a@b.org`); English endings (`'s`, `n't`) are words; so is each
-Chinese character. Nothing but white space is left out.
+Words are cut as in corpora for token classification: punctuation stands alone, except inside a word
+(`U.S.`, `1,000`, `e-mail`, `a@b.org`); English endings (`'s`, `n't`) are words; so is each Chinese
+character. Nothing but white space is left out.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Literal
 from bertsmith.text.normalize import clean, code_ranges
 
 WordRule = Literal["words", "spaces", "characters"]
-"""How a text is cut: as said above, at white space alone, or into its characters."""
+"""Rule of cutting: `words` as in this module's description, white space, or characters."""
 
 Place = tuple[int, int]
 """First character of a word in its text, and one past the last."""
@@ -25,7 +25,6 @@ PICTURE_PARTS = "\u200d\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 
 @cache
 def _spaces() -> str:
-    """The inside of a character class of white space, as the tokenizer knows it."""
     return "".join(re.escape(c) for c in code_ranges("WHITESPACE") if clean(c) == " ")
 
 
@@ -55,7 +54,7 @@ def _pattern(rule: WordRule) -> re.Pattern[str]:
 
 
 def find_words(text: str, rule: WordRule = "words") -> list[Place]:
-    """Where the words of a text stand, in order.
+    """Find the words of a text; returns their places in order.
 
     >>> text = "The U.S. didn't pay 1,000."
     >>> [text[start:end] for start, end in find_words(text)]
@@ -66,12 +65,13 @@ def find_words(text: str, rule: WordRule = "words") -> list[Place]:
 
 @cache
 def _touching() -> re.Pattern[str]:
-    """Characters that are written without a space before or after them."""
     return re.compile(f"[{_ranges('CHINESE')}{FULL_WIDTH}]")
 
 
 def join_words(words: Sequence[str]) -> tuple[str, list[Place]]:
-    """A text for words that were given alone, and where each of them stands in it.
+    """Join words to a text; also returns each word's place in it.
+
+    Chinese and full-width characters have no spaces beside them.
 
     >>> join_words(["Li", "spoke"]), join_words(["中", "国"])
     (('Li spoke', [(0, 2), (3, 8)]), ('中国', [(0, 1), (1, 2)]))
