@@ -355,6 +355,6 @@ def longest_common_run(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def find_language(gold: Iterable[Sequence[str]]) -> Language:
-    """Detect Chinese: over half of the gold answers contain a Chinese character."""
+    """Return `zh` if most gold answers contain a Chinese character, else `en`."""
     is_chinese = [bool(CHINESE.search(answer)) for answers in gold for answer in answers]
     return "zh" if 2 * sum(is_chinese) > len(is_chinese) else "en"

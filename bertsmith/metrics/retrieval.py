@@ -72,7 +72,7 @@ def iter_ranks(
 
 
 def ranks_of(scores: NDArray[np.float32], places: Ranks) -> Ranks:
-    """Rank the documents at `places` by score among all, from 1.
+    """Rank the documents at `places` among all, from 1.
 
     `scores` is `[documents]`; of equal scores the earlier document ranks higher.
     """

@@ -51,7 +51,10 @@ class Keys(NamedTuple):
         return self._replace(rows=(self.rows + 1) & ((1 << ROW_BITS) - 1))
 
     def stand_in(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Compare each key with the one in its row, `[chunks, 4]`."""
+        """Compare each key with the one in its row, `[chunks, 4]`.
+
+        Long chunks never match.
+        """
         same: NDArray[np.bool_] = rows[:, 0] == self.low.view(np.int64)
         same &= rows[:, 1] == self.high.view(np.int64)
         same &= ~self.long

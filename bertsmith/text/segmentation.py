@@ -27,7 +27,10 @@ _BOUNDARY, _ABSORBED = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class MergeChange:
-    """Neighbours of the merged pairs, with the counts of their words."""
+    """Neighbours of the merged pairs, with the counts of their words.
+
+    `after_old` and `after_new` are the right neighbours before and after the merge.
+    """
 
     pair_weights: Ints
     before: Ints

@@ -35,7 +35,7 @@ LONG_TEXT = 1000
 
 
 class WordPiece:
-    """Vocabulary that cuts a word into its longest tokens, left to right.
+    """Vocabulary that cuts words into longest matches, from left to right.
 
     A word that cannot be cut, or has more than `max_chars` characters, is unknown as a whole.
     """
@@ -321,7 +321,7 @@ class WordPieceTokenizer(Tokenizer):
 
 
 def clean_up(part: str) -> str:
-    """Remove the spaces around punctuation of a decoded token, as the library."""
+    """Remove spaces around punctuation from a decoded token, as the library does."""
     for written, meant in (
         (" .", "."),
         (" ?", "?"),
