@@ -1,1 +1,1 @@
-"""Recipes under equal terms: each pre-trained and fine-tuned with several seeds, on one page."""
+"""Compare pre-training recipes under one budget, over several seeds, on one page."""

@@ -1,7 +1,7 @@
-"""A budget that all recipes get → how long each of them trains.
+"""Training budgets and their conversion to the length of a run.
 
-Minutes are those of the clock. Tokens and operations become steps, for which some of a run's
-batches are looked at: they are known before it begins.
+Minutes are wall-clock time. Tokens and operations are converted to steps from a sample of the run's
+batches, which are known before it begins.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,6 @@ class Budget:
     unit: Unit
 
     def __str__(self) -> str:
-        """Such as "3 minutes", "5,000,000 tokens", "1e+13 FLOPs"."""
         match self.unit:
             case "flops":
                 return f"{self.amount:.3g} FLOPs"
@@ -43,7 +42,7 @@ class Budget:
                 return f"{self.amount:,.0f} {self.unit}"
 
     def of(self, job: PretrainJob) -> dict[str, Any]:
-        """The length of a job's training, as `steps` and `minutes` of its settings.
+        """Convert the budget to `steps` and `minutes` for a job's training settings.
 
         Raises:
             BertsmithError: the job cannot be run.
@@ -67,10 +66,10 @@ class Budget:
 
 
 def budget_of(given: dict[Unit, float | None], place: str) -> Budget:
-    """The one budget among amounts by unit.
+    """Return the only budget among amounts by unit.
 
     Raises:
-        ConfigError: there is none, or there are several; or it is not above 0.
+        ConfigError: no amount or several are given, or the amount is not above 0.
     """
     found = {unit: amount for unit, amount in given.items() if amount is not None}
     if len(found) != 1:
@@ -86,7 +85,9 @@ def budget_of(given: dict[Unit, float | None], place: str) -> Budget:
 
 
 def steps_for(amount: float, cost: Callable[[int], float]) -> int:
-    """How many steps cost about `amount`, by the mean of some steps spread over them.
+    """Estimate the number of steps that cost about `amount`.
+
+    Uses the mean cost of up to `SAMPLED_STEPS` evenly spaced steps.
 
     >>> steps_for(1000, lambda step: 9 if step <= 50 else 11)
     100
@@ -99,7 +100,7 @@ def steps_for(amount: float, cost: Callable[[int], float]) -> int:
 
 
 def check_steps(steps: float) -> None:
-    """Raise ConfigError for more steps than anyone can wait for, or a computer may count."""
+    """Raise ConfigError for more than `MAX_STEPS` steps."""
     if steps > MAX_STEPS:
         raise ConfigError(
             f"the budget: found one of {steps:.3g} steps; allowed are up to {MAX_STEPS:,}. Give "
@@ -108,11 +109,10 @@ def check_steps(steps: float) -> None:
 
 
 def count_tokens(batches: list[Batch]) -> float:
-    """Real tokens of a step."""
     return sum(batch.num_tokens for batch in batches)
 
 
 def count_flops(model: BertModel, batches: list[Batch]) -> float:
-    """Operations of a step, forward and backward, on its real tokens."""
+    """Count the operations of a step's forward and backward pass on its real tokens."""
     works = (real_work(batch, len(batch.targets["masked_positions"])) for batch in batches)
     return sum(sum(flops_of(model, work).values()) for work in works)

@@ -1,4 +1,4 @@
-"""Runs → figures by recipe: mean and spread over the seeds, and what differs by more than noise."""
+"""Metrics of a comparison by recipe: mean, spread over seeds, significant differences."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure of all recipes: `values[recipe][seed]`, None where a run has none."""
+    """One metric of all recipes: `values[recipe][seed]`, None where a run lacks it."""
 
     name: str
     title: str
@@ -40,20 +40,20 @@ class Figure:
 
     @property
     def is_loss(self) -> bool:
-        """Whether less is better; of all others, which are shares, more is."""
+        """Whether lower is better; all other metrics are shares, where higher is better."""
         return self.name.endswith(LOSS)
 
     def found(self, recipe: str) -> list[float]:
-        """A recipe's values, without those that are missing."""
+        """List a recipe's values without missing ones."""
         return [value for value in self.values[recipe] if value is not None]
 
     def shown(self, value: float, *, signed: bool = False) -> str:
-        """A value as it is read: losses as they are, shares times 100."""
+        """Format a value: losses as they are, shares times 100."""
         sign = "+" if signed else ""
         return f"{value:{sign}.3f}" if self.is_loss else f"{100 * value:{sign}.1f}"
 
     def cell(self, recipe: str) -> str:
-        """Mean ± standard deviation; – where a recipe has no such figure."""
+        """Format mean ± standard deviation; – where the recipe lacks the metric."""
         values = self.found(recipe)
         if not values:
             return "–"
@@ -62,15 +62,17 @@ class Figure:
         return self.shown(figures["mean"]) + deviation
 
     def best(self) -> str | None:
-        """The recipe with the best mean; None where no other has the figure, or two are best."""
+        """Return the recipe with the best mean, or None on a tie or without a second recipe."""
         means = {name: float(np.mean(self.found(name))) for name in self.values if self.found(name)}
         best = (min if self.is_loss else max)(means.values(), default=None)
         ahead = [name for name, mean in means.items() if mean == best]
         return ahead[0] if len(means) > 1 and len(ahead) == 1 else None
 
     def differences(self) -> dict[str, Difference]:
-        """How far each recipe is from the first, over the seeds that all of them have; empty where
-        the first has no such figure."""
+        """Compare each recipe with the first over the seeds that all of them have.
+
+        Empty where the first recipe lacks the metric.
+        """
         with_any = [name for name in self.values if self.found(name)]
         if len(with_any) < 2 or with_any[0] != next(iter(self.values)):
             return {}
@@ -82,7 +84,7 @@ class Figure:
         return dict(zip(with_any[1:], found, strict=True))
 
     def in_words(self, difference: Difference) -> str:
-        """Such as "+0.031 (+0.012 to +0.050, p = 0.004)"."""
+        """Format a difference, such as "+0.031 (+0.012 to +0.050, p = 0.004)"."""
         mean = self.shown(difference.mean, signed=True)
         if difference.low is None or difference.high is None or difference.p is None:
             return f"{mean} (no spread over seeds: nothing is known about noise)"
@@ -91,12 +93,11 @@ class Figure:
         return f"{mean} ({low} to {high}, {p})"
 
     def is_better(self, difference: Difference) -> bool:
-        """Whether the recipe is ahead of the first."""
         return (difference.mean < 0) == self.is_loss
 
 
 def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Figure]:
-    """All figures: of the common rows, of second objectives, of the tasks."""
+    """Build all metrics: of the common rows, of further objectives, of the tasks."""
     tasks = {task.name: f"{task.name}: {task.settings.figure}" for task in comparison.tasks}
     names = dict.fromkeys(name for result in results for name in result.figures)
     own = {name: title_of(name) for name in names if name not in COMMON and name not in tasks}
@@ -111,7 +112,7 @@ def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Fig
 def values_of(
     name: str, comparison: Comparison, results: Sequence[RunResult]
 ) -> dict[str, list[float | None]]:
-    """A figure by recipe and seed."""
+    """Collect a metric's values by recipe and seed."""
     return {
         recipe.name: [each.figures.get(name) for each in results if each.recipe == recipe.name]
         for recipe in comparison.recipes
@@ -119,14 +120,14 @@ def values_of(
 
 
 def title_of(name: str) -> str:
-    """What a figure of a run's own rows is called, such as `nsp_accuracy`."""
+    """Return the title of a metric of a run's own rows, such as `nsp_accuracy`."""
     term, _, kind = name.partition("_")
     told = "area under the ROC curve" if kind == "auc" else "right"
     return f"{TERM_NAMES.get(term, term)}: {told}"
 
 
 def to_json(figure: Figure) -> dict[str, Any]:
-    """Means, spreads and differences as plain values."""
+    """Return means, spreads and differences as plain values."""
     found = figure.differences()
     return {
         "title": figure.title,

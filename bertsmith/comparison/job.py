@@ -1,4 +1,4 @@
-"""Settings in; all runs, a page, and the same figures as Markdown and JSON out."""
+"""The whole comparison: settings → all runs, and the results as HTML, Markdown and JSON."""
 
 from collections.abc import Sequence
 
@@ -18,11 +18,11 @@ def compare(
     command: str = "the same command",
     tell: Tell = lambda line: None,
 ) -> ComparisonReport:
-    """Run what is not complete yet, and write `comparison.html`, `.md` and `.json`.
+    """Run all incomplete runs and write `comparison.html`, `.md` and `.json`.
 
     Raises:
-        BertsmithError: something cannot be run as asked; nothing has begun.
-        Interrupted: the user asked to stop; the same call goes on from there.
+        BertsmithError: something cannot be run as requested; nothing has begun.
+        Interrupted: the user asked to stop; the same call continues from there.
     """
     comparison = read_comparison(settings)
     with hold_folder(settings.out):

@@ -1,4 +1,4 @@
-"""A comparison → one HTML page: curves, means and spreads, and what is larger than noise."""
+"""The HTML page of a comparison: curves, means, spreads and significant differences."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -12,11 +12,10 @@ from bertsmith.comparison.runs import Moment, RunResult
 from bertsmith.report import COLORS, Band, Chart, Series, round_step, write_report
 
 GRID = 60
-"""Places along a curve at which the runs of a recipe are averaged."""
+"""Points along a curve at which the runs of a recipe are averaged."""
 
 
 def write_page(path: Path, report: ComparisonReport) -> None:
-    """Write the page of a comparison."""
     write_report(
         path,
         "comparison/page.html",
@@ -29,7 +28,7 @@ def write_page(path: Path, report: ComparisonReport) -> None:
 
 
 def charts(report: ComparisonReport) -> list[Chart]:
-    """Loss on the common rows over tokens and over minutes; none where nothing was measured."""
+    """Build charts of the common rows' loss over tokens and over minutes, where measured."""
     axes: list[tuple[str, Callable[[Moment], float]]] = [
         ("million tokens", lambda moment: moment.tokens / 1e6),
         ("minutes", lambda moment: moment.minutes),
@@ -39,7 +38,7 @@ def charts(report: ComparisonReport) -> list[Chart]:
 
 
 def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float]) -> Chart | None:
-    """A curve for each recipe: the mean over its seeds, in a band of a standard deviation."""
+    """Build one chart: per recipe the mean over seeds, in a band of one standard deviation."""
     series = [
         curve
         for place, name in enumerate(report.names)
@@ -59,17 +58,17 @@ def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float])
 
 
 def of_recipe(results: Sequence[RunResult], name: str) -> list[list[Moment]]:
-    """The measurements of each of a recipe's runs."""
+    """List the loss measurements of each of a recipe's runs."""
     return [each.moments for each in results if each.recipe == name and each.moments]
 
 
 def mean_curve(
     name: str, place: int, runs: Sequence[Sequence[Moment]], x_of: Callable[[Moment], float]
 ) -> Series | None:
-    """The runs averaged where all of them were measured; None of none.
+    """Average runs over the range that all of them cover; None for no runs.
 
-    Between two measurements a run is taken to go straight from one to the other: in minutes, no two
-    runs are measured at the same time.
+    Values between measurements are interpolated linearly, since no two runs are measured at the
+    same minute.
     """
     if not runs:
         return None

@@ -1,4 +1,4 @@
-"""Figures of a comparison → what a terminal, a Markdown file and a JSON file say of them."""
+"""The report of a comparison as text for the terminal, as Markdown and as JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,35 +16,34 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ComparisonReport:
-    """All that came of a comparison."""
+    """A comparison with the results of all its runs."""
 
     comparison: Comparison
     results: tuple[RunResult, ...]
 
     @property
     def figures(self) -> list[Figure]:
-        """What was measured, with values by recipe and seed."""
+        """The metrics, with values by recipe and seed."""
         return figures_of(self.comparison, self.results)
 
     @property
     def names(self) -> list[str]:
-        """The recipes; the first is what the others are held against."""
+        """The names of the recipes; the first is the baseline."""
         return [recipe.name for recipe in self.comparison.recipes]
 
     @property
     def errors(self) -> list[str]:
-        """What failed."""
         return [error for result in self.results for error in result.errors]
 
     def cost(self, recipe: str) -> dict[str, float]:
-        """The mean over the seeds of what a recipe took; empty where all of its runs failed."""
+        """Average a recipe's cost over its seeds; empty where all of its runs failed."""
         found = [each.cost for each in self.results if each.recipe == recipe and each.cost]
         if not found:
             return {}
         return {name: spread([cost[name] for cost in found])["mean"] for name in found[0]}
 
     def equal(self) -> dict[str, str]:
-        """What was the same for all, in words."""
+        """Describe the conditions that were the same for all recipes."""
         comparison, settings = self.comparison, self.comparison.settings
         train = Corpus.open(settings.corpus)
         seeds = f"{comparison.num_seeds} (0 to {comparison.num_seeds - 1})"
@@ -66,7 +65,7 @@ class ComparisonReport:
         }
 
     def differing(self) -> list[Row]:
-        """A table of the settings in which the recipes differ, with its heading."""
+        """Build a table of the settings in which recipes differ; its first row is the heading."""
         return [
             ("setting", *self.names),
             *(
@@ -76,7 +75,7 @@ class ComparisonReport:
         ]
 
     def score_rows(self) -> list[Row]:
-        """A table of means ± standard deviations, with its heading."""
+        """Build a table of means ± standard deviations; its first row is the heading."""
         figures = self.figures
         return [
             ("recipe", *(figure.title for figure in figures)),
@@ -84,7 +83,7 @@ class ComparisonReport:
         ]
 
     def cost_rows(self) -> list[Row]:
-        """A table of what the recipes took, with its heading."""
+        """Build a table of the recipes' costs; its first row is the heading."""
         heading = ("recipe", "parameters", "steps", "M tokens", "minutes")
         return [heading, *(self._cost_row(name) for name in self.names)]
 
@@ -96,7 +95,7 @@ class ComparisonReport:
                 f"{cost['tokens'] / 1e6:.2f}", f"{cost['minutes']:.2f}")  # fmt: skip
 
     def difference_rows(self) -> list[Row]:
-        """A line for each recipe and figure: how far it is from the first, beyond noise or not."""
+        """Build a table of differences from the first recipe; its first row is the heading."""
         return [
             ("figure", "recipe", f"difference from {self.names[0]}", "verdict"),
             *(
@@ -107,7 +106,6 @@ class ComparisonReport:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return {
             "recipes": {
                 recipe.name: {"settings": to_jsonable(recipe.job), "cost": self.cost(recipe.name)}
@@ -122,12 +120,12 @@ class ComparisonReport:
         }
 
     def __str__(self) -> str:
-        """A column for each recipe with its figures, then what is larger than noise."""
+        """Format metrics and costs, a column per recipe, then the significant differences."""
         rows = [*transposed(self.score_rows()), *transposed(self.cost_rows())[1:]]
         return "\n".join([aligned(rows), "", *self.verdicts(), *self.failures()])
 
     def verdicts(self) -> list[str]:
-        """The differences that are larger than noise, and how many there were to look at."""
+        """List the differences larger than noise, after a line with their number."""
         clear = [row for row in self.difference_rows()[1:] if row[-1] not in (WITHIN, UNKNOWN)]
         count = len(self.difference_rows()) - 1
         head = f"larger than noise: {len(clear)} of {count} differences from {self.names[0]}"
@@ -135,11 +133,9 @@ class ComparisonReport:
         return [head, *lines]
 
     def failures(self) -> list[str]:
-        """What failed, if anything did."""
         return ["", "failed:", *(f"  {error}" for error in self.errors)] if self.errors else []
 
     def to_markdown(self) -> str:
-        """The same tables as Markdown."""
         parts = [
             f"# {', '.join(self.names)}",
             "Mean ± standard deviation over the seeds; shares times 100.",
@@ -164,7 +160,7 @@ UNKNOWN = "unknown"
 
 
 def verdict(figure: Figure, recipe: str) -> str:
-    """Whether a recipe is better or worse than the first, beyond noise."""
+    """Classify a recipe as better than the first, worse, within noise, or unknown."""
     difference = figure.differences()[recipe]
     if difference.low is None:
         return UNKNOWN
@@ -174,19 +170,18 @@ def verdict(figure: Figure, recipe: str) -> str:
 
 
 def str_of(value: Any) -> str:
-    """A setting as a recipe spells it."""
+    """Format a setting as a recipe spells it."""
     if isinstance(value, bool):
         return str(value).lower()
     return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def transposed(rows: Sequence[Row]) -> list[Row]:
-    """Rows as columns."""
     return list(zip(*rows, strict=True))
 
 
 def aligned(rows: Sequence[Row]) -> str:
-    """A table for the terminal."""
+    """Format a table for the terminal."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -195,6 +190,6 @@ def aligned(rows: Sequence[Row]) -> str:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table for Markdown; its first row is the heading."""
+    """Format a table as Markdown; its first row is the heading."""
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])

@@ -1,10 +1,10 @@
-"""A comparison → all its runs: pre-trained, measured, fine-tuned; never one twice.
+"""The runs of a comparison: pre-trained, evaluated and fine-tuned, each only once.
 
     OUT/RECIPE/seed-0/           a run folder of `bertsmith pretrain`
     └── TASK/                    one of `bertsmith finetune`, without its weights once it is scored
 
-What is complete is not repeated, what was stopped goes on from its checkpoint. A run that fails is
-noted with its error and the others go on; the next call tries it again.
+Complete runs are not repeated, stopped ones continue from their checkpoint. A failed run is
+recorded with its error; the others go on, and the next call tries it again.
 """
 
 import contextlib
@@ -35,21 +35,24 @@ from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder
 
 NOTED = "comparison"
-"""What `run.json` calls the figures of a run that is measured."""
+"""Key of `run.json` that holds the metrics of an evaluated run."""
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
-"""What ends one run and leaves the others as they are."""
+"""Errors that end one run and leave the others as they are."""
 
 PASSING = {"resume", "overwrite", "threads", "training.threads", "training.keep",
            "training.checkpoint_every"}  # fmt: skip
-"""Settings that change nothing that is computed; of threads, what changes it is compared."""
+"""Settings that may differ from those of an earlier run, since they change no result.
+
+The number of threads may; the numbers of batch parts that follow from it are compared.
+"""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Moment:
-    """A held-out measurement on the way: what was spent, and the loss on the common rows."""
+    """An eval during training: tokens and minutes so far, and the loss on the common rows."""
 
     tokens: int
     minutes: float
@@ -58,10 +61,10 @@ class Moment:
 
 @dataclass
 class RunResult:
-    """What came of a recipe with one seed.
+    """The result of one recipe with one seed.
 
-    `figures` by name: of the common rows, of the run's own second objective, and of the tasks.
-    `cost` has parameters, steps, tokens and minutes. `errors` tell what failed.
+    `figures` by name: of the common rows, of the run's own further objectives, and of the tasks.
+    `cost` has parameters, steps, tokens and minutes. `errors` are messages about failed parts.
     """
 
     recipe: str
@@ -74,7 +77,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Work:
-    """What all runs of a comparison need."""
+    """The comparison and the callbacks that all of its runs need."""
 
     comparison: Comparison
     watchers: Sequence[Watcher]
@@ -82,18 +85,19 @@ class Work:
     tell: Tell
 
     def yardstick(self, num_rows: int, *, paired: bool = False) -> Yardstick:
-        """The common rows."""
+        """Build the evaluation on the common rows."""
         held_out = Corpus.open(self.comparison.settings.corpus, "held_out")
         return Yardstick(held_out, self.comparison.max_length, num_rows, paired)
 
 
 def run_all(work: Work) -> list[RunResult]:
-    """Every recipe with every seed. Seed by seed, so that a comparison that is stopped early has
-    some of each.
+    """Run every recipe with every seed and return the results by recipe.
+
+    Runs go seed by seed, so that a comparison that is stopped early has some of each recipe.
 
     Raises:
         ConfigError: a folder holds a run with other settings.
-        Interrupted: the user asked to stop; the same call goes on from there.
+        Interrupted: the user asked to stop; the same call continues from there.
     """
     comparison = work.comparison
     for recipe, seed in each_run(comparison):
@@ -108,14 +112,14 @@ def run_all(work: Work) -> list[RunResult]:
 
 
 def each_run(comparison: Comparison) -> Iterator[tuple[Recipe, int]]:
-    """Recipes and seeds in the order in which they run."""
+    """Yield recipes and seeds in the order in which they run."""
     for seed in range(comparison.num_seeds):
         for recipe in comparison.recipes:
             yield recipe, seed
 
 
 def run_one(work: Work, recipe: Recipe, seed: int, of: str) -> RunResult:
-    """Pre-train, measure, fine-tune to every task; or what was noted of it."""
+    """Pre-train, evaluate and fine-tune on every task, or read recorded results."""
     result = RunResult(recipe.name, seed)
     name = f"{recipe.name}, seed {seed} ({of})"
     with noting_failures(work, result, "pre-training"):
@@ -130,7 +134,7 @@ def run_one(work: Work, recipe: Recipe, seed: int, of: str) -> RunResult:
 
 @contextlib.contextmanager
 def noting_failures(work: Work, result: RunResult, what: str) -> Iterator[None]:
-    """A block whose failure is noted and does not end the work."""
+    """Record a failure of the block in `result` instead of raising it."""
     try:
         yield
     except Interrupted:
@@ -142,7 +146,7 @@ def noting_failures(work: Work, result: RunResult, what: str) -> Iterator[None]:
 
 
 def pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunResult) -> None:
-    """Bring a run to its end, if it is not there, and measure it."""
+    """Finish a pre-training run if needed and add its evaluation to `result`."""
     comparison = work.comparison
     folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
     noted = folder.read_run().get(NOTED) if folder.run_path.exists() else None
@@ -160,7 +164,7 @@ def pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunRe
 
 
 def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
-    """Figures and cost of a run, which is trained first as far as it is not."""
+    """Finish a run's training if needed and return its metrics and cost."""
     is_begun = folder.run_path.exists()
     if not is_begun or "summary" not in folder.read_run():
         pretrain(
@@ -187,12 +191,12 @@ def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
 
 
 def rows_of(comparison: Comparison) -> dict[str, int]:
-    """What the common rows depend on, beside the corpus."""
+    """Return the settings that decide the common rows, apart from the corpus."""
     return {"final_rows": comparison.settings.final_rows, "max_length": comparison.max_length}
 
 
 def measure_saved(work: Work, job: PretrainJob, folder: RunFolder) -> tuple[dict[str, float], int]:
-    """The saved model's figures on the common rows of both kinds, in fp32, and its parameters."""
+    """Evaluate the saved model in fp32 on both kinds of common rows; count its parameters."""
     device = select_device(job.training.device)
     num_rows = work.comparison.settings.final_rows
     with compute_settings(device, job.training.threads), torch.inference_mode():
@@ -205,10 +209,10 @@ def measure_saved(work: Work, job: PretrainJob, folder: RunFolder) -> tuple[dict
 
 
 def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
-    """How well a run does what it learnt beside masked words, on held-out rows of its own.
+    """Select the metrics of objectives besides masked LM, on the run's own eval rows.
 
-    Accuracies; of replaced tokens the area under the ROC curve, since most tokens are not replaced
-    and to call none so is mostly right.
+    These are accuracies; for replaced tokens it is the area under the ROC curve, since most tokens
+    are not replaced and always answering "original" is mostly right.
     """
     names = [name.removeprefix("held_out_") for name in held_out]
     found = [name for name in names if name.endswith("_accuracy")]
@@ -218,7 +222,7 @@ def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
 
 
 def moments_of(folder: RunFolder) -> list[Moment]:
-    """The measurements on the way, by the journal, after the first step."""
+    """Read the evals after the first step from a run's journal."""
     tokens, found = 0, []
     for entry in read_journal(folder.journal_path):
         tokens += entry.get("real_tokens", 0)
@@ -229,7 +233,7 @@ def moments_of(folder: RunFolder) -> list[Moment]:
 
 
 def finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name: str) -> float:
-    """The task's score: as it was written if it is there, else after learning the rest of it."""
+    """Return the task's score, after finishing its fine-tuning if needed."""
     settings = task.of_run(work.comparison.folder(recipe, seed), seed)
     folder = RunFolder(settings.out)
     is_done = folder.run_path.exists() and "result" in folder.read_run()
@@ -241,7 +245,7 @@ def finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name
 
 
 def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
-    """Refuse to take earlier runs with other settings for those that are asked for.
+    """Refuse earlier runs in the same folders whose settings differ.
 
     Raises:
         ConfigError: names the file and the first setting that differs.
@@ -257,12 +261,14 @@ def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
 
 
 UNSAID = {"model.position_initializer": NEW_MODEL["position_initializer"], **UNASKED}
-"""What earlier versions did without writing it down."""
+"""Values of settings that earlier versions used without writing them down."""
 
 
 def check_settings(folder: RunFolder, wanted: Mapping[str, Any]) -> None:
-    """Refuse a run with other settings; those that an earlier version did not know pass, but for
-    what it did where it did not ask."""
+    """Refuse a run with other settings.
+
+    Settings that an earlier version did not write down pass, unless `UNSAID` has their value.
+    """
     if not folder.run_path.exists():
         return
     found = {**UNSAID, **dict(flatten(folder.read_run().get("settings", {})))}
@@ -275,7 +281,7 @@ def check_settings(folder: RunFolder, wanted: Mapping[str, Any]) -> None:
 
 
 def check_rows(folder: RunFolder, comparison: Comparison) -> None:
-    """Refuse a run on another corpus in the same place, or measured on other rows."""
+    """Refuse a run on another corpus in the same folder, or evaluated on other rows."""
     run = folder.read_run() if folder.run_path.exists() else {}
     manifest = comparison.settings.corpus / MANIFEST_NAME
     if run and run["identity"]["corpus_sha256"] != sha256_file(manifest):
@@ -293,10 +299,8 @@ def check_rows(folder: RunFolder, comparison: Comparison) -> None:
 
 
 def shown(figures: Mapping[str, float]) -> str:
-    """Figures in one line."""
     return ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in figures.items())
 
 
 def as_json(result: RunResult) -> dict[str, Any]:
-    """Everything of a run as plain values."""
     return asdict(result)

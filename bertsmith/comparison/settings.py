@@ -1,4 +1,4 @@
-"""Files and flags → what is compared: recipes, their budget and seeds, and the tasks after them.
+"""The settings of a comparison: recipes, their budget and seeds, and the tasks after them.
 
 A comparison file says in one place what all recipes share and where each differs:
 
@@ -6,7 +6,7 @@ A comparison file says in one place what all recipes share and where each differ
     seeds = 3
     [shared.model]                         # as in a recipe of `bertsmith pretrain`
     preset = "tiny"
-    [recipes."next sentence"]              # the first is what the others are held against
+    [recipes."next sentence"]              # the first is the baseline
     pretraining.next_sentence = true
     [recipes.none]
     pretraining.next_sentence = false
@@ -17,8 +17,8 @@ A comparison file says in one place what all recipes share and where each differ
     train = "SST-2/train.tsv"              # within --data
     eval = "SST-2/dev.tsv"
 
-Recipes of `bertsmith pretrain` can be named beside it or in its place. What a recipe says about its
-length and its seed gives way to what all get.
+Recipes of `bertsmith pretrain` can be named beside it or instead of it. Length and seed in a recipe
+are ignored.
 """
 
 import re
@@ -38,57 +38,59 @@ from bertsmith.tasks.task import Task
 Precision = Literal["auto", "fp32", "bf16"]
 
 OF_THE_COMMAND = ("out", "json", "resume", "overwrite")
-"""Keys of a recipe for one run that say nothing about what is learnt."""
+"""Keys of a recipe that concern the single command and change no result."""
 OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
                "precision", "threads", "from_scratch")  # fmt: skip
-"""What a task's table cannot say, since the comparison says it."""
+"""Keys that a task's table may not have, since the comparison sets them."""
 GIVES_WAY = {
     "corpus": None,
     "pretraining": ("next_sentence",),
     "training": ("steps", "minutes", "seed", "eval_every", "eval_rows", "device", "precision",
                  "threads", "keep", "checkpoint_every"),
 }  # fmt: skip
-"""Settings of a job that are the same for all, that others say too, or that change nothing that is
-learnt."""
+"""Settings of a job that are left out when recipes are compared; None leaves out a whole table.
+
+They are the same for all recipes, have a second name, or change no result.
+"""
 
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """Which recipes, on what, for how long, how often, and where to."""
+    """Recipes, corpus, budget, seeds and output folder of a comparison."""
 
     files: tuple[Path, ...]
-    """Recipes of `bertsmith pretrain`, and at most one comparison file (with the tables [recipes]
-    or [tasks]). The first recipe is what the others are held against."""
+    """Recipe files of `bertsmith pretrain`, and at most one comparison file (with the tables
+    [recipes] or [tasks]). All others are compared with the first recipe."""
     corpus: Path
-    """The folder that `bertsmith corpus build` wrote: the same for all."""
+    """Corpus folder, written by `bertsmith corpus build`: the same for all recipes."""
     out: Path
-    """Folder for the runs and the page. The same command goes on where it was stopped: what is
-    complete is not repeated."""
+    """Output folder for the runs and the page. The same command continues a stopped comparison:
+    complete runs are not repeated."""
     data: Path = Path()
-    """Folder within which the tasks' files are named; the current one where not given."""
+    """Folder that holds the tasks' files; the current folder by default."""
     minutes: float | None = None
-    """Train each recipe for so many minutes, evaluations included. Give one of the four."""
+    """Budget in minutes: train each recipe for so long, evals included. Give one of the four
+    budgets."""
     tokens: float | None = None
-    """Train each on so many tokens, special ones included."""
+    """Budget in tokens: train each recipe on so many, special tokens included."""
     flops: float | None = None
-    """Train each for so many floating-point operations of its matrix products."""
+    """Budget in floating-point operations of matrix products for each recipe."""
     steps: float | None = None
-    """Train each for so many updates of the weights."""
+    """Budget in steps: updates of the weights for each recipe."""
     seeds: int | None = None
-    """How often each recipe is run, each time with another seed, the same for all."""
+    """Number of seeds: each recipe runs once with each of them."""
     eval_rows: int = 512
-    """Held-out rows measured ten times in each run."""
+    """Number of eval rows, measured ten times in each run."""
     final_rows: int = 4096
-    """Held-out rows by which the finished models are measured."""
+    """Number of eval rows on which the finished models are measured."""
     device: str | None = None
-    """auto, cpu, cuda, cuda:1, mps; as the recipes say where not given."""
+    """Device: auto, cpu, cuda, cuda:1 or mps; by default each recipe's own."""
     precision: Precision | None = None
-    """Number format of the computation; as the recipes say where not given."""
+    """Number format of the computation; by default each recipe's own."""
     threads: int | None = None
-    """Processor threads; as the recipes say where not given."""
+    """Number of processor threads; by default each recipe's own."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be measured."""
         for name in ("eval_rows", "final_rows"):
             if getattr(self, name) < 1:
                 flag = name.replace("_", "-")
@@ -97,7 +99,7 @@ class ComparisonSettings:
 
 @dataclass(frozen=True)
 class ComparisonFile:
-    """What a comparison file may hold."""
+    """The contents of a comparison file."""
 
     minutes: float | None = None
     tokens: float | None = None
@@ -111,33 +113,32 @@ class ComparisonFile:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A name and what `bertsmith pretrain` would run, but for its length and seed."""
+    """A name and a pre-training job; its length and seed are set per run."""
 
     name: str
     job: PretrainJob
 
     def with_seed(self, seed: int) -> PretrainJob:
-        """The job of one run."""
         return replace(self.job, training=replace(self.job.training, seed=seed))
 
 
 @dataclass(frozen=True)
 class ComparedTask:
-    """A name, the task, and how it is learnt; the settings' model and folder are yet to come."""
+    """A named task and its fine-tuning settings; model and folder are set per run."""
 
     name: str
     task: type[Task[Any, Any]]
     settings: FinetuneSettings
 
     def of_run(self, pretrained: Path, seed: int) -> FinetuneSettings:
-        """The settings of one fine-tuning of the model in `pretrained`."""
+        """Return the settings for fine-tuning the model in `pretrained`."""
         out = pretrained / folder_name(self.name)
         return replace(self.settings, model=pretrained, out=out, seed=seed)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Everything that is to be run; the jobs have their length already."""
+    """All runs of a comparison; the jobs already have their length."""
 
     settings: ComparisonSettings
     budget: Budget
@@ -147,15 +148,14 @@ class Comparison:
 
     @property
     def max_length(self) -> int:
-        """Tokens in a row that all models have learnt to read."""
+        """The longest row, in tokens, that all recipes are trained on."""
         return min(recipe.job.pretraining.max_length for recipe in self.recipes)
 
     def folder(self, recipe: Recipe, seed: int) -> Path:
-        """Where a run lives."""
         return self.settings.out / folder_name(recipe.name) / f"seed-{seed}"
 
     def differing(self) -> dict[str, dict[str, Any]]:
-        """The settings in which the recipes differ, each with its value by recipe."""
+        """Return the settings in which recipes differ, each with its value by recipe."""
         flat = {recipe.name: dict(flatten(settings_of(recipe.job))) for recipe in self.recipes}
         keys = dict.fromkeys(key for settings in flat.values() for key in settings)
         columns = {key: {name: flat[name].get(key) for name in flat} for key in keys}
@@ -167,12 +167,12 @@ class Comparison:
 
 
 def read_comparison(settings: ComparisonSettings) -> Comparison:
-    """Read and check everything before anything runs.
+    """Read and check all files before anything runs.
 
     Raises:
-        ConfigError: a file, a recipe or a task is not as it has to be, there is no budget or more
-            than one, or there are fewer than two recipes.
-        InputError: a task's file is not there.
+        ConfigError: a file, a recipe or a task is invalid, there is no budget or more than one, or
+            there are fewer than two recipes.
+        InputError: a task's file does not exist.
     """
     tables = {path: read_recipe(path) for path in settings.files}
     path, file = comparison_file(tables)
@@ -201,7 +201,10 @@ def read_comparison(settings: ComparisonSettings) -> Comparison:
 
 
 def comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, ComparisonFile]:
-    """The one file with recipes or tasks, and what it holds; an empty one where there is none."""
+    """Return the one file with recipes or tasks, and its contents.
+
+    Both are empty where there is none.
+    """
     found = [path for path, table in tables.items() if {"recipes", "tasks"} & set(table)]
     if len(found) > 1:
         raise ConfigError(
@@ -214,7 +217,7 @@ def comparison_file(tables: Mapping[Path, dict[str, Any]]) -> tuple[Path, Compar
 
 
 def recipes_of(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> Iterator[Recipe]:
-    """The recipes of a comparison file."""
+    """Yield the recipes of a comparison file."""
     for name, table in file.recipes.items():
         place = f"{path}: recipes.{name}"
         changes = dict(table)
@@ -226,7 +229,7 @@ def recipes_of(path: Path, file: ComparisonFile, settings: ComparisonSettings) -
 def recipe_of(
     name: str, table: Mapping[str, Any], place: str, settings: ComparisonSettings
 ) -> Recipe:
-    """A recipe by its tables."""
+    """Build a recipe from its table."""
     values = {key: value for key, value in table.items() if key not in OF_THE_COMMAND}
     corpus = path_of(values.pop("corpus", settings.corpus), f"{place}: corpus")
     if corpus.resolve() != settings.corpus.resolve():
@@ -244,10 +247,10 @@ def recipe_of(
 
 
 def with_budget(recipe: Recipe, budget: Budget) -> Recipe:
-    """The recipe with its length.
+    """Return the recipe with its length set.
 
     Raises:
-        ConfigError: it cannot be run.
+        ConfigError: the recipe cannot be run.
     """
     try:
         training = replace(recipe.with_seed(0).training, **budget.of(recipe.with_seed(0)))
@@ -259,7 +262,7 @@ def with_budget(recipe: Recipe, budget: Budget) -> Recipe:
 def task_of(
     name: str, table: Mapping[str, Any], path: Path, settings: ComparisonSettings
 ) -> ComparedTask:
-    """A task by its table."""
+    """Build a task from its table."""
     place = f"{path}: tasks.{name}"
     values = dict(table)
     kind = values.pop("task", None)
@@ -284,21 +287,25 @@ def task_of(
 
 
 def path_of(value: object, place: str) -> Path:
-    """A recipe's value as a path."""
+    """Return a recipe's value as a path.
+
+    Raises:
+        ConfigError: the value is not a path.
+    """
     if not isinstance(value, str | Path):
         raise ConfigError(f"{place}: found {value!r}; allowed is a path, in quotes. Name one.")
     return Path(value)
 
 
 def find_data(path: Path, place: str) -> Path:
-    """The path, if a file stands there."""
+    """Return the path; raise InputError if no file is there."""
     if not path.is_file():
         raise InputError(f"{place}: no file {path}. Name the folder of the tasks' files by --data.")
     return path
 
 
 def asked_budget(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> Budget:
-    """The budget of the command line, else of the file."""
+    """Return the budget of the command line, else of the file."""
     on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in UNITS}
     if any(amount is not None for amount in on_line.values()):
         return budget_of(on_line, "command line")
@@ -306,7 +313,7 @@ def asked_budget(path: Path, file: ComparisonFile, settings: ComparisonSettings)
 
 
 def asked_seeds(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> int:
-    """How many seeds, by the command line, else by the file."""
+    """Return the number of seeds of the command line, else of the file."""
     seeds = file.seeds if settings.seeds is None else settings.seeds
     if seeds is None:
         raise ConfigError(
@@ -319,12 +326,12 @@ def asked_seeds(path: Path, file: ComparisonFile, settings: ComparisonSettings) 
 
 
 def place_of(path: Path) -> str:
-    """How messages call the comparison file."""
+    """Return the name of the comparison file for messages."""
     return str(path) if path.name else "command line"
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables laid over one another, key by key.
+    """Merge nested tables key by key; `above` wins.
 
     >>> merge({"model": {"preset": "tiny", "pooling": "mean"}}, {"model": {"preset": "mini"}})
     {'model': {'preset': 'mini', 'pooling': 'mean'}}
@@ -337,7 +344,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(job: PretrainJob) -> dict[str, Any]:
-    """All of a job's settings that change what is learnt, but its length and seed."""
+    """Return a job's settings that can change its result, apart from length and seed."""
     tables: dict[str, Any] = to_jsonable(job.resolved)
     for table, names in GIVES_WAY.items():
         if names is None:
@@ -348,7 +355,7 @@ def settings_of(job: PretrainJob) -> dict[str, Any]:
 
 
 def flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested tables as dotted keys.
+    """Yield the entries of nested tables with dotted keys.
 
     >>> dict(flatten({"model": {"preset": "tiny"}, "seed": 1}))
     {'model.preset': 'tiny', 'seed': 1}
@@ -361,7 +368,7 @@ def flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def folder_name(name: str) -> str:
-    """A name with only what any file system takes.
+    """Replace characters that some file systems do not take.
 
     >>> folder_name("80/10/10")
     '80-10-10'
@@ -370,7 +377,7 @@ def folder_name(name: str) -> str:
 
 
 def check_names(names: Sequence[str], what: str, files: Sequence[Path]) -> None:
-    """Refuse names whose folders would be the same."""
+    """Refuse names that would share a folder."""
     folders: dict[str, str] = {}
     for name in names:
         if (folder := folder_name(name)) in folders:
@@ -382,5 +389,5 @@ def check_names(names: Sequence[str], what: str, files: Sequence[Path]) -> None:
 
 
 def listed(files: Sequence[Path]) -> str:
-    """The files by name, for messages."""
+    """Join the files' names for messages."""
     return ", ".join(map(str, files)) or "command line"

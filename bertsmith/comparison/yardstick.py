@@ -1,10 +1,9 @@
-"""A pre-trained model → how well it guesses hidden words in rows that are the same for every model.
+"""Masked-LM evaluation on rows that are identical for all models of a comparison.
 
-A run's own held-out rows are of the kind that it learns from: of one segment or two, with its own
-masks. Those of the yardstick depend on the corpus alone: its rows, and 15 % of their pieces hidden
-as in the paper (80 % behind [MASK], 10 % replaced, 10 % left). Rows of a single segment are what
-the models are ranked by. Since who has learnt from pairs is more at home in pairs, rows of two
-segments are measured too; the difference is seen where it counts.
+A run's own eval rows follow its recipe: one segment or two, its own masks. The common rows depend
+on the corpus alone, with 15 % of the tokens masked as in the paper (80 % [MASK], 10 % replaced, 10
+% left). Models are ranked by rows of a single segment. Models trained on sentence pairs score
+higher on paired rows, so both are reported.
 """
 
 from collections.abc import Iterator
@@ -29,7 +28,10 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Yardstick:
-    """`num_rows` held-out rows of at most `max_length` tokens, of one segment or two."""
+    """Masked-LM evaluation on `num_rows` eval rows of at most `max_length` tokens.
+
+    Rows have one segment, or two if `paired`.
+    """
 
     held_out: Corpus
     max_length: int
@@ -38,12 +40,14 @@ class Yardstick:
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are such rows: pairs take two documents."""
+        """Whether the corpus has such rows: pairs take two documents."""
         return self.held_out.num_documents > self.paired
 
     def __call__(self, model: BertModel) -> dict[str, float]:
-        """`loss` (nats) and `accuracy` over the hidden pieces; nothing of a model that does not
-        guess words."""
+        """Compute `loss` (nats) and `accuracy` over the masked tokens.
+
+        Empty for a model without a masked-LM head.
+        """
         if not self.is_usable or "masked_lm" not in model.heads:
             return {}
         device = model.embeddings.word.weight.device
@@ -56,7 +60,7 @@ class Yardstick:
         return {"loss": loss / count, "accuracy": correct / count}
 
     def __getstate__(self) -> dict[str, object]:
-        """Without the rows, which any process can draw anew."""
+        """Leave out the rows: any process can draw them again."""
         return {name: value for name, value in vars(self).items() if name != "_batches"}
 
     @cached_property
