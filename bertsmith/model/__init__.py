@@ -1,1 +1,1 @@
-"""Batches to vectors and logits: BERT and its relatives, their heads, Hugging Face folders."""
+"""BERT and its relatives: encoder, heads, weights and Hugging Face folders."""

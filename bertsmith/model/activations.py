@@ -6,7 +6,7 @@ from functools import partial
 import torch.nn.functional as F
 from torch import Tensor
 
-# No lambda: a model goes to other processes by pickle.
+# Not a lambda: models are pickled to send them to other processes.
 _gelu_new = partial(F.gelu, approximate="tanh")
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -18,5 +18,5 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "silu": F.silu,
     "swish": F.silu,
 }
-"""BERT's own is `gelu`, the exact one. Several names are those of one function; a config keeps the
-one that it was given."""
+"""Activation functions; BERT uses `gelu`, the exact one. Several names may mean one function, and a
+config keeps the name that it was given."""

@@ -1,9 +1,8 @@
-"""ALBERT (Lan et al. 2020): BERT with narrow embeddings and layers that share their weights.
+"""ALBERT (Lan et al. 2020): BERT with factorized embeddings and shared layers.
 
-A token goes through as many layers as in BERT, but all of them have the same weights, or the same
-attention, or the same feed-forward layer. transformers knows groups of layers that share all; a
-model that shares a part alone has its weights written for each layer, equal, and is shared again
-when it is read.
+Layers share all weights, or attention alone, or the feed-forward layer alone. transformers knows
+only groups of layers that share everything: a model that shares a part has equal copies of it
+written for each layer, and shares them again when it is loaded.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,12 +35,12 @@ PARTS = {
     "attention": ("attention", "attention_norm"),
     "feed_forward": ("feed_forward", "feed_forward_norm"),
 }
-"""The modules of a layer that are shared together."""
+"""Modules of a layer that are shared together, by the part's name."""
 
 
 @dataclass(frozen=True)
 class AlbertConfig(BertConfig):
-    """The shape of a model; every field has Hugging Face's name, except `pooling` and `shared`."""
+    """The shape of an ALBERT; all fields but `pooling` and `shared` have Hugging Face's names."""
 
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float = 0.0
@@ -49,15 +48,15 @@ class AlbertConfig(BertConfig):
     embedding_size: int = 128
     """The width of word, position and segment embeddings."""
     num_hidden_groups: int = 1
-    """Groups of neighbouring layers; the layers of one share all weights."""
+    """Groups of neighbouring layers; the layers of a group share all weights."""
     inner_group_num: int = 1
     """Layers with weights of their own that stand for one of `num_hidden_layers`."""
     classifier_dropout_prob: float = 0.1
     bos_token_id: int | None = 2
     eos_token_id: int | list[int] | None = 3
     shared: Shared = "all"
-    """What layers have in common: all, within each group, or a part, throughout the model. If not
-    all, each layer is a group of its own."""
+    """Weights that layers share: all within each group, or one part throughout the model. Unless
+    "all", each layer is a group of its own."""
 
     model_type: ClassVar[str] = "albert"
     sizes: ClassVar[tuple[str, ...]] = (
@@ -65,7 +64,6 @@ class AlbertConfig(BertConfig):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Refuse values that no model can have."""
         super().__post_init__()
         if self.pruned_heads and len(set(self.owners("attention"))) < self.num_layers:
             raise ConfigError(
@@ -83,25 +81,31 @@ class AlbertConfig(BertConfig):
 
     @classmethod
     def from_preset(cls, name: str, vocab_size: int, **changes: Any) -> Self:
-        """One of BERT's sizes, with any field replaced; `shared` decides the groups."""
+        """Build the config of one of BERT's sizes, with any field replaced.
+
+        With a `shared` other than "all", each layer becomes a group.
+        """
         if changes.get("shared", "all") != "all" and name in PRESETS:
             changes = {"num_hidden_groups": PRESETS[name]["num_hidden_layers"], **changes}
         return super().from_preset(name, vocab_size, **changes)
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """BERT's, with embeddings of the paper's width, or half the hidden size if that is less."""
+        """Return BERT's sizes and an `embedding_size` of 128, the paper's, or less.
+
+        It is at most half of the hidden size.
+        """
         size = min(128, PRESETS[name]["hidden_size"] // 2)
         return {**super().preset_sizes(name), "embedding_size": size}
 
     @property
     def num_layers(self) -> int:
-        """How many layers a token goes through."""
+        """The number of layers that a token passes through."""
         return self.num_hidden_layers * self.inner_group_num
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        """What the names of shared parameters begin with, and the last layer that has them."""
+        """The name prefix of each shared part, and the last layer that uses it."""
         owners = {part: self.owners(part) for part in PARTS}
         found = {
             f"layers.{first}.{part}": number
@@ -113,10 +117,10 @@ class AlbertConfig(BertConfig):
         }
 
     def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
-        """The config of a model that has only these of the layers, with other fields replaced.
+        """Return the config of a model with only these layers, and other fields replaced.
 
         Raises:
-            ConfigError: layers are in several groups of which each shares its weights.
+            ConfigError: the model has several groups of layers that share weights.
         """
         groups = self.num_hidden_groups
         if self.inner_group_num > 1 or 1 < groups < self.num_hidden_layers:
@@ -129,7 +133,10 @@ class AlbertConfig(BertConfig):
         return super().with_layers(keep, num_hidden_groups=left, **changes)
 
     def owners(self, part: str) -> list[int]:
-        """For each layer, the first one that has the same weights in a part, itself if no other."""
+        """Return for each layer the first layer with the same weights in `part`.
+
+        It is the layer itself where no lower one shares them.
+        """
         if self.shared == "all":
             stored = [self.stored_layer(number) for number in range(self.num_layers)]
             return [stored.index(name) for name in stored]
@@ -138,18 +145,17 @@ class AlbertConfig(BertConfig):
         return list(range(self.num_layers))
 
     def stored_layer(self, number: int) -> str:
-        """Group and place in it."""
+        """Return Hugging Face's name of a layer: its group and place in it."""
         layer, inner = divmod(number, self.inner_group_num)
-        # As transformers has it, where groups do not divide the layers too.
+        # transformers assigns layers to groups like this, even if groups do not divide them.
         group = int(layer / (self.num_hidden_layers / self.num_hidden_groups))
         return f"{group}.albert_layers.{inner}"
 
     def build_embeddings(self) -> Embeddings:
-        """BERT's at their own width, then made wider."""
         return FactorizedEmbeddings(self)
 
     def build_layers(self) -> list[TransformerLayer]:
-        """The layers, from the bottom; shared parts are the same modules."""
+        """Build the layers from the bottom; shared parts are the same module objects."""
         layers = super().build_layers()
         for part, modules in PARTS.items():
             for layer, owner in zip(layers, self.owners(part), strict=True):

@@ -1,9 +1,9 @@
 """Multi-head self-attention over a packed row: [tokens, hidden] in and out.
 
-The projections run on the packed row as it is. Only the scores need to know where sequences
-end. On CUDA one kernel takes the whole row with the bounds of its sequences, where `hardware` found
-that it is right and faster. Elsewhere the row is cut into blocks of neighbouring sequences of equal
-or similar length, see model/blocks.py.
+The projections take the packed row as it is; only the scores depend on where sequences end. On CUDA
+one kernel takes the whole row with the bounds of its sequences, where `hardware` found it correct
+and faster. Elsewhere the row is cut into blocks of neighbouring sequences of similar length
+(model/blocks.py).
 """
 
 from collections.abc import Callable, Sequence
@@ -24,11 +24,11 @@ those to go on with."""
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Softmax over the last dimension, computed in fp32 whatever the type of the scores.
+    """Compute the softmax over the last dimension in fp32, for scores of any type.
 
-    torch's own for bf16 is slow on rows of less than 32, and on short ones whose length is no
-    multiple of 16: by way of an fp32 copy, forward and backward take a quarter of the time at 16,
-    a fifth to three quarters at lengths from 29 to 125, but twice the time at 512.
+    torch's own for bf16 is slow on rows shorter than 32, and on rows below 256 whose length is no
+    multiple of 16: through an fp32 copy, forward and backward take a quarter of the time at 16, a
+    fifth to three quarters at lengths from 29 to 125, but twice the time at 512.
     """
     length = scores.shape[-1]
     if scores.dtype == torch.bfloat16 and (length < 32 or (length < 256 and length % 16)):
@@ -37,9 +37,9 @@ def softmax(scores: Tensor) -> Tensor:
 
 
 class SelfAttention(nn.Module):
-    """Every token looks at all tokens of its own sequence (Vaswani et al. 2017, section 3.2).
+    """Self-attention within each sequence (Vaswani et al. 2017, section 3.2).
 
-    Heads are as wide as fills `hidden_size`, or `head_size` where some were pruned.
+    `head_size` defaults to `hidden_size / num_heads`; models with pruned heads give it.
     """
 
     def __init__(
@@ -60,16 +60,17 @@ class SelfAttention(nn.Module):
         *,
         first_only: bool = False,
     ) -> Tensor:
-        """New vectors [tokens, hidden], or [sequences, hidden] of the first tokens alone.
+        """Return new vectors [tokens, hidden], or [sequences, hidden] of first tokens only.
 
-        `hidden` and what comes out are filled up with rows that mean nothing; see `fill_up`.
+        `hidden` and the result may end in padding rows; see `fill_up`. `record_weights` is given
+        the attention weights of all blocks, and gives those to go on with.
         """
         qkv = self.qkv(hidden)
         if record_weights is None and self.is_varlen_faster(qkv):
             return self.output(self.attend_row(qkv, layout, first_only=first_only))  # type: ignore[no-any-return]
         blocks = layout.blocks
         sizes = [block.num_tokens for block in blocks]
-        rows = qkv.split([*sizes, len(qkv) - sum(sizes)])  # the last are not real
+        rows = qkv.split([*sizes, len(qkv) - sum(sizes)])  # the rest is padding
         if record_weights is not None:
             return self.output(fill_up(*self.attend_seen(rows, blocks, record_weights)))  # type: ignore[no-any-return]
         attend = self.attend_first if first_only else self.attend
@@ -79,7 +80,7 @@ class SelfAttention(nn.Module):
     def attend_seen(
         self, rows: Sequence[Tensor], blocks: Sequence[Block], record: RecordWeights
     ) -> list[Tensor]:
-        """`attend` for every block, where the weights of all pass through `record` between."""
+        """Compute context vectors of every block; attention weights pass through `record`."""
         parts = zip(rows, blocks, strict=False)
         heads = [(split_heads(part, block, self.num_heads), block) for part, block in parts]
         found = [self.weigh(query, key, block) for (query, key, _), block in heads]
@@ -93,13 +94,13 @@ class SelfAttention(nn.Module):
         ]
 
     def is_varlen_faster(self, qkv: Tensor) -> bool:
-        """Whether one kernel for the whole row can do it here, and is the fast path."""
+        """Return whether one kernel for the whole row is usable and faster here."""
         if not fits(qkv, qkv.shape[-1] // (3 * self.num_heads)):
             return False
         return varlen_pays(qkv.device, with_dropout=self.training and self.dropout_prob > 0)
 
     def attend_row(self, qkv: Tensor, layout: Layout, *, first_only: bool) -> Tensor:
-        """Context vectors [tokens, hidden] of all sequences at once, or [sequences, hidden]."""
+        """Compute context vectors [tokens, hidden] of the whole row, or [sequences, hidden]."""
         query, key, value = qkv.view(len(qkv), 3, self.num_heads, -1).unbind(1)
         queries = keys = layout.bounds
         if first_only:
@@ -109,24 +110,24 @@ class SelfAttention(nn.Module):
         return varlen_attention(query, key, value, queries, keys, dropout_prob).flatten(1)
 
     def attend(self, qkv: Tensor, block: Block) -> Tensor:
-        """Context vectors [tokens, hidden] of one block from its [tokens, 3 * hidden]."""
+        """Compute context vectors [tokens, hidden] of one block from its [tokens, 3 * hidden]."""
         query, key, value = split_heads(qkv, block, self.num_heads)
         return join_heads(self.look(query, key, value, block), block)
 
     def attend_first(self, qkv: Tensor, block: Block) -> Tensor:
-        """The same for the first token of each sequence alone, [sequences, hidden]."""
+        """Compute a block's context vectors of first tokens only, [sequences, hidden]."""
         query, key, value = split_heads(qkv, block, self.num_heads)
         context = self.look(query[:, :, :1], key, value, block)
         return context[: block.num_sequences].flatten(1)
 
     def look(self, query: Tensor, key: Tensor, value: Tensor, block: Block) -> Tensor:
-        """Softmax(QK^T / sqrt(d)) V for each query, [sequences, heads, queries, head_size]."""
+        """Compute softmax(QK^T / sqrt(d)) V, [sequences, heads, queries, head_size]."""
         if self.is_fused_faster(query, block):
             return self.fused(query, key, value, block)
         return self.explicit(query, key, value, block)
 
     def is_fused_faster(self, query: Tensor, block: Block) -> bool:
-        """Whether torch's fused kernel is the fast path here. On a CPU it has no dropout."""
+        """Return whether torch's fused kernel is the faster path; on a CPU it has no dropout."""
         if query.device.type != "cpu":
             return True
         if self.training and self.dropout_prob:
@@ -135,18 +136,18 @@ class SelfAttention(nn.Module):
         return attention_path(query.dtype, is_learning, block.length) == "fused"
 
     def explicit(self, query: Tensor, key: Tensor, value: Tensor, block: Block) -> Tensor:
-        """`look` step by step, on some CPUs the fast path.
+        """Compute attention by separate matrix products, the faster path on some CPUs.
 
-        Against scaled_dot_product_attention, forward and backward, 4 heads of 64, one thread of a
-        Zen 5, lengths 32 to 512: 3.0 to 6.9 times faster in bf16, 1.6 to 7.2 times in fp32 through
-        oneDNN, equal within 8 % in fp32 through MKL. With AMX 1.2 to 4.5 times faster in bf16 if
-        gradients are taken; if not, about as fast up to 32 tokens (with the way there and back, two
-        threads), and 1.2 to 1.6 times slower from 64 on.
+        Compared with scaled_dot_product_attention, forward and backward, 4 heads of 64, one thread
+        of a Zen 5, lengths 32 to 512: 3.0 to 6.9 times faster in bf16, 1.6 to 7.2 times in fp32
+        through oneDNN, equal within 8 % in fp32 through MKL. With AMX 1.2 to 4.5 times faster in
+        bf16 with gradients; without, about as fast up to 32 tokens (gathering into blocks and back
+        included, two threads), and 1.2 to 1.6 times slower from 64 on.
         """
         return self.mix(self.weigh(query, key, block), value)
 
     def weigh(self, query: Tensor, key: Tensor, block: Block) -> Tensor:
-        """Attention weights [rows, heads, queries, length], before dropout."""
+        """Compute attention weights [rows, heads, queries, length], before dropout."""
         shape = query.shape
         query, key = (part.flatten(0, 1) for part in (query, key))
         bias = query.new_zeros(1, 1, 1)
@@ -156,13 +157,13 @@ class SelfAttention(nn.Module):
         return softmax(scores).view(*shape[:3], -1)
 
     def mix(self, weights: Tensor, value: Tensor) -> Tensor:
-        """The means of the values by these weights, some of which are dropped in training."""
+        """Average the values by attention weights, with dropout on them in training."""
         dropped = dropout(weights.flatten(0, 1), self.dropout_prob, self.training)
         mixed = torch.bmm(dropped, value.flatten(0, 1))
         return mixed.view(*weights.shape[:3], value.shape[-1])
 
     def fused(self, query: Tensor, key: Tensor, value: Tensor, block: Block) -> Tensor:
-        """`look` by torch's own kernel, which never holds the scores."""
+        """Compute attention by torch's own kernel, which never holds the scores."""
         return F.scaled_dot_product_attention(
             query,
             key,

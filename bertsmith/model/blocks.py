@@ -1,9 +1,8 @@
-"""Where the sequences of a packed row lie, and how attention takes them: in blocks or by bounds.
+"""The sequences of a packed row as attention takes them: in dense blocks or by bounds.
 
-A block holds neighbouring sequences of equal or similar length as dense arrays [rows, heads,
-length, head_size]. Its heads are gathered from the packed row by one table of places and put back
-by another, so that every number is moved once on each way; gradients go the same ways back. Unequal
-lengths are padded inside the block, within the bounds of `cut_blocks`.
+A block holds neighbouring sequences of similar length as arrays [rows, heads, length, head_size],
+padded within the limits of `cut_blocks`. One index table gathers its heads from the packed row and
+another puts them back, so that every number is moved once each way; so are gradients.
 """
 
 import math
@@ -21,10 +20,10 @@ from bertsmith.model.sizes import rounded_up
 from bertsmith.varlen import Bounds
 
 MAX_PADDING = 1 / 8
-"""The share of a block's cells that may be padding."""
+"""The largest share of a block's cells that may be padding."""
 
 FREE_PADDING = 64
-"""Cells of padding that are cheaper than one more block, whatever their share."""
+"""Cells of padding that cost less than one more block, whatever their share."""
 
 MAX_SCORES = 2**19
 """Scores per head that a block may hold on a CPU: 2 MB in fp32, two sequences of 512 tokens."""
@@ -32,12 +31,12 @@ MAX_SCORES = 2**19
 
 @dataclass(frozen=True)
 class HeadPlaces:
-    """Where the heads of tokens lie, in a packed row and in the dense arrays of a block.
+    """Index tables between the heads of a packed row and those of a block.
 
-    Both are taken as lists of vectors of head_size numbers. A row of queries, keys and values is
-    [tokens * 3 * heads], a block of them [3 * rows * heads * length]; of what attention gives, a
-    row is [tokens * heads] and a block [rows * heads * length]. Places are int64, and are worked
-    out when they are first asked for: without gradients half of them never are.
+    Both sides are lists of vectors of head_size numbers. Queries, keys and values are [tokens * 3 *
+    heads] in the row and [3 * rows * heads * length] in the block; contexts are [tokens * heads] in
+    the row and [rows * heads * length] in the block. Tables are int64, computed on first use:
+    without gradients half of them never are.
     """
 
     is_real: np.ndarray
@@ -46,30 +45,30 @@ class HeadPlaces:
 
     @cached_property
     def parts_in_row(self) -> Tensor:
-        """For each query, key and value of the block."""
+        """The place in the row of each query, key and value of the block."""
         part = np.arange(3)[:, None, None, None]
         return self._send((3 * self._token + part) * self.num_heads + self._head)
 
     @cached_property
     def parts_in_block(self) -> Tensor:
-        """The reverse, for those of the tokens."""
+        """The place in the block of each query, key and value of the row."""
         part = np.arange(3)[:, None]
         size = self.is_real.size * self.num_heads
         return self._send(self._in_block[self.is_real][:, None] + part * size)
 
     @cached_property
     def context_in_row(self) -> Tensor:
-        """For each head of the block."""
+        """The place in the row of each context vector of the block."""
         return self._send(self._token * self.num_heads + self._head)
 
     @cached_property
     def context_in_block(self) -> Tensor:
-        """The reverse, for those of the tokens."""
+        """The place in the block of each context vector of the row."""
         return self._send(self._in_block[self.is_real])
 
     @cached_property
     def context_of_none(self) -> Tensor:
-        """What in the block belongs to no token."""
+        """The places in the block of context vectors without a token."""
         return self._send(self._in_block[~self.is_real])
 
     @property
@@ -84,7 +83,7 @@ class HeadPlaces:
 
     @property
     def _in_block(self) -> np.ndarray:
-        """The place of each head of each cell, [rows, length, heads]."""
+        """The place in the block of each head of each cell, [rows, length, heads]."""
         rows, length = self.is_real.shape
         places = np.arange(rows * self.num_heads * length).reshape(rows, self.num_heads, length)
         return places.transpose(0, 2, 1)
@@ -95,10 +94,10 @@ class HeadPlaces:
 
 @dataclass(frozen=True)
 class Block:
-    """Neighbouring sequences that attention takes as arrays [rows, heads, length, head_size].
+    """Neighbouring sequences as dense arrays [rows, heads, length, head_size].
 
     On a CPU there may be more rows than sequences, and cells beyond the longest of them. Cells
-    without a token repeat the one before them: in the row of a sequence its own last, so that
+    without a token repeat the token before them: in the row of a sequence its own last one, so that
     nothing passes between sequences, not even NaN.
     """
 
@@ -110,26 +109,26 @@ class Block:
 
     @property
     def num_sequences(self) -> int:
-        """Rows that are read."""
+        """The number of rows that hold a sequence."""
         return len(self.lengths)
 
     @cached_property
     def num_tokens(self) -> int:
-        """Cells that are read."""
+        """The number of cells that hold a token."""
         return sum(self.lengths)
 
     @cached_property
     def is_real(self) -> np.ndarray:
-        """Which cells hold a token, bool [rows, length]."""
+        """A mask of the cells that hold a token, bool [rows, length]."""
         lengths = np.zeros(self.num_rows, dtype=np.int64)
         lengths[: len(self.lengths)] = self.lengths
         return np.arange(self.length) < lengths[:, None]
 
     @cached_property
     def bias(self) -> Tensor | None:
-        """What is added to the scores, fp32 [rows, 1, length]: -inf at cells without a token.
+        """The mask added to the scores, fp32 [rows, 1, length]: -inf at cells without a token.
 
-        None where each cell has one.
+        None if every cell has a token.
         """
         if self.num_tokens == self.num_rows * self.length:
             return None
@@ -139,7 +138,7 @@ class Block:
         return send(torch.from_numpy(bias[:, None]), self.device)
 
     def places(self, num_heads: int) -> HeadPlaces:
-        """Those of so many heads, the same in every layer."""
+        """Return the index tables for a number of heads; all layers share them."""
         if num_heads not in self._places:
             self._places[num_heads] = HeadPlaces(self.is_real, num_heads, self.device)
         return self._places[num_heads]
@@ -147,10 +146,10 @@ class Block:
 
 @lru_cache(maxsize=256)
 def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[tuple[int, int]]:
-    """Ranges `(first, end)` of sequences that share a block; `lengths` never rises.
+    """Divide sequences into blocks, as ranges `(first, end)`; `lengths` never rises.
 
-    A block takes the next sequence as long as its padding stays within `MAX_PADDING` of its
-    cells or within `FREE_PADDING` cells, and its scores within `max_scores`.
+    A block takes the next sequence as long as its padding stays within `MAX_PADDING` of its cells
+    or within `FREE_PADDING` cells, and its scores within `max_scores`.
 
     >>> cut_blocks((128, 128, 120, 40, 7))
     [(0, 3), (3, 5)]
@@ -170,10 +169,9 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the sequences of a packed row lie, made once for a batch and handed to every layer.
+    """The places of the sequences in a packed row, shared by all layers.
 
-    `lengths` never rises. Each way of attention reads a form of its own, which is made when it is
-    first asked for.
+    `lengths` never rises. The form that each kind of attention reads is computed on first use.
     """
 
     lengths: tuple[int, ...]
@@ -181,26 +179,26 @@ class Layout:
 
     @cached_property
     def blocks(self) -> list[Block]:
-        """The row as dense arrays."""
+        """The row as dense blocks."""
         max_scores = MAX_SCORES if self.device.type == "cpu" else math.inf
         ranges = cut_blocks(self.lengths, max_scores)
         return [build_block(self.lengths[first:end], self.device) for first, end in ranges]
 
     @cached_property
     def bounds(self) -> Bounds:
-        """Where each sequence begins and ends."""
+        """The bounds of each sequence."""
         starts = np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int32)
         return Bounds(send(torch.from_numpy(starts), self.device), self.lengths[0])
 
     @cached_property
     def first_bounds(self) -> Bounds:
-        """The same for a row that holds the first token of each sequence alone."""
+        """The bounds of sequences of one token: a row of first tokens only."""
         count = len(self.lengths)
         return Bounds(torch.arange(count + 1, dtype=torch.int32, device=self.device), 1)
 
 
 def build_block(lengths: Sequence[int], device: torch.device) -> Block:
-    """The block that holds sequences of these lengths, the longest first."""
+    """Build the block for sequences of these lengths, the longest first."""
     num_rows, length = len(lengths), lengths[0]
     if device.type == "cpu":
         num_rows = rounded_up(num_rows, steps=4, smallest=1)
@@ -209,10 +207,10 @@ def build_block(lengths: Sequence[int], device: torch.device) -> Block:
 
 
 class _ToBlock(torch.autograd.Function):
-    """Queries, keys and values of a row to those of a block.
+    """Gather queries, keys and values of a row into a block.
 
-    Gradients are gathered as well: torch would add them up one by one, not knowing that each is
-    read by one token at most.
+    The backward pass gathers as well: torch would add up gradients one by one, not knowing that
+    each is read by one token at most.
     """
 
     @staticmethod
@@ -226,7 +224,7 @@ class _ToBlock(torch.autograd.Function):
 
 
 class _ToRow(torch.autograd.Function):
-    """What attention gives, of a block to that of a row. Cells without a token get no gradient."""
+    """Gather contexts of a block into a row; cells without a token get no gradient."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, places: HeadPlaces) -> Tensor:
@@ -240,14 +238,14 @@ class _ToRow(torch.autograd.Function):
 
 
 def split_heads(qkv: Tensor, block: Block, num_heads: int) -> Tensor:
-    """[tokens, 3 * hidden] of a packed row to [3, rows, heads, length, head_size] of a block."""
+    """Gather [tokens, 3 * hidden] of a row to [3, rows, heads, length, head_size] of a block."""
     size = qkv.shape[-1] // (3 * num_heads)
     heads: Tensor = _ToBlock.apply(qkv.reshape(-1, size), block.places(num_heads))  # type: ignore[no-untyped-call]
     return heads.view(3, block.num_rows, num_heads, block.length, size)
 
 
 def join_heads(context: Tensor, block: Block) -> Tensor:
-    """[rows, heads, length, head_size] of a block to [tokens, hidden] of a packed row."""
+    """Gather [rows, heads, length, head_size] of a block to [tokens, hidden] of a row."""
     _, num_heads, _, size = context.shape
     tokens: Tensor = _ToRow.apply(context.reshape(-1, size), block.places(num_heads))  # type: ignore[no-untyped-call]
     return tokens.view(block.num_tokens, num_heads * size)

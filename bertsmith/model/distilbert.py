@@ -1,4 +1,4 @@
-"""DistilBERT (Sanh et al. 2019): BERT with half the layers, without segments and without pooler."""
+"""DistilBERT (Sanh et al. 2019): BERT with half the layers, no segments and no pooler."""
 
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -24,14 +24,14 @@ SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
 
 @dataclass(frozen=True)
 class DistilBertConfig(BertConfig):
-    """The shape of a model, by the names of BERT's; transformers calls several of them otherwise
-    (`KEYS`)."""
+    """The shape of a DistilBERT, with BERT's field names; `KEYS` has those of transformers."""
 
     type_vocab_size: int = 0
     seq_classif_dropout: float = 0.2
     qa_dropout: float = 0.1
     sinusoidal_pos_embds: bool = False
-    """Whether positions once began as sines and cosines; they are read from the folder."""
+    """Whether position embeddings were initialized as sinusoids; their values come from the folder.
+    """
 
     model_type: ClassVar[str] = "distilbert"
     sizes: ClassVar[tuple[str, ...]] = tuple(name for name in SIZES if name != "type_vocab_size")
@@ -39,7 +39,6 @@ class DistilBertConfig(BertConfig):
     first_token_heads: ClassVar[tuple[str, ...]] = SEQUENCE_HEADS
 
     def __post_init__(self) -> None:
-        """Refuse values that no model can have."""
         super().__post_init__()
         if self.type_vocab_size != 0:
             raise ConfigError(
@@ -48,20 +47,18 @@ class DistilBertConfig(BertConfig):
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """BERT's of that name, with half the layers."""
+        """Return BERT's sizes of that name with half the layers."""
         layers = PRESETS[name]["num_hidden_layers"] // 2
         return {**super().preset_sizes(name), "num_hidden_layers": layers}
 
     def build_layers(self) -> list[TransformerLayer]:
-        """The layers, from the bottom."""
         return [DistilBertLayer(self, number) for number in range(self.num_layers)]
 
 
 class DistilBertLayer(TransformerLayer):
-    """BERT's layer, but that what attention gives is not dropped."""
+    """BERT's layer without dropout after attention."""
 
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
-        """All of a layer but attention itself: [tokens, hidden] twice, to the same."""
         hidden = self.attention_norm(hidden + attended)
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
 
@@ -134,10 +131,10 @@ FAMILY = Family(
 
 
 def distilled(model: BertModel) -> BertModel:
-    """A BERT without segments, pooler and heads but masked LM, as a model of this family.
+    """Convert a BERT with a masked-LM head to DistilBERT, without segments and pooler.
 
-    The vector of the first segment is added to every position's, so a text of one segment is read
-    as before (Sanh et al. 2019, section 3, leave it out and keep the rest).
+    The embedding of the first segment is added to every position's, so that a text of one segment
+    is read as before (Sanh et al. 2019, section 3, drop it and keep the rest).
 
     Raises:
         ConfigError: the model is of another family, has no masked-LM head, or pruned heads.

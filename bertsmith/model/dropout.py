@@ -1,4 +1,4 @@
-"""Dropout, with a mask that is cheap to draw on a CPU and a seed for each part of a step."""
+"""Dropout with a cheap mask on CPUs and a seed for each part of a step."""
 
 import contextlib
 import threading
@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 RESOLUTION = 2**16
-"""Probabilities are met to the nearest of these steps."""
+"""Number of steps to which dropout probabilities are rounded."""
 
 
 class _Local(threading.local):
-    """Each thread's own source, since threads that share one would draw in any order."""
+    """A generator per thread: threads that share one would draw in any order."""
 
     bits: np.random.SFC64 | None = None
 
@@ -24,7 +24,7 @@ _local = _Local()
 
 @contextlib.contextmanager
 def dropout_seed(seed: int, device: torch.device) -> Iterator[None]:
-    """Everything that `dropout` draws in the block, in this thread, is a function of `seed`."""
+    """Seed all `dropout` calls in the block, in this thread."""
     if device.type != "cpu":
         torch.manual_seed(seed)
         yield
@@ -37,11 +37,11 @@ def dropout_seed(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Zero each element with probability `p`, and scale the others so that the mean stays.
+    """Zero each element with probability `p` and scale the others to keep the mean.
 
-    What is drawn is decided by `dropout_seed`, or else by torch's own generator. Outside training,
-    or with `p` at 0, `x` itself is returned. On a CPU the mask is cut from 64-bit random numbers,
-    four elements from each, which is 3.0 to 4.2 times faster forward and backward than `F.dropout`,
+    Random numbers follow `dropout_seed`, or else torch's own generator. Outside training, or with
+    `p` at 0, `x` itself is returned. On a CPU the mask is cut from 64-bit random numbers, four
+    elements from each, which is 3.0 to 4.2 times faster forward and backward than `F.dropout`,
     whose generator draws one number per element; `p` is then met to 1 / 131,072.
     """
     if not training or p == 0.0:
@@ -53,14 +53,14 @@ def dropout(x: Tensor, p: float, training: bool) -> Tensor:
 
 
 def _mask(shape: torch.Size, dtype: torch.dtype, dropped: int) -> Tensor:
-    """What elements are multiplied with: zero in `dropped` of `RESOLUTION` cases.
+    """Draw the factors of elements: zero in `dropped` of `RESOLUTION` cases.
 
-    All of it is done with vectors of 16-bit integers, as a comparison and what follows it are not:
-    drawing, cutting and multiplying forward and backward take half the time.
+    Only operations on vectors of 16-bit integers are used, which comparisons are not: drawing,
+    cutting and multiplying, forward and backward, take half the time.
     """
     bits = _local.bits or np.random.SFC64(int(torch.randint(2**62, (), device="cpu").item()))
     numbers = torch.from_numpy(bits.random_raw(-(-shape.numel() // 4)).view(np.int16))
-    lowest = dropped - RESOLUTION // 2  # of those that keep their element
+    lowest = dropped - RESOLUTION // 2  # the lowest number that keeps its element
     keep = numbers[: shape.numel()].view(shape).clamp_(lowest - 1, lowest).sub_(lowest - 1)
     scale = torch.tensor(RESOLUTION / (RESOLUTION - dropped), dtype=dtype, device="cpu")
     if dtype.itemsize == 2:

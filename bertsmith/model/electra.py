@@ -1,7 +1,7 @@
-"""ELECTRA (Clark et al. 2020): a discriminator that tells on every token whether it was replaced.
+"""ELECTRA (Clark et al. 2020): a discriminator that detects replaced tokens.
 
-The encoder is BERT's, in small models with embeddings narrower than the layers, and has no pooler.
-The generator that replaces tokens is a model of this family too, with a masked-LM head.
+The encoder is BERT's without pooler, in small models with embeddings narrower than the layers. The
+generator that replaces tokens is a model of this family too, with a masked-LM head.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from bertsmith.model.heads import (
 TEXT_HEADS = ("classify", "multi_label", "regress")
 
 SMALL_EMBEDDING = 128
-"""Width of the embeddings of ELECTRA-small (256 wide); base and large have none of their own."""
+"""Width of the embeddings of ELECTRA-small (256 wide); base and large use the hidden size."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ElectraConfig(BertConfig):
     embedding_size: int = SMALL_EMBEDDING
     """The width of word, position and segment embeddings."""
     summary_last_dropout: float = 0.1
-    """Dropout of the head that chooses among texts."""
+    """Dropout of the multiple-choice head."""
 
     model_type: ClassVar[str] = "electra"
     sizes: ClassVar[tuple[str, ...]] = (*SIZES, "embedding_size")
@@ -50,20 +50,19 @@ class ElectraConfig(BertConfig):
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """BERT's, with the paper's embeddings (appendix A)."""
+        """Return BERT's sizes with the paper's embeddings (appendix A)."""
         hidden_size = PRESETS[name]["hidden_size"]
         size = hidden_size if hidden_size >= PRESETS["base"]["hidden_size"] else SMALL_EMBEDDING
         return {**super().preset_sizes(name), "embedding_size": size}
 
     def build_embeddings(self) -> Embeddings:
-        """BERT's, made wider where they are narrower than the layers."""
         if self.embedding_size == self.hidden_size:
             return Embeddings(self)
         return FactorizedEmbeddings(self)
 
 
 SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
-"""How the head that chooses among texts reads one."""
+"""Settings of config.json for the multiple-choice head, which reads the first token."""
 
 FAMILY = Family(
     config=ElectraConfig,

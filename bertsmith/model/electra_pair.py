@@ -1,7 +1,7 @@
-"""ELECTRA while it learns (Clark et al. 2020): a discriminator and the generator it learns from.
+"""ELECTRA in pre-training (Clark et al. 2020): a discriminator with its generator.
 
-Both are models of the family with encoders of their own. All embeddings are one and the same, with
-their LayerNorm, as in the released code; each encoder makes them as wide as its layers.
+Both are models of the family with encoders of their own. They share all embeddings and their
+LayerNorm, as in the released code; each encoder projects these to the width of its layers.
 """
 
 from dataclasses import replace
@@ -18,21 +18,21 @@ from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.skeleton import skeleton
 
 GENERATOR = "generator"
-"""The generator's folder in that of the discriminator; its parameters' names begin with it."""
+"""The generator's folder inside the discriminator's, and the prefix of its parameters' names."""
 
 SHARED = ("word", "position", "token_type", "norm")
-"""Parts of the embeddings that both models have in common."""
+"""Parts of the embeddings that both models share."""
 
 
 def who_guesses(folder: Path) -> str:
-    """What to use in place of a folder whose model guesses no words."""
+    """Suggest a model with a masked-LM head in place of a folder without."""
     if (folder / GENERATOR).is_dir():
         return f"Use its generator, which does: {folder / GENERATOR}."
     return "Use a folder that 'bertsmith pretrain' wrote."
 
 
 class ElectraPair(BertModel):
-    """The discriminator, and `generator` as a part of it."""
+    """A discriminator with its `generator` as a submodule."""
 
     def __init__(self, config: ElectraConfig, generator_config: ElectraConfig) -> None:
         super().__init__(config, build_heads(config, ["replaced_token"]))
@@ -42,10 +42,10 @@ class ElectraPair(BertModel):
 
     @classmethod
     def of(cls, discriminator: BertModel, generator: BertModel) -> "ElectraPair":
-        """The pair of two models, which it takes the place of.
+        """Combine two models into a pair, which takes over their weights.
 
         Raises:
-            ConfigError: their embeddings are not the same, so they have not learnt together.
+            ConfigError: their embeddings differ, so they were not trained together.
         """
         check_shared(discriminator, generator)
         configs = (discriminator.config, generator.config)
@@ -58,31 +58,31 @@ class ElectraPair(BertModel):
 
     @property
     def companions(self) -> dict[str, BertModel]:
-        """The generator, which is saved in a folder of its own."""
+        """The generator by the name of its folder."""
         return {GENERATOR: self.generator}
 
     def set_dropout(self, probability: float, attention: float | None = None) -> None:
-        """Use another dropout probability in both."""
+        """Set the dropout probability in both models."""
         super().set_dropout(probability, attention)
         self.generator.set_dropout(probability, attention)
 
 
 GENERATOR_SIZE = 0.25
-"""The share of the discriminator's width that a generator has where nothing is said: that of the
-released small and large models (base: a third)."""
+"""Default width of a generator as a share of the discriminator's: that of the released small and
+large models (base: a third)."""
 
 
 def new_pair(config: BertConfig, share: float | None = None) -> ElectraPair:
-    """A discriminator of this shape and a generator of a share of its width, both random."""
+    """Build a random discriminator of this shape and a generator of a share of its width."""
     shape = cast(ElectraConfig, config)
     return ElectraPair(shape, generator_config(shape, share or GENERATOR_SIZE))
 
 
 def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
-    """The shape of a generator of so many layers, and `share` of a discriminator's width.
+    """Return the config of a generator with `share` of the width and all of the layers.
 
-    The paper found a quarter to a half to work best (section 3.2): a generator that guesses too
-    well leaves nothing to learn. Heads are as wide as the discriminator's where that divides.
+    The paper found a quarter to a half to work best (section 3.2): too good a generator leaves too
+    little to detect. Heads are as wide as the discriminator's where that divides.
     """
     width = max(1, round(share * config.hidden_size))
     most = max(1, width // config.head_size)
@@ -96,12 +96,11 @@ def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
 
 
 def has_generator(directory: Path) -> bool:
-    """Whether a folder has a generator's beside its own model."""
     return (directory / GENERATOR / "config.json").is_file()
 
 
 def load_generator(directory: Path) -> BertModel:
-    """The generator in the folder of a discriminator.
+    """Load the generator from a discriminator's folder.
 
     Raises:
         CheckpointError: there is none, or it is damaged.
@@ -116,7 +115,7 @@ def load_generator(directory: Path) -> BertModel:
 
 
 def load_trained(path: str | Path) -> BertModel:
-    """The model of a folder or of the hub, as a pair where there is a generator beside it."""
+    """Load a model from a folder or the hub, as a pair if a generator is beside it."""
     directory = find_checkpoint(path)
     model = load_model(directory)
     if not has_generator(directory):

@@ -1,7 +1,7 @@
-"""Embeddings that are narrower than the layers (Lan et al. 2020, section 3.1).
+"""Factorized embeddings: narrower than the layers (Lan et al. 2020, section 3.1).
 
-What a word means by itself needs fewer numbers than what it means in its place, so the words, most
-of a small model's weights, have vectors of their own width, and one matrix makes them wider.
+Context-free word vectors need fewer dimensions than contextual ones, and they are most of a small
+model's weights.
 """
 
 from torch import Tensor, nn
@@ -19,5 +19,5 @@ class FactorizedEmbeddings(Embeddings):
         self.project = nn.Linear(config.embedding_size, config.hidden_size)
 
     def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
-        """[tokens, hidden], filled up with rows that mean nothing; see `fill_up`."""
+        """Return [tokens, hidden], which may end in padding rows; see `fill_up`."""
         return self.project(fill_up(super().forward(batch, words)))  # type: ignore[no-any-return]

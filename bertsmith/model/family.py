@@ -1,8 +1,7 @@
-"""BERT and its relatives: what a file of this folder says of the family it is named after.
+"""The registry of model families: names of weights, classes and settings in transformers.
 
-How a family computes is in its config (what it builds) and its heads; here is what else differs:
-how transformers names weights, classes and settings. The folder is the registry: a family is a
-module with `FAMILY`, named like its `model_type`.
+A family's computation is in its config (what it builds) and its heads. The folder is the registry:
+a family is a module with `FAMILY`, named like its `model_type`.
 """
 
 import importlib
@@ -21,44 +20,44 @@ if TYPE_CHECKING:
     from bertsmith.model.bert import BertConfig
 
 HeadBuilder = Callable[[Any, int], nn.Module]
-"""Makes a head from the family's config and the number of its outputs."""
+"""Builds a head from the family's config and the number of its outputs."""
 
 Names = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class Family:
-    """What the loader, the saver and the heads have to know of a family."""
+    """The facts about a family that loader, saver and heads need."""
 
     config: type["BertConfig"]
     heads: Mapping[str, HeadBuilder]
-    """Those that the family has, by name."""
+    """Builders of the family's heads, by name."""
     names: Names
-    """Our module to theirs, with `{i}` for a layer (`BertConfig.stored_layer`); where several of
-    theirs are one of ours, they are stacked in order."""
+    """Our module name to Hugging Face's, with `{i}` for a layer (`BertConfig.stored_layer`).
+    Several names are stacked, in order, to one module of ours."""
     architectures: Mapping[frozenset[str], str]
     """The class of transformers that has exactly these heads."""
     tied: Mapping[str, str]
     """Second names under which some folders store a tensor again."""
     absent: Mapping[str, Any]
-    """What transformers assumes where config.json is silent, of fields without a default."""
+    """Defaults of transformers for fields that config.json leaves out and that have none here."""
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that config.json must have as they stand here, if it has them."""
+    """Settings for which config.json may have no other value."""
     written: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that stand in every config.json of the family."""
+    """Settings that every config.json of the family has."""
     keys: Mapping[str, str | None] = field(default_factory=dict)
-    """Fields of the config that have another name in config.json; None: no name at all."""
+    """Fields with another name in config.json; None: not stored there."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
-    """What config.json calls the dropout of a head, where it is not `classifier_dropout`."""
+    """The name of a head's dropout in config.json, where it is not `classifier_dropout`."""
 
     @property
     def name(self) -> str:
-        """The `model_type`, which is also what the names of an encoder's weights begin with."""
+        """The `model_type`, which is also the name prefix of an encoder's weights."""
         return self.config.model_type
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """The parts of the encoder, by the first word of their names behind the family's."""
+        """The encoder's parts: the first component of weight names after the family's prefix."""
         theirs = (name for names in self.names.values() for name in names)
         return tuple({name.split(".")[1] for name in theirs if name.startswith(f"{self.name}.")})
 
@@ -69,11 +68,11 @@ class Family:
 
     @property
     def classifier(self) -> str:
-        """The class of transformers for whole texts."""
+        """The class of transformers for sequence classification."""
         return self.architectures[frozenset({"classify"})]
 
     def architecture(self, heads: Mapping[str, object] | tuple[str, ...]) -> str:
-        """The class of transformers that has these heads.
+        """Return the class of transformers with these heads.
 
         Raises:
             ConfigError: there is none.
@@ -88,7 +87,7 @@ class Family:
         return found
 
     def check_pretraining_heads(self, heads: tuple[str, ...]) -> None:
-        """Refuse to learn what a model could not be saved with.
+        """Refuse heads with which a model could not be saved.
 
         Raises:
             ConfigError: names the flag.
@@ -106,26 +105,26 @@ class Family:
 
     @property
     def objective(self) -> Literal["masked_lm", "replaced_token"]:
-        """What the family learnt of tokens when it was new."""
+        """The token objective of the family's original paper."""
         return "replaced_token" if "replaced_token" in self.heads else "masked_lm"
 
     @property
     def first_heads(self) -> tuple[str, ...]:
-        """The heads of a model that learns what the family learnt when it was new."""
+        """The pre-training heads of the original paper; for ELECTRA its generator's."""
         return ("masked_lm",) if self.pair_task == "none" else ("masked_lm", self.pair_task)
 
     @property
     def pair_task(self) -> str:
-        """What the family learnt of pairs of segments when it was new, or none."""
+        """The sentence-pair objective of the family's original paper, or "none"."""
         tasks = ("next_sentence", "sentence_order")
         return next((x for x in tasks if frozenset({"masked_lm", x}) in self.architectures), "none")
 
     def final_layer(self, head: str) -> str:
-        """Hugging Face's name of the last layer of a head of a task."""
+        """Return Hugging Face's name of the last layer of a task's head."""
         return self.names[f"heads.{head}.dense"][0]
 
     def head_names(self, heads: tuple[str, ...]) -> tuple[str, ...]:
-        """Hugging Face's names of all modules of these heads."""
+        """Return Hugging Face's names of all modules of these heads."""
         prefixes = tuple(f"heads.{head}." for head in heads)
         found = (names for ours, names in self.names.items() if ours.startswith(prefixes))
         return tuple(name for names in found for name in names)
@@ -133,7 +132,7 @@ class Family:
 
 @cache
 def families() -> dict[str, Family]:
-    """All families by name, in alphabetical order."""
+    """Load all families, by name in alphabetical order."""
     names = [module.name for module in pkgutil.iter_modules(bertsmith.model.__path__)]
     modules = [importlib.import_module(f"bertsmith.model.{name}") for name in sorted(names)]
     found = [module.FAMILY for module in modules if hasattr(module, "FAMILY")]
@@ -141,7 +140,7 @@ def families() -> dict[str, Family]:
 
 
 def family_named(name: str) -> Family:
-    """The family of a `model_type`.
+    """Return the family of a `model_type`.
 
     Raises:
         ConfigError: there is none.
@@ -151,7 +150,7 @@ def family_named(name: str) -> Family:
 
 
 def architectures(stem: str) -> dict[frozenset[str], str]:
-    """The classes that every family has in transformers; `stem` begins their names."""
+    """Return the classes that every family has in transformers; their names begin with `stem`."""
     classes = {
         "masked_lm": "MaskedLM",
         "classify": "SequenceClassification",

@@ -1,7 +1,6 @@
-"""A trained model → the same with more words, other positions, or a masked-LM head of its own.
+"""Changes to a trained model before further pre-training: vocabulary, positions, head.
 
-Every function changes the model that it is given, in place and before it is trained. Sizes are
-those of the model's own weights.
+Every function changes its model in place.
 """
 
 from collections.abc import Sequence
@@ -15,22 +14,22 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 
 START_SHIFT = 20.0
-"""Far above what LayerNorm lets out of the encoder, and so where GELU and its like change nothing:
-GELU(20) is 20 to the last digit of fp32."""
+"""Bias far above the encoder's outputs after LayerNorm, where GELU and its relatives are the
+identity: GELU(20) is 20 to the last digit of fp32."""
 
 
 @torch.no_grad()
 def extend_words(model: BertModel, first_id: int, pieces: Sequence[Sequence[int]]) -> None:
-    """Give the words from `first_id` on the mean of the rows of their pieces.
+    """Initialize each new word embedding to the mean of its old subword embeddings.
 
-    The masked-LM bias of a new word likewise is the mean of its pieces' biases. A word without
-    pieces, of characters that the model has never read, begins as the mean of all rows (Hewitt
-    2021, "Initializing new word embeddings for pretrained language models"). Rows that the model
-    had beyond its vocabulary are used before new ones are made.
+    The masked-LM bias of a new token likewise is the mean of its old tokens' biases. A token
+    without old ones, of characters that the model has never read, gets the mean of all rows (Hewitt
+    2021, "Initializing new word embeddings for pretrained language models"). Rows beyond the old
+    vocabulary are used before new ones are added.
 
     Args:
-        first_id: how many words the old vocabulary has.
-        pieces: old ids that each new word is made of; work is linear in their number.
+        first_id: size of the old vocabulary, and so the id of the first new token.
+        pieces: old ids of each new token; work is linear in their number.
     """
     embedding = model.embeddings.word
     rows = extended(embedding.weight.detach(), first_id, pieces)
@@ -44,13 +43,13 @@ def extend_words(model: BertModel, first_id: int, pieces: Sequence[Sequence[int]
 
 
 def extended(rows: Tensor, first_id: int, pieces: Sequence[Sequence[int]]) -> Tensor:
-    """`rows` `[words, size]` with the means of their pieces from `first_id` on."""
+    """Return `rows` `[tokens, size]` with the means of old rows from `first_id` on."""
     kept = rows[first_id + len(pieces) :]
     return torch.cat([rows[:first_id], means(rows[:first_id], pieces), kept])
 
 
 def means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
-    """The mean of the rows that each entry of `pieces` names, or of all: `[entries, size]`."""
+    """Average the rows of each entry of `pieces`, or all if it is empty: `[entries, size]`."""
     counts = torch.tensor([len(ids) for ids in pieces], device=rows.device)
     ids = torch.tensor([id_ for entry in pieces for id_ in entry], dtype=torch.int64)
     owners = torch.arange(len(pieces), device=rows.device).repeat_interleave(counts)
@@ -61,10 +60,10 @@ def means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
 
 @torch.no_grad()
 def set_positions(model: BertModel, size: int) -> None:
-    """Let the model read `size` tokens: the first rows, repeated from the start where more are due.
+    """Resize the position embeddings to `size` tokens, repeating them from the start.
 
-    So did Longformer (Beltagy et al. 2020, section 5) and needed little training after it: what
-    heads know of near neighbours holds everywhere but where a repetition begins.
+    Longformer did so (Beltagy et al. 2020, section 5) and needed little training after it: local
+    attention patterns hold everywhere but at the borders of the copies.
     """
     embedding, first = model.embeddings.position, model.config.first_position
     unread, rows = embedding.weight.detach()[:first], embedding.weight.detach()[first:]
@@ -77,19 +76,19 @@ def set_positions(model: BertModel, size: int) -> None:
 
 @torch.no_grad()
 def start_masked_lm_head(head: MaskedLMHead, counts: Tensor) -> None:
-    """Let a head without training guess by word frequency, and see the encoder's vectors.
+    """Initialize a masked-LM head to predict token frequencies from the encoder's vectors.
 
-    For all-MiniLM-L6-v2 on documentation of software the held-out loss begins at 6.7, not at 10.6
-    as with random weights (word frequency alone: 6.4), and is 4.75, not 5.55, after 100 steps of
-    32 rows; with the bias alone it is 5.20.
+    The decoder is the word embedding. The bias becomes the logarithm of each token's frequency, so
+    the first loss is about that of a unigram model. The dense layer becomes the identity, shifted
+    to where the activation changes nothing; the LayerNorm after it removes the shift, as it
+    subtracts the mean.
 
-    The decoder is the word embedding in any case. The bias becomes the logarithm of each word's
-    share of the text, so the first loss is about that of guessing by frequency alone. The dense
-    layer passes vectors through, shifted to where the activation changes nothing; the LayerNorm
-    after it takes the shift away again, as it subtracts the mean.
+    For all-MiniLM-L6-v2 on documentation of software the eval loss begins at 6.7 instead of 10.6
+    with random weights (unigram model: 6.4), and is 4.75 instead of 5.55 after 100 steps of 32
+    rows; with the bias alone it is 5.20.
 
     Args:
-        counts: how often each word occurs, `[vocabulary]`; one is added to each.
+        counts: occurrences of each token, `[vocabulary]`; one is added to each.
     """
     if head.dense.weight.shape[0] == head.dense.weight.shape[1]:
         nn.init.eye_(head.dense.weight)

@@ -1,10 +1,9 @@
-"""Fewer attention heads: a model and the heads to take out in, one with smaller matrices out.
+"""Pruning of attention heads.
 
-A pruned head's rows leave query, key and value, and its columns the output projection, so that
-parameters and time are saved. The folder is that of transformers 4: `pruned_heads` in config.json
-names them, and weights are stored without them. transformers 5 gave pruning up and cannot open such
-a folder; with `zero_heads` the matrices keep their shape, every version opens them, and nothing is
-saved.
+A pruned head's rows leave query, key and value, and its columns the output projection, which saves
+parameters and time. The folder is that of transformers 4: `pruned_heads` in config.json names the
+heads, and weights are stored without them. transformers 5 cannot open such a folder. With
+`zero_heads` matrices keep their shape: every version opens them, and nothing is saved.
 """
 
 import copy
@@ -19,14 +18,14 @@ from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertConfig, BertModel
 
 Heads = Mapping[int, Collection[int]]
-"""Heads by the number of their layer, both from 0, as they were counted before any was pruned."""
+"""Heads by the number of their layer, both from 0, as numbered before any pruning."""
 
 
 def prune_heads(model: BertModel, heads: Heads) -> BertModel:
-    """A copy of a model without these heads; those that are gone already may be among them.
+    """Return a copy of a model without these heads, some of which may be gone already.
 
     Raises:
-        ConfigError: a head that the model has not, or all of a layer; or layers share theirs.
+        ConfigError: the model lacks a head, a layer would lose all, or layers share attention.
     """
     config = with_pruned(model, heads)
     smaller = copy.deepcopy(model)
@@ -39,7 +38,7 @@ def prune_heads(model: BertModel, heads: Heads) -> BertModel:
 
 
 def zero_heads(model: BertModel, heads: Heads) -> BertModel:
-    """A copy of a model in which these heads say nothing, and all shapes are as they were.
+    """Return a copy of a model in which these heads contribute nothing; shapes stay.
 
     Raises:
         ConfigError: as `prune_heads`.
@@ -53,7 +52,7 @@ def zero_heads(model: BertModel, heads: Heads) -> BertModel:
 
 
 def with_pruned(model: BertModel, heads: Heads) -> BertConfig:
-    """A model's config that lacks these heads too."""
+    """Return a model's config with these heads pruned too."""
     if len({layer.attention for layer in model.layers}) < len(model.layers):
         raise ConfigError(
             "the layers of this model share their attention, so none can lose heads by itself. "
@@ -68,14 +67,17 @@ def with_pruned(model: BertModel, heads: Heads) -> BertConfig:
 
 
 def columns(attention: SelfAttention, places: Collection[int]) -> Tensor:
-    """Where heads, by their places among those that are there, stand in a context vector."""
+    """Return the indices in a context vector of the heads at these places.
+
+    Places count the heads that are present.
+    """
     size = attention.output.in_features // attention.num_heads
     firsts = torch.tensor(list(places), dtype=torch.int64) * size
     return (firsts[:, None] + torch.arange(size)).flatten()
 
 
 def narrow(attention: SelfAttention, places: Collection[int]) -> None:
-    """Leave an attention layer the heads at these places alone."""
+    """Keep only the heads at these places of an attention layer."""
     kept = columns(attention, places)
     width = attention.output.in_features
     rows = torch.cat([kept + part * width for part in range(3)])  # query, key, value
@@ -86,13 +88,13 @@ def narrow(attention: SelfAttention, places: Collection[int]) -> None:
 
 
 def silence(attention: SelfAttention, places: Collection[int]) -> None:
-    """Let the heads at these places add nothing to an attention layer's output."""
+    """Zero the output of the heads at these places of an attention layer."""
     with torch.no_grad():
         attention.output.weight[:, columns(attention, places)] = 0.0
 
 
 def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
-    """A linear layer of its own with these values."""
+    """Build a linear layer from copies of these values."""
     made = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
     made.weight = nn.Parameter(weight.detach().clone())
     made.bias = nn.Parameter(bias.detach().clone())

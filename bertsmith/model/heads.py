@@ -1,8 +1,8 @@
-"""Heads: vectors of the encoder in, logits out; and the masked-LM loss in bounded memory.
+"""Heads that turn encoder vectors into logits, and a masked-LM loss in bounded memory.
 
-A head is applied only where something is predicted: a pre-training step gathers the masked
-positions first, since logits of a 30,000-word vocabulary at every position would be most of
-the work of a small model.
+A head is applied only where something is predicted: pre-training gathers the masked positions
+first, since logits of a 30,000-token vocabulary at every position would be most of the work of a
+small model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,20 +23,21 @@ if TYPE_CHECKING:
     from bertsmith.model.bert import BertConfig
 
 MAX_LOGITS = 2**24
-"""Logits held at once by the masked-LM loss: 64 MB in fp32, 549 positions of 30,522 words."""
+"""Logits held at once by the masked-LM loss: 64 MB in fp32, 549 positions of 30,522 tokens."""
 
 MAX_GPU_LOGITS = 2**27
-"""The same on a GPU, most of which small products leave idle: 256 MB in bf16, 4,397 positions."""
+"""Logits held at once on a GPU, which small products leave idle: 256 MB in bf16, 4,397 positions.
+"""
 
 CACHED_BYTES = 2**20
-"""Logits whose softmax is taken at once on a CPU, in bytes: they stay in its cache."""
+"""Bytes of logits whose softmax is computed at once on a CPU: they stay in its cache."""
 
 
 class MaskedLMHead(nn.Module):
-    """Which word belongs here? (Paper, section 3.1, task 1.)
+    """Masked-LM head (Devlin et al. 2019, section 3.1, task 1).
 
-    A dense layer with the activation and LayerNorm, then a decoder whose weight is the word
-    embedding: it is given with each call, so that it exists once. Only its bias lives here.
+    A dense layer with activation and LayerNorm, then a decoder whose weight is the word embedding.
+    That is passed with each call, so that it exists once; only the bias is stored here.
     """
 
     def __init__(self, config: "BertConfig", activation: str | None = None) -> None:
@@ -47,23 +48,28 @@ class MaskedLMHead(nn.Module):
         self.activation = ACTIVATIONS[activation or config.hidden_act]
 
     def transform(self, hidden: Tensor) -> Tensor:
-        """[positions, hidden] to the vectors that are compared with the word embeddings."""
+        """Project [positions, hidden] to the vectors that are compared with word embeddings."""
         return self.norm(self.activation(self.dense(hidden)))  # type: ignore[no-any-return]
 
     def forward(self, hidden: Tensor, word_embedding: Tensor) -> Tensor:
-        """Logits [positions, vocabulary] from [positions, hidden] and [vocabulary, size]."""
+        """Return logits [positions, vocabulary] from [positions, hidden] and [vocabulary, size]."""
         return F.linear(self.transform(hidden), word_embedding, self.bias)
 
     def loss(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """`masked_lm_loss` at the predicted positions, [positions, hidden] as they leave the
-        encoder, with `labels` int64 [positions]."""
+        """Compute `masked_lm_loss` from encoder outputs [positions, hidden].
+
+        `labels` are int64 [positions].
+        """
         return masked_lm_loss(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
 
     def loss_and_samples(
         self, hidden: Tensor, word_embedding: Tensor, labels: Tensor, draws: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """`loss`, and words sampled from the predictions, int64 [positions]: each the one at
-        which the sum of the probabilities passes its draw, fp32 from 0 to 1 [positions]."""
+        """Compute the loss, and sample a token id at each position, int64 [positions].
+
+        The sample is the token at which the cumulative probability passes the position's draw, fp32
+        from 0 to 1 [positions].
+        """
         vectors = self.transform(fill_up(hidden))
         loss_sum, num_correct, samples = MaskedLMLoss.apply(
             vectors, word_embedding, self.bias, labels, draws
@@ -72,9 +78,9 @@ class MaskedLMHead(nn.Module):
 
 
 class NextSentenceHead(nn.Module):
-    """Does B follow A? Logits [sequences, 2]: class 0 it does, 1 it is a random sentence.
+    """Next-sentence head: class 0 if B follows A, 1 if it is random; [sequences, 2].
 
-    The same for the sentences' order (Lan et al. 2020, section 3.1): 0 as in the text, 1 swapped.
+    Also the sentence-order head (Lan et al. 2020, section 3.1): 0 as in the text, 1 swapped.
     """
 
     def __init__(self, config: "BertConfig") -> None:
@@ -82,14 +88,14 @@ class NextSentenceHead(nn.Module):
         self.dense = nn.Linear(config.hidden_size, 2)
 
     def forward(self, pooled: Tensor) -> Tensor:
-        """[sequences, hidden] to [sequences, 2]."""
+        """Return logits [sequences, 2] from [sequences, hidden]."""
         return self.dense(pooled)  # type: ignore[no-any-return]
 
 
 class ClassificationHead(nn.Module):
-    """`num_labels` numbers for a vector: dropout, then a linear layer.
+    """Dropout and a linear layer to `num_labels` outputs.
 
-    The vector is a sequence's, or with the head "tag" a token's.
+    It reads a vector per sequence, or as head "tag" one per token.
     """
 
     def __init__(self, config: "BertConfig", num_labels: int, dropout: float | None = None) -> None:
@@ -99,12 +105,12 @@ class ClassificationHead(nn.Module):
         self.dense = nn.Linear(config.hidden_size, num_labels)
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """[vectors, hidden] to [vectors, num_labels]."""
+        """Return logits [vectors, num_labels] from [vectors, hidden]."""
         return self.dense(drop(vectors, self.dropout_prob, self.training))  # type: ignore[no-any-return]
 
 
 class TwoLayerHead(ClassificationHead):
-    """The same with a dense layer and an activation before, as where there is no pooler.
+    """A classification head with a dense layer and an activation first, in place of a pooler.
 
     With `drop_first`, dropout comes before this layer too.
     """
@@ -124,14 +130,13 @@ class TwoLayerHead(ClassificationHead):
         self.drop_first = drop_first
 
     def forward(self, vectors: Tensor) -> Tensor:
-        """[vectors, hidden] to [vectors, num_labels]."""
         if self.drop_first:
             vectors = drop(vectors, self.dropout_prob, self.training)
         return super().forward(self.activation(self.transform(vectors)))
 
 
 class SpanHead(nn.Module):
-    """Where does the answer start and end? Logits [tokens, 2] (paper, section 4.2)."""
+    """Question-answering head: start and end logits, [tokens, 2] (paper, section 4.2)."""
 
     def __init__(self, config: "BertConfig") -> None:
         super().__init__()
@@ -139,13 +144,15 @@ class SpanHead(nn.Module):
         self.dense = nn.Linear(config.hidden_size, 2)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """[tokens, hidden] to [tokens, 2]."""
+        """Return logits [tokens, 2] from [tokens, hidden]."""
         return self.dense(hidden)  # type: ignore[no-any-return]
 
 
 class ReplacedTokenHead(nn.Module):
-    """Is this token another than in the text? A logit for each, above 0 where it seems replaced
-    (Clark et al. 2020, section 2)."""
+    """Replaced-token detection head (Clark et al. 2020, section 2).
+
+    One logit per token, above 0 if it seems replaced.
+    """
 
     def __init__(self, config: "BertConfig") -> None:
         super().__init__()
@@ -154,15 +161,15 @@ class ReplacedTokenHead(nn.Module):
         self.activation = ACTIVATIONS[config.hidden_act]
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """[tokens, hidden] to [tokens]."""
+        """Return logits [tokens] from [tokens, hidden]."""
         return self.dense(self.activation(self.transform(hidden))).squeeze(-1)  # type: ignore[no-any-return]
 
 
 PAIR_HEADS = ("next_sentence", "sentence_order")
-"""Heads that say something of the two segments of a row."""
+"""Heads that classify the relation of a row's two segments."""
 PRETRAINING_HEADS = ("masked_lm", *PAIR_HEADS, "replaced_token")
 LABEL_HEADS = ("classify", "multi_label", "tag")
-"""Heads with an output for each of so many labels."""
+"""Heads with an output per label."""
 NUMBER_HEADS = ("regress", "choose")
 """Heads with one output: a number for a text, or the score of one of several choices."""
 TASK_HEADS = (*LABEL_HEADS, *NUMBER_HEADS, "answer")
@@ -180,13 +187,13 @@ TASK_HEAD_NAMES = {
     **{f"heads.{name}.dense": ("classifier",) for name in (*LABEL_HEADS, *NUMBER_HEADS)},
     "heads.answer.dense": ("qa_outputs",),
 }
-"""Hugging Face's names of these heads where each is a single layer."""
+"""Hugging Face's names of task heads that are a single layer."""
 
 
 def build_heads(
     config: "BertConfig", names: Sequence[str], num_labels: int | None = None
 ) -> dict[str, nn.Module]:
-    """New heads by name, of `HEADS`; those of `LABEL_HEADS` need `num_labels`."""
+    """Build heads of `HEADS` by name; those of `LABEL_HEADS` need `num_labels`."""
     return {name: _build_head(config, name, num_labels) for name in names}
 
 
@@ -202,21 +209,21 @@ def _build_head(config: "BertConfig", name: str, num_labels: int | None) -> nn.M
 def masked_lm_loss(
     hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Cross entropy of `hidden @ weight.T + bias`, summed over positions, and how many are right.
+    """Compute the summed cross entropy of `hidden @ weight.T + bias`, and the number correct.
 
     Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary],
-    `labels` int64 [positions], or fewer: rows without a label count for nothing. Both results
-    are fp32 scalars. No more than `MAX_LOGITS` logits (`MAX_GPU_LOGITS` on a GPU) exist at a time:
-    a chunk's gradients are taken while its logits are at hand.
+    `labels` int64 [positions], or fewer: rows without a label are ignored. Both results are fp32
+    scalars. No more than `MAX_LOGITS` logits (`MAX_GPU_LOGITS` on a GPU) exist at a time: a chunk's
+    gradients are computed together with its logits.
     """
     loss_sum, num_correct, _ = MaskedLMLoss.apply(hidden, weight, bias, labels, None)  # type: ignore[no-untyped-call]
     return loss_sum, num_correct
 
 
 class MaskedLMLoss(torch.autograd.Function):
-    """`masked_lm_loss`; its forward pass takes the gradients too, its backward scales them.
+    """Autograd function of `masked_lm_loss`, with gradients computed in the forward pass.
 
-    With `draws` it samples a word at each position while the probabilities are at hand.
+    With `draws` it also samples a token at each position from the probabilities.
     """
 
     @staticmethod
@@ -254,11 +261,11 @@ def decode_in_chunks(
     take: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
     max_logits: int,
 ) -> tuple[Tensor, Tensor]:
-    """The forward pass of a loss over the vocabulary: a chunk of logits at a time goes to `take`.
+    """Run the forward pass of a loss over the vocabulary, one chunk of logits at a time.
 
-    `take` gets logits `[rows, vocabulary]` and which rows they are of; it gives summed loss and
-    number of right guesses, and makes the logits their gradient. The gradients of `hidden`,
-    `weight` and `bias` are kept for `scaled_gradients`.
+    `take` gets logits `[rows, vocabulary]` and their slice of rows, returns summed loss and number
+    of correct predictions, and overwrites the logits with their gradient. The gradients of
+    `hidden`, `weight` and `bias` are kept for `scaled_gradients`.
     """
     loss_sum = torch.zeros((), device=hidden.device)
     num_correct = torch.zeros((), device=hidden.device)
@@ -272,7 +279,7 @@ def decode_in_chunks(
         gradient, vectors = logits, hidden[rows].to(logits.dtype)
         grad_hidden[rows] = gradient @ weight.to(logits.dtype)
         grad_weight = accumulate(grad_weight, gradient.T @ vectors)
-        # A product with ones is a sum, and three times as fast as torch's over rows.
+        # A product with ones is a sum over rows, and three times as fast as torch's own.
         grad_bias = accumulate(grad_bias, (gradient.new_ones(1, len(vectors)) @ gradient)[0])
     ctx.gradients = (grad_hidden, grad_weight, grad_bias)
     ctx.dtypes = (hidden.dtype, weight.dtype, bias.dtype)
@@ -281,24 +288,24 @@ def decode_in_chunks(
 
 
 def scaled_gradients(ctx: Any, scale: Tensor) -> list[Tensor | None]:
-    """The backward pass of a loss that `decode_in_chunks` computed."""
+    """Run the backward pass of a loss computed by `decode_in_chunks`, once."""
     if ctx.gradients is None:
         raise RuntimeError("a loss over the vocabulary keeps its gradients for one backward pass")
     scaled = [
         None if gradient is None else gradient.mul_(scale).to(dtype)
         for gradient, dtype in zip(ctx.gradients, ctx.dtypes, strict=True)
     ]
-    ctx.gradients = None  # they were scaled in place, which spares a copy of [vocab, hidden]
+    ctx.gradients = None  # scaled in place, which spares a copy of [vocab, hidden]
     return scaled
 
 
 def accumulate(total: Tensor | None, part: Tensor) -> Tensor:
-    """Add a chunk's gradient to the sum so far, in fp32 as soon as there is more than one."""
+    """Add a chunk's gradient to the sum so far, in fp32 once there is more than one."""
     return part if total is None else total.float().add_(part)
 
 
 def equal_chunks(count: int, largest: int) -> list[slice]:
-    """Slices of about equal size, at most `largest`, that cover `count` rows.
+    """Divide `count` rows into slices of about equal size, at most `largest`.
 
     >>> equal_chunks(7, 3)
     [slice(0, 3, None), slice(3, 6, None), slice(6, 9, None)]
@@ -310,11 +317,11 @@ def equal_chunks(count: int, largest: int) -> list[slice]:
 def cross_entropy_and_gradient(
     logits: Tensor, labels: Tensor, sampler: "Sampler | None" = None
 ) -> tuple[Tensor, Tensor]:
-    """Summed loss and number of right guesses in fp32; `logits` becomes the gradient, in place.
+    """Compute summed loss and number correct in fp32; `logits` becomes the gradient.
 
-    Shapes: `logits` [positions, classes], `labels` int64 [positions]. Each position's softmax is
-    computed in fp32 whatever the type of `logits`, and rounded to that type once; on a CPU it is
-    taken of so few positions at a time that they stay in its cache. `sampler` sees it there.
+    Shapes: `logits` [positions, classes], `labels` int64 [positions]. Softmax is computed in fp32
+    for any type of `logits` and rounded to that type once; on a CPU for so few positions at a time
+    that they stay in its cache, where `sampler` reads them.
     """
     size = len(logits)
     if logits.device.type == "cpu":
@@ -336,11 +343,11 @@ def cross_entropy_and_gradient(
 
 
 SAMPLED_BLOCK = 128
-"""Words whose probabilities are summed at once, to find the block of words that a draw falls in."""
+"""Vocabulary entries whose probabilities are summed at once, to find the block of a draw."""
 
 
 class Sampler:
-    """Samples a word from each of a chunk's distributions as they come, into `samples`."""
+    """Samples a token from each of a sequence of chunks of probabilities, into `samples`."""
 
     def __init__(self, draws: Tensor, samples: Tensor) -> None:
         self._draws = draws
@@ -348,18 +355,18 @@ class Sampler:
         self._seen = 0
 
     def see(self, probabilities: Tensor) -> None:
-        """Take in the next `[positions, words]`."""
+        """Sample from the next `[positions, vocabulary]`."""
         rows = slice(self._seen, self._seen + len(probabilities))
         self._samples[rows] = sample(probabilities, self._draws[rows])
         self._seen = rows.stop
 
 
 def sample(probabilities: Tensor, draws: Tensor) -> Tensor:
-    """The word at which the sum of the probabilities passes each draw, int64 `[positions]`.
+    """Sample the token at which the cumulative probability passes each draw, int64 `[positions]`.
 
-    Shapes: `probabilities` `[positions, words]`, `draws` fp32 `[positions]`, at least 0 and below
-    1. So a draw decides alone, on every device and however positions are divided. Sums of blocks
-    come first, then one block is looked into: to sum word by word would take several times as long.
+    Shapes: `probabilities` `[positions, vocabulary]`, `draws` fp32 `[positions]` in [0, 1). A draw
+    alone decides, on every device and however positions are divided. Blocks are summed first, then
+    one block is searched: summing token by token would take several times as long.
     """
     words = probabilities.shape[-1]
     num_blocks = words // SAMPLED_BLOCK
@@ -378,7 +385,9 @@ def sample(probabilities: Tensor, draws: Tensor) -> Tensor:
 
 
 def first_above(sums: Tensor, wanted: Tensor) -> Tensor:
-    """The first of the rising `sums` `[rows, count]` above each of `wanted` `[rows]`; where
-    rounding leaves none, the first of the highest."""
+    """Find the first of the rising `sums` `[rows, count]` above each of `wanted` `[rows]`.
+
+    Where rounding leaves none, it is the first of the highest.
+    """
     highest = sums[:, -1].nextafter(sums.new_zeros(()))
     return (sums <= torch.minimum(wanted.clamp(min=0), highest)[:, None]).sum(-1)

@@ -1,6 +1,6 @@
-"""What a model's last layer gives, seen from beside: its vectors, whoever calls the model.
+"""Access to the last layer's outputs, in whatever way the model is called.
 
-A task's own way through the model stays as it is; who compares two models looks on.
+Distillation compares them without changing how a task calls its model.
 """
 
 import contextlib
@@ -13,25 +13,27 @@ from bertsmith.model.bert import BertModel
 
 
 class LastLayer:
-    """The vectors of the batch that went through the model last."""
+    """The last layer's outputs for the batch that the model read last."""
 
     def __init__(self) -> None:
         self._vectors: Tensor | None = None
 
     def see(self, vectors: Tensor) -> None:
-        """Take in what the layer gave, which may have rows of filling at its end."""
+        """Store the layer's output, which may end in padding rows."""
         self._vectors = vectors
 
     def vectors(self, batch: Batch) -> Tensor:
-        """`[tokens, hidden]`; of a batch of which every token was computed."""
+        """Return `[tokens, hidden]` of a batch whose tokens were all computed."""
         assert self._vectors is not None and len(self._vectors) >= batch.num_tokens
         return self._vectors[: batch.num_tokens]
 
 
 @contextlib.contextmanager
 def watch_last_layer(model: BertModel, *, every_token: bool = True) -> Iterator[LastLayer]:
-    """In the block, what the last layer of `model` gives is seen: of every token, or of those that
-    are read anyway."""
+    """Record the last layer's outputs in the block.
+
+    They are of all tokens, or of those that are computed anyway unless `every_token`.
+    """
     seen = LastLayer()
     hook = model.layers[-1].register_forward_hook(lambda layer, given, found: seen.see(found))
     try:
@@ -43,7 +45,7 @@ def watch_last_layer(model: BertModel, *, every_token: bool = True) -> Iterator[
 
 @contextlib.contextmanager
 def computing_every_token(model: BertModel) -> Iterator[None]:
-    """In the block, the last layer is computed for all tokens."""
+    """Compute the last layer for all tokens in the block."""
     before, model.every_token = model.every_token, True
     try:
         yield

@@ -1,4 +1,4 @@
-"""How the position embeddings of a new model begin."""
+"""Sinusoidal initialization of position embeddings."""
 
 import torch
 from torch import Tensor
@@ -6,22 +6,22 @@ from torch import Tensor
 from bertsmith.model.bert import BertModel
 
 LONGEST_WAVE = 1000.0
-"""Positions in the longest of the waves, over 2 pi. Vaswani et al. have 10,000, for which a row of
-128 tokens is too short: half of the waves would stand still in it."""
+"""Base of the wavelengths, of which the longest is 2 pi times as many positions. The 10,000 of
+Vaswani et al. are too many for rows of 128 tokens: half of the dimensions would be constant."""
 
 AMPLITUDE = 2.8
-"""Of the waves, in spreads of the other first weights (`initializer_range`). With 1.4 to 2 some
-seeds stay longer on the plateau, with 10 the positions drown the words."""
+"""Amplitude of the sinusoids in units of `initializer_range`. At 1.4 to 2 some seeds stay longer on
+the first plateau of the loss, at 10 positions drown the word embeddings."""
 
 
 @torch.no_grad()
 def start_with_waves(model: BertModel) -> None:
-    """Let each position begin as sines and cosines of its number, to be trained like any weight.
+    """Initialize position embeddings to sinusoids; they are trained like any weight.
 
-    Neighbours then are alike and every distance is one rotation, wherever it is, so that a head
-    finds the word before or behind in a few hundred steps. Of random vectors it has to learn each
-    position by itself, and a small model stays long on the plateau of mere word frequencies; when
-    it leaves is a matter of the seed.
+    Neighbouring positions then are alike and every offset is one rotation wherever it is, so that
+    heads attend to the previous or next token after a few hundred steps. Random vectors have to be
+    learned one position at a time, and a small model stays long on the plateau of token
+    frequencies, for how long depends on the seed.
     """
     weight, first = model.embeddings.position.weight, model.config.first_position
     amplitude = AMPLITUDE * model.config.initializer_range
@@ -29,8 +29,10 @@ def start_with_waves(model: BertModel) -> None:
 
 
 def waves(count: int, width: int) -> Tensor:
-    """Sines and cosines by turns, `[count, width]`, of waves from short to long (Vaswani et al.
-    2017, section 3.5)."""
+    """Compute sinusoids `[count, width]` (Vaswani et al. 2017, section 3.5).
+
+    Sine and cosine alternate, from short to long wavelengths.
+    """
     rates = LONGEST_WAVE ** -(torch.arange(0, width, 2) / width)
     angles = torch.arange(count)[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]

@@ -1,13 +1,10 @@
-"""A last layer whose tokens read all others alike: its queries begin anew, at zero.
+"""Reset last-layer queries to zero: [CLS] starts as the mean over tokens.
 
-Heads for whole texts read [CLS], and what [CLS] reads is learnt in pre-training from its task on
-pairs alone. Where that was too short for the task, [CLS] looks where the hidden words left it: in a
-model of two layers, after a quarter of an hour on reviews, one head of the first only at [CLS]
-itself, one of the last mostly at [SEP]. Few labels do not teach it to look elsewhere. With queries
-at zero every softmax is even, so that [CLS] begins as the mean over the text and learns from there
-what matters; keys, values and all other weights stay. (Zhang et al. 2021, "Revisiting Few-sample
-BERT Fine-tuning", section 5, begin whole layers anew, which gained no more here and lost more of
-what was learnt.)
+Heads for whole texts read [CLS], whose attention is trained by the sentence-pair objective alone.
+After short pre-training it is still near that of masked LM (two layers, a quarter of an hour on
+reviews: one head of the first layer attends to [CLS] only, one of the last mostly to [SEP]), and
+few labels do not change it. Resetting whole layers (Zhang et al. 2021, "Revisiting Few-sample BERT
+Fine-tuning", section 5) gained no more here and lost more of what pre-training gave.
 """
 
 from typing import cast
@@ -20,16 +17,16 @@ from bertsmith.model.bert import BertModel
 
 
 def has_own_queries(model: BertModel) -> bool:
-    """Whether the last layer's attention is no other layer's too."""
+    """Return whether the last layer shares its attention with no other."""
     last = model.layers[-1].attention
     return all(layer.attention is not last for layer in model.layers[:-1])
 
 
 def reset_queries(model: BertModel) -> None:
-    """Set the last layer's queries to zero, in place.
+    """Set the last layer's queries to zero, in place; every softmax then is uniform.
 
     Raises:
-        ConfigError: other layers have the same ones.
+        ConfigError: other layers share them.
     """
     if not has_own_queries(model):
         raise ConfigError(

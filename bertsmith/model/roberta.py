@@ -1,7 +1,7 @@
-"""RoBERTa (Liu et al. 2019): BERT, trained longer and on masked words alone.
+"""RoBERTa (Liu et al. 2019): BERT pre-trained longer, by masked LM alone.
 
-The encoder is BERT's. A text's positions begin behind that of padding, segments are not told
-apart, and a classifier reads the vector of <s> through a layer of its own, without a pooler.
+The encoder is BERT's. Positions begin after that of padding, there is one segment, and a classifier
+reads the vector of <s> through a layer of its own, without a pooler.
 """
 
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import BERT_HEADS, TASK_HEAD_NAMES, MaskedLMHead, TwoLayerHead
 
 TEXT_HEADS = ("classify", "multi_label", "regress")
-"""Heads that have a dense layer of their own."""
+"""Heads with a dense layer of their own."""
 
 
 @dataclass(frozen=True)
 class RobertaConfig(BertConfig):
-    """The shape of a model; the defaults are those of transformers, not of the released models.
+    """The shape of a RoBERTa; defaults are those of transformers, not of the released models.
 
-    `max_position_embeddings` counts `pad_token_id + 1` rows that no text's token has: the released
+    `max_position_embeddings` includes `pad_token_id + 1` rows that no real token has: the released
     models have 514 and read 512 tokens.
     """
 
@@ -43,17 +43,16 @@ class RobertaConfig(BertConfig):
 
     @classmethod
     def preset_sizes(cls, name: str) -> dict[str, Any]:
-        """BERT's, with what the released models have otherwise."""
+        """Return BERT's sizes with the released models' differences."""
         others = {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
         return {**super().preset_sizes(name), **others}
 
     @property
     def first_position(self) -> int:
-        """Behind the position of padding."""
+        """The position of a text's first token, after that of padding."""
         return self.pad_token_id + 1
 
     def build_embeddings(self) -> Embeddings:
-        """BERT's, with RoBERTa's positions."""
         return RobertaEmbeddings(self)
 
 
@@ -67,18 +66,17 @@ class RobertaEmbeddings(Embeddings):
         )
 
     def look_up_positions(self, batch: Batch) -> Tensor:
-        """[tokens, size]."""
         return self.position(batch.position_ids + self.first_position)  # type: ignore[no-any-return]
 
     @property
     def first_position(self) -> int:
-        """Behind that of padding."""
+        """The position of a text's first token, after that of padding."""
         return (self.position.padding_idx or 0) + 1
 
     def number_columns(self, input_ids: Tensor) -> Tensor:
-        """Each column's place among those that hold no padding token; -1 for padding tokens.
+        """Number each column among those without padding tokens; padding tokens get -1.
 
-        As in fairseq and transformers the tokens decide, whatever the mask says.
+        As in fairseq and transformers the token ids decide, not the attention mask.
         """
         is_real = input_ids.ne(self.word.padding_idx or 0).long()
         return torch.cumsum(is_real, 1) * is_real - 1

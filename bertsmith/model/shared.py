@@ -1,7 +1,7 @@
-"""Memory that several processes share, and a model for reading whose weights lie in it.
+"""Memory shared by processes, and a read-only model whose weights lie in it.
 
-Who trains with a teacher has it in every process, and its weights once: a process is sent where
-they are, not what they are.
+A teacher's model is used by every training process, but its weights exist once: processes are sent
+the place of the weights instead of the weights.
 """
 
 import os
@@ -17,13 +17,13 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.skeleton import without_values
 
 ALIGNMENT = 64
-"""Bytes to which a weight's first is aligned, as the processor likes."""
+"""Bytes to which each weight is aligned, for the processor's vector loads."""
 
 
 class SharedFile:
-    """Zeros that other processes can map by the file's `path`, until `close`.
+    """Zeroed memory that other processes can map by its `path`, until `close`.
 
-    The file has no place on a disk where the system allows that.
+    It is not on a disk where the system allows that.
     """
 
     def __init__(self, num_bytes: int) -> None:
@@ -38,26 +38,26 @@ class SharedFile:
         os.ftruncate(self._file, num_bytes)
 
     def map(self) -> Tensor:
-        """The file's bytes, uint8 `[num_bytes]`; they stay mapped as long as the tensor lives."""
+        """Return the file's bytes, uint8 `[num_bytes]`, mapped as long as the tensor lives."""
         return map_file(self.path, self.num_bytes)
 
     def close(self) -> None:
-        """From now on nobody else can map it."""
+        """End further mapping; existing mappings stay."""
         os.close(self._file)
         if self._named is not None:
             Path(self._named).unlink()
 
 
 def map_file(path: str, num_bytes: int) -> Tensor:
-    """The bytes of a shared file, uint8 `[num_bytes]`."""
+    """Map the bytes of a shared file, uint8 `[num_bytes]`."""
     return torch.from_file(path, shared=True, size=num_bytes, dtype=torch.uint8)
 
 
 class SharedModel:
-    """A model that is only read; pickling it sends no weights, they are mapped on arrival.
+    """A read-only model that is pickled without weights; they are mapped on unpickling.
 
-    That works as long as the process that pickled it lives and keeps it. On other devices than a
-    CPU nothing is shared, and it cannot be pickled.
+    The process that pickled it must live and keep it. On devices other than a CPU nothing is
+    shared, and it cannot be pickled.
     """
 
     def __init__(self, model: BertModel) -> None:
@@ -77,14 +77,13 @@ class SharedModel:
         _place(self.model, map_file(state["path"], state["num_bytes"]), fill=False)
 
     def _share(self) -> None:
-        """Move the weights to where others can map them."""
         self._file = SharedFile(sum(map(_room, self.model.parameters())))
         weakref.finalize(self, self._file.close)
         _place(self.model, self._file.map(), fill=True)
 
 
 def _place(model: BertModel, memory: Tensor, *, fill: bool) -> None:
-    """Let the weights be views of `memory`, one after another; with `fill`, put them there."""
+    """Make the weights views of `memory`, one after another; with `fill`, copy them there."""
     first = 0
     for parameter in model.parameters():
         size = parameter.numel() * parameter.element_size()

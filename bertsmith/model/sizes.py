@@ -1,10 +1,9 @@
-"""How many rows a product is computed with: counts are rounded up, so that few ever occur.
+"""Row counts rounded up to a few values, so that oneDNN compiles few kernels.
 
-On a CPU oneDNN writes machine code for every product of a new shape, and packed batches have
-another number of tokens each time. Where the processor has AMX, that takes 3 to 8 ms, several
-times the product itself (4,000 x 128 by 128 x 128 in bf16: 0.5 ms): a tiny model trained at 16,000
-tokens a second with the counts as they came. Rows beyond the real ones are zero at first and are
-read by nobody.
+On a CPU oneDNN generates machine code for every product of a new shape, and packed batches differ
+in their number of tokens. With AMX that takes 3 to 8 ms, several times the product itself (4,000 x
+128 by 128 x 128 in bf16: 0.5 ms): with exact counts a tiny model trained at 16,000 tokens a second.
+Padding rows are zero at first, and nothing reads them.
 """
 
 import torch
@@ -14,11 +13,11 @@ SMALLEST = 16
 """Rows of one AMX tile; smaller steps would save nothing."""
 
 STEPS = 16
-"""How many counts there are from one power of two to the next: 3 % more rows on average."""
+"""Number of row counts from one power of two to the next: 3 % more rows on average."""
 
 
 def rounded_up(count: int, steps: int = STEPS, smallest: int = SMALLEST) -> int:
-    """The next count that products are computed with; from one power of two to the next `steps`.
+    """Round up to the next row count; `steps` lie between two powers of two.
 
     >>> [rounded_up(count) for count in (1, 100, 1000, 4000, 4097)]
     [16, 112, 1024, 4096, 4352]
@@ -28,9 +27,9 @@ def rounded_up(count: int, steps: int = STEPS, smallest: int = SMALLEST) -> int:
 
 
 def fill_up(*parts: Tensor) -> Tensor:
-    """The rows of all `parts`, one part after the other, and rows of zeros to a rounded count.
+    """Concatenate the rows of all `parts` and pad with zero rows to a rounded count.
 
-    On other devices than a CPU there are no further rows.
+    On devices other than a CPU there is no padding.
     """
     first = parts[0]
     missing = 0

@@ -1,4 +1,4 @@
-"""A model without values, for those that are about to be read from a file or lie elsewhere."""
+"""Models without values, whose weights are about to be loaded or lie elsewhere."""
 
 import contextlib
 import copy
@@ -15,17 +15,17 @@ Model = TypeVar("Model", bound=nn.Module)
 
 @contextlib.contextmanager
 def skeleton() -> Iterator[None]:
-    """Modules made in the block have parameters on the meta device: shapes, and no memory.
+    """Build modules in the block on the meta device: with shapes, but without memory.
 
-    Left to itself torch would draw first values even there, and import its compiler for that,
-    which takes a second.
+    torch alone would call initializers even there, and import its compiler for that, which takes a
+    second.
     """
     with torch.device("meta"), _NoFirstValues():
         yield
 
 
 def without_values(model: Model) -> Model:
-    """A copy whose parameters and buffers are on the meta device; no value is copied on the way."""
+    """Return a copy on the meta device, without copying any value."""
     tensors = chain(model.parameters(), model.buffers())
     return copy.deepcopy(model, {id(tensor): _of_same_shape(tensor) for tensor in tensors})
 
@@ -38,7 +38,7 @@ def _of_same_shape(tensor: Tensor) -> Tensor:
 
 
 class _NoFirstValues(TorchFunctionMode):
-    """The functions of torch.nn.init give back tensors without memory as they were given."""
+    """Makes the functions of torch.nn.init return meta tensors unchanged."""
 
     def __torch_function__(
         self,
@@ -50,6 +50,6 @@ class _NoFirstValues(TorchFunctionMode):
         given = kwargs or {}
         if getattr(func, "__module__", None) == "torch.nn.init":
             tensor = given["tensor"] if "tensor" in given else args[0]
-            if tensor.is_meta:  # new heads are not, and begin as the model says
+            if tensor.is_meta:  # tensors of new heads are not, and need their initial values
                 return tensor
         return func(*args, **given)

@@ -1,7 +1,7 @@
-"""A student's guesses at hidden words beside its teacher's: vectors of both in, a loss out.
+"""Distillation loss over the vocabulary, in bounded memory.
 
-As the masked-LM loss, it never has more than a chunk of either's `[positions, vocabulary]` logits
-(`MAX_LOGITS` in all): a chunk's gradients are taken while its logits are at hand.
+Like the masked-LM loss, it holds at most `MAX_LOGITS` logits of student and teacher together: a
+chunk's gradients are computed together with its logits.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from bertsmith.model.row_maximum import row_maximum
 
 @dataclass(frozen=True)
 class Guesses:
-    """What logits over the vocabulary are made of: `hidden @ weight.T + bias`.
+    """The factors of logits over the vocabulary, `hidden @ weight.T + bias`.
 
     Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary].
     """
@@ -36,10 +36,11 @@ class Guesses:
 def soft_lm_loss(
     student: Guesses, teacher: Guesses, count: int, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """KL(teacher || student) at `temperature`, times its square, and how often both guess alike.
+    """Compute KL(teacher || student) at `temperature`, times its square, and the agreement.
 
-    Both results are fp32 scalars, summed over the first `count` positions; gradients are the
-    student's alone (Hinton et al. 2015, section 2; Sanh et al. 2019, section 2).
+    Both results are fp32 scalars, summed over the first `count` positions; the second counts equal
+    predictions. Gradients are the student's alone (Hinton et al. 2015, section 2; Sanh et al. 2019,
+    section 2).
     """
     loss, num_alike = SoftLMLoss.apply(  # type: ignore[no-untyped-call]
         student.hidden, student.weight, student.bias, teacher, count, temperature
@@ -48,7 +49,7 @@ def soft_lm_loss(
 
 
 class SoftLMLoss(torch.autograd.Function):
-    """`soft_lm_loss`; its forward pass takes the gradients too, its backward scales them."""
+    """Autograd function of `soft_lm_loss`, with gradients computed in the forward pass."""
 
     @staticmethod
     def forward(
@@ -77,11 +78,11 @@ class SoftLMLoss(torch.autograd.Function):
 def divergence_and_gradient(
     logits: Tensor, taught: Tensor, temperature: float
 ) -> tuple[Tensor, Tensor]:
-    """Summed divergence and number of equal guesses in fp32; `logits` becomes the gradient, in
-    place.
+    """Compute summed divergence and number of equal predictions in fp32.
 
-    Shapes: both [positions, classes], of any floating type; probabilities are computed in fp32, on
-    a CPU of so few positions at a time that they stay in its cache.
+    `logits` becomes the gradient, in place. Shapes: both [positions, classes], of any floating
+    type; probabilities are computed in fp32, on a CPU for so few positions at a time that they stay
+    in its cache.
     """
     size = max(1, len(logits))
     if logits.device.type == "cpu":

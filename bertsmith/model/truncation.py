@@ -1,7 +1,7 @@
-"""Fewer layers: a model and the layers to keep in, a shallower model out.
+"""Removal of layers.
 
-What is kept stays as it was, so a truncated model is one to train further: a start for
-distillation or fine-tuning. As it stands it has lost much.
+Remaining weights are unchanged, so the shallower model needs further training, by distillation or
+fine-tuning: as it stands it has lost much.
 """
 
 import copy
@@ -18,11 +18,11 @@ LAYER_CHOICES: tuple[LayerChoice, ...] = ("spread", "first", "last")
 
 
 def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread") -> list[int]:
-    """Which of `num_layers` layers to keep, from 0.
+    """Choose `num_kept` of `num_layers` layers, numbered from 0.
 
     "spread" takes the first, the last, and those between at equal distances: half of them is "one
-    layer out of two" of DistilBERT (Sanh et al. 2019, section 3), and of twelve layers the very
-    ones that its released code takes. A layer halfway between two is the lower one.
+    layer out of two" of DistilBERT (Sanh et al. 2019, section 3), and of twelve layers those that
+    its released code takes. A layer halfway between two is the lower one.
 
     >>> choose_layers(12, 6), choose_layers(6, 3), choose_layers(6, 2, "last")
     ([0, 2, 4, 7, 9, 11], [0, 2, 5], [4, 5])
@@ -38,16 +38,15 @@ def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread"
     if choice == "first" or num_kept == 1:
         return list(range(num_kept))
     gaps = num_kept - 1
-    # Rounded to the nearest in whole numbers: (2 * place - gaps) / (2 * gaps), upwards.
+    # Integer rounding of (2 * place - gaps) / (2 * gaps), upwards.
     return [-(-(2 * i * (num_layers - 1) - gaps) // (2 * gaps)) for i in range(num_kept)]
 
 
 def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
-    """A copy of a model that has only the layers `keep`, counted from 0 and rising.
+    """Return a copy of a model with only the layers `keep`, counted from 0 and rising.
 
     Raises:
-        ConfigError: a layer that the model has not, none at all, or another order; or layers that
-            share weights in groups.
+        ConfigError: `keep` is empty, out of range or not rising, or layers share weights in groups.
     """
     num_layers = model.config.num_hidden_layers
     if not keep or list(keep) != sorted(set(keep)) or not 0 <= keep[0] <= keep[-1] < num_layers:

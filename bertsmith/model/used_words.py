@@ -1,9 +1,9 @@
-"""While a model is fine-tuned, only the word embeddings that its texts read: fewer rows to move.
+"""A vocabulary reduced to the tokens of a fine-tuning run.
 
-Two thousand sentences have about a fifth of a vocabulary's words. All other rows would cost memory
-and time in every step, for gradients of zero: with all-MiniLM-L6-v2 on two cores a step of 16
-sentences takes 125 ms without them and 148 ms with them. They stay as they were pre-trained (AdamW
-would pull them towards zero, by a ten-thousandth in a usual run).
+Two thousand sentences have about a fifth of a vocabulary's tokens. All other embedding rows would
+cost memory and time in every step, for gradients of zero: with all-MiniLM-L6-v2 on two cores a step
+of 16 sentences takes 125 ms without them and 148 ms with them. They stay as they were pre-trained
+(AdamW would decay them, by a ten-thousandth in a usual run).
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from bertsmith.model.bert import BertModel
 
 
 class UsedWords:
-    """The words of some texts, numbered anew from 0 in the order of their ids.
+    """Subset of the vocabulary that occurs in the data, with new ids from 0 in old order.
 
     Args:
         ids: token ids that occur, sorted, int64 `[used]`; the padding token is among them.
@@ -32,7 +32,7 @@ class UsedWords:
 
     @classmethod
     def of(cls, model: BertModel, rows: Iterable[NDArray[np.int32]]) -> Self:
-        """The words that stand in `rows` of token ids."""
+        """Collect the token ids of `rows`."""
         is_used = np.zeros(len(model.embeddings.word.weight), dtype=bool)
         is_used[model.config.pad_token_id] = True
         for row in rows:
@@ -42,22 +42,22 @@ class UsedWords:
 
     @property
     def numbers(self) -> NDArray[np.int32]:
-        """The new number of each token id, int32 `[vocabulary]`; -1 where there is none."""
+        """The new id of each old one, int32 `[vocabulary]`; -1 where there is none."""
         numbers = np.full(len(self.embedding), -1, dtype=np.int32)
         numbers[self.ids.numpy()] = np.arange(len(self.ids), dtype=np.int32)
         return numbers
 
     def of_other(self, model: BertModel) -> "UsedWords":
-        """The same words of another model with the same vocabulary."""
+        """Return the same subset for another model with the same vocabulary."""
         return UsedWords(self.ids, model.embeddings.word.weight.detach())
 
     def narrow(self, model: BertModel) -> None:
-        """Leave the model the used rows alone: it reads the new numbers from now on."""
+        """Keep only the embedding rows in this subset; ids must be remapped with `numbers`."""
         model.embeddings.word = self._embedding(model, self.embedding[self.ids])
 
     @contextlib.contextmanager
     def widened(self, model: BertModel) -> Iterator[None]:
-        """In the block, a narrowed model has all rows, the used ones as they are by now."""
+        """Restore all embedding rows in the block, with the subset's current values."""
         narrow = model.embeddings.word
         rows = narrow.weight.detach().cpu()
         model.embeddings.word = self._embedding(
@@ -69,7 +69,7 @@ class UsedWords:
             model.embeddings.word = narrow
 
     def _embedding(self, model: BertModel, weight: Tensor) -> nn.Embedding:
-        """Rows as the model's word embedding."""
+        """Build the model's word embedding from rows."""
         pad = model.config.pad_token_id
         if len(weight) == len(self.ids):
             pad = int(torch.searchsorted(self.ids, pad))

@@ -1,4 +1,4 @@
-"""Fewer pieces: a model, its tokenizer and the ids to keep in, both without the others out."""
+"""Removal of tokens from a model and its tokenizer."""
 
 import copy
 from collections.abc import Collection
@@ -17,9 +17,9 @@ from bertsmith.text.trimming import trim_tokenizer
 def trim_vocabulary(
     model: BertModel, tokenizer: Tokenizer, ids: Collection[int]
 ) -> tuple[BertModel, Tokenizer]:
-    """Copies of a model and its tokenizer that know only the tokens `ids`, in their old order.
+    """Return copies of a model and its tokenizer with only the tokens `ids`, in old order.
 
-    Rows of the embedding beyond the tokenizer's vocabulary are left out.
+    Embedding rows beyond the tokenizer's vocabulary are removed.
 
     Raises:
         ConfigError: as `trim_tokenizer`.
@@ -50,8 +50,10 @@ def trim_vocabulary(
 
 
 def move_positions(model: BertModel, count: int) -> None:
-    """Leave out the first `count` rows of the positions, where these begin behind padding and its
-    id has become so much less."""
+    """Remove the first `count` position rows.
+
+    RoBERTa's positions begin after `pad_token_id`, which trimming has lowered by `count`.
+    """
     if count == 0:
         return
     position = model.embeddings.position
