@@ -90,7 +90,7 @@ def steps_for(amount: float, cost: Callable[[int], float]) -> int:
     Uses the mean cost of up to `SAMPLED_STEPS` evenly spaced steps.
 
     >>> steps_for(1000, lambda step: 9 if step <= 50 else 11)
-    100
+    99
     """
     guess = amount / cost(1)
     check_steps(guess)
