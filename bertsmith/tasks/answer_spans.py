@@ -1,8 +1,7 @@
-"""Start and end logits of windows in, the best answers of each question out; numpy alone.
+"""The best answer spans of each question, from start and end logits; numpy alone.
 
-The score of a span is the logit of its start plus that of its end (Devlin et al., 2019, section
-4.2). The spans of all windows of a question compete; one that several windows hold counts with
-its best score.
+The score of a span is the logit of its start plus that of its end (Devlin et al. 2019, section
+4.2). The spans of all windows of a question compete; one in several windows has its best score.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,9 +17,9 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.question_windows import NO_ANSWER, ContextWindow, offsets_of
 
 NUM_CANDIDATES = 20
-"""Spans of a question over which probabilities are taken, as in the released code."""
+"""Spans of a question over which probabilities are computed, as in the released code."""
 PADDED_LOGITS = 1 << 18
-"""Logits of windows that are looked at together: what numpy has in hand stays in the cache."""
+"""Logits of windows that are searched together, so that they stay in the cache."""
 
 Scores = NDArray[np.float32]
 Places = NDArray[np.int64]
@@ -31,8 +30,8 @@ class SpanCandidates:
     """The best spans of one question, best first, and the score of giving no answer.
 
     `starts` and `stops` are characters of the context (from, and one past the last), int64
-    `[candidates]`; `scores` are sums of two logits, `[candidates]`. There are none where the
-    context has no token.
+    `[candidates]`; `scores` are sums of two logits, `[candidates]`. All are empty where the context
+    has no token.
     """
 
     starts: Places
@@ -42,11 +41,11 @@ class SpanCandidates:
 
     @property
     def no_answer_score(self) -> float:
-        """How much better no answer is than the best one, in logits; infinite if there is none."""
+        """The score of no answer minus the best span's, in logits; infinite without a span."""
         return self.null_score - float(self.scores[0]) if len(self.scores) else np.inf
 
     def probabilities(self, *, with_null: bool) -> NDArray[np.float64]:
-        """Softmax over the candidates `[candidates]`; over no answer as well if `with_null`."""
+        """Compute the softmax over candidates (and no answer if `with_null`), `[candidates]`."""
         null = [self.null_score] if with_null or not len(self.scores) else []
         scores = np.concatenate([self.scores, null]).astype(np.float64)
         shares = np.exp(scores - scores.max())
@@ -57,9 +56,9 @@ class SpanCandidates:
 def best_answers(
     logits: Sequence[Scores], encoded: EncodedExamples, max_answer_length: int
 ) -> list[SpanCandidates]:
-    """The best spans of each question, of at most `max_answer_length` tokens.
+    """Find the best spans of each question, of at most `max_answer_length` tokens.
 
-    `logits` are those of the start and the end for each token of each row, fp32 `[tokens, 2]`.
+    `logits` are those of start and end for each token of each row, fp32 `[tokens, 2]`.
     """
     spans = find_spans(logits, encoded.alignment, max_answer_length)
     spans = merge_windows(spans, encoded.owners())
@@ -73,7 +72,7 @@ def best_answers(
 
 @dataclass(frozen=True)
 class Spans:
-    """Parts of contexts and their scores; all arrays have one entry per span.
+    """Token spans of contexts with their scores; all arrays have one entry per span.
 
     `firsts` and `lasts` are tokens of the context; `owners` are rows, or questions.
     """
@@ -84,14 +83,13 @@ class Spans:
     scores: Scores
 
     def __getitem__(self, chosen: Any) -> "Spans":
-        """The chosen spans."""
         return Spans(
             self.owners[chosen], self.firsts[chosen], self.lasts[chosen], self.scores[chosen]
         )
 
 
 def null_scores(logits: Sequence[Scores], starts: Places) -> list[float]:
-    """The score of no answer for each question.
+    """Compute the score of no answer for each question: the lowest of its windows.
 
     A window that lacks the answer is sure that there is none, so the least sure one decides.
     """
@@ -103,7 +101,7 @@ def null_scores(logits: Sequence[Scores], starts: Places) -> list[float]:
 def find_spans(
     logits: Sequence[Scores], windows: Sequence[ContextWindow], max_answer_length: int
 ) -> Spans:
-    """The `NUM_CANDIDATES` best spans of each row, or fewer where there are not so many."""
+    """Find the best spans of each row, at most `NUM_CANDIDATES`."""
     none = np.empty(0, dtype=np.int64)
     found = [(none, none, none, np.empty(0, dtype=np.float32))]
     for rows in group_by_size([window.size for window in windows]):
@@ -121,11 +119,11 @@ def find_spans(
 
 
 def top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places, Places, Scores]:
-    """The rows, first tokens, last tokens and scores of the best spans of each row, in any order.
+    """Find rows, first tokens, last tokens and scores of each row's best spans, in any order.
 
-    `starts` is `[rows, tokens]`, `ends` `[rows, tokens + width]`, with minus infinity where there
-    is nothing. A span among the best `n` begins at one of the `n` starts whose own best span is
-    highest, so only those are looked at in full.
+    `starts` is `[rows, tokens]`, `ends` `[rows, tokens + width]`, with minus infinity as padding. A
+    span among the best `n` begins at one of the `n` starts whose own best span is highest, so only
+    those are searched in full.
     """
     num_rows, size = starts.shape
     following = sliding_window_view(ends, width, axis=1)[:, :size]
@@ -146,7 +144,7 @@ def top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places,
 
 
 def group_by_size(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Rows that have a token, in groups of similar size, the largest first in each."""
+    """Yield rows that have a token in groups of similar size, the largest first in each."""
     order = np.argsort(-np.asarray(sizes, dtype=np.int64), kind="stable")
     rows = [row for row in order.tolist() if sizes[row]]
     while rows:
@@ -156,10 +154,9 @@ def group_by_size(sizes: Sequence[int]) -> Iterator[list[int]]:
 
 
 def merge_windows(spans: Spans, owners: Places) -> Spans:
-    """The `NUM_CANDIDATES` best spans of each question, each once, the best first.
+    """Select each question's best `NUM_CANDIDATES` spans without duplicates, the best first.
 
-    `owners` says which question a row belongs to. Of equal scores the earlier start wins, then
-    the shorter span.
+    `owners` maps rows to questions. Of equal scores the earlier start wins, then the shorter span.
     """
     spans = Spans(owners[spans.owners], spans.firsts, spans.lasts, spans.scores)
     spans = spans[np.lexsort((-spans.scores, spans.lasts, spans.firsts, spans.owners))]
@@ -171,8 +168,10 @@ def merge_windows(spans: Spans, owners: Places) -> Spans:
 
 
 def locate(spans: Spans, offsets: NDArray[np.int32], null_score: float) -> SpanCandidates:
-    """Spans of tokens as characters of the context, but for those of none: byte-level BPE has
-    tokens for the spaces between two words."""
+    """Convert token spans to characters of the context, leaving out empty ones.
+
+    Byte-level BPE has tokens for the spaces between two words.
+    """
     starts, stops = offsets[spans.firsts, 0], offsets[spans.lasts, 1]
     is_text = stops > starts
     return SpanCandidates(starts[is_text], stops[is_text], spans.scores[is_text], null_score)

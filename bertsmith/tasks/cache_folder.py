@@ -1,8 +1,8 @@
-"""The folder that keeps what a teacher said: whose words they are goes in, or why they are not.
+"""Folders that cache a teacher's outputs.
 
-`manifest.json` in it says what was kept, by whom and of what. A folder that was made for something
-else is refused, never added to. Arrays are files of numpy's with a checksum behind them, which
-numpy does not look at.
+`manifest.json` holds the teacher, its data and the kind of outputs. A folder made for something
+else is refused, never added to. Arrays are numpy files followed by a checksum, which numpy does not
+read.
 """
 
 import io
@@ -31,13 +31,13 @@ DIFFERING = {
     "texts": "for other texts",
     "hidden": "without the vectors of its last layer (with --hidden-weight 0)",
 }
-"""What a cache may have that is not what is asked for; behind the first, the rest need no word."""
+"""Messages for facts in which a cache may differ; if the first differs, only it is named."""
 
 
 def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Begin a cache, or see that the one that is there is the one asked for; gives its facts.
+    """Create a cache, or check that the existing one fits; return its facts.
 
-    With "hidden" true it holds more than with false, and serves for both.
+    A cache with "hidden" true also serves where false is wanted.
 
     Raises:
         ConfigError: the folder holds something else.
@@ -68,7 +68,7 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_empty(directory: Path) -> bool:
-    """Whether nothing stands there, but for what a stopped write has left."""
+    """Return whether a folder is absent or empty, apart from leftovers of a stopped write."""
     if not directory.exists():
         return True
     return directory.is_dir() and all(path.name.startswith(".") for path in directory.iterdir())
@@ -88,7 +88,7 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 
 def load_array(path: Path) -> NDArray[Any]:
-    """What `save_array` wrote, read where it lies.
+    """Memory-map an array written by `save_array`, after checking its checksum.
 
     Raises:
         CheckpointError: the file is damaged.

@@ -1,11 +1,11 @@
-"""Learning a task from a teacher: an objective over examples and a teacher in, loss terms out.
+"""Fine-tuning with a teacher.
 
-Three terms: the task's own loss on the labels, the teacher's outputs as soft targets (Hinton et al.
-2015), and the cosine of the last layer's vectors (Sanh et al. 2019, section 2). Each task says how
-two models' outputs compare (`Task.imitation`); the rest is the same for all.
+The loss has three terms: the task's own on the labels, the teacher's outputs as soft targets
+(Hinton et al. 2015), and the cosine of last-layer vectors (Sanh et al. 2019, section 2).
+`Task.imitation` compares two models' outputs; the rest is the same for all tasks.
 
-Of texts without labels the teacher alone says what is right. They stand in batches of their own,
-and a step has so many of them that all texts of both kinds are met equally often.
+Texts without labels have the teacher's terms alone. They are in batches of their own, so many in a
+step that all texts of both kinds are seen equally often.
 """
 
 from collections.abc import Mapping
@@ -26,17 +26,19 @@ from bertsmith.tasks.task import Task
 from bertsmith.tasks.teacher import Teacher
 
 UNLABELLED = "unlabelled"
-"""The target that batches without labels have."""
+"""Name of the target that marks batches without labels."""
 
 CLOSE = 0.1
-"""A vector whose cosine with the teacher's is this near to 1 counts as right."""
+"""Largest distance of a cosine from 1 that counts as correct."""
 
 
 @dataclass(frozen=True)
 class Teaching:
-    """How much a student learns from whom: its own loss has weight 1 - `soft_weight`, soft targets
-    at `soft_temperature` have `soft_weight`, and the last layer's vectors `hidden_weight`; where
-    that is 0, none are compared."""
+    """Weights of the distillation loss.
+
+    The task's own loss has weight 1 - `soft_weight`, soft targets at `soft_temperature` have
+    `soft_weight`, and last-layer vectors `hidden_weight`; at 0 they are not compared.
+    """
 
     soft_weight: float
     soft_temperature: float
@@ -44,13 +46,12 @@ class Teaching:
 
 
 class Distillation:
-    """The objective of a task, learnt from labels and from a teacher.
+    """The objective of a task with a teacher.
 
     Args:
-        labelled: the task over its examples, which are also those to score by.
-        teacher: says what is to be imitated.
-        teaching: how much each term counts.
-        unlabelled: the same task over texts of which only the teacher says something.
+        labelled: the task over its labelled examples, with the eval examples.
+        unlabelled: the same task over texts without labels.
+        facts: what identifies the teacher, for `identity`.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Distillation:
 
     @property
     def task(self) -> Task[Any, Any]:
-        """What is learnt."""
+        """The task of the student."""
         return self.labelled.task
 
     @property
@@ -81,17 +82,17 @@ class Distillation:
 
     @property
     def num_parts(self) -> int:
-        """How many parts a step is divided into."""
+        """The number of parts that a step is divided into."""
         return max(lesson.num_parts for lesson in self._lessons)
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which every example is seen once, with a label or without."""
+        """The number of steps that see every example once, labelled or not."""
         return max(lesson.steps_per_epoch for lesson in self._lessons)
 
     @property
     def batch_size(self) -> int:
-        """Examples in a step."""
+        """The number of examples per step."""
         return sum(lesson.batch_size for lesson in self._lessons)
 
     @property
@@ -99,7 +100,7 @@ class Distillation:
         return [self.labelled] + ([] if self.unlabelled is None else [self.unlabelled])
 
     def use_words(self, model: BertModel) -> UsedWords:
-        """Leave model and teacher only the words of these examples, which are numbered anew."""
+        """Shrink model and teacher to the vocabulary of these examples; remap their ids."""
         rows = [row for lesson in self._lessons for row in lesson.token_rows]
         used = UsedWords.of(model, rows)
         for lesson in self._lessons:
@@ -109,21 +110,22 @@ class Distillation:
         return used
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """The examples of a step, counted from 1: those with labels first."""
+        """Return the batches of a step, counted from 1, those with labels first."""
         batches = self.labelled.micro_batches(step)
         if self.unlabelled is not None:
             batches += [_without_labels(each) for each in self.unlabelled.micro_batches(step)]
         return [self.teacher.prepare(batch) for batch in batches]
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Predictions of each loss term in a batch."""
         own = {self.task.name: 0} if UNLABELLED in batch.targets else self.task.counts(batch)
         counts = {**own, "soft": self.task.num_imitated(batch)}
         return counts | ({"hidden": batch.num_tokens} if self.teaching.hidden_weight else {})
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """The task's own loss, `soft` and `hidden`; of the latter `correct` is how often student
-        and teacher say the same."""
+        """Compute the task's own term, `soft` and `hidden`.
+
+        `correct` of the latter two counts agreement of student and teacher.
+        """
         teaching, taught = self.teaching, self.teacher.taught(batch)
         with watch_last_layer(model, every_token=taught.hidden is not None) as student:
             outputs = self.task.outputs(model, batch)
@@ -139,8 +141,8 @@ class Distillation:
         return terms
 
     def _own_term(self, outputs: Tensor, batch: Batch) -> LossTerm:
-        """What the labels say; nothing of a batch that has none."""
-        # The share of labelled texts, so that each text counts the same.
+        """Compute the term on the labels; zero for a batch without labels."""
+        # Scaled by the share of labelled texts, so that each text counts the same.
         weight = (1 - self.teaching.soft_weight) * self.labelled.batch_size / self.batch_size
         if UNLABELLED in batch.targets:
             nothing = torch.zeros((), device=outputs.device)
@@ -148,15 +150,13 @@ class Distillation:
         return replace(self.task.output_losses(outputs, batch)[self.task.name], weight=weight)
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """The task's scores on the held-out examples."""
         return self.labelled.evaluate(model)
 
     def describe(self, step: int) -> str:
-        """The rows of the files that a step takes."""
         return "; ".join(lesson.describe(step) for lesson in self._lessons)
 
     def identity(self) -> dict[str, Any]:
-        """What a continued run must share with its beginning: also who taught, and how."""
+        """Return what a resumed run must share, including teacher and weights."""
         unlabelled = self.unlabelled and self.unlabelled.identity()["train_sha256"]
         return {
             **self.labelled.identity(),
@@ -168,8 +168,9 @@ class Distillation:
 
 
 def divide_batch(batch_size: int, num_labelled: int, num_unlabelled: int) -> tuple[int, int]:
-    """Of how many texts with labels, and how many without, a step consists: in proportion to their
-    numbers, and at least one of each.
+    """Divide a step between texts with and without labels, in proportion to their numbers.
+
+    There is at least one of each.
 
     >>> divide_batch(16, 1000, 3000), divide_batch(16, 10, 100_000)
     ((4, 12), (1, 15))

@@ -1,10 +1,10 @@
-"""How much each attention head matters to an objective, and which heads matter least.
+"""Importance of attention heads for an objective, by gradients.
 
-Michel et al. 2019 ("Are Sixteen Heads Really Better than One?", section 4.1): a head is multiplied
-by a mask of 1, and its importance is the mean over the examples of the absolute gradient of an
-example's loss by that mask, divided by the length (l2) of all importances of the layer. By the
-chain rule that gradient is the product of the head's output with its own gradient, summed over the
-example's tokens, so no mask is needed and one backward pass serves all heads.
+Michel et al. 2019 ("Are Sixteen Heads Really Better than One?", section 4.1): a head's importance
+is the mean over examples of |∂loss/∂mask| for a mask of 1 on its output, divided by the l2 norm
+over the layer's heads. By the chain rule that gradient is the product of the head's output with its
+own gradient, summed over the example's tokens, so that no mask is needed and one backward pass
+serves all heads.
 """
 
 import copy
@@ -29,7 +29,7 @@ Importance = NDArray[np.float64]
 
 
 def head_importance(model: BertModel, objective: Objective, num_steps: int = 1) -> Importance:
-    """The importance of every head over the first steps of an objective, without dropout.
+    """Compute every head's importance over the first steps of an objective, without dropout.
 
     How a step is divided into micro-batches changes nothing but rounding.
     """
@@ -53,7 +53,7 @@ def head_importance(model: BertModel, objective: Objective, num_steps: int = 1) 
 def sensitivities(
     model: BertModel, objective: Objective, batch: Batch, counts: Counter[str]
 ) -> list[Tensor]:
-    """For each layer the absolute gradients by its heads' masks, summed over examples: [heads]."""
+    """Compute |∂loss/∂mask| per head, summed over examples; a list of [heads] per layer."""
     batch = batch.to(model.embeddings.word.weight.device)
     with computing_every_token(model), recorded_contexts(model) as contexts:
         terms = objective.losses(model, batch)
@@ -66,7 +66,7 @@ def sensitivities(
 
 
 def by_example(products: Tensor, batch: Batch, num_heads: int) -> Tensor:
-    """Sum [tokens, hidden] over each head and example; the absolute sums over examples, [heads]."""
+    """Sum [tokens, hidden] per head and example, then absolute sums over examples: [heads]."""
     heads = products[: batch.num_tokens].float().view(batch.num_tokens, num_heads, -1).sum(-1)
     sequences = torch.arange(batch.num_sequences)
     owners = batch.targets.get("example", sequences).to(heads.device)
@@ -77,13 +77,13 @@ def by_example(products: Tensor, batch: Batch, num_heads: int) -> Tensor:
 
 @contextmanager
 def recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
-    """In the block, collects what all heads of a layer give, [tokens, heads * head_size] each."""
+    """Record the context vectors of all layers in the block, [tokens, heads * head_size] each."""
     contexts: list[Tensor] = []
 
     def record(module: Any, inputs: tuple[Tensor, ...]) -> None:
         contexts.append(inputs[0])
 
-    # Layers may share their attention, which then records once for each of them.
+    # Layers may share their attention, which then runs once for each of them.
     outputs = {layer.attention.output for layer in model.layers}  # type: ignore[union-attr]
     hooks = [output.register_forward_pre_hook(record) for output in outputs]  # type: ignore[union-attr]
     try:
@@ -96,7 +96,7 @@ def recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
 def least_important(
     importance: Importance, config: BertConfig, num_pruned: int
 ) -> dict[int, list[int]]:
-    """The `num_pruned` heads of least importance by their layers; each layer keeps its best head.
+    """Choose the `num_pruned` least important heads, by layer; each layer keeps its best.
 
     Raises:
         ConfigError: as `check_num_pruned`.
@@ -112,7 +112,7 @@ def least_important(
 
 
 def all_heads(config: BertConfig) -> list[tuple[int, int]]:
-    """Every head that a model has, as its layer and its number there."""
+    """List every head of a model as (layer, head)."""
     return [(i, head) for i in range(config.num_hidden_layers) for head in config.heads_of(i)]
 
 
@@ -120,7 +120,7 @@ def check_num_pruned(config: BertConfig, num_pruned: int) -> None:
     """Refuse to prune no head, or so many that a layer would have none.
 
     Raises:
-        ConfigError: says how many can be pruned.
+        ConfigError: names how many can be pruned.
     """
     total, num_layers = len(all_heads(config)), config.num_hidden_layers
     if not 1 <= num_pruned <= total - num_layers:

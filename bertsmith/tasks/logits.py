@@ -1,4 +1,4 @@
-"""A packed batch through the encoder and a task's head: logits in fp32, in the batch's order."""
+"""Logits of a task's head for a packed batch, in fp32 and in the batch's order."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,12 +9,12 @@ from bertsmith.model.bert import BertModel
 
 
 def sequence_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
-    """Logits of a head that reads the pooler, `[sequences, outputs]`."""
+    """Compute the logits of a head that reads the pooler, `[sequences, outputs]`."""
     return _apply(model, model.encode_pooled(batch), head)
 
 
 def token_logits(model: BertModel, batch: Batch, head: str) -> Tensor:
-    """Logits of a head that reads every token, `[tokens, outputs]`."""
+    """Compute the logits of a head that reads every token, `[tokens, outputs]`."""
     return _apply(model, model.encode(batch), head)
 
 
@@ -25,15 +25,15 @@ def _apply(model: BertModel, vectors: Tensor, name: str) -> Tensor:
 
 
 def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Probabilities in float64, `[..., classes]`; each row sums to 1."""
+    """Compute probabilities in float64, `[..., classes]`; each row sums to 1."""
     shifted = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
     probabilities: NDArray[np.float64] = shifted / shifted.sum(-1, keepdims=True)
     return probabilities
 
 
 def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Probabilities in float64, each by itself; none overflows."""
-    # The smaller of a pair by itself: as 1 less the larger it would have fewer digits, or none.
+    """Compute a probability per logit in float64, without overflow."""
+    # 1 - p of the larger probability would have fewer digits, or none.
     smaller = np.exp(-np.abs(logits.astype(np.float64)))
     probabilities: NDArray[np.float64] = np.where(logits < 0, smaller, 1.0) / (1 + smaller)
     return probabilities

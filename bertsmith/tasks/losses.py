@@ -1,7 +1,7 @@
-"""Cross entropy and its relatives: logits and labels in, a summed loss out.
+"""Cross entropy and binary cross entropy with class weights, smoothing and focal loss.
 
-Each serves a problem of real data: weights for rare classes, smoothing for labels that are not
-all right, and focal loss (Lin et al. 2017, eq. 5) for a mass of easy examples.
+Class weights serve rare classes, label smoothing noisy labels, focal loss (Lin et al. 2017, eq. 5)
+data with many easy examples.
 """
 
 import math
@@ -25,16 +25,16 @@ class LossSettings(FinetuneSettings):
     """Settings of a task that chooses among labels."""
 
     class_weights: tuple[str, ...] = ()
-    """How much each label counts: balanced, so that all labels together count the same however
-    rare they are, or label=weight pairs such as spam=3 ham=1. Labels that are not named have 1."""
+    """Class weights in the loss: balanced, so that all labels together count the same however rare
+    they are, or label=weight pairs such as spam=3 ham=1. Labels that are not named have 1."""
     label_smoothing: float = 0.0
-    """Give wrong labels this share of the probability that is learnt, so that the model grows less
-    sure of labels that may be wrong."""
+    """Label smoothing: the share of the target probability that is spread over all labels, so that
+    the model is less sure where labels may be wrong; 0 by default."""
     focal_gamma: float = 0.0
-    """Above 0, examples of which the model is sure count less (focal loss); 2 is usual."""
+    """Gamma of the focal loss: above 0, examples that the model is sure of count less; 2 is usual,
+    0 is off."""
 
     def __post_init__(self) -> None:
-        """Refuse losses that are none."""
         super().__post_init__()
         if not 0 <= self.label_smoothing < 1:
             raise ConfigError(
@@ -48,14 +48,14 @@ class LossSettings(FinetuneSettings):
             )
 
     def loss(self, labels: Sequence[str], counts: NDArray[np.int64]) -> "ClassLoss":
-        """The loss for `labels`, of which training has `counts`, `[labels]`."""
+        """Build the loss for `labels` that occur `counts` `[labels]` times in training."""
         weights = class_weights(self.class_weights, labels, counts)
         return ClassLoss(weights, self.label_smoothing, self.focal_gamma)
 
     def binary_loss(
         self, labels: Sequence[str], counts: NDArray[np.int64], num_examples: int
     ) -> "BinaryLoss":
-        """The same where each label is a decision of its own; weights are of its presence."""
+        """Build the multi-label loss; class weights apply where a label is present."""
         if self.class_weights == (BALANCED,):
             weights = (num_examples - counts) / np.maximum(counts, 1)
             given: tuple[float, ...] | None = tuple(np.maximum(weights, 1e-3).tolist())
@@ -73,9 +73,9 @@ class ClassLoss:
     focal_gamma: float = 0.0
 
     def sum(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """fp32 scalar of `logits` `[n, classes]` and `labels` int64 `[n]`.
+        """Sum the loss over `logits` `[n, classes]` and `labels` int64 `[n]`: an fp32 scalar.
 
-        Labels of -100 (`IGNORE_INDEX`) count for nothing.
+        Labels of -100 (`IGNORE_INDEX`) are ignored.
         """
         weights = None if self.weights is None else logits.new_tensor(self.weights)
         if not self.focal_gamma:
@@ -83,28 +83,32 @@ class ClassLoss:
                 logits, labels, weights, reduction="sum", label_smoothing=self.label_smoothing
             )
         losses = F.cross_entropy(logits, labels, reduction="none")
-        wrong = (-(-losses).expm1()).clamp(min=1e-8)  # 1 - p, of which a power is never infinite
+        wrong = (-(-losses).expm1()).clamp(
+            min=1e-8
+        )  # 1 - p, clamped so that no gradient of its power is infinite
         scaled = wrong**self.focal_gamma * losses
         if weights is not None:
             scaled = scaled * weights[labels.clamp(min=0)]
         return scaled.sum()
 
     def relabelled(self, before: Sequence[str], after: Sequence[str]) -> "ClassLoss":
-        """The same where the labels `before` are now some of `after`."""
+        """Return the loss for labels `after`, which include the labels `before`."""
         return replace(self, weights=moved_weights(self.weights, before, after))
 
 
 @dataclass(frozen=True)
 class BinaryLoss:
-    """Binary cross entropy of each label; `weights` `[labels]` count where it is present."""
+    """Binary cross entropy per label; `weights` `[labels]` apply where it is present."""
 
     weights: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
     focal_gamma: float = 0.0
 
     def sum(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """fp32 scalar: the mean over labels, summed over the rows of `logits` and `labels`, both
-        `[n, labels]`, the latter 0 or 1."""
+        """Sum over rows the mean loss over labels, an fp32 scalar.
+
+        `logits` and `labels` are `[n, labels]`; labels are 0 or 1.
+        """
         smoothed = labels * (1 - self.label_smoothing) + 0.5 * self.label_smoothing
         weights = None if self.weights is None else logits.new_tensor(self.weights)
         losses = F.binary_cross_entropy_with_logits(
@@ -116,14 +120,14 @@ class BinaryLoss:
         return losses.mean(1).sum()
 
     def relabelled(self, before: Sequence[str], after: Sequence[str]) -> "BinaryLoss":
-        """The same where the labels `before` are now some of `after`."""
+        """Return the loss for labels `after`, which include the labels `before`."""
         return replace(self, weights=moved_weights(self.weights, before, after))
 
 
 def moved_weights(
     weights: tuple[float, ...] | None, before: Sequence[str], after: Sequence[str]
 ) -> tuple[float, ...] | None:
-    """The weights `[after]` of labels that had `weights` `[before]`; those that are new have 1."""
+    """Reorder weights from the labels `before` to `after`; new labels get 1."""
     if weights is None:
         return None
     known = dict(zip(before, weights, strict=True))
@@ -133,13 +137,12 @@ def moved_weights(
 def class_weights(
     given: Sequence[str], labels: Sequence[str], counts: NDArray[np.int64]
 ) -> tuple[float, ...] | None:
-    """Weights `[labels]` as asked for; None where nothing is.
+    """Compute the requested weights `[labels]`; None where none are requested.
 
-    `balanced` gives n / (labels x count) as scikit-learn does, so that the mean over the examples
-    is 1.
+    `balanced` is n / (labels x count) as in scikit-learn, so that the mean over the examples is 1.
 
     Raises:
-        ConfigError: neither "balanced" nor label=weight, or a label that is none.
+        ConfigError: neither "balanced" nor label=weight, or an unknown label.
     """
     if not given:
         return None
@@ -153,7 +156,7 @@ def class_weights(
 
 
 def balanced(counts: NDArray[np.int64]) -> tuple[float, ...]:
-    """The weight of each label that makes all count the same; labels without examples have 1."""
+    """Compute weights that make all labels count the same; labels without examples get 1."""
     present = int((counts > 0).sum())
     weights: list[float] = np.where(
         counts > 0, counts.sum() / (present * np.maximum(counts, 1)), 1.0

@@ -1,6 +1,6 @@
-"""Giving texts any number of labels: what `classify --multi-label` learns.
+"""Multi-label classification, as in `classify --multi-label`.
 
-Each label is a decision of its own, learnt by binary cross entropy; a text has the labels whose
+Each label is a decision of its own, trained by binary cross entropy; a text has the labels whose
 probability reaches the threshold.
 """
 
@@ -41,7 +41,7 @@ from bertsmith.tasks.task import Lesson, Outcome
 from bertsmith.tasks.texts import TextTask
 
 LEAST = 2.0**-54
-"""What is left for the other answer beside a probability that fp64 cannot tell from 1."""
+"""Lower limit of a probability in the loss, where fp64 cannot tell its complement from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +51,17 @@ class LabelsPrediction:
     labels: tuple[str, ...]
     probabilities: Mapping[str, float]
     is_truncated: bool = False
-    """Whether the text was longer than the model reads, and its end had no part in this."""
+    """Whether the text was longer than the model reads, so that its end was ignored."""
     num_windows: int = 1
-    """In how many windows the model read the text."""
+    """Number of windows in which the model read the text."""
 
     @property
     def answer(self) -> tuple[str, ...]:
-        """The decision: `labels`."""
         return self.labels
 
 
 class MultiLabelTally:
-    """Counts decisions for each label; see `Tally`."""
+    """Accumulator of decisions per label."""
 
     def __init__(self, task: "MultiLabel", place: Path) -> None:
         self.task = task
@@ -74,7 +73,6 @@ class MultiLabelTally:
         self.num_windowed = 0
 
     def add(self, examples: Sequence[Example], predictions: Sequence[LabelsPrediction]) -> None:
-        """Count a portion in."""
         task = self.task
         true = label_flags(examples, task.labels, task.label_separator, self.place)
         found = np.array([[name in row.labels for name in task.labels] for row in predictions])
@@ -86,7 +84,7 @@ class MultiLabelTally:
         self.num_windowed += sum(row.num_windows > 1 for row in predictions)
 
     def figures(self) -> dict[str, float]:
-        """Mean binary cross entropy, and the scores by which weights may be chosen."""
+        """Compute the mean binary cross entropy, and the scores by which weights may be chosen."""
         return {
             "loss": self.loss / self.counts.num_texts,
             "accuracy": self.counts.subset_accuracy,
@@ -95,7 +93,6 @@ class MultiLabelTally:
         }
 
     def result(self, num_skipped: int = 0) -> MultiLabelReport:
-        """All scores."""
         return MultiLabelReport.of(
             self.counts,
             self.task.labels,
@@ -107,7 +104,7 @@ class MultiLabelTally:
 
 @dataclass(frozen=True)
 class MultiLabel(TextTask[LabelsPrediction]):
-    """Giving texts those of `labels` that fit."""
+    """Multi-label classification of texts or pairs by `labels`."""
 
     label_separator: str = ","
     threshold: float = 0.5
@@ -119,7 +116,11 @@ class MultiLabel(TextTask[LabelsPrediction]):
 
     @classmethod
     def read(cls, settings: Any) -> Lesson[Example]:
-        """Read both files; every held-out label must be one that training has."""
+        """Read both files.
+
+        Raises:
+            InputError: an eval label does not occur in training.
+        """
         columns, separator = settings.columns, settings.label_separator
         train, num_skipped = read_examples(
             settings.train, columns, limit=settings.limit, empty_labels=True
@@ -139,7 +140,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """The labels that the folder names, and what it says of threshold, separator and pairs."""
+        """Restore the task from a folder's labels, threshold, separator and pairs."""
         names = tuple(name for _, name in sorted(model.id2label.items()))
         settings = model.task_settings
         fields = ("label_separator", "threshold", "pairs")
@@ -148,16 +149,15 @@ class MultiLabel(TextTask[LabelsPrediction]):
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "MultiLabelClassifier":
-        """A `MultiLabelClassifier`."""
         return MultiLabelClassifier(loaded)
 
     def reader(self, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
-        """The rows of a table, where a text may have no label."""
+        """Return the rows of a table, where a text may have no label."""
         return ExampleReader(path, columns, labelled=labelled, empty_labels=True, pairs=self.pairs)
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """Also how labels are written, and from where on they count."""
+        """The settings of `TextTask`, with label separator and threshold."""
         return {
             **super().task_settings,
             "label_separator": self.label_separator,
@@ -165,13 +165,15 @@ class MultiLabel(TextTask[LabelsPrediction]):
         }
 
     def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
-        """`labels`, fp32 0 or 1 `[examples, labels]`."""
+        """Return `labels`, fp32 0 or 1 `[examples, labels]`."""
         flags = label_flags(examples, self.labels, self.label_separator, Path("examples"))
         return {"labels": flags.astype(np.float32)}
 
     def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
-        """Binary cross entropy, the mean over the labels summed over the texts; `correct` counts
-        texts with exactly the right labels."""
+        """Compute binary cross entropy, its mean over labels summed over texts.
+
+        `correct` counts texts with exactly the right labels.
+        """
         logits, labels = mean_over_rows(outputs, batch), batch.targets["labels"]
         is_right = ((logits.sigmoid() >= self.threshold) == (labels > 0)).all(1)
         return {self.name: LossTerm(self.loss.sum(logits, labels), is_right.sum(), len(labels))}
@@ -179,19 +181,18 @@ class MultiLabel(TextTask[LabelsPrediction]):
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """The divergence of each label's probability, the mean over the labels."""
+        """Compute the divergence of label probabilities, its mean over labels summed over texts."""
         logits, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
         border = math.log(self.threshold / (1 - self.threshold))
         return soft_binary_loss(logits, wanted, temperature, border)
 
     def with_labels(self, labels: tuple[str, ...]) -> Self:
-        """The same with other labels, and the weights that its own had."""
+        """Return a copy with other labels; labels that stay keep their weights."""
         return replace(self, labels=labels, loss=self.loss.relabelled(self.labels, labels))
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
     ) -> list[LabelsPrediction]:
-        """The labels of each text."""
         likely = sigmoid(self.logits(model, encoded))
         return [
             LabelsPrediction(
@@ -206,11 +207,9 @@ class MultiLabel(TextTask[LabelsPrediction]):
         ]
 
     def tally(self, place: Path) -> MultiLabelTally:
-        """Nothing counted yet."""
         return MultiLabelTally(self, place)
 
     def to_json(self, example: Example, prediction: LabelsPrediction) -> dict[str, Any]:
-        """Row, text, labels and all probabilities."""
         return {
             **example.to_json(),
             "labels": list(prediction.labels),
@@ -220,21 +219,20 @@ class MultiLabel(TextTask[LabelsPrediction]):
         }
 
     def line(self, example: Example, prediction: LabelsPrediction) -> str:
-        """Labels with their probabilities, and the text, divided by tabs."""
+        """Format labels with their probabilities, and the text, separated by tabs."""
         found = [f"{name} {prediction.probabilities[name]:.4f}" for name in prediction.labels]
         return "\t".join([", ".join(found) or "–", *example.one_line()])
 
     def stratum(self, example: Example) -> str | None:
-        """The set of labels."""
         return example.label
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
-        """The share of labels that are decided rightly; sure as the least sure decision."""
+        """Score the share of correct decisions; confidence is that of the least sure one."""
         (true,) = label_flags([example], self.labels, self.label_separator, Path("examples"))
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
         right = np.mean([(name in gold) == (name in prediction.labels) for name in self.labels])
         likely = prediction.probabilities
-        # Above a threshold of 0.9, a label of 0.8 is decided to be absent, for which 0.2 speaks.
+        # Above a threshold of 0.9, a label with 0.8 is decided to be absent, with confidence 0.2.
         sure = min(p if name in prediction.labels else 1 - p for name, p in likely.items())
         shown = f"{self.label_separator} ".join
         return Outcome(" | ".join(example.one_line()), shown(gold) or "–",
@@ -242,7 +240,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
 
 
 class MultiLabelClassifier(Predictor[MultiLabel, Example, LabelsPrediction]):
-    """A fine-tuned model: called with texts, gives the labels of each."""
+    """A fine-tuned model: called with texts, returns the labels of each."""
 
     task_type = MultiLabel
     example_type = Example

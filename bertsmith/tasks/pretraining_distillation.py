@@ -1,8 +1,7 @@
-"""Learning a language from a teacher: pre-training's objective and a teacher in, loss terms out.
+"""Pre-training with a teacher: DistilBERT's triple loss (Sanh et al. 2019, section 2).
 
-DistilBERT's triple loss (Sanh et al. 2019, section 2): the hidden words themselves, the teacher's
-guesses at them as soft targets, and the cosine of the last layer's vectors. The batches are those
-of pre-training.
+Its terms are masked LM, the teacher's predictions at masked tokens as soft targets, and the cosine
+of last-layer vectors. Batches are those of pre-training.
 """
 
 from dataclasses import asdict, replace
@@ -27,14 +26,13 @@ from bertsmith.tasks.teacher_vectors import VectorCache
 
 
 class PretrainingDistillation:
-    """Pre-training with a teacher, as the training loop wants it.
+    """The pre-training objective with a teacher.
 
     Args:
-        pretraining: gives the batches, the masked-LM loss and what is held out.
-        teacher: a model for reading, with a masked-LM head, in the type that it computes in.
-        teaching: how much each term counts.
-        fingerprint: tells the teacher from others.
-        cache: keeps what the teacher makes of each batch. It changes no number.
+        pretraining: provides batches, the masked-LM loss and eval.
+        teacher: a read-only model with a masked-LM head, in the type that it computes in.
+        fingerprint: identifies the teacher.
+        cache: keeps the teacher's vectors of each batch; it changes no number.
     """
 
     def __init__(
@@ -52,18 +50,19 @@ class PretrainingDistillation:
         self.cache = cache
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """The batches of pre-training."""
         return self.pretraining.micro_batches(step)
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Hidden words twice, for both who say what they are; and tokens where vectors count."""
+        """Count masked tokens for `mlm` and `soft`, and all tokens for `hidden`."""
         own = self.pretraining.counts(batch)
         tokens = {"hidden": batch.num_tokens} if self.teaching.hidden_weight else {}
         return {**own, "soft": own["mlm"], **tokens}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """The terms of pre-training, `soft` and `hidden`; of these `correct` is how often student
-        and teacher say the same."""
+        """Compute the terms of pre-training, `soft` and `hidden`.
+
+        `correct` of the latter two counts agreement of student and teacher.
+        """
         teaching = self.teaching
         with watch_last_layer(model) as student:
             terms = self.pretraining.losses(model, batch)
@@ -81,7 +80,7 @@ class PretrainingDistillation:
         }
 
     def _taught(self, batch: Batch) -> Taught:
-        """The teacher's vectors of the hidden words, and where they count those of all tokens."""
+        """Return the teacher's vectors at masked tokens, and of all tokens if they count."""
         encode = self.teacher.model.encode
         with torch.no_grad():
             if self.cache is None:
@@ -105,21 +104,21 @@ class PretrainingDistillation:
         return LossTerm(loss, alike, len(positions), self.teaching.soft_weight)
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """The figures of pre-training on held-out text."""
         return self.pretraining.evaluate(model)
 
     def describe(self, step: int) -> str:
-        """Where the rows of a step come from."""
         return self.pretraining.describe(step)
 
     def identity(self) -> dict[str, Any]:
-        """What a continued run must share with its beginning: also who taught, and how."""
+        """Return what a resumed run must share, including teacher and weights."""
         teaching = {**asdict(self.teaching), "teacher": self.fingerprint}
         return {**self.pretraining.identity(), "teaching": teaching}
 
 
 def guesses(model: BertModel, vectors: Tensor) -> Guesses:
-    """What a model with a masked-LM head guesses from vectors `[positions, hidden]`, which are
-    filled up."""
+    """Build the factors of a masked-LM head's logits from vectors `[positions, hidden]`.
+
+    They are padded as `fill_up` does it.
+    """
     head = cast(MaskedLMHead, model.heads["masked_lm"])
     return Guesses(head.transform(fill_up(vectors)), model.embeddings.word.weight, head.bias)

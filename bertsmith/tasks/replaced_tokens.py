@@ -1,10 +1,10 @@
-"""Replaced token detection (Clark et al. 2020, section 2): which tokens has a generator put in?
+"""Replaced token detection (Clark et al. 2020, section 2).
 
-The generator guesses the chosen tokens, most of which it sees as [MASK]; a word sampled from each
-guess stands in its place, and the discriminator says of every real token, [CLS] and [SEP] as well
-(so the released code), whether it is another than in the text: a guess that is right counts as
-original. What is sampled is decided by draws that come with the batch, so a step stays a function
-of corpus, seed, step and weights; no gradient goes through the samples.
+The generator predicts the chosen tokens, most of which it sees as [MASK]. A token sampled from each
+prediction replaces the original, and the discriminator classifies every real token, [CLS] and [SEP]
+included (as the released code), as original or replaced; a sample equal to the original counts as
+original. Draws for sampling come with the batch, so a step is a function of corpus, seed, step and
+weights. No gradient passes through the samples.
 """
 
 from dataclasses import dataclass, replace
@@ -32,22 +32,21 @@ from bertsmith.tasks.pretraining import Pretraining, held_out_figures
 
 
 class ReplacedTokens(Pretraining):
-    """The objective, over rows that masked LM has as well; the model is an `ElectraPair`."""
+    """The objective over the rows of masked LM; the model is an `ElectraPair`."""
 
     def new_model(self, config: BertConfig) -> BertModel:
-        """A discriminator of this shape, and a generator of its share."""
+        """Build a discriminator of this shape with a generator of `generator_size`."""
         return new_pair(config, self.settings.generator_size)
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Hidden tokens, and all of them."""
         return {"mlm": len(batch.targets["masked_labels"]), "rtd": batch.num_tokens}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """`mlm` of the generator and `rtd` of the discriminator."""
+        """Compute `mlm` of the generator and `rtd` of the discriminator."""
         return self._judge(model, batch).terms
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Losses and accuracies on the held-out rows, and how well replaced tokens are found."""
+        """Compute losses and accuracies on eval rows, and scores of replaced-token detection."""
         if self.held_out is None:
             return {}
         judged = [self._judge(model, batch) for batch in self.held_out_batches(model)]
@@ -66,8 +65,10 @@ class ReplacedTokens(Pretraining):
 
 @dataclass(frozen=True)
 class Judged:
-    """A batch as the discriminator saw it. Shapes: `logits`, fp32, and `is_replaced`, 0 or 1,
-    `[tokens]`."""
+    """A batch classified by the discriminator.
+
+    Shapes: `logits`, fp32, and `is_replaced`, 0 or 1, are `[tokens]`.
+    """
 
     terms: dict[str, LossTerm]
     logits: Tensor
@@ -75,7 +76,7 @@ class Judged:
 
 
 def judge(model: ElectraPair, batch: Batch, weight: float) -> Judged:
-    """Replace tokens, and tell which; `weight` is that of the discriminator's loss."""
+    """Replace tokens and classify them; `weight` is that of the discriminator's loss."""
     labels = batch.targets["masked_labels"]
     positions = batch.targets["masked_positions"]
     mlm, correct, samples = _guess(model.generator, batch)
@@ -94,7 +95,7 @@ def judge(model: ElectraPair, batch: Batch, weight: float) -> Judged:
 
 
 def _guess(generator: BertModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Loss at the hidden tokens, how many are guessed, and a sampled word for each."""
+    """Compute the loss at chosen tokens, the number correct, and a sampled token for each."""
     hidden = generator.encode(batch).index_select(0, batch.targets["masked_positions"])
     head = cast(MaskedLMHead, generator.heads["masked_lm"])
     return head.loss_and_samples(
@@ -106,8 +107,10 @@ def _guess(generator: BertModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
-    """How well replaced tokens, 1 of 0 and 1, are told by logits above 0; `replaced` is their
-    share."""
+    """Compute precision, recall and AUC of replaced tokens, predicted by logits above 0.
+
+    `is_replaced` is 0 or 1; `replaced` is its mean.
+    """
     scores = class_scores(confusion_matrix(is_replaced, (logits > 0).astype(np.int64), 2))
     return {
         "precision": float(scores.precision[1]),

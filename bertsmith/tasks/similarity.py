@@ -1,10 +1,9 @@
-"""Training of sentence vectors: texts that belong together in, an encoder whose cosines say so out.
+"""Training and evaluation of sentence embeddings.
 
-Pairs and triples are learnt by contrast: of all the texts that were read together, a text's own
-should be the nearest. Those that meet in this loss are a group of a fixed number of rows, whatever
-computes it, so that more processes mean less time and not other negatives. Scored pairs are learnt
-by their cosines, each by itself. A text is one row of tokens, and its end is cut off where it is
-too long: a folder of sentence-transformers has no way to say anything else.
+Pairs and triples have a contrastive loss with in-batch negatives. Its negatives are those of a
+group with a fixed number of rows, however a step is divided: more processes change the time, not
+the loss. Scored pairs have a regression of their cosines. A text is one row of tokens, cut at its
+end if it is too long, since folders of sentence-transformers cannot express windows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,58 +54,57 @@ ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
 
 Loss = Literal["contrastive", "cosine"]
 KINDS: dict[Loss, Kind] = {"contrastive": "pairs", "cosine": "scored"}
-"""What each loss learns from."""
+"""The kind of data that each loss is trained on."""
 
 RANKS = (1, 5, 10)
-"""Recall is told among so many first documents."""
+"""Cutoffs of recall."""
 
 FIGURES: dict[Kind, tuple[str, ...]] = {
     "pairs": ("mrr", *(f"recall_at_{rank}" for rank in RANKS)),
     "scored": ("spearman", "pearson"),
 }
-"""What weights may be chosen by; the first of them is `score`."""
+"""Metrics by which weights may be chosen; the first of each kind is `score`."""
 
 CLOSE = 0.1
-"""A cosine this near to the one wanted counts as right."""
+"""Largest error of a cosine that counts as correct."""
 
 
 @dataclass(frozen=True)
 class EmbedSettings(FinetuneSettings):
-    """What to learn from, how long, and where to."""
+    """Settings of `bertsmith finetune embed`."""
 
     loss: Literal["auto"] | Loss = "auto"
-    """contrastive: a text's own is nearer than those of other rows (pairs and triples; scores are
-    not read); cosine: the cosine of two texts is their score. auto: cosine if --train has
-    scores."""
+    """Loss. contrastive: a text's own partner is nearer than those of other rows (pairs and
+    triples; scores are ignored). cosine: the cosine of two texts is their score. auto, the default:
+    cosine if --train has scores, else contrastive."""
     temperature: float = 0.05
-    """How sharply the contrastive loss looks at the nearest wrong texts: less is sharper."""
+    """Temperature of the contrastive loss: the lower, the more the nearest wrong texts count."""
     batch_size: int = 64
-    """Rows per update."""
+    """Batch size: rows per update."""
     group_size: int = 32
-    """Rows that the contrastive loss compares with one another: the other texts of these are the
-    wrong ones for each. An update takes as many groups as --batch-size has room for, computed at
-    the same time."""
+    """Rows that the contrastive loss compares with one another: the other texts of these are each
+    row's negatives. An update takes as many groups as --batch-size has room for, computed at the
+    same time."""
     pooling: Literal["mean", "first_token"] | None = None
-    """What a vector is made of: the mean over the tokens or the vector of [CLS]. As the folder says
-    where not given, else mean."""
+    """Pooling of token vectors to a text's vector: mean over the tokens, or first_token, the vector
+    of [CLS]. By default that of the model's folder, else mean."""
     metric: Literal[
         "score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"
     ] = "score"
-    """The score by which the best weights are chosen. score: Spearman's correlation where --eval
-    has scores, else the mean reciprocal rank of the right text."""
+    """Metric by which the best weights are chosen. score, the default: Spearman correlation if
+    --eval has scores, else the mean reciprocal rank (MRR) of the right text."""
     columns: RelatedColumns = field(default_factory=RelatedColumns)
     sample: int | None = None
-    """Take only so many rows of --train, drawn at random."""
+    """Number of rows of --train to use, drawn at random; all by default."""
 
     @property
     def held_out_kind(self) -> Kind | None:
-        """What --eval holds, where the settings say it."""
+        """The kind of data in --eval, where the settings determine it."""
         if self.metric != "score":
             return next(kind for kind, names in FIGURES.items() if self.metric in names)
         return "pairs" if self.loss == "contrastive" else None
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with."""
         super().__post_init__()
         self.check_positive("temperature", "group_size", "sample")
         if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
@@ -120,25 +118,24 @@ class Vectors:
 
     vectors: NDArray[np.float32]
     is_truncated: bool
-    """Whether a text was longer than the model reads, and its end had no part in this."""
+    """Whether a text was longer than the model reads, so that its end was ignored."""
     num_windows: ClassVar[int] = 1
 
     @property
     def cosine(self) -> float:
-        """How alike the first two texts are, from -1 to 1."""
+        """The cosine similarity of the first two texts, from -1 to 1."""
         first, second = self.vectors[:2].astype(np.float64)
         length = np.linalg.norm(first) * np.linalg.norm(second)
         return float(first @ second / max(length, 1e-12))
 
     @property
     def answer(self) -> float:
-        """The decision: `cosine`."""
         return self.cosine
 
 
 @dataclass(frozen=True)
 class SimilarityReport:
-    """How the cosines of scored pairs go with their scores."""
+    """Correlations of the cosines of scored pairs with their scores."""
 
     spearman: float
     pearson: float
@@ -147,11 +144,9 @@ class SimilarityReport:
     num_skipped: int
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """The correlations, and what was cut or left out."""
         lines = [
             f"Spearman  {self.spearman:.4f}   (correlation of the order of the {self.num_pairs:,} "
             "cosines with that of the scores)",
@@ -164,7 +159,7 @@ class SimilarityReport:
 
 @dataclass(frozen=True)
 class RetrievalReport:
-    """How well texts find their own among all; `recall` by the number of first documents."""
+    """Retrieval scores of texts that search for their partners; `recall` by cutoff."""
 
     recall: dict[str, float]
     mrr: float
@@ -174,12 +169,11 @@ class RetrievalReport:
     num_skipped: int
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values, each score by the name that `--metric` has for it."""
+        """Return plain values, each score by its name in `--metric`."""
         recall = {f"recall_at_{rank}": value for rank, value in self.recall.items()}
         return {**recall, **{name: value for name, value in vars(self).items() if name != "recall"}}
 
     def __str__(self) -> str:
-        """Recall and rank, and what was cut or left out."""
         lines = [
             f"recall@{rank:<3} {value:.4f}   (share of the right texts among the first {rank} of "
             f"{self.num_documents:,})"
@@ -195,7 +189,7 @@ class RetrievalReport:
 
 
 class ScoredTally:
-    """Keeps scores and cosines, 16 bytes for each pair; see `Tally`."""
+    """Accumulator of scored pairs: scores and cosines, 16 bytes for each pair."""
 
     def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
@@ -203,14 +197,13 @@ class ScoredTally:
         self.num_truncated = 0
 
     def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
-        """Take a portion in."""
         scores = [example.score for example in examples]
         cosines = [prediction.cosine for prediction in predictions]
         self.parts.append(np.array([scores, cosines], dtype=np.float64))
         self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
 
     def figures(self) -> dict[str, float]:
-        """Mean squared error of the cosines, and the correlations."""
+        """Compute the mean squared error of the cosines, and the correlations."""
         report = self.result()
         scores, cosines = np.concatenate(self.parts, axis=1)
         wanted = as_cosines(scores, self.score_range or range_of_file(scores))
@@ -222,7 +215,6 @@ class ScoredTally:
         }
 
     def result(self, num_skipped: int = 0) -> SimilarityReport:
-        """All scores."""
         scores, cosines = np.concatenate(self.parts, axis=1)
         return SimilarityReport(
             spearman=spearman(scores, cosines),
@@ -234,22 +226,22 @@ class ScoredTally:
 
 
 def as_cosines(scores: ScoresT, between: ScoreRange) -> ScoresT:
-    """The cosines that scores stand for."""
+    """Map scores linearly to cosines from 0 to 1."""
     low, high = between
     return (scores - low) / (high - low)
 
 
 def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
-    """As `score_range`; scores that are all equal say nothing, and are taken for cosines."""
+    """Return the `score_range` of a file's scores; 0 to 1 if they are all equal."""
     low, high = float(min(scores)), float(max(scores))
     return (0.0, 1.0) if low == high else score_range([low, high])
 
 
 class RetrievalTally:
-    """Keeps the vector of every different text, since each is compared with all; see `Tally`.
+    """Accumulator of retrieval, with the vector of every distinct text.
 
-    A text's own are all those that stand beside it in some row; negatives are further documents.
-    Memory grows by a vector for each text, time with the square of their number.
+    All texts beside a query in some row are relevant to it; negatives are further documents. Memory
+    grows by a vector per text, time with the square of their number.
     """
 
     def __init__(self) -> None:
@@ -261,7 +253,6 @@ class RetrievalTally:
         self.num_truncated = 0
 
     def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
-        """Take a portion in."""
         for example, prediction in zip(examples, predictions, strict=True):
             anchor, *others = prediction.vectors
             places = [
@@ -275,13 +266,12 @@ class RetrievalTally:
             self.num_truncated += prediction.is_truncated
 
     def figures(self) -> dict[str, float]:
-        """The scores of retrieval; `loss` falls as they rise."""
+        """Compute recall and MRR; `loss` is 1 - MRR."""
         report = self.result()
         scores = {name: report.to_json()[name] for name in FIGURES["pairs"]}
         return {"loss": 1 - report.mrr, "score": report.mrr, **scores}
 
     def result(self, num_skipped: int = 0) -> RetrievalReport:
-        """All scores."""
         scores = retrieval_scores(
             np.stack(self.query_vectors),
             np.stack(self.document_vectors),
@@ -304,52 +294,50 @@ class RetrievalTally:
         text: str,
         vector: NDArray[np.float32],
     ) -> int:
-        """Where a text stands among the different ones so far; a new one is added."""
+        """Return the index of a text among the distinct ones, after adding a new one."""
         place = known.setdefault(text, len(known))
         if place == len(vectors):
-            # A view would keep the vectors of all its portion alive.
+            # A view would keep the vectors of the whole portion alive.
             vectors.append(vector.copy())
         return place
 
 
 class RelatedTally:
-    """A tally of the kind that its first example calls for; see `Tally`."""
+    """Accumulator of scored pairs or of retrieval, by the kind of its first example."""
 
     def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
         self.tally: ScoredTally | RetrievalTally | None = None
 
     def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
-        """Take a portion in."""
         if self.tally is None:
             is_scored = kind_of(examples) == "scored"
             self.tally = ScoredTally(self.score_range) if is_scored else RetrievalTally()
         self.tally.add(examples, predictions)
 
     def figures(self) -> dict[str, float]:
-        """`loss`, `score` and the figures of the kind."""
+        """Compute `loss`, `score` and the metrics of the kind."""
         assert self.tally is not None
         return self.tally.figures()
 
     def result(self, num_skipped: int = 0) -> SimilarityReport | RetrievalReport:
-        """All scores."""
         assert self.tally is not None
         return self.tally.result(num_skipped)
 
 
 @dataclass(frozen=True)
 class Embed(Task[RelatedTexts, Vectors]):
-    """Vectors whose cosines say how alike texts are."""
+    """Sentence embeddings, whose cosines are the similarity of texts."""
 
     folder: SentenceFolder = field(default_factory=SentenceFolder)
-    """How a vector is made."""
+    """Pooling, normalization and length, as sentence-transformers stores them."""
     loss: Loss = "contrastive"
     temperature: float = 0.05
     score_range: ScoreRange | None = None
-    """Scores that stand for the cosines 0 and 1; None where training had no scores, so that it is
-    the file to be scored that says it."""
+    """Scores that map to the cosines 0 and 1; None if training had no scores: then those of the
+    evaluated file decide."""
     group_size: int | None = 32
-    """Of pairs; each scored pair is learnt by itself."""
+    """Rows compared by the contrastive loss; None for the cosine loss."""
 
     name: ClassVar[str] = "embed"
     description: ClassVar[
@@ -371,7 +359,7 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     @classmethod
     def read(cls, settings: EmbedSettings) -> Lesson[RelatedTexts]:
-        """Read both files, and how the model made its vectors so far."""
+        """Read both files, and the pooling of the model's folder."""
         columns = settings.columns
         kind = None if settings.loss == "auto" else KINDS[settings.loss]
         train, num_skipped = read_related(settings.train, columns, kind, limit=settings.limit)
@@ -399,27 +387,29 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """As it was written down; of a folder of sentence-transformers, see `SentenceEncoder`."""
+        """Restore the task from a folder's settings.
+
+        `SentenceEncoder` reads those of sentence-transformers.
+        """
         settings = {key: value for key, value in model.task_settings.items() if key != "task"}
         if not settings:
             return cls()
         folder = SentenceFolder(**settings.pop("folder"))
         known = settings.pop("score_range")
-        # What stands beside another loss was never learnt.
+        # A range that was saved with another loss was not trained on.
         is_learnt = known is not None and settings.get("loss") == "cosine"
         return cls(**settings, folder=folder, score_range=tuple(known) if is_learnt else None)
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "SentenceEncoder":
-        """A `SentenceEncoder`."""
         return SentenceEncoder(loaded)
 
     @classmethod
     def reader(cls, path: Path, columns: RelatedColumns | None, *, labelled: bool) -> RelatedReader:
-        """The rows of a table; scores are read if they are wanted and there.
+        """Return the rows of a table; scores are read if they are wanted and there.
 
         Raises:
-            InputError: lines of text, which are no pairs.
+            InputError: the file has lines of text, which are no pairs.
         """
         if not labelled and table_format(path) == "txt":
             raise InputError(
@@ -431,7 +421,7 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     @classmethod
     def from_words(cls, texts: Sequence[str]) -> list[RelatedTexts]:
-        """Two texts that are compared."""
+        """Build an example of two texts to compare."""
         if len(texts) != 2 or not all(text.strip() for text in texts):
             raise InputError(
                 f"texts: found {len(texts)}; this model compares two texts, each in quotes. For "
@@ -440,7 +430,7 @@ That holds a vector of every text, and takes time that grows with the square of 
         return [RelatedTexts(texts[0], texts[1], row=1)]
 
     def fitted(self, examples: Iterable[RelatedTexts]) -> Self:
-        """With the range of the file's scores where training had none."""
+        """Return a copy with the range of the file's scores if training had none."""
         if self.score_range is not None:
             return self
         scores = [example.score for example in examples if example.score is not None]
@@ -448,17 +438,17 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     @property
     def pooling(self) -> Pooling:
-        """What a vector is made of."""
+        """The pooling of token vectors to a text's vector."""
         return self.folder.pooling or "mean"
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """Everything, so that the scores of a folder are those of its training."""
+        """All fields, so that a folder's scores are those of its training."""
         known = None if self.score_range is None else list(self.score_range)
         return {**asdict(self), "score_range": known}
 
     def write_files(self, directory: Path) -> None:
-        """What makes the folder one of sentence-transformers."""
+        """Write the files that sentence-transformers reads."""
         self.folder.write(directory, hidden_size(read_config(directory)))
 
     def encode(
@@ -469,8 +459,11 @@ That holds a vector of every text, and takes time that grows with the square of 
         *,
         labelled: bool,
     ) -> EncodedExamples:
-        """A row for each text; target `text`, int64 `[rows]`, equal for equal texts, and of scored
-        pairs `cosines`, fp32 `[examples]`."""
+        """Encode each text to a row.
+
+        Targets: `text`, int64 `[rows]`, equal for equal texts; of scored pairs `cosines`, fp32
+        `[examples]`.
+        """
         texts = [text for example in examples for text in example.texts]
         counts = [len(example.texts) for example in examples]
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
@@ -487,8 +480,10 @@ That holds a vector of every text, and takes time that grows with the square of 
         )
 
     def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
-        """The loss of a group; `correct` counts anchors whose own text is the nearest, or cosines
-        that are close."""
+        """Compute the loss of a group.
+
+        `correct` counts anchors whose own text is the nearest, or cosines within `CLOSE`.
+        """
         vectors = outputs.float()
         if self.loss == "contrastive":
             loss, correct = self._contrast(vectors, batch)
@@ -500,15 +495,14 @@ That holds a vector of every text, and takes time that grows with the square of 
         return {self.name: LossTerm(loss, correct, int(batch.targets["num_examples"]))}
 
     def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Anchors against all other texts of the group."""
+        """Compare anchors with all other texts of the group."""
         owners, places, texts = (batch.targets[name] for name in ("example", "place", "text"))
         anchors, own = rows_at(batch, 0), rows_at(batch, 1)
         others = (places > 0).nonzero()[:, 0]
         right = torch.empty_like(anchors)
         is_own = places[others] == 1
         right[owners[others[is_own]]] = is_own.nonzero()[:, 0]
-        # The text itself, and what is right of an equal one wherever it stands, would be wrong
-        # negatives.
+        # The text itself, and partners of an equal text in any row, are no negatives.
         is_itself = texts[others] == texts[anchors][:, None]
         is_equal = (texts[anchors] == texts[anchors][:, None]).float()
         is_answer = (texts[others] == texts[own][:, None]).float()
@@ -521,35 +515,31 @@ That holds a vector of every text, and takes time that grows with the square of 
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """How far the vectors' cosines are from 1; the same is said where they are close to it."""
+        """Compute the distance of the vectors' cosines from 1; equal means close to it."""
         return soft_vector_loss(outputs, taught, CLOSE)
 
     def num_imitated(self, batch: Batch) -> int:
-        """Texts."""
+        """Count the texts."""
         return batch.num_sequences
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """`[sequences, hidden]`, in the batch's order."""
+        """Compute vectors `[sequences, hidden]`, in the batch's order."""
         return COMPUTE[self.pooling](model, batch)
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[RelatedTexts]
     ) -> list[Vectors]:
-        """The vectors of each example's texts."""
         vectors = compute_in_order(model, encoded.rows, self.outputs)
         parts = np.split(vectors, encoded.starts[1:-1])
         return [Vectors(part, cut > 0) for part, cut in zip(parts, encoded.num_cut, strict=True)]
 
     def tally(self, place: Path) -> "RelatedTally":
-        """Correlations of scored pairs, or ranks among all texts."""
         return RelatedTally(self.score_range)
 
     def learnt(self) -> str:
-        """Vectors, and what of."""
         return f"vectors {'by contrast' if self.loss == 'contrastive' else 'by scores'}"
 
     def to_json(self, example: RelatedTexts, prediction: Vectors) -> dict[str, Any]:
-        """Row, texts and their cosine."""
         return {
             "row": example.row,
             "text": example.anchor,
@@ -559,12 +549,12 @@ That holds a vector of every text, and takes time that grows with the square of 
         }
 
     def line(self, example: RelatedTexts, prediction: Vectors) -> str:
-        """Cosine and texts, divided by tabs."""
+        """Format cosine and texts, separated by tabs."""
         texts = (" ".join(text.split()) for text in example.texts[:2])
         return "\t".join([f"{prediction.cosine:.4f}", *texts])
 
     def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
-        """How far the cosine is from the one wanted: `score` falls from 1 by the distance."""
+        """Compare the cosine with its target: `score` is 1 - their distance."""
         wanted = 1.0
         if example.score is not None:
             wanted = as_cosines(example.score, self.score_range or (0.0, 1.0))
@@ -576,19 +566,19 @@ That holds a vector of every text, and takes time that grows with the square of 
         )
 
     def agreement(self, mine: Sequence[Vectors], exact: Sequence[Vectors]) -> CosineAgreement:
-        """Mean and worst cosine between the vectors of the same texts."""
+        """Compute mean and lowest cosine between vectors of the same texts."""
         pairs = (np.concatenate([each.vectors for each in side]) for side in (mine, exact))
         return CosineAgreement.between(*pairs)
 
 
 def rows_at(batch: Batch, place: int) -> Tensor:
-    """The sequence of each example that is its row number `place`, int64 `[examples]`."""
+    """Return the index of each example's row number `place`, int64 `[examples]`."""
     found = (batch.targets["place"] == place).nonzero()[:, 0]
     return found[batch.targets["example"][found].argsort()]
 
 
 class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
-    """A sentence encoder: called with texts, gives their vectors; also says how alike two are."""
+    """A sentence encoder: called with texts, returns their vectors."""
 
     task_type = Embed
     example_type = RelatedTexts
@@ -599,7 +589,8 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
     ) -> None:
         super().__init__(loaded, pooling=pooling, normalize=normalize)
         task = Embed.of_model(loaded.model)
-        # Not as config.json has it: sentence-transformers writes the folder's files anew, not that.
+        # Not as config.json has it: sentence-transformers rewrites the folder's other files, not
+        # that.
         length = SentenceFolder.read(loaded.path, pooling=self.pooling).max_length
         own = SentenceFolder(self.pooling, self.normalize, loaded.asked_length or length)
         self.task = replace(task, folder=own)
@@ -616,7 +607,7 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
         return [RelatedTexts(first, str(second)) for first, second in pairs]
 
     def similarity(self, first: Text, second: Text) -> float:
-        """The cosine of the vectors of two texts, from -1 to 1."""
+        """Compute the cosine of the vectors of two texts, from -1 to 1."""
         return Vectors(self([first, second]), is_truncated=False).cosine
 
 

@@ -1,8 +1,8 @@
-"""What a student should say when its teacher is asked: logits of both in, a summed loss out.
+"""Distillation losses between the outputs of a student and its teacher.
 
-Soft targets with a temperature (Hinton et al. 2015, section 2): the divergence of the student's
-probabilities from the teacher's, both of logits divided by the temperature, times its square, so
-that gradients keep their size whatever the temperature is.
+Soft targets with a temperature (Hinton et al. 2015, section 2): KL divergence of probabilities from
+logits divided by the temperature, times its square, so that the size of gradients does not depend
+on the temperature.
 """
 
 import torch
@@ -11,9 +11,10 @@ from torch import Tensor
 
 
 def soft_class_loss(logits: Tensor, taught: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
-    """KL(teacher || student) of one class among several, summed, and how often both choose alike.
+    """Compute KL(teacher || student) of one class among several, summed, and the agreement.
 
-    Shapes: `logits` and `taught` fp32 `[n, classes]`; what is minus infinity in both is no class.
+    The second result counts equal predictions. Shapes: `logits` and `taught` fp32 `[n, classes]`; a
+    class that is minus infinity in both is ignored.
     """
     wanted = F.log_softmax(taught / temperature, -1)
     found = F.log_softmax(logits / temperature, -1)
@@ -25,10 +26,10 @@ def soft_class_loss(logits: Tensor, taught: Tensor, temperature: float) -> tuple
 def soft_binary_loss(
     logits: Tensor, taught: Tensor, temperature: float, border: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """The same where each label is a decision of its own: the mean over labels, summed over rows.
+    """Compute the multi-label KL divergence, its mean over labels summed over rows.
 
-    Shapes: both fp32 `[n, labels]`. Rows count as alike where all decisions are the same; a label
-    is given from the logit `border` on.
+    The second result counts rows with equal decisions for all labels; a label is present if its
+    logit is at least `border`. Shapes: both fp32 `[n, labels]`.
     """
     soft = taught / temperature
     wanted = soft.sigmoid()
@@ -41,9 +42,9 @@ def soft_binary_loss(
 
 
 def soft_vector_loss(vectors: Tensor, taught: Tensor, close: float) -> tuple[Tensor, Tensor]:
-    """1 - cosine of each student's vector and its teacher's, summed (Sanh et al. 2019, section 2).
+    """Sum 1 - cosine of student and teacher vectors (Sanh et al. 2019, section 2).
 
-    Shapes: both `[n, hidden]`. Cosines of at least 1 - `close` count as right.
+    The second result counts cosines of at least 1 - `close`. Shapes: both `[n, hidden]`.
     """
     cosines = F.cosine_similarity(vectors.float(), taught.float(), dim=-1)
     return (1 - cosines).sum(), (cosines >= 1 - close).sum()

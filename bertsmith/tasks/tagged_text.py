@@ -1,4 +1,4 @@
-"""Labelled words for people and for other programs: a line with entities marked, CoNLL columns."""
+"""Labelled words as text: a line with entities marked, and CoNLL columns."""
 
 import re
 from collections.abc import Sequence
@@ -15,13 +15,13 @@ LINE_BREAKING = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 def marked_text(
     sentence: TaggedSentence, labels: Sequence[str], scheme: Scheme, types: Sequence[str]
 ) -> Text:
-    """A sentence in one line: `[EU ORG] rejects`, or with plain labels `the/DET dog/NOUN`.
+    """Format a sentence as `[EU ORG] rejects`, or with plain labels as `the/DET dog/NOUN`.
 
-    `types` are all that the model knows: each has its colour. Where there is but one without a
-    name, as in word segmentation, the words stand apart instead.
+    `types` are all that the model knows; each has a colour. If the only type has no name, as in
+    word segmentation, words are separated by spaces instead.
     """
     colours = {type_: COLOURS[place % len(COLOURS)] for place, type_ in enumerate(types)}
-    # Character by character, so that places stay what they are.
+    # Replaced character by character, so that places stay valid.
     text = LINE_BREAKING.sub(" ", sentence.text)
     marked, reached = Text(), 0
     for label, first, last in find_spans(labels, scheme):
@@ -41,14 +41,14 @@ def marked_text(
 
 
 def _apart(marked: Text, text: str) -> str:
-    """Text that is to stand behind a label, which a word may touch in the text as it was given."""
+    """Put a space before text after a label, which it touches in the original text."""
     return f" {text}" if marked and text and not text[0].isspace() else text
 
 
 def conll_block(words: Sequence[str], labels: Sequence[str]) -> str:
-    """Words and labels a line, between tabs, and the empty line that ends a sentence.
+    """Format a sentence as lines of word, tab and label, and an empty line.
 
-    A line break or a tab in a word, which a file of columns cannot hold, becomes a space. A word of
+    A line break or tab in a word, which a file of columns cannot hold, becomes a space. A word of
     nothing else becomes U+FFFD, the replacement character, as an empty cell is no word.
     """
     rows = zip(words, labels, strict=True)
@@ -61,6 +61,6 @@ def _as_cell(word: str) -> str:
 
 
 def span_types(labels: Sequence[str], scheme: Scheme) -> list[str]:
-    """The types that labels name, sorted; plain labels are types themselves."""
+    """List the types that labels name, sorted; plain labels are types themselves."""
     spans = (span for label in labels for span in find_spans([label], scheme))
     return sorted({span.label for span in spans} - {OUTSIDE})

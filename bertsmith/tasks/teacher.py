@@ -1,7 +1,4 @@
-"""A teacher: batches in, what it says of them out.
-
-It is an argument of whoever learns from it, and knows nothing of losses.
-"""
+"""Teachers for distillation: a model's outputs for a batch, without any loss."""
 
 import hashlib
 import json
@@ -21,37 +18,40 @@ from bertsmith.tasks.task import Task
 
 @dataclass(frozen=True)
 class Taught:
-    """What a teacher says of a batch: its task's `outputs`, and where they are asked for the
-    vectors of its last layer, `[tokens, hidden]`."""
+    """A teacher's outputs for a batch, and if requested its last-layer vectors.
+
+    `hidden` is `[tokens, hidden]`.
+    """
 
     outputs: Tensor
     hidden: Tensor | None = None
 
 
 class Teacher(Protocol):
-    """Whoever knows a batch's right outputs."""
+    """The source of a teacher's outputs."""
 
     def prepare(self, batch: Batch) -> Batch:
-        """The batch with what `taught` needs of it besides; in the process that makes it."""
+        """Add to a batch what `taught` needs; called in the process that makes the batch."""
         ...
 
     def taught(self, batch: Batch) -> Taught:
-        """What there is to imitate, on the batch's device."""
+        """Return the teacher's outputs, on the batch's device."""
         ...
 
     def use_words(self, used: UsedWords) -> None:
-        """Expect batches in which only these words are numbered."""
+        """Expect token ids of this subset of the vocabulary."""
         ...
 
 
 class LiveTeacher:
-    """A model that is asked anew at each batch, by every process that learns; its weights exist
-    once.
+    """A model that computes its outputs for each batch, in every training process.
+
+    Its weights exist once.
 
     Args:
-        task: the teacher's own, which says what its outputs are.
-        model: in the type that it is to compute in; is made one for reading.
-        hidden: whether the vectors of its last layer are asked for.
+        task: the teacher's own, whose `outputs` are returned.
+        model: in the type that it is to compute in; it becomes read-only.
+        hidden: whether last-layer vectors are requested.
     """
 
     def __init__(self, task: Task[Any, Any], model: BertModel, *, hidden: bool) -> None:
@@ -61,27 +61,25 @@ class LiveTeacher:
 
     @property
     def model(self) -> BertModel:
-        """The teacher's model."""
         return self._shared.model
 
     def prepare(self, batch: Batch) -> Batch:
-        """The batch as it is."""
         return batch
 
     def taught(self, batch: Batch) -> Taught:
-        """The model's outputs, without gradients."""
+        """Compute the model's outputs without gradients."""
         watching = watch_last_layer(self.model, every_token=self.hidden)
         with torch.no_grad(), watching as seen:
             outputs = self.task.outputs(self.model, batch)
             return Taught(outputs, seen.vectors(batch) if self.hidden else None)
 
     def use_words(self, used: UsedWords) -> None:
-        """Leave the teacher only these words too."""
+        """Shrink the teacher's vocabulary to this subset."""
         used.of_other(self.model).narrow(self.model)
 
 
 def fingerprint(model: BertModel) -> str:
-    """SHA-256 of a model's shape and weights, as they are now."""
+    """Compute the SHA-256 of a model's config and current weights."""
     digest = hashlib.sha256(json.dumps(asdict(model.config), sort_keys=True).encode())
     for name, value in sorted(model.state_dict().items()):
         digest.update(name.encode())

@@ -1,9 +1,8 @@
-"""What a teacher says of all rows of a run, computed once and kept in a folder.
+"""A teacher's outputs for all rows of a run, computed once and kept in a folder.
 
-Outputs are kept in fp32, the vectors of its last layer (where they are asked for) in fp16: that
-is half the room, and a cosine of them the same to three digits. Rows stand in parts of a thousand,
-each a file that appears whole or not at all, so that a stopped computation goes on. `manifest.json`
-says what the outputs are of and by whom.
+Outputs are fp32, last-layer vectors (if requested) fp16: half the size, with cosines equal to three
+digits. Rows are in parts of 1,024, each a file that appears whole or not at all, so that a stopped
+computation continues.
 
     DIR/manifest.json              teacher, tokenizer, precision, texts, max_length, hidden
     DIR/outputs-00000.npy          [rows or tokens of the part, columns] fp32
@@ -29,17 +28,17 @@ from bertsmith.tasks.inference import pack_texts
 from bertsmith.tasks.teacher import LiveTeacher, Taught
 
 ROWS = "row"
-"""The target of a batch that says where its sequences stand among all rows, int64 `[sequences]`."""
+"""Target with the number of each sequence among all rows, int64 `[sequences]`."""
 
 PART_ROWS = 1024
 MAX_OPEN = 256
-"""Files of a kind that are open at a time: a system allows a process about a thousand."""
+"""Files of a kind open at a time: systems allow a process about a thousand."""
 BATCH_TOKENS = 2048
 Say = Callable[[str], object]
 
 
 class StoredRows:
-    """Arrays of rows in files of `PART_ROWS` rows each, read where they lie.
+    """Arrays of rows in memory-mapped files of `PART_ROWS` rows each.
 
     Args:
         lengths: entries of each row in the files, int64 `[rows]`.
@@ -53,23 +52,20 @@ class StoredRows:
         self._starts = np.cumsum(lengths) - lengths
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_parts": {}}  # opened anew in each process
+        return {**vars(self), "_parts": {}}  # mapped again in each process
 
     def path(self, part: int) -> Path:
-        """The file of a part."""
         return self.directory / f"{self.name}-{part:05d}.npy"
 
     def rows_of(self, part: int) -> range:
-        """The rows in a part."""
         return range(part * PART_ROWS, min((part + 1) * PART_ROWS, len(self.lengths)))
 
     def take(self, rows: Sequence[int]) -> Tensor:
-        """The entries of `rows`, one row after another, `[entries, columns]` in fp32."""
+        """Read the entries of `rows`, concatenated, `[entries, columns]` in fp32."""
         found = [self._row(row) for row in rows]
         return torch.from_numpy(np.concatenate(found).astype(np.float32))
 
     def write(self, part: int, rows: Sequence[NDArray[Any]]) -> None:
-        """Keep the arrays of a part's rows."""
         save_array(self.path(part), np.concatenate(rows))
 
     def _row(self, row: int) -> NDArray[Any]:
@@ -86,14 +82,14 @@ class StoredRows:
 
 
 class StoredTeacher:
-    """A teacher whose words were written down; see `Teacher`."""
+    """A teacher whose outputs were computed before; see `Teacher`."""
 
     def __init__(self, outputs: StoredRows, hidden: StoredRows | None) -> None:
         self._outputs = outputs
         self._hidden = hidden
 
     def prepare(self, batch: Batch) -> Batch:
-        """The batch with what the teacher said of its rows."""
+        """Add the stored outputs of the batch's rows to its targets."""
         rows = batch.targets[ROWS].tolist()
         taught = {"taught_outputs": self._outputs.take(rows)}
         if self._hidden is not None:
@@ -101,11 +97,11 @@ class StoredTeacher:
         return replace(batch, targets={**batch.targets, **taught})
 
     def taught(self, batch: Batch) -> Taught:
-        """What `prepare` has added."""
+        """Return the outputs that `prepare` added."""
         return Taught(batch.targets["taught_outputs"], batch.targets.get("taught_hidden"))
 
     def use_words(self, used: UsedWords) -> None:
-        """What was said of the rows stays what it is."""
+        """Do nothing: stored outputs do not depend on token ids."""
 
 
 def stored_teacher(
@@ -115,11 +111,10 @@ def stored_teacher(
     facts: Mapping[str, Any],
     say: Say = lambda line: None,
 ) -> StoredTeacher:
-    """The teacher's words about `texts`, read from a folder, or computed and kept there.
+    """Read a teacher's outputs for `texts` from a folder, after computing missing ones.
 
     Args:
-        facts: whose words they are and of what: "teacher", "tokenizer", "precision",
-            "max_length".
+        facts: what identifies the outputs: "teacher", "tokenizer", "precision", "max_length".
 
     Raises:
         ConfigError: the folder holds something else.
@@ -142,7 +137,7 @@ def fill(
     hidden: StoredRows | None,
     say: Say,
 ) -> None:
-    """Compute the parts that are not there yet."""
+    """Compute and write the missing parts."""
     stores = [store for store in (outputs, hidden) if store is not None]
     num_parts = -(-len(texts) // PART_ROWS)
     for part in range(num_parts):
@@ -155,7 +150,7 @@ def fill(
 
 
 def ask(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
-    """Outputs of each of `rows` in their order, and where they are asked for their vectors."""
+    """Compute the outputs of each of `rows`, in order, and their vectors if requested."""
     found: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)]
     device = teacher.model.embeddings.word.weight.device
     for group in group_by_length([texts.lengths[row] for row in rows], BATCH_TOKENS):
@@ -173,7 +168,7 @@ def ask(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDA
 
 
 def digest(texts: EncodedTexts) -> str:
-    """SHA-256 of the rows' token ids and segments."""
+    """Compute the SHA-256 of the rows' token ids and segments."""
     found = hashlib.sha256()
     for row, types in zip(texts.ids, texts.type_ids, strict=True):
         found.update(len(row).to_bytes(4, "little"))

@@ -1,14 +1,12 @@
-"""A pre-trained teacher's vectors of a batch, made anew or read where they were kept.
+"""A cache of a pre-trained teacher's last-layer vectors, by the content of batches.
 
-Kept is what the last layer gives, in the type that the teacher computes in: its guesses are made
-of that in one product, and logits would take fifty times the room. So on the same machine a run
-with a cache is the run without it, to the last bit.
-
-A batch is known by its content. It comes again where masks are static, in each further round, and
-whatever the masks are in a further run over the same corpus with the same seed and sizes.
+Vectors are kept in the teacher's own type: logits follow from them by one product and would take
+fifty times the space. So on the same machine a run with a cache equals the run without it, bit for
+bit. A batch comes again with static masks in each further epoch, and in further runs over the same
+corpus with the same seed and sizes.
 
     DIR/manifest.json        teacher, tokenizer, precision, hidden
-    DIR/<content>.npy        [tokens or hidden words, hidden], as integers of the type's width
+    DIR/<content>.npy        [tokens or masked tokens, hidden], as integers of the type's width
 """
 
 import hashlib
@@ -24,17 +22,17 @@ from bertsmith.data.batches import Batch
 from bertsmith.tasks.cache_folder import load_array, open_cache, save_array
 
 INTEGERS = {torch.float32: torch.int32, torch.bfloat16: torch.int16}
-"""numpy has no bfloat16: numbers are kept as integers of the same bits."""
+"""Integer types of equal width: numpy has no bfloat16, so bits are kept as integers."""
 
 
 class VectorCache:
-    """A folder with what a teacher made of batches.
+    """A folder with a teacher's vectors of batches.
 
     Args:
-        facts: whose vectors they are: "teacher", "tokenizer".
-        width: numbers of a vector.
-        dtype: what they are computed in.
-        hidden: whether those of all tokens are asked for, or of the hidden words alone.
+        facts: what identifies the vectors: "teacher", "tokenizer".
+        width: size of a vector.
+        dtype: type that the teacher computes in.
+        hidden: whether vectors of all tokens are wanted, or only of the masked ones.
 
     Raises:
         ConfigError: the folder holds something else.
@@ -57,13 +55,13 @@ class VectorCache:
         self.holds_all = bool(open_cache(directory, wanted)["hidden"])
 
     def vectors(self, batch: Batch, compute: Callable[[], Tensor]) -> Tensor:
-        """What was kept of a batch, or else what `compute` gives for its tokens, which is kept now.
+        """Return the cached vectors of a batch, after computing and caching missing ones.
 
         Args:
-            compute: gives `[tokens, hidden]`.
+            compute: returns `[tokens, hidden]`.
 
         Returns:
-            The vectors of all tokens, or of the hidden words alone where not all are kept.
+            The vectors of all tokens, or only of the masked ones unless `holds_all`.
 
         Raises:
             CheckpointError: the file is damaged.
@@ -86,7 +84,7 @@ class VectorCache:
         return kept.view(self.dtype)
 
     def facts(self) -> dict[str, Any]:
-        """How much is kept, as plain values."""
+        """Return the cache's folder and size, as plain values."""
         sizes = [path.stat().st_size for path in self.directory.glob("*.npy")]
         return {
             "cache": str(self.directory),
@@ -96,7 +94,7 @@ class VectorCache:
 
 
 def digest(batch: Batch) -> str:
-    """SHA-256 of all that a teacher reads, and of which words are hidden."""
+    """Compute the SHA-256 of all that a teacher reads, and of the masked positions."""
     found = hashlib.sha256(np.array(batch.lengths, dtype="<i4").tobytes())
     for part in (batch.input_ids, batch.token_type_ids, batch.targets["masked_positions"]):
         found.update(part.cpu().numpy().astype("<i4").tobytes())

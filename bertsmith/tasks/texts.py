@@ -1,7 +1,7 @@
-"""What tasks over texts and pairs of texts share: tables in, rows of tokens, one vector of logits.
+"""The common base of tasks over texts and pairs of texts.
 
-A long text is read in windows, whose logits are averaged, in training as in prediction: so the
-loss is that of what is predicted.
+A long text is read in windows, whose logits are averaged in training as in prediction, so that the
+loss is that of the prediction.
 """
 
 from abc import abstractmethod
@@ -27,7 +27,7 @@ from bertsmith.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TextTask(Task[Example, PredictionT]):
-    """A task whose model gives each text or pair a few numbers from the pooler."""
+    """A task whose model computes a few logits per text or pair from the pooler."""
 
     labels: tuple[str, ...] = ()
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
@@ -38,35 +38,35 @@ class TextTask(Task[Example, PredictionT]):
     rows_are_windows: ClassVar[bool] = True
 
     def reader(self, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
-        """The rows of a table, with pairs if and only if the model was trained on them."""
+        """Return the rows of a table, with pairs if and only if the model was trained on them."""
         return ExampleReader(path, columns, labelled=labelled, pairs=self.pairs)
 
     def from_words(self, texts: Sequence[str]) -> list[Example]:
-        """Each text alone, or two and two where the model was trained on pairs."""
+        """Build examples of one text each, or of two where the model was trained on pairs."""
         return typed_pairs(texts) if self.pairs else typed_examples(texts)
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """How long texts are read, and whether they are pairs."""
+        """The treatment of long texts, and whether examples are pairs."""
         return {**asdict(self.windowing), "pairs": self.pairs}
 
     @abstractmethod
     def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
-        """What is to be learnt of each example, named arrays `[examples, ...]`."""
+        """Return the labels of examples as named arrays `[examples, ...]`."""
 
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
-        """A row for each text or pair, or several windows."""
+        """Encode each text or pair to a row, or to several windows."""
         texts = ((example.text, example.pair) for example in examples)
         encoded = encode_windowed(tokenizer, texts, max_length, self.windowing)
         return replace(encoded, example_targets=self.targets(examples)) if labelled else encoded
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """fp32 `[sequences, outputs]`, in the batch's order."""
+        """Compute logits, fp32 `[sequences, outputs]`, in the batch's order."""
         assert self.head is not None
         return sequence_logits(model, batch, self.head)
 
     def logits(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
-        """The same for any number of examples, in their order, without gradients."""
+        """Compute the logits of any number of examples, in their order, without gradients."""
         return encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.outputs))
