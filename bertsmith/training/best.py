@@ -1,6 +1,6 @@
-"""The weights that did best on held-out data: entries go in, the best of all weights come out.
+"""The weights with the best eval metric of a run.
 
-The copy is part of every checkpoint, so that a run that is stopped and continued still has it.
+Their copy is part of every checkpoint, so that a resumed run still has it.
 """
 
 import math
@@ -16,22 +16,22 @@ PREFIX = "best/"
 
 @dataclass(frozen=True)
 class BestSettings:
-    """By which held-out figure weights are chosen, and how long to wait for better ones."""
+    """The eval metric by which weights are chosen, and the patience of early stopping."""
 
     figure: str
-    """A name in the journal's held-out lines; larger is better."""
+    """Name of the metric in the journal's eval lines; larger is better."""
     patience: int | None = None
-    """End the run after this many evaluations without a better figure, or as good a one and a lower
-    loss; None never does."""
+    """Early stopping: end the run after so many evals without a better metric, or an equal one with
+    lower loss; None turns it off."""
     from_start: bool = False
-    """Whether the weights at the start are measured and may be the best: not those of a task with a
-    head, which as a rule is new and says nothing."""
+    """Whether the initial weights are evaluated and may be the best. Not for a task with a head,
+    which as a rule is new."""
 
 
 class BestWeights:
-    """Keeps a copy of a model's weights from its best evaluation.
+    """A copy of a model's weights from its best eval.
 
-    Of equal figures the one with the lower held-out loss counts.
+    Of equal metrics the one with the lower eval loss is better.
     """
 
     def __init__(self, settings: BestSettings) -> None:
@@ -43,16 +43,16 @@ class BestWeights:
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether `patience` evaluations in a row have brought nothing better."""
+        """Whether `patience` evals in a row have brought nothing better."""
         return self.settings.patience is not None and self._num_since >= self.settings.patience
 
     @property
     def score(self) -> float:
-        """The figure of the best evaluation."""
+        """The metric of the best eval."""
         return self._score[0]
 
     def see(self, entry: Mapping[str, Any]) -> None:
-        """Take in a held-out entry; `step` becomes its step if it is the best so far."""
+        """Compare an eval entry with the best one; set `step` to its step if it is better."""
         if entry["step"] == 0 and not self.settings.from_start:
             return
         score = (entry[self.settings.figure], -entry["held_out_loss"])
@@ -66,16 +66,16 @@ class BestWeights:
         self._weights = {name: value.clone() for name, value in model.state_dict().items()}
 
     def restore(self, model: nn.Module) -> None:
-        """Put the copy back into the model; without one, its weights stay."""
+        """Load the copy into the model, if there is one."""
         if self._weights:
             model.load_state_dict(self._weights)
 
     def state_tensors(self) -> dict[str, Tensor]:
-        """The copy, for a checkpoint; names begin with `PREFIX`."""
+        """Return the copy for a checkpoint; names begin with `PREFIX`."""
         return {PREFIX + name: value for name, value in self._weights.items()}
 
     def load_state_tensors(self, tensors: Mapping[str, Tensor], device: torch.device) -> None:
-        """Take the copy out of a checkpoint's tensors."""
+        """Load the copy from a checkpoint's tensors."""
         self._weights = {
             name.removeprefix(PREFIX): value.to(device)
             for name, value in tensors.items()

@@ -1,4 +1,4 @@
-"""The journal as a picture: entries go in, a PNG with losses and accuracies comes out."""
+"""Training curves of a run's journal, as a PNG."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,16 +11,15 @@ from bertsmith.tasks.objective import TERM_NAMES
 from bertsmith.training.journal import is_held_out
 
 MAX_POINTS = 400
-"""More points than this are averaged in groups: a curve has no more pixels to show them."""
+"""Points of a curve; more are averaged in groups, since there are no more pixels to show them."""
 
 
 def draw_curves(
     entries: Sequence[Mapping[str, Any]], path: Path, reference_loss: float | None = None
 ) -> None:
-    """Losses on the left and accuracies on the right, held-out figures as dots.
+    """Plot losses and accuracies, with eval metrics as dots.
 
-    `reference_loss` is drawn as a dashed line beside the first term's loss: what a guess by word
-    frequency alone would reach.
+    `reference_loss`, drawn as a dashed line, is the first term's loss of a unigram model.
     """
     from matplotlib.figure import Figure
 
@@ -63,7 +62,7 @@ def _column(entries: Sequence[Mapping[str, Any]], name: str) -> tuple[np.ndarray
 
 
 def _thinned(entries: Sequence[Mapping[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Steps and values, averaged over neighbours where there are more than can be seen."""
+    """Return steps and values, averaged in groups if there are more than `MAX_POINTS`."""
     x, y = _column(entries, name)
     groups = max(1, min(MAX_POINTS, len(x)))
     if len(x) == 0:

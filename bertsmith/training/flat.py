@@ -1,7 +1,7 @@
-"""A run's numbers for every weight, each kind in one array: weights, gradients, moments.
+"""Weights, gradients and optimizer moments of a run, each kind in one flat array.
 
-One array of a kind can lie in memory that several processes share, and be divided among them
-anywhere; and an update is a few operations instead of a few for each of dozens of tensors.
+An array can lie in memory shared by processes, be divided among them anywhere, and be updated by
+few operations instead of a few for each tensor.
 """
 
 from dataclasses import dataclass
@@ -16,12 +16,13 @@ CHUNK = 4096
 """Numbers whose squares are summed at once; an array holds whole chunks."""
 
 ALIGNMENT = 64
-"""Numbers to which a parameter's first is aligned: 128 bytes in bf16, as the processor likes."""
+"""Numbers to which each parameter is aligned, for the processor's vector loads: 128 bytes in bf16.
+"""
 
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a parameter stands in each array: `count` numbers from `first`."""
+    """The place of a parameter in each array: `count` numbers from `first`."""
 
     name: str
     shape: torch.Size
@@ -29,21 +30,20 @@ class Slot:
 
     @property
     def count(self) -> int:
-        """How many numbers the parameter has."""
         return self.shape.numel()
 
     @property
     def end(self) -> int:
-        """The place after its last number."""
         return self.first + self.count
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Matrices and embeddings first, then all vectors, so that weight decay ends at one place.
+    """The places of all parameters: matrices and embeddings first, then all vectors.
 
-    Every bias and every LayerNorm weight is a vector and nothing else in BERT is, so the number of
-    dimensions tells them apart whatever their names. Numbers between two parameters stay zero.
+    So weight decay ends at one place. Every bias and LayerNorm weight is a vector and nothing else
+    in BERT is, so the number of dimensions tells them apart whatever their names. Padding between
+    parameters stays zero.
     """
 
     slots: tuple[Slot, ...]
@@ -52,7 +52,7 @@ class Layout:
 
     @classmethod
     def of(cls, model: nn.Module) -> "Layout":
-        """The layout of a model's parameters."""
+        """Lay out a model's parameters."""
         named = sorted(model.named_parameters(), key=lambda item: item[1].ndim <= 1)
         slots, end, num_decayed = [], 0, 0
         for name, parameter in named:
@@ -63,18 +63,18 @@ class Layout:
         return cls(tuple(slots), num_decayed, _round_up(end, CHUNK))
 
     def views(self, array: Tensor) -> dict[str, Tensor]:
-        """Each parameter's part of an array `[size]`, by name and in the parameter's shape."""
+        """Return each parameter's view of an array `[size]`, by name and in its shape."""
         return {slot.name: array[slot.first : slot.end].view(slot.shape) for slot in self.slots}
 
     @property
     def gaps(self) -> list[slice]:
-        """What lies between and behind the parameters."""
+        """The padding between and after the parameters."""
         ends = [0, *(slot.end for slot in self.slots)]
         starts = [*(slot.first for slot in self.slots), self.size]
         return [slice(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
 
     def divide(self, num_parts: int) -> list[tuple[int, int]]:
-        """`num_parts` ranges of whole chunks that cover an array, as equal as can be.
+        """Divide an array into `num_parts` ranges of whole chunks, as equal as possible.
 
         >>> Layout((), 0, 5 * CHUNK).divide(2) == [(0, 2 * CHUNK), (2 * CHUNK, 5 * CHUNK)]
         True
@@ -90,7 +90,7 @@ class Arrays:
 
     Shapes: `weights`, `exp_avg` and `exp_avg_sq` (AdamW's moments) are fp32 `[size]`; `computing`
     `[size]` has the type that the model computes in, and is `weights` itself in fp32; `gradients`
-    is fp32 `[num_parts, size]`, but for steps that keep them otherwise; see `gradients_of`.
+    is fp32 `[num_parts, size]`; some steps use another type, see `gradients_of`.
     """
 
     weights: Tensor
@@ -101,18 +101,18 @@ class Arrays:
 
     @classmethod
     def of_bytes(cls, memory: Tensor, size: int, num_parts: int, dtype: torch.dtype) -> "Arrays":
-        """The arrays in `memory`, uint8 of `num_bytes`."""
+        """Place the arrays in `memory`, uint8 of `num_bytes`."""
         rows = memory[: 4 * size * (3 + num_parts)].view(torch.float32).view(-1, size)
         last = memory[4 * size * (3 + num_parts) :].view(dtype)
         return cls(rows[0], rows[1], rows[2], rows[3:], last if len(last) else rows[0])
 
     def gradients_of(self, num_micro_batches: int) -> Tensor:
-        """Where a step's gradients go, `[num_parts, size]`: sums in fp32, or on a CPU, where no
-        part has more than one micro-batch, what the model gave, in the type it computes in.
+        """Return the array for a step's gradients, `[num_parts, size]`.
 
-        The latter lies in the first half of each part's memory. Of fresh memory the other half is
-        never touched, so it takes no room: 440 MB of base in two processes. The heads of tasks
-        alone, which are fp32 in any case, lose digits of their gradients by it.
+        It is fp32 for sums. On a CPU, where no part has more than one micro-batch, it has the type
+        that the model computes in, and lies in the first half of each part's memory. The other half
+        of fresh memory is then never touched and takes no space: 440 MB of BERT-base in two
+        processes. Only gradients of task heads, which are fp32 in any case, lose precision by it.
         """
         dtype = self.computing.dtype
         num_parts, size = self.gradients.shape
@@ -122,15 +122,15 @@ class Arrays:
 
     @staticmethod
     def num_bytes(size: int, num_parts: int, dtype: torch.dtype) -> int:
-        """Memory that the arrays take."""
+        """Compute the size of all arrays in bytes."""
         return 4 * size * (3 + num_parts) + (0 if dtype == torch.float32 else size * dtype.itemsize)
 
 
 class GradientCollector:
-    """Adds a model's gradients up in an array, each as soon as a backward pass has it.
+    """Accumulator of a model's gradients in an array, each as soon as it is computed.
 
-    So no second copy of all gradients ever exists, and sums are in the array's type whatever the
-    model computes in, until `close`. Parameters that require no gradient have zeros.
+    So no second copy of all gradients ever exists, and sums have the array's type whatever the
+    model computes in, until `close`. Parameters that require no gradient get zeros.
     """
 
     def __init__(self, model: nn.Module, layout: Layout) -> None:
@@ -146,14 +146,14 @@ class GradientCollector:
         ]
 
     def begin(self, array: Tensor) -> None:
-        """From now on gradients go to `array` `[size]`; what it held is replaced."""
+        """Direct gradients to `array` `[size]` from now on, replacing its content."""
         for gap in self._layout.gaps:
             array[gap].zero_()
         self._views = self._layout.views(array)
         self._met = set()
 
     def end(self) -> None:
-        """Parameters that had no gradient have zeros."""
+        """Zero the gradients of parameters that had none."""
         for name in self._views.keys() - self._met:
             self._views[name].zero_()
 
@@ -168,17 +168,16 @@ class GradientCollector:
         parameter.grad = None
 
     def close(self) -> None:
-        """From now on the model keeps its own gradients."""
+        """Remove the hooks: the model keeps its own gradients from now on."""
         for handle in self._handles:
             handle.remove()
 
 
 def use_arrays(model: nn.Module, layout: Layout, arrays: Arrays) -> None:
-    """Let a model's parameters be views: of what is computed with, and for the heads of tasks of
-    the fp32 weights themselves.
+    """Make a model's parameters views of the arrays.
 
-    A head in bf16 could not tell 1997 from 2003, nor say how sure it is to three digits; what it
-    multiplies is little.
+    They are views of `computing`; task heads are views of the fp32 weights. A head in bf16 could
+    not tell 1997 from 2003, nor give probabilities to three digits, and its products are small.
     """
     computing, exact = layout.views(arrays.computing), layout.views(arrays.weights)
     for name, parameter in model.named_parameters():
@@ -186,7 +185,7 @@ def use_arrays(model: nn.Module, layout: Layout, arrays: Arrays) -> None:
 
 
 def is_of_task_head(name: str) -> bool:
-    """Whether a parameter belongs to the head of a task; see `TASK_HEADS`."""
+    """Return whether a parameter belongs to one of `TASK_HEADS`."""
     return name.startswith(tuple(f"heads.{head}." for head in TASK_HEADS))
 
 

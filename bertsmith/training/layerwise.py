@@ -1,7 +1,7 @@
-"""Learning rates that fall from the top of a model to its bottom, and layers that do not learn.
+"""Layer-wise learning-rate decay and frozen layers.
 
-What a pre-trained model knows of language in general lies in its lower layers, and few examples
-should not disturb it (Howard & Ruder 2018, section 3.2, "discriminative fine-tuning").
+Lower layers hold general knowledge of language that few examples should not disturb (Howard & Ruder
+2018, section 3.2, "discriminative fine-tuning").
 """
 
 import re
@@ -16,23 +16,23 @@ from bertsmith.training.optim import OptimSettings
 
 @dataclass(frozen=True)
 class LayerwiseOptim(OptimSettings):
-    """How the weights of a model of `num_layers` layers are updated, by their place in it."""
+    """Settings of the optimizer for a model of `num_layers` layers."""
 
     num_layers: int = 0
-    """Layers of the model."""
+    """Number of the model's layers."""
     layer_decay: float = 1.0
-    """Each layer's rate is this share of the rate of the layer above it; pooler and head, at the
-    top, have the whole rate, and the embeddings are below the first layer."""
+    """Layer-wise learning-rate decay: each layer's rate is this share of that of the layer above
+    it. Pooler and head, at the top, have the whole rate; the embeddings are below the first layer.
+    """
     freeze_layers: int = 0
-    """The embeddings and so many layers from the bottom keep their weights."""
+    """Number of frozen layers from the bottom; the embeddings below them are frozen too."""
     freeze_embeddings: bool = False
-    """The embeddings keep their weights."""
+    """Whether the embeddings are frozen."""
     shared_parts: Mapping[str, int] = field(default_factory=dict)
-    """Parts that several layers have in common: what the names of their parameters begin with, and
-    the last of these layers, whose rate they learn at."""
+    """Parts shared by layers: the prefix of their parameters' names, and the last of these layers,
+    whose rate they have."""
 
     def __post_init__(self) -> None:
-        """Refuse what this model cannot do."""
         super().__post_init__()
         if not 0 < self.layer_decay <= 1:
             raise ConfigError(
@@ -52,7 +52,7 @@ class LayerwiseOptim(OptimSettings):
                 )
 
     def rate_scale(self, name: str) -> float:
-        """The share of the learning rate for a parameter; 0 for one that keeps its value.
+        """Return the factor of a parameter's learning rate; 0 for a frozen one.
 
         >>> settings = LayerwiseOptim(num_layers=2, layer_decay=0.5, freeze_embeddings=True)
         >>> names = ("heads.classify.dense.bias", "layers.1.a", "layers.0.a", "embeddings.word")
@@ -66,7 +66,7 @@ class LayerwiseOptim(OptimSettings):
         return 0.0 if is_frozen else float(self.layer_decay ** (self.num_layers + 1 - depth))
 
     def _depth(self, name: str) -> int:
-        """0 for the embeddings, then the layers from 1, then what is above them."""
+        """Return 0 for the embeddings, then the layers from 1, then what is above them."""
         if name.startswith("embeddings."):
             return 0
         for part, last in self.shared_parts.items():
@@ -77,6 +77,6 @@ class LayerwiseOptim(OptimSettings):
 
 
 def freeze(model: nn.Module, settings: OptimSettings) -> None:
-    """Spare the gradients of parameters that keep their values."""
+    """Turn off the gradients of frozen parameters."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(settings.rate_scale(name) > 0)

@@ -1,8 +1,8 @@
-"""What one process does in every step: gradients of its micro-batches, update of its range.
+"""One process's share of a step: gradients of its micro-batches, update of its range.
 
-A step's micro-batches are dealt out in turn, and every member keeps the sum of its gradients apart
-from the others'. What is summed where, and in which order, is a matter of the number of members
-alone: a process that does the work of several comes to the same weights.
+A step's micro-batches are dealt out in turn, and every member sums its gradients separately. The
+order of sums depends on the number of members alone: a process that does the work of several
+reaches the same weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from bertsmith.training.optim import OptimSettings, RangeUpdater
 
 @dataclass(frozen=True)
 class Plan:
-    """What all members of a run have in common."""
+    """The settings that all members of a run share."""
 
     objective: Objective
     optim: OptimSettings
@@ -35,7 +35,7 @@ class Member:
 
     Args:
         model: computes on `arrays.computing`, of which its parameters are views.
-        collector: of this model, which several members may share.
+        collector: of this model; several members may share it.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Member:
         self._updater = RangeUpdater(arrays, layout, bounds, plan.optim)
 
     def compute(self, step: int, batches: Sequence[Batch]) -> list[dict[str, LossTerm]]:
-        """Gradients of this member's share of a step's micro-batches, and their loss terms."""
+        """Compute gradients and loss terms of this member's micro-batches of a step."""
         counts = total_counts(self.plan.objective, batches)
         self._gradients = self._arrays.gradients_of(len(batches))
         self._collector.begin(self._gradients[self.index])
@@ -69,11 +69,10 @@ class Member:
         return found
 
     def sum_gradients(self) -> Tensor:
-        """All members' gradients summed in this one's range; the square sums of its chunks."""
+        """Sum all members' gradients in this one's range; return square sums of its chunks."""
         return self._updater.sum_gradients(self._gradients)
 
     def update(self, step: int, rate: float, divisor: float) -> None:
-        """Move the weights in this member's range."""
         self._updater.update(self._gradients, step, rate, divisor)
 
     def _backward(self, batch: Batch, seed: int, counts: Mapping[str, int]) -> dict[str, LossTerm]:
@@ -87,18 +86,21 @@ class Member:
 
 
 Figures = dict[str, tuple[float, float, float]]
-"""Summed loss, number of right guesses and weight of each loss term."""
+"""Summed loss, number correct and weight of each loss term."""
 
 
 def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
-    """Plain numbers, by micro-batch; read all at once, since reading waits for a GPU."""
+    """Convert terms to plain numbers by micro-batch, in one read: each waits for a GPU."""
     numbers = [x.float() for each in terms for term in each.values() for x in term.pair]
     pairs = iter(torch.stack(numbers).view(-1, 2).tolist() if numbers else [])
     return [{name: (*next(pairs), term.weight) for name, term in each.items()} for each in terms]
 
 
 def total_counts(objective: Objective, batches: Sequence[Batch]) -> dict[str, int]:
-    """Predictions of each loss term in a whole step; 1 of a term that has none, whose sum is 0."""
+    """Count the predictions of each loss term in a whole step; at least 1.
+
+    A term without predictions has a sum of 0.
+    """
     counts: dict[str, int] = {}
     for batch in batches:
         for name, count in objective.counts(batch).items():
@@ -107,5 +109,5 @@ def total_counts(objective: Objective, batches: Sequence[Batch]) -> dict[str, in
 
 
 def step_seed(seed: int, step: int, part: int = 0) -> int:
-    """The seed of dropout in a part of a step: far apart for neighbours of any kind."""
+    """Derive an independent dropout seed for one micro-batch."""
     return int(np.random.SeedSequence([seed, step, part]).generate_state(1, np.uint64)[0])

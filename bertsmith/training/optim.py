@@ -1,8 +1,7 @@
-"""How weights change: gradients go in, updated weights come out.
+"""AdamW with the schedule of the paper (Devlin et al. 2019, appendix A.2).
 
-AdamW with the schedule of the paper (Devlin et al. 2019, appendix A.2). Decay spares biases and
-LayerNorm. Where the model computes in bf16, the optimizer works on fp32 weights: an update smaller
-than 1/256 of a weight would vanish in bf16.
+Biases and LayerNorm have no weight decay. Where the model computes in bf16, the optimizer works on
+fp32 weights: an update smaller than 1/256 of a weight would vanish in bf16.
 """
 
 import math
@@ -18,33 +17,34 @@ from bertsmith.errors import ConfigError
 from bertsmith.training.flat import CHUNK, Arrays, Layout
 
 BLOCK = 2**19
-"""Numbers that are updated at once on a CPU, so that they are in its cache from the sum of their
-gradients to the copy that is computed in; a whole number of chunks."""
+"""Numbers updated at once on a CPU, so that they stay in its cache from the sum of their gradients
+to the bf16 copy; a whole number of chunks."""
 
 
 @dataclass(frozen=True)
 class OptimSettings:
-    """How the weights are updated."""
+    """Settings of the optimizer and its schedule."""
 
     learning_rate: float | None = None
-    """How far a step moves the weights at most. None takes what suits the model's size."""
+    """Peak learning rate: about the largest change of a weight in a step. By default it follows the
+    model's size."""
     weight_decay: float = 0.01
-    """How strongly matrices are pulled towards zero; biases and LayerNorm never are."""
+    """Weight decay: how strongly matrices are pulled towards zero; biases and LayerNorm never are.
+    """
     adam_beta1: float = 0.9
-    """How much of the last steps' mean gradient is kept at each step."""
+    """Adam's beta 1: how much of the mean of earlier gradients is kept at each step."""
     adam_beta2: float = 0.999
-    """The same for the mean squared gradient."""
+    """Adam's beta 2: how much of the mean of earlier squared gradients is kept at each step."""
     adam_epsilon: float = 1e-6
-    """Added to the divisor, so that a gradient near zero is not blown up."""
+    """Adam's epsilon: added to the divisor, so that near-zero gradients do not make large steps."""
     warmup_fraction: float = 0.1
-    """The share of the run in which the learning rate rises from zero to its highest."""
+    """Warm-up: the share of the run in which the learning rate rises from zero to its peak."""
     schedule: Literal["linear", "cosine", "constant"] = "linear"
-    """What follows the rise: a straight fall to zero, a half cosine wave to zero, or no fall."""
+    """Schedule of the learning rate after warm-up: linear or cosine decay to zero, or constant."""
     max_grad_norm: float = 1.0
-    """Longer gradients are shortened to this length; 0 never shortens."""
+    """Gradient clipping: longer gradients are scaled to this norm; 0 turns it off."""
 
     def __post_init__(self) -> None:
-        """Refuse values with which nothing is learnt."""
         if self.learning_rate is not None:
             _check("learning_rate", self.learning_rate, self.learning_rate > 0, "above 0")
         _check("weight_decay", self.weight_decay, self.weight_decay >= 0, "0 or more")
@@ -57,7 +57,7 @@ class OptimSettings:
         _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
 
     def rate_scale(self, name: str) -> float:
-        """The share of the learning rate for a parameter; 0 for one that keeps its value."""
+        """Return the factor of a parameter's learning rate; 0 for a frozen one."""
         return 1.0
 
 
@@ -67,7 +67,7 @@ def _check(name: str, value: float, holds: bool, allowed: str) -> None:
 
 
 def schedule(progress: float, settings: OptimSettings) -> float:
-    """The share of the highest learning rate in use when a share `progress` of the run is done.
+    """Compute the factor of the learning rate when the share `progress` of the run is done.
 
     >>> settings = OptimSettings(warmup_fraction=0.2)
     >>> [schedule(progress, settings) for progress in (0.1, 0.2, 0.6, 1.0)]
@@ -83,11 +83,11 @@ def schedule(progress: float, settings: OptimSettings) -> float:
 
 
 Piece = tuple[tuple[int, int], float, float]
-"""Neighbours that are updated alike: their range, their share of the rate, their decay."""
+"""A range of weights that are updated alike, its factor of the learning rate, its weight decay."""
 
 
 def pieces_of(layout: Layout, bounds: tuple[int, int], settings: OptimSettings) -> list[Piece]:
-    """What is to be updated within a range `(first, end)`, in as few pieces as can be."""
+    """Divide the weights to update in a range `(first, end)` into as few pieces as possible."""
     pieces: list[Piece] = []
     starts = [slot.first for slot in layout.slots]
     for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True):
@@ -103,9 +103,9 @@ def pieces_of(layout: Layout, bounds: tuple[int, int], settings: OptimSettings) 
 
 
 class RangeUpdater:
-    """Updates a range `(first, end)` of the weights with the gradients of all parts.
+    """Optimizer of a range `(first, end)` of the weights, with the gradients of all parts.
 
-    Every range can be updated by another process: what comes out is the same, bit for bit.
+    Ranges can be updated by different processes: the result is the same, bit for bit.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class RangeUpdater:
         self._at_once = BLOCK if arrays.weights.device.type == "cpu" else layout.size
 
     def sum_gradients(self, gradients: Tensor) -> Tensor:
-        """Add the parts' gradients `[num_parts, size]` up, fp32 ones in the first part's place.
+        """Sum the parts' gradients `[num_parts, size]`, fp32 ones into the first part.
 
         Returns:
             The sum of the squares of each chunk, fp32 `[chunks]`.
@@ -126,7 +126,7 @@ class RangeUpdater:
         first, end = self._bounds
         norms = self.arrays.weights.new_empty((end - first) // CHUNK)
         for block in self._blocks(self._bounds):
-            total = gradients[0, block].float()  # itself where it is fp32, and summed in place
+            total = gradients[0, block].float()  # not a copy where it is fp32: summed in place
             for gradient in gradients[1:]:
                 total += gradient[block]
             found = norms[(block.start - first) // CHUNK : (block.stop - first) // CHUNK]
@@ -134,17 +134,17 @@ class RangeUpdater:
         return norms.square_()
 
     def update(self, gradients: Tensor, step: int, rate: float, divisor: float) -> None:
-        """Move the weights by their gradients, which were summed, divided by `divisor`.
+        """Update the weights by their summed gradients, divided by `divisor`.
 
         Args:
             step: counts from 1.
         """
-        # Filled where it is read: copied there, it would have to be waited for.
+        # Filled on the device: a copy from the CPU would make this process wait.
         grad_scale = self.arrays.weights.new_full((), divisor)
         for piece, scale, decay in self._pieces:
             for block in self._blocks(piece):
                 total = gradients[0, block].float()
-                if gradients.dtype != torch.float32:  # there was nowhere to keep their sum
+                if gradients.dtype != torch.float32:  # their sum could not be kept
                     for gradient in gradients[1:]:
                         total += gradient[block]
                 self._move(block, total, step, rate * scale, decay, grad_scale)
