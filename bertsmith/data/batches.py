@@ -1,8 +1,7 @@
-"""The batch: real tokens of several sequences, packed into one row.
+"""Batches: the tokens of several sequences, packed into one row without padding.
 
-There is no padding between the sequences and none after them; `lengths` says where each
-ends. Sequences stand in order of falling length, so that those of equal or similar length
-are neighbours and attention can take them as one dense block without copying.
+`lengths` holds the sequences' lengths in falling order, so that those of similar length are
+neighbours and attention can take them as one dense block.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +15,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Batch:
-    """Packed sequences and what is to be predicted of them.
+    """Packed sequences and their targets.
 
-    Shapes: `input_ids`, `token_type_ids` and `position_ids` are int64 `[tokens]`, where
-    `tokens == sum(lengths)`; `lengths` falls (never rises) from one sequence to the next.
-    `targets` holds what an objective needs, by name, with indices into the packed row.
-    `order[i]` is the place that packed sequence `i` had in the list given to `pack`.
+    Shapes: `input_ids`, `token_type_ids` and `position_ids` are int64 `[tokens]`, where `tokens ==
+    sum(lengths)`; `lengths` never rises from one sequence to the next. `targets` holds what an
+    objective needs, by name, with indices into the packed row. `order[i]` is the index of packed
+    sequence `i` in the list given to `pack`.
     """
 
     input_ids: Tensor
@@ -33,23 +32,21 @@ class Batch:
 
     @property
     def num_tokens(self) -> int:
-        """Real tokens in the batch; there are no others."""
         return len(self.input_ids)
 
     @property
     def num_sequences(self) -> int:
-        """How many sequences share the row."""
         return len(self.lengths)
 
     @cached_property
     def first_tokens(self) -> Tensor:
-        """Index of each sequence's first token in the packed row, int64 `[sequences]`."""
+        """The index of each sequence's first token in the packed row, int64 `[sequences]`."""
         ends = np.cumsum(np.asarray(self.lengths, dtype=np.int64))
         starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
         return send(torch.from_numpy(starts), self.input_ids.device)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device."""
+        """Copy the batch to another device."""
         return replace(
             self,
             input_ids=send(self.input_ids, device),
@@ -60,10 +57,10 @@ class Batch:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor on another device; a GPU fetches it while this process goes on.
+    """Copy a tensor to another device; to a GPU without waiting.
 
-    It reads a copy in pinned memory: from ordinary memory, copying waits for all that the GPU has
-    still to do.
+    It copies through pinned memory: copying from ordinary memory waits for all work that the GPU
+    still has to do.
     """
     if device.type == "cuda" and tensor.device.type == "cpu":
         return tensor.pin_memory().to(device, non_blocking=True)
@@ -71,10 +68,10 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def pack(ids: Sequence[np.ndarray], type_ids: Sequence[np.ndarray] | None = None) -> Batch:
-    """Put sequences of token ids one after another, longest first.
+    """Pack sequences of token ids into a batch, longest first.
 
-    Equal lengths keep their given order, so the same input always gives the same batch.
-    Targets are left empty; add them with `dataclasses.replace`, by way of `batch.order`.
+    Equal lengths keep their given order, so the same input always gives the same batch. Targets are
+    empty; add them with `dataclasses.replace`, using `batch.order`.
     """
     lengths = np.asarray([len(row) for row in ids], dtype=np.int64)
     order = np.argsort(-lengths, kind="stable")
@@ -98,8 +95,8 @@ def pack(ids: Sequence[np.ndarray], type_ids: Sequence[np.ndarray] | None = None
 def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
     """Divide sequences into groups of at most `max_tokens`, similar lengths together.
 
-    The groups hold indices into `lengths`, longest first. A sequence longer than `max_tokens`
-    has a group of its own.
+    The groups hold indices into `lengths`, longest first. A sequence longer than `max_tokens` has a
+    group of its own.
 
     >>> group_by_length([3, 9, 4, 2], max_tokens=9)
     [[1], [2, 0, 3]]
@@ -116,10 +113,10 @@ def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
 
 
 def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
-    """Deal sequences out to parts of as equal a number of tokens as can be, all lengths in each.
+    """Deal sequences out to parts of about equal token counts, with all lengths in each.
 
-    The parts hold indices into `lengths`, longest first. Each goes to the part that has the fewest
-    tokens by then; where there are fewer sequences than parts, some parts stay empty.
+    The parts hold indices into `lengths`, longest first. Each sequence goes to the part with the
+    fewest tokens so far; with fewer sequences than parts, some parts stay empty.
 
     >>> deal_by_length([3, 9, 4, 2], num_parts=2)
     [[1], [2, 0, 3]]
@@ -134,11 +131,11 @@ def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
 
 
 def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]:
-    """Divide sequences into at most `num_groups` groups of about as many tokens, similar lengths
-    together.
+    """Divide sequences into at most `num_groups` groups of similar length and token count.
 
-    The groups hold indices into `lengths`, longest first. Their tokens differ from the mean by the
-    longest sequence at most, as long as that is no longer than the mean; else there are fewer.
+    The groups hold indices into `lengths`, longest first. Their token counts differ from the mean
+    by the longest sequence at most, if that is no longer than the mean; otherwise there are fewer
+    groups.
 
     >>> divide_by_length([3, 9, 4, 2], num_groups=2)
     [[1], [2, 0, 3]]
@@ -147,7 +144,7 @@ def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]
         return []
     longest_first = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable")
     taken = np.asarray(lengths, dtype=np.int64)[longest_first]
-    middles = 2 * taken.cumsum() - taken  # twice, so that they are whole
+    middles = 2 * taken.cumsum() - taken  # doubled, to stay integers
     group_of = middles * num_groups // (2 * taken.sum())
     ends = np.flatnonzero(np.diff(group_of)) + 1
     return [group.tolist() for group in np.split(longest_first, ends)]

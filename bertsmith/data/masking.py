@@ -1,14 +1,10 @@
-"""Which tokens a masked LM must predict: rows of token ids go in, altered ids and targets come out.
+"""Masking for masked LM (Devlin et al. 2019, section 3.1), for a whole packed row at once.
 
-The whole packed row is masked at once, without a loop over sequences. As in the paper
-(Devlin et al. 2019, section 3.1), a share of each sequence's tokens is chosen, and a chosen token
-is hidden behind `[MASK]`, replaced by a random one, or left as it is. Special tokens, `[UNK]`
-among them, are never chosen and never inserted at random.
-
-Tokens are chosen one by one, or with the words or runs of words that they belong to
-(`word_choice`). What is chosen together has one fate, as SpanBERT has it for spans. BERT's and
-ALBERT's released code draw a fate for every piece of a word or n-gram, which leaves or replaces
-at least one piece of 36 % of the words of two pieces: those are not hidden whole.
+A chosen token becomes `[MASK]`, a random one, or stays. Special tokens, `[UNK]` included, are never
+chosen and never inserted. Tokens are chosen one by one, or by words or runs of words
+(`word_choice`), which share one draw as in SpanBERT: BERT's and ALBERT's released code draw for
+every token of a word, which leaves or replaces at least one token of 36 % of the words of two, so
+these are not masked whole.
 """
 
 from collections.abc import Collection
@@ -21,7 +17,7 @@ from bertsmith.data.word_choice import RUN_LENGTHS, Masking, choose_words
 
 @dataclass(frozen=True)
 class MaskingRule:
-    """How much is chosen, in what units, and what becomes of it; the rest is left as it is."""
+    """Masking rate, unit, and shares of [MASK] and random tokens; the rest is left as it is."""
 
     rate: float
     mask_share: float
@@ -30,7 +26,7 @@ class MaskingRule:
 
 
 class MaskingVocabulary:
-    """What masking needs to know of a vocabulary: the mask and which ids are ordinary."""
+    """The mask token and the ordinary ids of a vocabulary."""
 
     def __init__(self, vocab_size: int, mask_id: int, special_ids: Collection[int]) -> None:
         self.mask_id = mask_id
@@ -59,12 +55,12 @@ def mask_tokens(
     rng: np.random.Generator,
     words: np.ndarray | None = None,
 ) -> MaskedTokens:
-    """Choose and alter `max(1, round(length * rate))` tokens of every sequence of a packed row.
+    """Choose and alter `max(1, round(length * rate))` tokens of every sequence.
 
-    `ids` is `[tokens]`, the sequences one after another; `lengths` is `[sequences]` and counts
-    special tokens too, as the released builder does. A sequence with fewer ordinary tokens than
-    its count gives all of them. Where words or runs of them are hidden, `words` numbers them as
-    `choose_words` wants it, and the count is the most that is chosen, as it says.
+    `ids` is a packed row `[tokens]`; `lengths` is `[sequences]` and includes special tokens, as in
+    the released builder. A sequence with fewer ordinary tokens has all of them chosen. For whole
+    words or runs of them, `words` numbers the words as `choose_words` takes it, and the count is an
+    upper limit.
     """
     if words is None:
         positions = _choose(vocabulary.is_special[ids], lengths, rule.rate, rng)
@@ -82,12 +78,12 @@ def mask_tokens(
 def _choose(
     is_special: np.ndarray, lengths: np.ndarray, rate: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """The chosen places in rising order: each sequence's ordinary tokens with the lowest draws."""
+    """Choose each sequence's ordinary tokens with the lowest draws, in rising order."""
     ordinary = np.flatnonzero(~is_special)
     sequence = np.repeat(np.arange(len(lengths)), lengths)[ordinary]
     available = np.bincount(sequence, minlength=len(lengths))
     wanted = np.minimum(np.maximum(1, np.rint(lengths * rate)), available)
-    # Sorting by sequence + draw shuffles every sequence in its own place, all in one sort.
+    # Sorting by sequence + draw shuffles all sequences in one sort.
     shuffled = ordinary[np.argsort(sequence + rng.random(len(ordinary)))]
     rank = np.arange(len(ordinary)) - np.repeat(np.cumsum(available) - available, available)
     return np.sort(shuffled[rank < np.repeat(wanted, available)])
@@ -100,7 +96,7 @@ def _replace(
     vocabulary: MaskingVocabulary,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """What stands in the chosen places: the mask, a random ordinary token, or the token itself.
+    """Replace chosen tokens by the mask or a random ordinary token, or keep them.
 
     `fates` has a draw from 0 to 1 for each of them.
     """

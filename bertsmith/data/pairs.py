@@ -1,32 +1,7 @@
-"""Where rows take their text from: text bounds go in, token ranges and labels come out.
+"""Token spans of pre-training rows: sentence pairs, windows of a document, full sentences.
 
-Pairs for next sentence and sentence order prediction, windows of one document, and passages that
-go on from one document into the next.
-
-Every function works on whole vectors of rows and is pure given its generator, so a row of a run
-can be computed at any time from its number alone. Segments are filled as the released builder
-(`create_pretraining_data.py`) fills them, with three differences that a reader may ask about:
-
-- An anchor is the middle of its chunk, slid inside its document, not its first sentence: short
-  documents then fill their rows, and their first sentences are not seen less than their last.
-- The label is drawn before the chunk. A chunk of one sentence reaches for a neighbour where a
-  continuation was asked for, so both labels stay equally frequent; only documents of a single
-  sentence have no continuation to give.
-- A random segment is as long as the continuation it replaces would have been, and comes from a
-  random token rather than a random document, so that document size tells nothing and length
-  little: a classifier that sees the two lengths alone is right for 50 % of rows of 128 tokens, 52 %
-  at 64 and 55 % at 32, where sentences often fill a whole segment.
-
-Pairs for sentence order (Lan et al. 2020, section 3.1) are those with a true continuation, in half
-of which the two segments change places; what is too long is cut after that, as in ALBERT's
-released code. Two differences:
-
-- Chunks are gathered forwards or backwards by a fair coin. Without it the longer segment is the
-  later one in 57 % of rows of 32 tokens in English and 61 % in Chinese Wikipedia; with it, the two
-  lengths tell a classifier the order of 50 % and 52 %.
-- The released code calls the last sentence of a document, where it is a chunk by itself, with a
-  random segment after it "swapped". Here such a chunk reaches for a neighbour, and a document of a
-  single sentence gives a row of one segment without a label.
+Every function works on vectors of rows and is pure given its generator, so that any row of a run
+can be computed from its number alone.
 """
 
 from collections.abc import Iterator
@@ -46,10 +21,10 @@ IS_SWAPPED = 1
 
 
 class TextBounds(Protocol):
-    """Where sentences and documents of a text begin; a `Corpus` is one.
+    """The bounds of a text's sentences and documents; a `Corpus` is one.
 
-    `sentence_starts` holds token offsets, int64 `[sentences + 1]`; `document_starts` holds
-    sentence offsets, int64 `[documents + 1]`. The last entry of each is the end of the text.
+    `sentence_starts` holds token offsets, int64 `[sentences + 1]`; `document_starts` holds sentence
+    offsets, int64 `[documents + 1]`. The last entry of each is the end of the text.
     """
 
     @property
@@ -61,10 +36,11 @@ class TextBounds(Protocol):
 
 @dataclass(frozen=True)
 class Segments:
-    """The token ranges of rows, row by row, each inside one document and none of them empty.
+    """Token spans of rows, row by row, each inside one document and none empty.
 
-    `starts`, `ends` and `rows`, the row of each, are int64 `[segments]`; `labels` int64 `[rows]`.
-    Two ranges of a row are a pair, or with `are_pairs` false parts of a text that goes on.
+    `starts`, `ends` and `rows` (the row of each span) are int64 `[segments]`; `labels` int64
+    `[rows]`. Two spans of a row are segments A and B, or with `are_pairs` false consecutive parts
+    of a text.
     """
 
     starts: np.ndarray
@@ -75,17 +51,17 @@ class Segments:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """Tokens of each range, int64 `[segments]`."""
+        """The tokens of each span, int64 `[segments]`."""
         lengths: np.ndarray = self.ends - self.starts
         return lengths
 
     @cached_property
     def is_first(self) -> np.ndarray:
-        """Which ranges begin a row, bool `[segments]`."""
+        """A mask of the spans that begin a row, bool `[segments]`."""
         return np.diff(self.rows, prepend=-1) > 0
 
     def of_rows(self) -> list[list[tuple[int, int]]]:
-        """Start and end of every range, row by row."""
+        """List start and end of every span, row by row."""
         ranges = list(zip(self.starts.tolist(), self.ends.tolist(), strict=True))
         bounds = [*np.flatnonzero(self.is_first).tolist(), len(ranges)]
         return [ranges[start:end] for start, end in pairwise(bounds)]
@@ -93,9 +69,9 @@ class Segments:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Two token ranges per row and what is to be said of them; all int64 `[rows]`.
+    """Token spans of segments A and B and the NSP/SOP label of each row; all int64 `[rows]`.
 
-    A single segment is a pair whose second range is empty.
+    A row of a single segment has an empty span B.
     """
 
     a_starts: np.ndarray
@@ -105,12 +81,12 @@ class Pairs:
     labels: np.ndarray
 
     def spans(self) -> Iterator[tuple[int, int, int, int]]:
-        """A's start and end and B's start and end, row by row."""
+        """Yield A's start and end and B's start and end, row by row."""
         columns = (self.a_starts, self.a_ends, self.b_starts, self.b_ends)
         return zip(*(column.tolist() for column in columns), strict=True)
 
     def segments(self) -> Segments:
-        """The ranges one after another, without the empty ones."""
+        """Convert to spans in order, without empty ones."""
         starts = np.stack([self.a_starts, self.b_starts], axis=1).ravel()
         ends = np.stack([self.a_ends, self.b_ends], axis=1).ravel()
         rows = np.repeat(np.arange(len(self.labels)), 2)
@@ -129,11 +105,11 @@ class _Chunks:
 
 
 class Anchors:
-    """The places in the text that rows are built around: a new order and a new shift every epoch.
+    """Token positions around which rows are built, in a new order with a new shift per epoch.
 
-    One epoch has an anchor about every `spacing` tokens. Row `r` of a run is anchor `r mod K` of
-    epoch `r // K` in an order keyed by (`seed`, epoch), so any row can be asked for at any time.
-    With `moving` false the anchors of every epoch are at the same places.
+    An epoch has an anchor about every `spacing` tokens. Row `r` of a run is anchor `r mod K` of
+    epoch `r // K` in an order keyed by (`seed`, epoch), so that any row can be computed at any
+    time. With `moving` false the anchors of every epoch are at the same positions.
     """
 
     def __init__(self, num_tokens: int, spacing: int, seed: int, *, moving: bool = True) -> None:
@@ -144,11 +120,11 @@ class Anchors:
         self._epochs: dict[int, np.ndarray] = {}
 
     def positions(self, first_row: int, num_rows: int) -> np.ndarray:
-        """Token offsets of rows `first_row` to `first_row + num_rows`, int64 `[num_rows]`."""
+        """Return token offsets of `num_rows` rows from `first_row`, int64 `[num_rows]`."""
         epochs = range(
             first_row // self.num_anchors, (first_row + num_rows - 1) // self.num_anchors + 1
         )
-        # Kept by a name of its own: another thread may ask for other rows at the same time.
+        # Local name: another thread may ask for other rows at the same time.
         self._epochs = orders = {epoch: self._epoch(epoch) for epoch in epochs}
         skipped = first_row - epochs.start * self.num_anchors
         return np.concatenate(list(orders.values()))[skipped : skipped + num_rows]
@@ -165,7 +141,7 @@ class Anchors:
 def draw_targets(
     num_rows: int, longest: int, short_seq_prob: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """How many tokens each row aims for: `longest`, or for a share of them 2 to `longest`."""
+    """Draw each row's target length: `longest`, or for a share of them 2 to `longest`."""
     is_short = rng.random(num_rows) < short_seq_prob
     return np.where(is_short, rng.integers(2, longest + 1, num_rows), longest)
 
@@ -173,10 +149,22 @@ def draw_targets(
 def draw_pairs(
     bounds: TextBounds, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
 ) -> Pairs:
-    """Two segments per anchor, together at most `targets` tokens, and a fair coin for the label.
+    """Draw segments A and B per anchor, at most `targets` tokens together, for NSP.
 
-    The text must have two documents or more, none of them empty. Every row consumes the same
-    draws whatever its label.
+    The label is a fair coin. The text must have two documents or more, none of them empty. Every
+    row consumes the same draws whatever its label. Segments are filled as in the released
+    `create_pretraining_data.py`, with three differences:
+
+    - An anchor is the middle of its chunk, moved to fit inside its document, not its first
+      sentence: short documents then fill their rows, and first sentences are not seen less than
+      last ones.
+    - The label is drawn before the chunk. A chunk of one sentence is extended by a neighbour where
+      a continuation is due, so both labels are equally frequent; only documents of one sentence
+      have no continuation.
+    - A random segment is as long as the continuation it replaces, and begins at a random token
+      rather than in a random document, so that document size tells nothing and length little: a
+      classifier of the two lengths alone is right for 50 % of rows of 128 tokens, 52 % at 64 and
+      55 % at 32, where sentences often fill a whole segment.
     """
     starts = bounds.sentence_starts
     chunks = _gather_sentences(bounds, anchors, targets)
@@ -200,10 +188,18 @@ def draw_pairs(
 def draw_ordered_pairs(
     bounds: TextBounds, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
 ) -> Pairs:
-    """Two consecutive segments per anchor, together at most `targets` tokens, half of them swapped.
+    """Draw two consecutive segments per anchor, half of them swapped, for SOP.
 
-    The label is `IS_SWAPPED` where the second segment stands first. A document of one sentence
-    gives that alone, and `IGNORE_INDEX` for a label.
+    They have at most `targets` tokens together. The label is `IS_SWAPPED` where the second segment
+    is first. As in ALBERT's released code (Lan et al. 2020, section 3.1), too long segments are cut
+    after that. There are two differences:
+
+    - Chunks are gathered forwards or backwards by a fair coin. Without it the longer segment is
+      the later one in 57 % of rows of 32 tokens in English and 61 % in Chinese Wikipedia; with it,
+      the two lengths tell a classifier the order of 50 % and 52 %.
+    - The released code calls the last sentence of a document, if it is a chunk by itself, with a
+      random segment after it "swapped". Here such a chunk is extended by a neighbour, and a
+      document of one sentence gives a row of one segment with the label `IGNORE_INDEX`.
     """
     starts = bounds.sentence_starts
     is_mirrored = rng.random(len(anchors)) < 0.5
@@ -226,7 +222,7 @@ def draw_ordered_pairs(
 
 
 def draw_windows(bounds: TextBounds, anchors: np.ndarray, length: int) -> Pairs:
-    """One segment per anchor: `length` tokens around it, or the whole of a shorter document."""
+    """Return one segment per anchor: `length` tokens around it, or a whole shorter document."""
     starts = bounds.sentence_starts
     first, end = _document_of(bounds, anchors)
     window_starts = _slide_inside(anchors, length, starts[first], starts[end])
@@ -236,11 +232,11 @@ def draw_windows(bounds: TextBounds, anchors: np.ndarray, length: int) -> Pairs:
 
 
 def draw_passages(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segments:
-    """Whole sentences around each anchor, `length` tokens at most, also across document ends.
+    """Return whole sentences around each anchor, at most `length` tokens, across documents.
 
-    Of every document end that a passage crosses one token is kept free, for the separator there.
-    A sentence that is longer than that alone gives `length` tokens of its own. RoBERTa's
-    FULL-SENTENCES (Liu et al. 2019, section 4.2).
+    One token is kept free for the separator at each document end inside a passage. A sentence that
+    is longer gives `length` tokens of its own. This is RoBERTa's FULL-SENTENCES (Liu et al. 2019,
+    section 4.2).
     """
     starts = bounds.sentence_starts
     begin = _slide_inside(anchors, length, np.zeros_like(anchors), starts[-1])
@@ -258,7 +254,7 @@ def draw_passages(bounds: TextBounds, anchors: np.ndarray, length: int) -> Segme
 def _divide_at_documents(
     bounds: TextBounds, begins: np.ndarray, ends: np.ndarray, documents: np.ndarray
 ) -> Segments:
-    """Token ranges that begin in `documents`, cut wherever a document ends."""
+    """Cut token spans that begin in `documents` wherever a document ends."""
     document_starts = bounds.sentence_starts[bounds.document_starts]
     num_parts = np.searchsorted(document_starts, ends, side="left") - documents
     rows = np.repeat(np.arange(len(begins)), num_parts)
@@ -276,9 +272,9 @@ def _divide_at_documents(
 def pair_budget(
     len_a: np.ndarray, len_b: np.ndarray, max_tokens: np.ndarray | int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """How many tokens of each segment survive when a pair is too long.
+    """Compute the tokens of each segment that remain when a pair is cut to `max_tokens`.
 
-    The same result as taking tokens one by one from the longer segment, and from B on a tie.
+    Equal to removing tokens one by one from the longer segment, and from B on a tie.
 
     >>> [int(kept) for kept in pair_budget(np.int64(5), np.int64(300), 125)]
     [5, 120]
@@ -290,20 +286,19 @@ def pair_budget(
 
 
 def single_sentence_share(bounds: TextBounds) -> float:
-    """The share of tokens in documents of one sentence: they have no next one, and no order."""
+    """Compute the share of tokens in documents of one sentence, which have no NSP or SOP pairs."""
     sentences = np.diff(bounds.document_starts)
     tokens = np.diff(bounds.sentence_starts[bounds.document_starts])
     return float(tokens[sentences == 1].sum() / tokens.sum())
 
 
 def _documents(bounds: TextBounds, sentences: np.ndarray) -> np.ndarray:
-    """The number of the document that each sentence belongs to."""
     numbers: np.ndarray = np.searchsorted(bounds.document_starts, sentences, side="right") - 1
     return numbers
 
 
 def _document_of(bounds: TextBounds, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First sentence of the document around each token, and the first after it."""
+    """Return the first sentence of each token's document, and the first after it."""
     sentence = np.searchsorted(bounds.sentence_starts, positions, side="right") - 1
     document = _documents(bounds, sentence)
     return bounds.document_starts[document], bounds.document_starts[document + 1]
@@ -312,14 +307,14 @@ def _document_of(bounds: TextBounds, positions: np.ndarray) -> tuple[np.ndarray,
 def _slide_inside(
     middles: np.ndarray, lengths: np.ndarray | int, firsts: np.ndarray, ends: np.ndarray
 ) -> np.ndarray:
-    """Start of the range around each middle, moved to lie within [first, end) if it fits there."""
+    """Return the start of the range around each middle, moved into [first, end) if it fits."""
     begins = np.minimum(middles - np.asarray(lengths) // 2, ends - lengths)
     slid: np.ndarray = np.maximum(firsts, begins)
     return slid
 
 
 def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarray) -> _Chunks:
-    """Whole sentences around each middle: until `targets` tokens, or to the document's end."""
+    """Gather whole sentences around each middle, up to `targets` tokens or the document's end."""
     starts = bounds.sentence_starts
     document_first, document_end = _document_of(bounds, middles)
     begin = _slide_inside(middles, targets, starts[document_first], starts[document_end])
@@ -331,10 +326,10 @@ def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarr
 def _gather_either_way(
     bounds: TextBounds, middles: np.ndarray, targets: np.ndarray, is_mirrored: np.ndarray
 ) -> _Chunks:
-    """Whole sentences around each middle, in mirrored rows gathered from their end backwards.
+    """Gather whole sentences around each middle, backwards in mirrored rows.
 
-    The sentence that reaches the target is a long one more often than not. In half of the rows it
-    is the first, so that lengths do not tell which segment was last.
+    The sentence that reaches the target is more often long than short. In mirrored rows it is the
+    first, so that lengths do not tell which segment was last.
     """
     starts = bounds.sentence_starts
     forward = _gather_sentences(bounds, middles, targets)
@@ -354,9 +349,9 @@ def _gather_either_way(
 def _reach_for_neighbour(
     chunks: _Chunks, wanted: np.ndarray, prefers_next: np.ndarray | bool = False
 ) -> _Chunks:
-    """Give chunks of one sentence the sentence before, or at a document's start the one after.
+    """Extend chunks of one sentence by the previous one, or at a document's start the next.
 
-    Where `prefers_next`, the one after, or at a document's end the one before.
+    Where `prefers_next`, by the next one, or at a document's end the previous.
     """
     lacks = wanted & (chunks.end - chunks.first == 1)
     can_go_back = chunks.first > chunks.document_first
@@ -367,7 +362,7 @@ def _reach_for_neighbour(
 
 
 def _continuation_length(bounds: TextBounds, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
-    """Tokens that A and its true continuation would have: the target, or a short document."""
+    """Return the length of A and its true continuation: the target, or a short document's."""
     length = bounds.sentence_starts[chunks.end] - bounds.sentence_starts[chunks.first]
     is_alone = chunks.document_end - chunks.document_first == 1
     return np.where(is_alone, targets, np.minimum(targets, length))
@@ -376,7 +371,7 @@ def _continuation_length(bounds: TextBounds, chunks: _Chunks, targets: np.ndarra
 def _other_document_tokens(
     bounds: TextBounds, chunks: _Chunks, rng: np.random.Generator
 ) -> np.ndarray:
-    """A token of any other document for each row, all of them equally likely."""
+    """Draw a token of another document for each row, uniformly."""
     own_start = bounds.sentence_starts[chunks.document_first]
     own_length = bounds.sentence_starts[chunks.document_end] - own_start
     place = rng.integers(0, bounds.sentence_starts[-1] - own_length)
@@ -387,6 +382,6 @@ def _other_document_tokens(
 def _trim(
     starts: np.ndarray, ends: np.ndarray, kept: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cut ranges down to `kept` tokens, each token from the front or the back by a fair coin."""
+    """Cut ranges to `kept` tokens, each token from front or back by a fair coin."""
     from_front = rng.binomial(ends - starts - kept, 0.5)
     return starts + from_front, starts + from_front + kept

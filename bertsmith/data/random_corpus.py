@@ -1,7 +1,7 @@
-"""A corpus of words that mean nothing: for measuring where there is no text yet.
+"""A corpus of random words, for timing where there is no text yet.
 
-Words have the frequencies of Zipf's law, since a frequent word's embedding is updated more often
-than a rare one's; documents are long, so that rows are as long as they may be.
+Words follow Zipf's law, since a frequent word's embedding is updated more often than a rare one's;
+documents are long, so that rows are as long as they may be.
 """
 
 from contextlib import closing
@@ -23,13 +23,13 @@ from bertsmith.text.wordpiece import WordPieceTokenizer
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 NUM_DOCUMENTS = 400
 SENTENCES = 100
-"""In each document."""
+"""Sentences per document."""
 SHORTEST, LONGEST = 8, 40
-"""Tokens in a sentence."""
+"""Tokens per sentence."""
 
 
 def write_random_corpus(directory: Path, vocab_size: int, seed: int = 0) -> None:
-    """Write a corpus of about a million tokens over `vocab_size` word pieces into a folder.
+    """Write a corpus of about a million tokens over `vocab_size` tokens into a folder.
 
     Raises:
         ConfigError: the vocabulary has no room for a word beside the special tokens.
@@ -57,7 +57,7 @@ def write_random_corpus(directory: Path, vocab_size: int, seed: int = 0) -> None
 
 
 def _random_block(num_words: int, rng: np.random.Generator) -> Block:
-    """Documents of random sentences of random words."""
+    """Draw documents of random sentences of random words."""
     lengths = rng.integers(SHORTEST, LONGEST + 1, NUM_DOCUMENTS * SENTENCES)
     frequencies = 1 / np.arange(1, num_words + 1)
     ids = rng.choice(num_words, lengths.sum(), p=frequencies / frequencies.sum())

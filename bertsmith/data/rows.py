@@ -1,9 +1,8 @@
-"""Rows as a model reads them: where their text lies goes in, framed token ids come out.
+"""Layout of pre-training rows: token ids, segment ids and word numbers.
 
-All rows are laid out at once, one after another, with segment ids and, for masking by words, the
-words that their tokens belong to. Only reading the text goes segment by segment. A row is put
-together as `Tokenizer.build_row` does it for one text or two; documents that share a row have one
-separator between them.
+All rows of a step are laid out at once; only reading the text goes span by span. A row equals that
+of `Tokenizer.build_row` for one text or two; documents that share a row have one separator between
+them.
 """
 
 from dataclasses import dataclass
@@ -16,16 +15,16 @@ from bertsmith.data.word_bounds import WordBounds
 from bertsmith.text.tokenizer import Tokenizer
 
 CONTEXT = 16
-"""Tokens read on either side of a segment to see whether its ends cut a word: one would do
-to see `##`, and a segmenter finds the words at the edge the better the more it sees."""
+"""Tokens read on either side of a segment to see whether its ends cut a word. One would do to see
+`##`; a segmenter finds words at the edge better with more context."""
 
 
 @dataclass(frozen=True)
 class TextRows:
     """Rows one after another: `ids` and `type_ids` int64 `[tokens]`, `lengths` int64 `[rows]`.
 
-    `words` int64 `[tokens]` numbers the words as `choose_words` reads them: -1 at special tokens
-    and at words that an end of their segment cut. None where words are not asked for.
+    `words` int64 `[tokens]` numbers the words for `choose_words`: -1 at special tokens and at words
+    that an end of their segment cut. None where words are not requested.
     """
 
     ids: np.ndarray
@@ -38,10 +37,8 @@ class RowReader:
     """Reads and lays out rows of a split.
 
     Args:
-        corpus: the split.
-        tokenizer: says how a row is put together.
-        is_special: by id, bool `[vocabulary]`; such tokens belong to no word.
-        bounds: where words begin; None leaves words out.
+        is_special: mask of special tokens by id, bool `[vocabulary]`; they belong to no word.
+        bounds: finds the beginnings of words; None leaves words out.
     """
 
     def __init__(
@@ -57,7 +54,7 @@ class RowReader:
         self._bounds = bounds
 
     def read(self, segments: Segments) -> TextRows:
-        """The rows that the segments make."""
+        """Read the rows that consist of these segments."""
         if self._bounds is None:
             return self._lay_out(self._text(segments.starts, segments.ends), segments)
         return self._lay_out_words(segments, self._bounds)
@@ -68,7 +65,7 @@ class RowReader:
         return np.concatenate([read(start, end) for start, end in ranges])
 
     def _lay_out(self, text: np.ndarray, segments: Segments) -> TextRows:
-        """Special tokens around the text, which has the segments' tokens one after another."""
+        """Add special tokens to the text, which has the segments' tokens one after another."""
         first, framed = segments.is_first, self._framed_lengths(segments)
         begin = np.cumsum(framed) - framed
         ids = np.full(framed.sum(), self._tokenizer.sep_id, dtype=np.int64)
@@ -80,20 +77,20 @@ class RowReader:
         return TextRows(ids, type_ids, row_lengths, words=None)
 
     def _framed_lengths(self, segments: Segments) -> np.ndarray:
-        """Tokens of each segment with [CLS] before the first, and the separators after each."""
+        """Compute each segment's tokens with [CLS] before a row's first and separators after."""
         is_last = np.append(segments.is_first[1:], True)
         between = self._tokenizer.num_separators if segments.are_pairs else 1
         framed: np.ndarray = segments.is_first + segments.lengths + np.where(is_last, 1, between)
         return framed
 
     def _lay_out_words(self, segments: Segments, bounds: WordBounds) -> TextRows:
-        """The same with words, which are found in the text with its surroundings."""
+        """Lay out rows with word numbers, found in the text with its context."""
         wide_starts, wide_ends = self._widen(segments)
         wide_lengths = wide_ends - wide_starts
         text = self._text(wide_starts, wide_ends)
         places = _places(wide_starts, wide_lengths)
         begins = bounds.begins(text, self._begin_sentence(places))
-        # A segment cuts a word if the token after it goes on with one.
+        # A segment cuts a word if the token after it continues one.
         after = np.cumsum(wide_lengths) - wide_lengths + segments.ends - wide_starts
         is_cut = (wide_ends > segments.ends) & ~np.append(begins, True)[after]
         is_inside = (places >= np.repeat(segments.starts, wide_lengths)) & (
@@ -104,7 +101,7 @@ class RowReader:
         return TextRows(rows.ids, rows.type_ids, rows.lengths, words)
 
     def _widen(self, segments: Segments) -> tuple[np.ndarray, np.ndarray]:
-        """The segments with up to `CONTEXT` tokens more on either side, of the same sentence."""
+        """Extend segments by up to `CONTEXT` tokens on either side, within their sentences."""
         sentences = self._corpus.sentence_starts
         first = np.searchsorted(sentences, segments.starts, side="right") - 1
         after = np.searchsorted(sentences, segments.ends, side="left")
@@ -114,7 +111,7 @@ class RowReader:
         )
 
     def _begin_sentence(self, places: np.ndarray) -> np.ndarray:
-        """Whether each place of the corpus begins a sentence, or stands after a gap."""
+        """Mark the corpus positions that begin a sentence, or follow a gap."""
         sentences = self._corpus.sentence_starts
         begins: np.ndarray = sentences[np.searchsorted(sentences, places)] == places
         begins[0] = True
@@ -124,14 +121,14 @@ class RowReader:
     def _number(
         self, ids: np.ndarray, segments: Segments, begins: np.ndarray, is_cut: np.ndarray
     ) -> np.ndarray:
-        """The word of each token: -1 for what begins with a special token, or is cut."""
+        """Number the word of each token; -1 for special tokens and cut words."""
         framed = self._framed_lengths(segments)
         text_starts = np.cumsum(framed) - framed + segments.is_first
         is_special = self._is_special[ids]
         begins_word = is_special.copy()
         begins_word[_places(text_starts, segments.lengths)] |= begins
         number = np.cumsum(begins_word) - 1
-        # What goes on with a word that is not in the row has a special token's number.
+        # A word that begins outside its row has the number of the special token before it.
         is_lost = is_special[begins_word]
         is_lost[number[(text_starts + segments.lengths - 1)[is_cut]]] = True
         words: np.ndarray = np.where(is_lost[number], -1, number)
@@ -139,7 +136,7 @@ class RowReader:
 
 
 def _places(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """All places of ranges, one range after another."""
+    """List all positions of ranges, one range after another."""
     skipped = np.cumsum(lengths) - lengths
     places: np.ndarray = np.arange(lengths.sum()) + np.repeat(starts - skipped, lengths)
     return places

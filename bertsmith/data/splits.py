@@ -1,9 +1,8 @@
-"""Which documents are held out for measuring: chosen by a hash of their text alone.
+"""The split of documents into training and eval, by a hash of their text.
 
-So the choice does not depend on the order of the input, and equal documents are always on the
-same side; the parts of one that was too long to be read whole are documents of their own, and may
-come to both. Two promises need a little care while documents stream by: training is never left
-empty, and with two or more different documents neither is the held-out split.
+The choice does not depend on the order of the input, and equal documents are in the same split.
+Parts of a document too long to be read whole are documents of their own, and may be in both.
+Training is never empty, and with two or more different documents neither is the eval split.
 """
 
 from hashlib import blake2b
@@ -14,16 +13,15 @@ Placed = list[tuple[str, Split]]
 
 
 def text_hash(text: str) -> int:
-    """64 bits of BLAKE2b of the text as UTF-8."""
+    """Compute 64 bits of BLAKE2b of the text as UTF-8."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 class HeldOutChoice:
-    """Sends each document to a split; call `finish` after the last.
+    """Assigns a stream of documents to splits; call `finish` after the last.
 
-    The first document is always for training. While nothing is held out yet, the document
-    with the smallest hash so far waits: it is the one to be held out if none falls below
-    the share.
+    The first document is always for training. While the eval split is empty, the document with the
+    smallest hash so far waits: it becomes the eval split if no hash falls below the share.
     """
 
     def __init__(self, share: float) -> None:
@@ -31,11 +29,11 @@ class HeldOutChoice:
         self._settled = share == 0
         self._first_hash: int | None = None
         self._waiting: str | None = None
-        self._num_waiting = 0  # copies of it
+        self._num_waiting = 0  # copies of the waiting document
         self._waiting_hash = 1 << 64
 
     def place(self, text: str, text_hash: int) -> Placed:
-        """The documents whose split is now known: this one, one that waited, both or none."""
+        """Return the documents whose split is now known: this, the waiting one, both or none."""
         if self._first_hash is None:
             self._first_hash = text_hash
         if text_hash == self._first_hash:
@@ -51,7 +49,7 @@ class HeldOutChoice:
         return released
 
     def finish(self) -> Placed:
-        """The document that still waits, now held out."""
+        """Return the document that still waits, now for eval."""
         return self._release("held_out")
 
     def _release(self, split: Split) -> Placed:

@@ -1,7 +1,7 @@
-"""Texts of any length → rows of tokens that a model reads: windows that overlap, nothing unread.
+"""Overlapping windows over texts that are longer than a model reads.
 
-Of a pair one text is windowed and the other stands whole in every row: [CLS] A [SEP] window of B
-[SEP]. What still does not fit is cut and counted.
+Of a pair one text is windowed and the other is whole in every row: [CLS] A [SEP] window of B [SEP].
+Tokens that still do not fit are cut and counted.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,26 +19,26 @@ from bertsmith.text.tokenizer import Tokenizer
 LongTexts = Literal["window", "cut"]
 
 DEFAULT_OVERLAP = 0.25
-"""The share of a window that its neighbour holds too, where no stride is given."""
+"""Default share of a window that its neighbour holds too."""
 
 
 @dataclass(frozen=True)
 class Windowing:
-    """What becomes of texts that are longer than a model reads."""
+    """The treatment of texts that are longer than a model reads."""
 
     long_texts: LongTexts = "window"
     stride: int | None = None
 
     @classmethod
     def of_settings(cls, settings: Mapping[str, Any]) -> "Windowing":
-        """What a folder says; windows where it says nothing."""
+        """Read a folder's settings; windows by default."""
         return cls(settings.get("long_texts", "window"), settings.get("stride"))
 
     def overlap(self, max_length: int) -> int:
-        """Tokens that neighbours share, where rows have at most `max_length`.
+        """Return the tokens that neighbouring windows of `max_length` tokens share.
 
         Raises:
-            ConfigError: more than half of a row.
+            ConfigError: the stride is more than half of a row.
         """
         if self.stride is None:
             return int(max_length * DEFAULT_OVERLAP)
@@ -52,9 +52,9 @@ class Windowing:
 
 @dataclass(frozen=True)
 class Window:
-    """A row of tokens, `[tokens]` int32 each, and which of a text's tokens it shows.
+    """A row of tokens, `[tokens]` int32 each, and the range of the text that it shows.
 
-    The row's tokens from place `first` are the windowed text's tokens `start` to `end`.
+    The row's tokens from index `first` are the windowed text's tokens `start` to `end`.
     """
 
     ids: NDArray[np.int32]
@@ -73,10 +73,10 @@ class Windows:
 
 
 def window_spans(length: int, room: int, stride: int) -> list[tuple[int, int]]:
-    """Ranges `(start, end)` of at most `room` tokens that cover `length` of them.
+    """Divide `length` tokens into ranges `(start, end)` of at most `room`.
 
-    Neighbours share `stride` tokens (the word as the tokenizers library has it); the last one is
-    moved back, so that it is as long as the others and sees as much context.
+    Neighbours share `stride` tokens (as the tokenizers library uses the word); the last one is
+    moved back, so that it is as long as the others and has as much context.
 
     >>> window_spans(10, room=5, stride=2)
     [(0, 5), (3, 8), (5, 10)]
@@ -104,14 +104,13 @@ def make_windows(
     *,
     windowed: int | None = None,
 ) -> Windows:
-    """Rows of at most `max_length` tokens that together show a text, or a pair, in full.
+    """Build rows of at most `max_length` tokens that together show a text, or a pair.
 
     Args:
-        tokenizer: puts special tokens around the texts.
         parts: token ids of the one text or of both.
         stride: tokens that neighbours share; fewer where a window has little room.
-        windowed: which of two texts is windowed; the longer one where not given. The other has
-            at most half of the room, and what it has more is cut from its end.
+        windowed: index of the text of a pair that is windowed; by default the longer one. The other
+            gets at most half of the room, and is cut at its end beyond that.
     """
     if windowed is None:
         windowed = int(len(parts) == 2 and len(parts[1]) > len(parts[0]))
@@ -146,7 +145,7 @@ def encode_windowed(
     max_length: int,
     windowing: Windowing,
 ) -> EncodedExamples:
-    """Texts, each alone or with its pair, in as many rows as they need, or cut to one."""
+    """Encode texts or pairs to as many rows as they need, or cut them to one."""
     if windowing.long_texts == "cut":
         return EncodedExamples.of_texts(encode_texts(tokenizer, texts, max_length))
     stride = windowing.overlap(max_length)

@@ -1,15 +1,9 @@
-"""Which words of a packed row a masked LM must predict: numbered words in, whole words out.
+"""Choice of whole words for masked LM: single words, spans (SpanBERT) or n-grams (ALBERT).
 
-Words are chosen in runs of neighbours: runs of one (whole-word masking), of one to ten (SpanBERT)
-or of one to three (ALBERT). Each stretch of text is tiled with runs of random length, and runs
-are taken in random order until the sequence's budget is spent. Since tiles cannot overlap, no
-draw is ever thrown away, and a word's chance does not depend on where it stands. No run crosses a
-special token, so none reaches from one segment, document or sequence into another.
-
-A word is never cut. A run for which the budget is too small keeps the words at its beginning that
-fit; then later runs are tried. So a sequence never has more tokens chosen than its budget, and
-fewer only where no other run's first word fits into what is left. One exception: where no word at
-all fits, the shortest is chosen, so that every sequence with a whole word has something to predict.
+Words are chosen in runs of neighbours. Each stretch of text is tiled with runs of random length,
+which are taken in random order until the sequence's budget is spent. Tiles cannot overlap, so no
+draw is rejected and a word's probability does not depend on its position. No run crosses a special
+token, and so none reaches into another segment, document or sequence.
 """
 
 from typing import Literal
@@ -29,9 +23,10 @@ RUN_LENGTHS = {
     "span": _distribution(0.2 * 0.8 ** np.arange(10)),
     "ngram": _distribution(1 / np.arange(1, 4)),
 }
-"""Probabilities of one word, two words, …: SpanBERT's geometric lengths (Joshi et al. 2020, section
-3.1: p = 0.2, at most 10, on average 3.8, so the lengths beyond 10 are left out and not counted as
-10) and ALBERT's n-grams (Lan et al. 2020, section 4.1: n at most 3, p(n) proportional to 1/n)."""
+"""Probabilities of runs of one word, two words, …: SpanBERT's geometric lengths (Joshi et al. 2020,
+section 3.1: p = 0.2, at most 10, on average 3.8, so the lengths beyond 10 are left out and not
+counted as 10) and ALBERT's n-grams (Lan et al. 2020, section 4.1: n at most 3, p(n) proportional to
+1/n)."""
 
 
 def choose_words(
@@ -41,18 +36,23 @@ def choose_words(
     run_lengths: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens of whole words: at most `budgets` in each sequence, in runs of so many words.
+    """Choose tokens of whole words in runs, at most `budgets` in each sequence.
+
+    A word is never cut. A run that exceeds the remaining budget keeps the words at its beginning
+    that fit; then later runs are tried. So a sequence has fewer tokens than its budget only where
+    no other run's first word fits. If no word at all fits, the shortest is chosen, so that every
+    sequence with a whole word has something to predict.
 
     Args:
         words: the word that each token of a packed row belongs to, int64 `[tokens]`; -1 at
-            tokens that must not be chosen. A word's tokens stand together, and a word that is
-            not the neighbour of the one before it begins a new stretch.
+            tokens that must not be chosen. A word's tokens are contiguous, and a word that does
+            not follow the previous one directly begins a new stretch.
         lengths: tokens of each sequence, int64 `[sequences]`.
         budgets: tokens to choose of each sequence at most, int64 `[sequences]`, 1 or more.
         run_lengths: probabilities of runs of 1, 2, … words.
 
     Returns:
-        The chosen places in rising order, and the run that each was chosen with, both int64
+        The chosen positions in rising order, and the run that each was chosen with, both int64
         `[chosen]`; runs are numbered by their order in the row.
     """
     places = np.flatnonzero(words >= 0)
@@ -60,9 +60,9 @@ def choose_words(
     first = places[is_first]
     sizes = np.diff(np.append(np.flatnonzero(is_first), len(places)))
     sequences = np.repeat(np.arange(len(lengths)), lengths)[first]
-    # A word is a neighbour where it begins at the token after the last of the word before.
+    # A stretch ends where a word does not begin right after the last token of the previous one.
     runs = _tile(_changes(first - np.cumsum(sizes) + sizes), run_lengths, rng)
-    # Sorting by sequence + draw shuffles every sequence's runs in its own place, all in one sort.
+    # Sorting by sequence + draw shuffles all sequences in one sort.
     draws = rng.random(len(first))[runs]
     order = np.argsort(sequences + draws, kind="stable")
     is_chosen = np.zeros(len(first), dtype=bool)
@@ -74,7 +74,7 @@ def choose_words(
 def _tile(
     begins_stretch: np.ndarray, run_lengths: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """The run of each word, counted from 0: every stretch is cut into runs from its beginning."""
+    """Number the run of each word from 0; every stretch is cut into runs from its start."""
     num_words = len(begins_stretch)
     if len(run_lengths) == 1:
         return np.arange(num_words)
@@ -95,10 +95,11 @@ def _tile(
 def _spend(
     budgets: np.ndarray, sizes: np.ndarray, runs: np.ndarray, sequences: np.ndarray
 ) -> np.ndarray:
-    """Which words are taken, in the given order, bool `[words]`; runs stand together in it.
+    """Mark the words that fit into the budgets, in the given order, bool `[words]`.
 
-    As a loop that goes through the words of each sequence would do, in a few rounds over all:
-    each round takes what fits before the first word that does not, and leaves that word's run.
+    The words of a run are contiguous. Equal to a loop over the words of each sequence, in a few
+    rounds over all: each round takes what fits before the first word that does not, and drops that
+    word's run.
     """
     left = np.arange(len(sizes))
     room = budgets.copy()
@@ -120,7 +121,7 @@ def _spend(
 
 
 def _shortest(sizes: np.ndarray, sequences: np.ndarray, has_some: np.ndarray) -> np.ndarray:
-    """The first of the shortest words of each sequence that has none taken."""
+    """Return the first shortest word of each sequence that has none taken."""
     words = np.flatnonzero(~has_some[sequences])
     by_size: np.ndarray = words[np.lexsort((sizes[words], sequences[words]))]
     firsts: np.ndarray = by_size[_changes(sequences[by_size])]
@@ -128,7 +129,7 @@ def _shortest(sizes: np.ndarray, sequences: np.ndarray, has_some: np.ndarray) ->
 
 
 def _running_sums(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Sums of `values` from the beginning of each group of neighbours on."""
+    """Sum `values` cumulatively within each group of neighbours."""
     begins = _changes(groups)
     total = np.cumsum(values)
     before = (total - values)[begins]
@@ -137,7 +138,7 @@ def _running_sums(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def _changes(values: np.ndarray) -> np.ndarray:
-    """Whether each value differs from the one before it; the first does. Bool, as long."""
+    """Mark values that differ from the previous one, and the first; bool, as long."""
     differs = np.ones(len(values), dtype=bool)
     differs[1:] = values[1:] != values[:-1]
     return differs

@@ -1,8 +1,8 @@
-"""Words ↔ pieces: words that are given as such → token ids, and where each word begins in them.
+"""Encoding of pre-split words, with the first token of each word.
 
-The ids are those of transformers' `is_split_into_words=True`: each word is encoded by itself. A
-word of which cleaning leaves nothing (zero-width or control characters) is read as [UNK], as what
-cannot be read; so every word has a first piece, and with it a prediction.
+Ids are those of transformers' `is_split_into_words=True`: each word is encoded by itself. A word of
+which cleaning leaves nothing (zero-width or control characters) becomes [UNK], so that every word
+has a first token, and with it a prediction.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,15 +23,18 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class WordPieces:
-    """The pieces of a sentence's words: ids int32 `[pieces]`, and the place of the first piece of
-    each word, int64 `[words]`."""
+    """The tokens of a sentence's words.
+
+    `ids` int32 `[tokens]`, and `first_pieces`, the index of each word's first token, int64
+    `[words]`.
+    """
 
     ids: NDArray[np.int32]
     first_pieces: Places
 
 
 class RowWords(NamedTuple):
-    """The words that a row of tokens decides about, and the tokens of their first pieces."""
+    """The words that a row predicts, and the indices of their first tokens in the row."""
 
     words: Places
     tokens: Places
@@ -43,7 +46,7 @@ def encode_words(
     max_length: int,
     windowing: Windowing,
 ) -> EncodedExamples:
-    """Sentences in as many rows of at most `max_length` tokens as they need.
+    """Encode sentences to as many rows of at most `max_length` tokens as they need.
 
     `alignment` has a `RowWords` for each row; each word is in exactly one of them.
     """
@@ -63,10 +66,10 @@ def encode_words(
 
 
 def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Places]:
-    """Labels of words, `[words]` for each sentence, as labels of tokens, `[tokens]` for each row.
+    """Convert labels of words, `[words]` per sentence, to labels of tokens, `[tokens]` per row.
 
-    A word's label stands at its first piece, in the row that decides about it; elsewhere, and for
-    labels below 0, stands `IGNORE_INDEX`.
+    A word's label is at its first token, in the row that predicts it; all other tokens, and labels
+    below 0, have `IGNORE_INDEX`.
     """
     targets = [np.full(length, IGNORE_INDEX, dtype=np.int64) for length in encoded.rows.lengths]
     for row, owner in enumerate(encoded.owners().tolist()):
@@ -77,7 +80,7 @@ def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Pla
 
 
 def cut_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> list[WordPieces]:
-    """The pieces of each sentence, without special tokens around them."""
+    """Encode the words of each sentence, without special tokens around them."""
     sentences = list(sentences)
     ids, counts = tokenizer.encode_word_ids(chain.from_iterable(sentences))
     if vanished := np.flatnonzero(counts == 0).tolist():
@@ -96,7 +99,7 @@ def cut_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> list[
 
 
 def divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[RowWords]:
-    """The words that each window of a sentence decides about."""
+    """Yield the words that each window of a sentence predicts."""
     decides = deciding_windows(first_pieces, [(window.start, window.end) for window in windows])
     bounds = np.searchsorted(decides, np.arange(len(windows) + 1))
     for window, first, last in zip(windows, bounds, bounds[1:], strict=False):
@@ -105,11 +108,11 @@ def divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[Ro
 
 
 def deciding_windows(places: Places, windows: Sequence[tuple[int, int]]) -> Places:
-    """Which window decides about each of `places`: the one where most stands on both its sides.
+    """Choose the window that predicts each of `places`: the one with most context.
 
-    Context counts as in BERT's own code for SQuAD: the smaller of what stands before and behind it
-    in the window; of equals the first decides. Both `places` and `windows` must rise. Gives int64,
-    of the shape of `places`, rising too.
+    Context counts as in BERT's own code for SQuAD: the smaller of what is before and after the
+    place in the window; on a tie the first window wins. Both `places` and `windows` must rise.
+    Returns int64 of the shape of `places`, rising too.
     """
     best = np.full(len(places), -1, dtype=np.int64)
     decides = np.zeros(len(places), dtype=np.int64)
