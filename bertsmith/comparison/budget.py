@@ -113,6 +113,6 @@ def count_tokens(batches: list[Batch]) -> float:
 
 
 def count_flops(model: BertModel, batches: list[Batch]) -> float:
-    """Count the operations of a step's forward and backward pass on its real tokens."""
+    """Count a step's operations, forward and backward, on real tokens."""
     works = (real_work(batch, len(batch.targets["masked_positions"])) for batch in batches)
     return sum(sum(flops_of(model, work).values()) for work in works)

@@ -40,7 +40,7 @@ class Figure:
 
     @property
     def is_loss(self) -> bool:
-        """Whether lower is better; all other metrics are shares, where higher is better."""
+        """Whether lower is better; other metrics are shares: higher is better."""
         return self.name.endswith(LOSS)
 
     def found(self, recipe: str) -> list[float]:
@@ -62,14 +62,17 @@ class Figure:
         return self.shown(figures["mean"]) + deviation
 
     def best(self) -> str | None:
-        """Return the recipe with the best mean, or None on a tie or without a second recipe."""
+        """Return the recipe with the best mean, or None.
+
+        None on a tie, or where no second recipe has the metric.
+        """
         means = {name: float(np.mean(self.found(name))) for name in self.values if self.found(name)}
         best = (min if self.is_loss else max)(means.values(), default=None)
         ahead = [name for name, mean in means.items() if mean == best]
         return ahead[0] if len(means) > 1 and len(ahead) == 1 else None
 
     def differences(self) -> dict[str, Difference]:
-        """Compare each recipe with the first over the seeds that all of them have.
+        """Compare each recipe with the first over their common seeds.
 
         Empty where the first recipe lacks the metric.
         """
@@ -97,7 +100,7 @@ class Figure:
 
 
 def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Figure]:
-    """Build all metrics: of the common rows, of further objectives, of the tasks."""
+    """Build all metrics, of common rows, further objectives and tasks."""
     tasks = {task.name: f"{task.name}: {task.settings.figure}" for task in comparison.tasks}
     names = dict.fromkeys(name for result in results for name in result.figures)
     own = {name: title_of(name) for name in names if name not in COMMON and name not in tasks}
@@ -120,7 +123,7 @@ def values_of(
 
 
 def title_of(name: str) -> str:
-    """Return the title of a metric of a run's own rows, such as `nsp_accuracy`."""
+    """Return the title of a run's own metric, such as `nsp_accuracy`."""
     term, _, kind = name.partition("_")
     told = "area under the ROC curve" if kind == "auc" else "right"
     return f"{TERM_NAMES.get(term, term)}: {told}"

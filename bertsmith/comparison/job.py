@@ -1,4 +1,4 @@
-"""The whole comparison: settings → all runs, and the results as HTML, Markdown and JSON."""
+"""The whole comparison, from settings to runs and reports."""
 
 from collections.abc import Sequence
 

@@ -28,7 +28,7 @@ def write_page(path: Path, report: ComparisonReport) -> None:
 
 
 def charts(report: ComparisonReport) -> list[Chart]:
-    """Build charts of the common rows' loss over tokens and over minutes, where measured."""
+    """Build charts of the common rows' loss over tokens and minutes."""
     axes: list[tuple[str, Callable[[Moment], float]]] = [
         ("million tokens", lambda moment: moment.tokens / 1e6),
         ("minutes", lambda moment: moment.minutes),
@@ -38,7 +38,7 @@ def charts(report: ComparisonReport) -> list[Chart]:
 
 
 def chart(report: ComparisonReport, label: str, x_of: Callable[[Moment], float]) -> Chart | None:
-    """Build one chart: per recipe the mean over seeds, in a band of one standard deviation."""
+    """Build one chart: per recipe its mean ± standard deviation over seeds."""
     series = [
         curve
         for place, name in enumerate(report.names)
@@ -65,7 +65,7 @@ def of_recipe(results: Sequence[RunResult], name: str) -> list[list[Moment]]:
 def mean_curve(
     name: str, place: int, runs: Sequence[Sequence[Moment]], x_of: Callable[[Moment], float]
 ) -> Series | None:
-    """Average runs over the range that all of them cover; None for no runs.
+    """Average runs over their common range; None for no runs.
 
     Values between measurements are interpolated linearly, since no two runs are measured at the
     same minute.

@@ -1,4 +1,4 @@
-"""The report of a comparison as text for the terminal, as Markdown and as JSON."""
+"""The report of a comparison as text, Markdown and JSON."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class ComparisonReport:
         return [error for result in self.results for error in result.errors]
 
     def cost(self, recipe: str) -> dict[str, float]:
-        """Average a recipe's cost over its seeds; empty where all of its runs failed."""
+        """Average a recipe's cost over seeds; empty if all runs failed."""
         found = [each.cost for each in self.results if each.recipe == recipe and each.cost]
         if not found:
             return {}
@@ -65,7 +65,7 @@ class ComparisonReport:
         }
 
     def differing(self) -> list[Row]:
-        """Build a table of the settings in which recipes differ; its first row is the heading."""
+        """Build a table of the settings that differ, with a heading row."""
         return [
             ("setting", *self.names),
             *(
@@ -75,7 +75,7 @@ class ComparisonReport:
         ]
 
     def score_rows(self) -> list[Row]:
-        """Build a table of means ± standard deviations; its first row is the heading."""
+        """Build a table of means ± standard deviations, with a heading row."""
         figures = self.figures
         return [
             ("recipe", *(figure.title for figure in figures)),
@@ -83,7 +83,7 @@ class ComparisonReport:
         ]
 
     def cost_rows(self) -> list[Row]:
-        """Build a table of the recipes' costs; its first row is the heading."""
+        """Build a table of the recipes' costs, with a heading row."""
         heading = ("recipe", "parameters", "steps", "M tokens", "minutes")
         return [heading, *(self._cost_row(name) for name in self.names)]
 
@@ -95,7 +95,7 @@ class ComparisonReport:
                 f"{cost['tokens'] / 1e6:.2f}", f"{cost['minutes']:.2f}")  # fmt: skip
 
     def difference_rows(self) -> list[Row]:
-        """Build a table of differences from the first recipe; its first row is the heading."""
+        """Build a table of differences from the first recipe, with a heading row."""
         return [
             ("figure", "recipe", f"difference from {self.names[0]}", "verdict"),
             *(
@@ -160,7 +160,7 @@ UNKNOWN = "unknown"
 
 
 def verdict(figure: Figure, recipe: str) -> str:
-    """Classify a recipe as better than the first, worse, within noise, or unknown."""
+    """Classify a recipe as better, worse, within noise, or unknown."""
     difference = figure.differences()[recipe]
     if difference.low is None:
         return UNKNOWN

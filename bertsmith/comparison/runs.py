@@ -52,7 +52,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Moment:
-    """An eval during training: tokens and minutes so far, and the loss on the common rows."""
+    """An eval during training: its time and loss on the common rows."""
 
     tokens: int
     minutes: float
@@ -196,7 +196,10 @@ def rows_of(comparison: Comparison) -> dict[str, int]:
 
 
 def measure_saved(work: Work, job: PretrainJob, folder: RunFolder) -> tuple[dict[str, float], int]:
-    """Evaluate the saved model in fp32 on both kinds of common rows; count its parameters."""
+    """Evaluate the saved model in fp32 and count its parameters.
+
+    Metrics are of both kinds of common rows.
+    """
     device = select_device(job.training.device)
     num_rows = work.comparison.settings.final_rows
     with compute_settings(device, job.training.threads), torch.inference_mode():
@@ -209,7 +212,7 @@ def measure_saved(work: Work, job: PretrainJob, folder: RunFolder) -> tuple[dict
 
 
 def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
-    """Select the metrics of objectives besides masked LM, on the run's own eval rows.
+    """Select metrics of objectives besides masked LM, on own eval rows.
 
     These are accuracies; for replaced tokens it is the area under the ROC curve, since most tokens
     are not replaced and always answering "original" is mostly right.
@@ -281,7 +284,7 @@ def check_settings(folder: RunFolder, wanted: Mapping[str, Any]) -> None:
 
 
 def check_rows(folder: RunFolder, comparison: Comparison) -> None:
-    """Refuse a run on another corpus in the same folder, or evaluated on other rows."""
+    """Refuse a run on another corpus or evaluated on other rows."""
     run = folder.read_run() if folder.run_path.exists() else {}
     manifest = comparison.settings.corpus / MANIFEST_NAME
     if run and run["identity"]["corpus_sha256"] != sha256_file(manifest):

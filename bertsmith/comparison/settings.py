@@ -1,4 +1,4 @@
-"""The settings of a comparison: recipes, their budget and seeds, and the tasks after them.
+"""The settings of a comparison: recipes, budget, seeds and tasks.
 
 A comparison file says in one place what all recipes share and where each differs:
 
@@ -113,7 +113,7 @@ class ComparisonFile:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A name and a pre-training job; its length and seed are set per run."""
+    """A named pre-training job; length and seed are set per run."""
 
     name: str
     job: PretrainJob
@@ -124,7 +124,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class ComparedTask:
-    """A named task and its fine-tuning settings; model and folder are set per run."""
+    """A named task with fine-tuning settings; model and folder come per run."""
 
     name: str
     task: type[Task[Any, Any]]
@@ -155,7 +155,7 @@ class Comparison:
         return self.settings.out / folder_name(recipe.name) / f"seed-{seed}"
 
     def differing(self) -> dict[str, dict[str, Any]]:
-        """Return the settings in which recipes differ, each with its value by recipe."""
+        """Return the settings that differ, each with its value by recipe."""
         flat = {recipe.name: dict(flatten(settings_of(recipe.job))) for recipe in self.recipes}
         keys = dict.fromkeys(key for settings in flat.values() for key in settings)
         columns = {key: {name: flat[name].get(key) for name in flat} for key in keys}
@@ -305,7 +305,7 @@ def find_data(path: Path, place: str) -> Path:
 
 
 def asked_budget(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> Budget:
-    """Return the budget of the command line, else of the file."""
+    """Return the budget from command line or file."""
     on_line: dict[Unit, float | None] = {unit: getattr(settings, unit) for unit in UNITS}
     if any(amount is not None for amount in on_line.values()):
         return budget_of(on_line, "command line")
@@ -313,7 +313,7 @@ def asked_budget(path: Path, file: ComparisonFile, settings: ComparisonSettings)
 
 
 def asked_seeds(path: Path, file: ComparisonFile, settings: ComparisonSettings) -> int:
-    """Return the number of seeds of the command line, else of the file."""
+    """Return the number of seeds from command line or file."""
     seeds = file.seeds if settings.seeds is None else settings.seeds
     if seeds is None:
         raise ConfigError(
@@ -344,7 +344,7 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(job: PretrainJob) -> dict[str, Any]:
-    """Return a job's settings that can change its result, apart from length and seed."""
+    """Return a job's settings that affect results, except length and seed."""
     tables: dict[str, Any] = to_jsonable(job.resolved)
     for table, names in GIVES_WAY.items():
         if names is None:

@@ -1,4 +1,4 @@
-"""Masked-LM evaluation on rows that are identical for all models of a comparison.
+"""Masked-LM evaluation on rows that are identical for all models.
 
 A run's own eval rows follow its recipe: one segment or two, its own masks. The common rows depend
 on the corpus alone, with 15 % of the tokens masked as in the paper (80 % [MASK], 10 % replaced, 10

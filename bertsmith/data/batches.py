@@ -113,7 +113,7 @@ def group_by_length(lengths: Sequence[int], max_tokens: int) -> list[list[int]]:
 
 
 def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
-    """Deal sequences out to parts of about equal token counts, with all lengths in each.
+    """Deal sequences of all lengths to parts of equal token counts.
 
     The parts hold indices into `lengths`, longest first. Each sequence goes to the part with the
     fewest tokens so far; with fewer sequences than parts, some parts stay empty.
@@ -131,7 +131,9 @@ def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
 
 
 def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]:
-    """Divide sequences into at most `num_groups` groups of similar length and token count.
+    """Divide sequences into groups of similar length and equal token counts.
+
+    There are at most `num_groups`.
 
     The groups hold indices into `lengths`, longest first. Their token counts differ from the mean
     by the longest sequence at most, if that is no longer than the mean; otherwise there are fewer

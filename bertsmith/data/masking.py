@@ -17,7 +17,7 @@ from bertsmith.data.word_choice import RUN_LENGTHS, Masking, choose_words
 
 @dataclass(frozen=True)
 class MaskingRule:
-    """Masking rate, unit, and shares of [MASK] and random tokens; the rest is left as it is."""
+    """Masking rate, unit, and shares of [MASK] and random tokens."""
 
     rate: float
     mask_share: float
@@ -96,7 +96,7 @@ def _replace(
     vocabulary: MaskingVocabulary,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Replace chosen tokens by the mask or a random ordinary token, or keep them.
+    """Replace chosen tokens by the mask, a random token, or themselves.
 
     `fates` has a draw from 0 to 1 for each of them.
     """

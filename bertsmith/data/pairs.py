@@ -1,4 +1,4 @@
-"""Token spans of pre-training rows: sentence pairs, windows of a document, full sentences.
+"""Token spans of pre-training rows: pairs, document windows, full sentences.
 
 Every function works on vectors of rows and is pure given its generator, so that any row of a run
 can be computed from its number alone.
@@ -36,7 +36,7 @@ class TextBounds(Protocol):
 
 @dataclass(frozen=True)
 class Segments:
-    """Token spans of rows, row by row, each inside one document and none empty.
+    """Token spans of rows, each inside one document and not empty.
 
     `starts`, `ends` and `rows` (the row of each span) are int64 `[segments]`; `labels` int64
     `[rows]`. Two spans of a row are segments A and B, or with `are_pairs` false consecutive parts
@@ -69,7 +69,7 @@ class Segments:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Token spans of segments A and B and the NSP/SOP label of each row; all int64 `[rows]`.
+    """Spans of segments A and B, and labels; all int64 `[rows]`.
 
     A row of a single segment has an empty span B.
     """
@@ -81,7 +81,7 @@ class Pairs:
     labels: np.ndarray
 
     def spans(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield A's start and end and B's start and end, row by row."""
+        """Yield start and end of A and of B, row by row."""
         columns = (self.a_starts, self.a_ends, self.b_starts, self.b_ends)
         return zip(*(column.tolist() for column in columns), strict=True)
 
@@ -105,7 +105,7 @@ class _Chunks:
 
 
 class Anchors:
-    """Token positions around which rows are built, in a new order with a new shift per epoch.
+    """Token positions around which rows are built, reshuffled every epoch.
 
     An epoch has an anchor about every `spacing` tokens. Row `r` of a run is anchor `r mod K` of
     epoch `r // K` in an order keyed by (`seed`, epoch), so that any row can be computed at any
@@ -141,7 +141,7 @@ class Anchors:
 def draw_targets(
     num_rows: int, longest: int, short_seq_prob: float, rng: np.random.Generator
 ) -> np.ndarray:
-    """Draw each row's target length: `longest`, or for a share of them 2 to `longest`."""
+    """Draw target lengths: `longest`, or for some rows 2 to `longest`."""
     is_short = rng.random(num_rows) < short_seq_prob
     return np.where(is_short, rng.integers(2, longest + 1, num_rows), longest)
 
@@ -149,7 +149,9 @@ def draw_targets(
 def draw_pairs(
     bounds: TextBounds, anchors: np.ndarray, targets: np.ndarray, rng: np.random.Generator
 ) -> Pairs:
-    """Draw segments A and B per anchor, at most `targets` tokens together, for NSP.
+    """Draw segments A and B per anchor for next-sentence prediction.
+
+    A and B have at most `targets` tokens together.
 
     The label is a fair coin. The text must have two documents or more, none of them empty. Every
     row consumes the same draws whatever its label. Segments are filled as in the released
@@ -222,7 +224,7 @@ def draw_ordered_pairs(
 
 
 def draw_windows(bounds: TextBounds, anchors: np.ndarray, length: int) -> Pairs:
-    """Return one segment per anchor: `length` tokens around it, or a whole shorter document."""
+    """Return `length` tokens around each anchor, or a whole shorter document."""
     starts = bounds.sentence_starts
     first, end = _document_of(bounds, anchors)
     window_starts = _slide_inside(anchors, length, starts[first], starts[end])
@@ -272,7 +274,7 @@ def _divide_at_documents(
 def pair_budget(
     len_a: np.ndarray, len_b: np.ndarray, max_tokens: np.ndarray | int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the tokens of each segment that remain when a pair is cut to `max_tokens`.
+    """Compute the lengths of both segments after cutting to `max_tokens`.
 
     Equal to removing tokens one by one from the longer segment, and from B on a tie.
 
@@ -286,7 +288,10 @@ def pair_budget(
 
 
 def single_sentence_share(bounds: TextBounds) -> float:
-    """Compute the share of tokens in documents of one sentence, which have no NSP or SOP pairs."""
+    """Compute the share of tokens in single-sentence documents.
+
+    These have no pairs for NSP or SOP.
+    """
     sentences = np.diff(bounds.document_starts)
     tokens = np.diff(bounds.sentence_starts[bounds.document_starts])
     return float(tokens[sentences == 1].sum() / tokens.sum())
@@ -298,7 +303,7 @@ def _documents(bounds: TextBounds, sentences: np.ndarray) -> np.ndarray:
 
 
 def _document_of(bounds: TextBounds, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first sentence of each token's document, and the first after it."""
+    """Return first sentence and end of each token's document."""
     sentence = np.searchsorted(bounds.sentence_starts, positions, side="right") - 1
     document = _documents(bounds, sentence)
     return bounds.document_starts[document], bounds.document_starts[document + 1]
@@ -307,14 +312,17 @@ def _document_of(bounds: TextBounds, positions: np.ndarray) -> tuple[np.ndarray,
 def _slide_inside(
     middles: np.ndarray, lengths: np.ndarray | int, firsts: np.ndarray, ends: np.ndarray
 ) -> np.ndarray:
-    """Return the start of the range around each middle, moved into [first, end) if it fits."""
+    """Return starts of ranges around middles, moved into [first, end)."""
     begins = np.minimum(middles - np.asarray(lengths) // 2, ends - lengths)
     slid: np.ndarray = np.maximum(firsts, begins)
     return slid
 
 
 def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarray) -> _Chunks:
-    """Gather whole sentences around each middle, up to `targets` tokens or the document's end."""
+    """Gather sentences around each middle, up to `targets` tokens.
+
+    They end with the document at the latest.
+    """
     starts = bounds.sentence_starts
     document_first, document_end = _document_of(bounds, middles)
     begin = _slide_inside(middles, targets, starts[document_first], starts[document_end])
@@ -349,7 +357,9 @@ def _gather_either_way(
 def _reach_for_neighbour(
     chunks: _Chunks, wanted: np.ndarray, prefers_next: np.ndarray | bool = False
 ) -> _Chunks:
-    """Extend chunks of one sentence by the previous one, or at a document's start the next.
+    """Extend chunks of one sentence by a neighbour.
+
+    It is the previous sentence, or at a document's start the next.
 
     Where `prefers_next`, by the next one, or at a document's end the previous.
     """
@@ -362,7 +372,10 @@ def _reach_for_neighbour(
 
 
 def _continuation_length(bounds: TextBounds, chunks: _Chunks, targets: np.ndarray) -> np.ndarray:
-    """Return the length of A and its true continuation: the target, or a short document's."""
+    """Return the length of A with its true continuation.
+
+    It is the target, or that of a short document.
+    """
     length = bounds.sentence_starts[chunks.end] - bounds.sentence_starts[chunks.first]
     is_alone = chunks.document_end - chunks.document_first == 1
     return np.where(is_alone, targets, np.minimum(targets, length))
@@ -382,6 +395,6 @@ def _other_document_tokens(
 def _trim(
     starts: np.ndarray, ends: np.ndarray, kept: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cut ranges to `kept` tokens, each token from front or back by a fair coin."""
+    """Cut ranges to `kept` tokens, from either end by fair coins."""
     from_front = rng.binomial(ends - starts - kept, 0.5)
     return starts + from_front, starts + from_front + kept

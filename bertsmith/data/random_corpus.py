@@ -1,4 +1,4 @@
-"""A corpus of random words, for timing where there is no text yet.
+"""A corpus of random words, for timing without text.
 
 Words follow Zipf's law, since a frequent word's embedding is updated more often than a rare one's;
 documents are long, so that rows are as long as they may be.
@@ -29,7 +29,7 @@ SHORTEST, LONGEST = 8, 40
 
 
 def write_random_corpus(directory: Path, vocab_size: int, seed: int = 0) -> None:
-    """Write a corpus of about a million tokens over `vocab_size` tokens into a folder.
+    """Write a corpus of about a million random tokens.
 
     Raises:
         ConfigError: the vocabulary has no room for a word beside the special tokens.

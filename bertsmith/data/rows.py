@@ -65,7 +65,7 @@ class RowReader:
         return np.concatenate([read(start, end) for start, end in ranges])
 
     def _lay_out(self, text: np.ndarray, segments: Segments) -> TextRows:
-        """Add special tokens to the text, which has the segments' tokens one after another."""
+        """Add special tokens to the segments' concatenated text."""
         first, framed = segments.is_first, self._framed_lengths(segments)
         begin = np.cumsum(framed) - framed
         ids = np.full(framed.sum(), self._tokenizer.sep_id, dtype=np.int64)
@@ -77,14 +77,14 @@ class RowReader:
         return TextRows(ids, type_ids, row_lengths, words=None)
 
     def _framed_lengths(self, segments: Segments) -> np.ndarray:
-        """Compute each segment's tokens with [CLS] before a row's first and separators after."""
+        """Compute segment lengths with [CLS] before a row and separators."""
         is_last = np.append(segments.is_first[1:], True)
         between = self._tokenizer.num_separators if segments.are_pairs else 1
         framed: np.ndarray = segments.is_first + segments.lengths + np.where(is_last, 1, between)
         return framed
 
     def _lay_out_words(self, segments: Segments, bounds: WordBounds) -> TextRows:
-        """Lay out rows with word numbers, found in the text with its context."""
+        """Lay out rows with word numbers, found in wider text."""
         wide_starts, wide_ends = self._widen(segments)
         wide_lengths = wide_ends - wide_starts
         text = self._text(wide_starts, wide_ends)
@@ -101,7 +101,7 @@ class RowReader:
         return TextRows(rows.ids, rows.type_ids, rows.lengths, words)
 
     def _widen(self, segments: Segments) -> tuple[np.ndarray, np.ndarray]:
-        """Extend segments by up to `CONTEXT` tokens on either side, within their sentences."""
+        """Extend segments by up to `CONTEXT` tokens within their sentences."""
         sentences = self._corpus.sentence_starts
         first = np.searchsorted(sentences, segments.starts, side="right") - 1
         after = np.searchsorted(sentences, segments.ends, side="left")
@@ -121,7 +121,7 @@ class RowReader:
     def _number(
         self, ids: np.ndarray, segments: Segments, begins: np.ndarray, is_cut: np.ndarray
     ) -> np.ndarray:
-        """Number the word of each token; -1 for special tokens and cut words."""
+        """Number each token's word; -1 for special tokens and cut words."""
         framed = self._framed_lengths(segments)
         text_starts = np.cumsum(framed) - framed + segments.is_first
         is_special = self._is_special[ids]

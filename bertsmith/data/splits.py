@@ -1,4 +1,4 @@
-"""The split of documents into training and eval, by a hash of their text.
+"""The split of documents into training and eval by text hash.
 
 The choice does not depend on the order of the input, and equal documents are in the same split.
 Parts of a document too long to be read whole are documents of their own, and may be in both.
@@ -33,7 +33,10 @@ class HeldOutChoice:
         self._waiting_hash = 1 << 64
 
     def place(self, text: str, text_hash: int) -> Placed:
-        """Return the documents whose split is now known: this, the waiting one, both or none."""
+        """Return the documents whose split is now known.
+
+        These are this one, the waiting one, both or none.
+        """
         if self._first_hash is None:
             self._first_hash = text_hash
         if text_hash == self._first_hash:

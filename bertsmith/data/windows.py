@@ -52,7 +52,7 @@ class Windowing:
 
 @dataclass(frozen=True)
 class Window:
-    """A row of tokens, `[tokens]` int32 each, and the range of the text that it shows.
+    """A row of tokens, `[tokens]` int32, and the text range it shows.
 
     The row's tokens from index `first` are the windowed text's tokens `start` to `end`.
     """
@@ -66,7 +66,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Windows:
-    """All rows of a text or pair; `num_cut` tokens are in none of them."""
+    """All rows of a text or pair, and the number of tokens cut."""
 
     rows: tuple[Window, ...]
     num_cut: int
@@ -104,7 +104,7 @@ def make_windows(
     *,
     windowed: int | None = None,
 ) -> Windows:
-    """Build rows of at most `max_length` tokens that together show a text, or a pair.
+    """Build overlapping rows of `max_length` tokens that cover a text or pair.
 
     Args:
         parts: token ids of the one text or of both.
@@ -145,7 +145,7 @@ def encode_windowed(
     max_length: int,
     windowing: Windowing,
 ) -> EncodedExamples:
-    """Encode texts or pairs to as many rows as they need, or cut them to one."""
+    """Encode texts or pairs to several windows each, or cut them."""
     if windowing.long_texts == "cut":
         return EncodedExamples.of_texts(encode_texts(tokenizer, texts, max_length))
     stride = windowing.overlap(max_length)

@@ -1,4 +1,4 @@
-"""Choice of whole words for masked LM: single words, spans (SpanBERT) or n-grams (ALBERT).
+"""Choice of whole words, spans (SpanBERT) or n-grams (ALBERT) for masked LM.
 
 Words are chosen in runs of neighbours. Each stretch of text is tiled with runs of random length,
 which are taken in random order until the sequence's budget is spent. Tiles cannot overlap, so no
@@ -36,7 +36,7 @@ def choose_words(
     run_lengths: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose tokens of whole words in runs, at most `budgets` in each sequence.
+    """Choose runs of whole words, at most `budgets` tokens per sequence.
 
     A word is never cut. A run that exceeds the remaining budget keeps the words at its beginning
     that fit; then later runs are tried. So a sequence has fewer tokens than its budget only where
@@ -74,7 +74,7 @@ def choose_words(
 def _tile(
     begins_stretch: np.ndarray, run_lengths: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Number the run of each word from 0; every stretch is cut into runs from its start."""
+    """Cut every stretch into runs; number the run of each word."""
     num_words = len(begins_stretch)
     if len(run_lengths) == 1:
         return np.arange(num_words)
@@ -95,7 +95,7 @@ def _tile(
 def _spend(
     budgets: np.ndarray, sizes: np.ndarray, runs: np.ndarray, sequences: np.ndarray
 ) -> np.ndarray:
-    """Mark the words that fit into the budgets, in the given order, bool `[words]`.
+    """Mark the words that fit the budgets, in order, bool `[words]`.
 
     The words of a run are contiguous. Equal to a loop over the words of each sequence, in a few
     rounds over all: each round takes what fits before the first word that does not, and drops that
@@ -138,7 +138,7 @@ def _running_sums(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def _changes(values: np.ndarray) -> np.ndarray:
-    """Mark values that differ from the previous one, and the first; bool, as long."""
+    """Mark values that differ from the previous one; the first does."""
     differs = np.ones(len(values), dtype=bool)
     differs[1:] = values[1:] != values[:-1]
     return differs

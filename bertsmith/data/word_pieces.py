@@ -34,7 +34,7 @@ class WordPieces:
 
 
 class RowWords(NamedTuple):
-    """The words that a row predicts, and the indices of their first tokens in the row."""
+    """The words that a row predicts, and indices of their first tokens."""
 
     words: Places
     tokens: Places
@@ -46,7 +46,9 @@ def encode_words(
     max_length: int,
     windowing: Windowing,
 ) -> EncodedExamples:
-    """Encode sentences to as many rows of at most `max_length` tokens as they need.
+    """Encode sentences to as many rows as they need.
+
+    Rows have at most `max_length` tokens.
 
     `alignment` has a `RowWords` for each row; each word is in exactly one of them.
     """
@@ -66,7 +68,9 @@ def encode_words(
 
 
 def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Places]:
-    """Convert labels of words, `[words]` per sentence, to labels of tokens, `[tokens]` per row.
+    """Convert labels of words to labels of tokens.
+
+    They are `[words]` per sentence and `[tokens]` per row.
 
     A word's label is at its first token, in the row that predicts it; all other tokens, and labels
     below 0, have `IGNORE_INDEX`.
@@ -108,7 +112,7 @@ def divide_words(first_pieces: Places, windows: Sequence[Window]) -> Iterator[Ro
 
 
 def deciding_windows(places: Places, windows: Sequence[tuple[int, int]]) -> Places:
-    """Choose the window that predicts each of `places`: the one with most context.
+    """Choose the window with most context around each of `places`.
 
     Context counts as in BERT's own code for SQuAD: the smaller of what is before and after the
     place in the window; on a tie the first window wins. Both `places` and `windows` must rise.

@@ -40,7 +40,10 @@ PARTS = {
 
 @dataclass(frozen=True)
 class AlbertConfig(BertConfig):
-    """The shape of an ALBERT; all fields but `pooling` and `shared` have Hugging Face's names."""
+    """The shape of an ALBERT.
+
+    All fields but `pooling` and `shared` have Hugging Face's names.
+    """
 
     hidden_act: str = "gelu_new"
     hidden_dropout_prob: float = 0.0
@@ -105,7 +108,7 @@ class AlbertConfig(BertConfig):
 
     @property
     def shared_parts(self) -> Mapping[str, int]:
-        """The name prefix of each shared part, and the last layer that uses it."""
+        """The name prefix of each shared part, and its last layer."""
         owners = {part: self.owners(part) for part in PARTS}
         found = {
             f"layers.{first}.{part}": number
@@ -117,7 +120,7 @@ class AlbertConfig(BertConfig):
         }
 
     def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
-        """Return the config of a model with only these layers, and other fields replaced.
+        """Return the config with only these layers, and other fields replaced.
 
         Raises:
             ConfigError: the model has several groups of layers that share weights.
@@ -133,7 +136,7 @@ class AlbertConfig(BertConfig):
         return super().with_layers(keep, num_hidden_groups=left, **changes)
 
     def owners(self, part: str) -> list[int]:
-        """Return for each layer the first layer with the same weights in `part`.
+        """Return the first layer with each layer's weights in `part`.
 
         It is the layer itself where no lower one shares them.
         """
@@ -145,7 +148,7 @@ class AlbertConfig(BertConfig):
         return list(range(self.num_layers))
 
     def stored_layer(self, number: int) -> str:
-        """Return Hugging Face's name of a layer: its group and place in it."""
+        """Return Hugging Face's name of a layer: group and place."""
         layer, inner = divmod(number, self.inner_group_num)
         # transformers assigns layers to groups like this, even if groups do not divide them.
         group = int(layer / (self.num_hidden_layers / self.num_hidden_groups))
@@ -155,7 +158,7 @@ class AlbertConfig(BertConfig):
         return FactorizedEmbeddings(self)
 
     def build_layers(self) -> list[TransformerLayer]:
-        """Build the layers from the bottom; shared parts are the same module objects."""
+        """Build the layers from the bottom; shared parts are the same modules."""
         layers = super().build_layers()
         for part, modules in PARTS.items():
             for layer, owner in zip(layers, self.owners(part), strict=True):

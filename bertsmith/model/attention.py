@@ -24,7 +24,7 @@ those to go on with."""
 
 
 def softmax(scores: Tensor) -> Tensor:
-    """Compute the softmax over the last dimension in fp32, for scores of any type.
+    """Compute the softmax over the last dimension in fp32.
 
     torch's own for bf16 is slow on rows shorter than 32, and on rows below 256 whose length is no
     multiple of 16: through an fp32 copy, forward and backward take a quarter of the time at 16, a
@@ -94,7 +94,7 @@ class SelfAttention(nn.Module):
         ]
 
     def is_varlen_faster(self, qkv: Tensor) -> bool:
-        """Return whether one kernel for the whole row is usable and faster here."""
+        """Return whether one kernel for the row is available and faster."""
         if not fits(qkv, qkv.shape[-1] // (3 * self.num_heads)):
             return False
         return varlen_pays(qkv.device, with_dropout=self.training and self.dropout_prob > 0)
@@ -127,7 +127,10 @@ class SelfAttention(nn.Module):
         return self.explicit(query, key, value, block)
 
     def is_fused_faster(self, query: Tensor, block: Block) -> bool:
-        """Return whether torch's fused kernel is the faster path; on a CPU it has no dropout."""
+        """Return whether torch's fused kernel is faster.
+
+        On a CPU it has no dropout.
+        """
         if query.device.type != "cpu":
             return True
         if self.training and self.dropout_prob:

@@ -1,4 +1,4 @@
-"""The sequences of a packed row as attention takes them: in dense blocks or by bounds.
+"""The layout of a packed row for attention: dense blocks or bounds.
 
 A block holds neighbouring sequences of similar length as arrays [rows, heads, length, head_size],
 padded within the limits of `cut_blocks`. One index table gathers its heads from the packed row and
@@ -31,7 +31,7 @@ MAX_SCORES = 2**19
 
 @dataclass(frozen=True)
 class HeadPlaces:
-    """Index tables between the heads of a packed row and those of a block.
+    """Index tables between heads of a packed row and of a block.
 
     Both sides are lists of vectors of head_size numbers. Queries, keys and values are [tokens * 3 *
     heads] in the row and [3 * rows * heads * length] in the block; contexts are [tokens * heads] in
@@ -45,13 +45,13 @@ class HeadPlaces:
 
     @cached_property
     def parts_in_row(self) -> Tensor:
-        """The place in the row of each query, key and value of the block."""
+        """The place in the row of the block's queries, keys and values."""
         part = np.arange(3)[:, None, None, None]
         return self._send((3 * self._token + part) * self.num_heads + self._head)
 
     @cached_property
     def parts_in_block(self) -> Tensor:
-        """The place in the block of each query, key and value of the row."""
+        """The place in the block of the row's queries, keys and values."""
         part = np.arange(3)[:, None]
         size = self.is_real.size * self.num_heads
         return self._send(self._in_block[self.is_real][:, None] + part * size)
@@ -126,7 +126,7 @@ class Block:
 
     @cached_property
     def bias(self) -> Tensor | None:
-        """The mask added to the scores, fp32 [rows, 1, length]: -inf at cells without a token.
+        """The mask added to scores, fp32 [rows, 1, length]: -inf without a token.
 
         None if every cell has a token.
         """
@@ -138,7 +138,7 @@ class Block:
         return send(torch.from_numpy(bias[:, None]), self.device)
 
     def places(self, num_heads: int) -> HeadPlaces:
-        """Return the index tables for a number of heads; all layers share them."""
+        """Return the index tables for `num_heads`, shared by all layers."""
         if num_heads not in self._places:
             self._places[num_heads] = HeadPlaces(self.is_real, num_heads, self.device)
         return self._places[num_heads]
@@ -169,7 +169,7 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
 
 @dataclass(frozen=True)
 class Layout:
-    """The places of the sequences in a packed row, shared by all layers.
+    """The places of sequences in a packed row, for all layers.
 
     `lengths` never rises. The form that each kind of attention reads is computed on first use.
     """
@@ -192,7 +192,7 @@ class Layout:
 
     @cached_property
     def first_bounds(self) -> Bounds:
-        """The bounds of sequences of one token: a row of first tokens only."""
+        """The bounds of a row of first tokens only."""
         count = len(self.lengths)
         return Bounds(torch.arange(count + 1, dtype=torch.int32, device=self.device), 1)
 
@@ -224,7 +224,10 @@ class _ToBlock(torch.autograd.Function):
 
 
 class _ToRow(torch.autograd.Function):
-    """Gather contexts of a block into a row; cells without a token get no gradient."""
+    """Gather contexts of a block into a row.
+
+    Cells without a token get no gradient.
+    """
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, places: HeadPlaces) -> Tensor:

@@ -24,7 +24,7 @@ SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
 
 @dataclass(frozen=True)
 class DistilBertConfig(BertConfig):
-    """The shape of a DistilBERT, with BERT's field names; `KEYS` has those of transformers."""
+    """The shape of a DistilBERT, with BERT's field names; see `KEYS`."""
 
     type_vocab_size: int = 0
     seq_classif_dropout: float = 0.2
@@ -131,7 +131,7 @@ FAMILY = Family(
 
 
 def distilled(model: BertModel) -> BertModel:
-    """Convert a BERT with a masked-LM head to DistilBERT, without segments and pooler.
+    """Convert a BERT with masked-LM head to DistilBERT.
 
     The embedding of the first segment is added to every position's, so that a text of one segment
     is read as before (Sanh et al. 2019, section 3, drop it and keep the rest).

@@ -1,4 +1,4 @@
-"""Dropout with a cheap mask on CPUs and a seed for each part of a step."""
+"""Dropout with a cheap mask on CPUs and seeds per micro-batch."""
 
 import contextlib
 import threading
@@ -14,7 +14,7 @@ RESOLUTION = 2**16
 
 
 class _Local(threading.local):
-    """A generator per thread: threads that share one would draw in any order."""
+    """A generator per thread, since sharing one makes draws unordered."""
 
     bits: np.random.SFC64 | None = None
 
@@ -37,7 +37,7 @@ def dropout_seed(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def dropout(x: Tensor, p: float, training: bool) -> Tensor:
-    """Zero each element with probability `p` and scale the others to keep the mean.
+    """Zero elements with probability `p`, scaling others to keep the mean.
 
     Random numbers follow `dropout_seed`, or else torch's own generator. Outside training, or with
     `p` at 0, `x` itself is returned. On a CPU the mask is cut from 64-bit random numbers, four

@@ -25,7 +25,7 @@ SHARED = ("word", "position", "token_type", "norm")
 
 
 def who_guesses(folder: Path) -> str:
-    """Suggest a model with a masked-LM head in place of a folder without."""
+    """Suggest a model that has a masked-LM head."""
     if (folder / GENERATOR).is_dir():
         return f"Use its generator, which does: {folder / GENERATOR}."
     return "Use a folder that 'bertsmith pretrain' wrote."
@@ -73,13 +73,13 @@ large models (base: a third)."""
 
 
 def new_pair(config: BertConfig, share: float | None = None) -> ElectraPair:
-    """Build a random discriminator of this shape and a generator of a share of its width."""
+    """Build a random discriminator and a generator of `share` its width."""
     shape = cast(ElectraConfig, config)
     return ElectraPair(shape, generator_config(shape, share or GENERATOR_SIZE))
 
 
 def generator_config(config: ElectraConfig, share: float) -> ElectraConfig:
-    """Return the config of a generator with `share` of the width and all of the layers.
+    """Return a generator's config: all layers, `share` of the width.
 
     The paper found a quarter to a half to work best (section 3.2): too good a generator leaves too
     little to detect. Heads are as wide as the discriminator's where that divides.
@@ -115,7 +115,7 @@ def load_generator(directory: Path) -> BertModel:
 
 
 def load_trained(path: str | Path) -> BertModel:
-    """Load a model from a folder or the hub, as a pair if a generator is beside it."""
+    """Load a model from folder or hub, with its generator if present."""
     directory = find_checkpoint(path)
     model = load_model(directory)
     if not has_generator(directory):

@@ -1,4 +1,4 @@
-"""The registry of model families: names of weights, classes and settings in transformers.
+"""The registry of model families and their names in transformers.
 
 A family's computation is in its config (what it builds) and its heads. The folder is the registry:
 a family is a module with `FAMILY`, named like its `model_type`.
@@ -57,7 +57,7 @@ class Family:
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
-        """The encoder's parts: the first component of weight names after the family's prefix."""
+        """The encoder's parts: first components of weight names after the prefix."""
         theirs = (name for names in self.names.values() for name in names)
         return tuple({name.split(".")[1] for name in theirs if name.startswith(f"{self.name}.")})
 
@@ -150,7 +150,10 @@ def family_named(name: str) -> Family:
 
 
 def architectures(stem: str) -> dict[frozenset[str], str]:
-    """Return the classes that every family has in transformers; their names begin with `stem`."""
+    """Return the classes of transformers that every family has.
+
+    Their names begin with `stem`.
+    """
     classes = {
         "masked_lm": "MaskedLM",
         "classify": "SequenceClassification",

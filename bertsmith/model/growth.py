@@ -20,7 +20,7 @@ identity: GELU(20) is 20 to the last digit of fp32."""
 
 @torch.no_grad()
 def extend_words(model: BertModel, first_id: int, pieces: Sequence[Sequence[int]]) -> None:
-    """Initialize each new word embedding to the mean of its old subword embeddings.
+    """Initialize new word embeddings to means of their old subword embeddings.
 
     The masked-LM bias of a new token likewise is the mean of its old tokens' biases. A token
     without old ones, of characters that the model has never read, gets the mean of all rows (Hewitt
@@ -49,7 +49,10 @@ def extended(rows: Tensor, first_id: int, pieces: Sequence[Sequence[int]]) -> Te
 
 
 def means(rows: Tensor, pieces: Sequence[Sequence[int]]) -> Tensor:
-    """Average the rows of each entry of `pieces`, or all if it is empty: `[entries, size]`."""
+    """Average the rows of each entry of `pieces`: `[entries, size]`.
+
+    An empty entry gets the mean of all rows.
+    """
     counts = torch.tensor([len(ids) for ids in pieces], device=rows.device)
     ids = torch.tensor([id_ for entry in pieces for id_ in entry], dtype=torch.int64)
     owners = torch.arange(len(pieces), device=rows.device).repeat_interleave(counts)

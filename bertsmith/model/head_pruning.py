@@ -22,7 +22,9 @@ Heads = Mapping[int, Collection[int]]
 
 
 def prune_heads(model: BertModel, heads: Heads) -> BertModel:
-    """Return a copy of a model without these heads, some of which may be gone already.
+    """Return a copy of a model without these heads.
+
+    Some of them may be gone already.
 
     Raises:
         ConfigError: the model lacks a head, a layer would lose all, or layers share attention.
@@ -38,7 +40,7 @@ def prune_heads(model: BertModel, heads: Heads) -> BertModel:
 
 
 def zero_heads(model: BertModel, heads: Heads) -> BertModel:
-    """Return a copy of a model in which these heads contribute nothing; shapes stay.
+    """Return a copy in which these heads contribute nothing; shapes stay.
 
     Raises:
         ConfigError: as `prune_heads`.
@@ -67,7 +69,7 @@ def with_pruned(model: BertModel, heads: Heads) -> BertConfig:
 
 
 def columns(attention: SelfAttention, places: Collection[int]) -> Tensor:
-    """Return the indices in a context vector of the heads at these places.
+    """Return these heads' indices in a context vector.
 
     Places count the heads that are present.
     """
@@ -77,7 +79,7 @@ def columns(attention: SelfAttention, places: Collection[int]) -> Tensor:
 
 
 def narrow(attention: SelfAttention, places: Collection[int]) -> None:
-    """Keep only the heads at these places of an attention layer."""
+    """Remove all other heads from an attention layer."""
     kept = columns(attention, places)
     width = attention.output.in_features
     rows = torch.cat([kept + part * width for part in range(3)])  # query, key, value
@@ -88,7 +90,7 @@ def narrow(attention: SelfAttention, places: Collection[int]) -> None:
 
 
 def silence(attention: SelfAttention, places: Collection[int]) -> None:
-    """Zero the output of the heads at these places of an attention layer."""
+    """Zero the output of these heads of an attention layer."""
     with torch.no_grad():
         attention.output.weight[:, columns(attention, places)] = 0.0
 

@@ -1,4 +1,4 @@
-"""Heads that turn encoder vectors into logits, and a masked-LM loss in bounded memory.
+"""Heads that compute logits, and a masked-LM loss in bounded memory.
 
 A head is applied only where something is predicted: pre-training gathers the masked positions
 first, since logits of a 30,000-token vocabulary at every position would be most of the work of a
@@ -78,7 +78,7 @@ class MaskedLMHead(nn.Module):
 
 
 class NextSentenceHead(nn.Module):
-    """Next-sentence head: class 0 if B follows A, 1 if it is random; [sequences, 2].
+    """Next-sentence head: 0 if B follows A, 1 if random; [sequences, 2].
 
     Also the sentence-order head (Lan et al. 2020, section 3.1): 0 as in the text, 1 swapped.
     """
@@ -110,7 +110,7 @@ class ClassificationHead(nn.Module):
 
 
 class TwoLayerHead(ClassificationHead):
-    """A classification head with a dense layer and an activation first, in place of a pooler.
+    """A classification head with its own dense layer instead of a pooler.
 
     With `drop_first`, dropout comes before this layer too.
     """
@@ -261,7 +261,7 @@ def decode_in_chunks(
     take: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
     max_logits: int,
 ) -> tuple[Tensor, Tensor]:
-    """Run the forward pass of a loss over the vocabulary, one chunk of logits at a time.
+    """Compute a loss over the vocabulary, one chunk of logits at a time.
 
     `take` gets logits `[rows, vocabulary]` and their slice of rows, returns summed loss and number
     of correct predictions, and overwrites the logits with their gradient. The gradients of
@@ -300,7 +300,7 @@ def scaled_gradients(ctx: Any, scale: Tensor) -> list[Tensor | None]:
 
 
 def accumulate(total: Tensor | None, part: Tensor) -> Tensor:
-    """Add a chunk's gradient to the sum so far, in fp32 once there is more than one."""
+    """Add a chunk's gradient to the sum, in fp32 after the first."""
     return part if total is None else total.float().add_(part)
 
 
@@ -347,7 +347,7 @@ SAMPLED_BLOCK = 128
 
 
 class Sampler:
-    """Samples a token from each of a sequence of chunks of probabilities, into `samples`."""
+    """Samples tokens from successive chunks of probabilities, into `samples`."""
 
     def __init__(self, draws: Tensor, samples: Tensor) -> None:
         self._draws = draws
@@ -385,7 +385,7 @@ def sample(probabilities: Tensor, draws: Tensor) -> Tensor:
 
 
 def first_above(sums: Tensor, wanted: Tensor) -> Tensor:
-    """Find the first of the rising `sums` `[rows, count]` above each of `wanted` `[rows]`.
+    """Find the first of rising `sums` `[rows, count]` above `wanted` `[rows]`.
 
     Where rounding leaves none, it is the first of the highest.
     """

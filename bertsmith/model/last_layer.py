@@ -1,4 +1,4 @@
-"""Access to the last layer's outputs, in whatever way the model is called.
+"""Access to the last layer's outputs, however the model is called.
 
 Distillation compares them without changing how a task calls its model.
 """

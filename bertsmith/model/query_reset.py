@@ -23,7 +23,7 @@ def has_own_queries(model: BertModel) -> bool:
 
 
 def reset_queries(model: BertModel) -> None:
-    """Set the last layer's queries to zero, in place; every softmax then is uniform.
+    """Set the last layer's queries to zero: every softmax becomes uniform.
 
     Raises:
         ConfigError: other layers share them.

@@ -28,7 +28,7 @@ TEXT_HEADS = ("classify", "multi_label", "regress")
 
 @dataclass(frozen=True)
 class RobertaConfig(BertConfig):
-    """The shape of a RoBERTa; defaults are those of transformers, not of the released models.
+    """The shape of a RoBERTa, with the defaults of transformers.
 
     `max_position_embeddings` includes `pad_token_id + 1` rows that no real token has: the released
     models have 514 and read 512 tokens.

@@ -1,4 +1,4 @@
-"""Memory shared by processes, and a read-only model whose weights lie in it.
+"""Memory shared by processes, and a read-only model in it.
 
 A teacher's model is used by every training process, but its weights exist once: processes are sent
 the place of the weights instead of the weights.
@@ -38,7 +38,7 @@ class SharedFile:
         os.ftruncate(self._file, num_bytes)
 
     def map(self) -> Tensor:
-        """Return the file's bytes, uint8 `[num_bytes]`, mapped as long as the tensor lives."""
+        """Return the file's bytes, uint8 `[num_bytes]`, mapped while the tensor lives."""
         return map_file(self.path, self.num_bytes)
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ def map_file(path: str, num_bytes: int) -> Tensor:
 
 
 class SharedModel:
-    """A read-only model that is pickled without weights; they are mapped on unpickling.
+    """A read-only model, pickled without weights and mapped on unpickling.
 
     The process that pickled it must live and keep it. On devices other than a CPU nothing is
     shared, and it cannot be pickled.
@@ -83,7 +83,7 @@ class SharedModel:
 
 
 def _place(model: BertModel, memory: Tensor, *, fill: bool) -> None:
-    """Make the weights views of `memory`, one after another; with `fill`, copy them there."""
+    """Make weights consecutive views of `memory`; with `fill`, copy them there."""
     first = 0
     for parameter in model.parameters():
         size = parameter.numel() * parameter.element_size()

@@ -1,4 +1,4 @@
-"""Row counts rounded up to a few values, so that oneDNN compiles few kernels.
+"""Rounded row counts, so that oneDNN compiles few kernels.
 
 On a CPU oneDNN generates machine code for every product of a new shape, and packed batches differ
 in their number of tokens. With AMX that takes 3 to 8 ms, several times the product itself (4,000 x
@@ -17,7 +17,7 @@ STEPS = 16
 
 
 def rounded_up(count: int, steps: int = STEPS, smallest: int = SMALLEST) -> int:
-    """Round up to the next row count; `steps` lie between two powers of two.
+    """Round up to one of `steps` counts per power of two.
 
     >>> [rounded_up(count) for count in (1, 100, 1000, 4000, 4097)]
     [16, 112, 1024, 4096, 4352]
@@ -27,7 +27,7 @@ def rounded_up(count: int, steps: int = STEPS, smallest: int = SMALLEST) -> int:
 
 
 def fill_up(*parts: Tensor) -> Tensor:
-    """Concatenate the rows of all `parts` and pad with zero rows to a rounded count.
+    """Concatenate rows of all `parts`; pad with zeros to a rounded count.
 
     On devices other than a CPU there is no padding.
     """

@@ -1,4 +1,4 @@
-"""Models without values, whose weights are about to be loaded or lie elsewhere."""
+"""Models without values, whose weights come from elsewhere."""
 
 import contextlib
 import copy
@@ -15,7 +15,7 @@ Model = TypeVar("Model", bound=nn.Module)
 
 @contextlib.contextmanager
 def skeleton() -> Iterator[None]:
-    """Build modules in the block on the meta device: with shapes, but without memory.
+    """Build modules in the block on the meta device, without memory.
 
     torch alone would call initializers even there, and import its compiler for that, which takes a
     second.

@@ -43,7 +43,7 @@ def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread"
 
 
 def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
-    """Return a copy of a model with only the layers `keep`, counted from 0 and rising.
+    """Return a copy with only the layers `keep`, from 0 and rising.
 
     Raises:
         ConfigError: `keep` is empty, out of range or not rising, or layers share weights in groups.

@@ -19,7 +19,9 @@ from bertsmith.model.bert import BertModel
 
 
 class UsedWords:
-    """Subset of the vocabulary that occurs in the data, with new ids from 0 in old order.
+    """The part of the vocabulary that occurs in the data.
+
+    Its tokens have new ids from 0, in the order of the old ones.
 
     Args:
         ids: token ids that occur, sorted, int64 `[used]`; the padding token is among them.
@@ -42,7 +44,7 @@ class UsedWords:
 
     @property
     def numbers(self) -> NDArray[np.int32]:
-        """The new id of each old one, int32 `[vocabulary]`; -1 where there is none."""
+        """The new id of each old one, int32 `[vocabulary]`; -1 for none."""
         numbers = np.full(len(self.embedding), -1, dtype=np.int32)
         numbers[self.ids.numpy()] = np.arange(len(self.ids), dtype=np.int32)
         return numbers
@@ -52,7 +54,7 @@ class UsedWords:
         return UsedWords(self.ids, model.embeddings.word.weight.detach())
 
     def narrow(self, model: BertModel) -> None:
-        """Keep only the embedding rows in this subset; ids must be remapped with `numbers`."""
+        """Keep only this subset's embedding rows; remap ids with `numbers`."""
         model.embeddings.word = self._embedding(model, self.embedding[self.ids])
 
     @contextlib.contextmanager

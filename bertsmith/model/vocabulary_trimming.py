@@ -17,7 +17,9 @@ from bertsmith.text.trimming import trim_tokenizer
 def trim_vocabulary(
     model: BertModel, tokenizer: Tokenizer, ids: Collection[int]
 ) -> tuple[BertModel, Tokenizer]:
-    """Return copies of a model and its tokenizer with only the tokens `ids`, in old order.
+    """Return copies of model and tokenizer with only the tokens `ids`.
+
+    Tokens keep their order.
 
     Embedding rows beyond the tokenizer's vocabulary are removed.
 

@@ -1,4 +1,4 @@
-"""The best answer spans of each question, from start and end logits; numpy alone.
+"""Answer spans from start and end logits; numpy alone.
 
 The score of a span is the logit of its start plus that of its end (Devlin et al. 2019, section
 4.2). The spans of all windows of a question compete; one in several windows has its best score.
@@ -27,7 +27,7 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SpanCandidates:
-    """The best spans of one question, best first, and the score of giving no answer.
+    """One question's best spans, best first, and the no-answer score.
 
     `starts` and `stops` are characters of the context (from, and one past the last), int64
     `[candidates]`; `scores` are sums of two logits, `[candidates]`. All are empty where the context
@@ -41,7 +41,7 @@ class SpanCandidates:
 
     @property
     def no_answer_score(self) -> float:
-        """The score of no answer minus the best span's, in logits; infinite without a span."""
+        """The no-answer score minus the best span's; infinite without a span."""
         return self.null_score - float(self.scores[0]) if len(self.scores) else np.inf
 
     def probabilities(self, *, with_null: bool) -> NDArray[np.float64]:
@@ -72,7 +72,7 @@ def best_answers(
 
 @dataclass(frozen=True)
 class Spans:
-    """Token spans of contexts with their scores; all arrays have one entry per span.
+    """Token spans of contexts with scores; one entry per span.
 
     `firsts` and `lasts` are tokens of the context; `owners` are rows, or questions.
     """
@@ -89,7 +89,7 @@ class Spans:
 
 
 def null_scores(logits: Sequence[Scores], starts: Places) -> list[float]:
-    """Compute the score of no answer for each question: the lowest of its windows.
+    """Compute each question's no-answer score, the lowest of its windows.
 
     A window that lacks the answer is sure that there is none, so the least sure one decides.
     """
@@ -119,7 +119,9 @@ def find_spans(
 
 
 def top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places, Places, Scores]:
-    """Find rows, first tokens, last tokens and scores of each row's best spans, in any order.
+    """Find the best spans of each row, in any order.
+
+    Returns rows, first tokens, last tokens and scores.
 
     `starts` is `[rows, tokens]`, `ends` `[rows, tokens + width]`, with minus infinity as padding. A
     span among the best `n` begins at one of the `n` starts whose own best span is highest, so only
@@ -144,7 +146,7 @@ def top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places,
 
 
 def group_by_size(sizes: Sequence[int]) -> Iterator[list[int]]:
-    """Yield rows that have a token in groups of similar size, the largest first in each."""
+    """Yield groups of non-empty rows of similar size, largest first."""
     order = np.argsort(-np.asarray(sizes, dtype=np.int64), kind="stable")
     rows = [row for row in order.tolist() if sizes[row]]
     while rows:

@@ -35,7 +35,7 @@ DIFFERING = {
 
 
 def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Create a cache, or check that the existing one fits; return its facts.
+    """Create a cache or check the existing one; return its facts.
 
     A cache with "hidden" true also serves where false is wanted.
 
@@ -68,7 +68,7 @@ def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_empty(directory: Path) -> bool:
-    """Return whether a folder is absent or empty, apart from leftovers of a stopped write."""
+    """Return whether a folder holds nothing but leftovers of writes."""
     if not directory.exists():
         return True
     return directory.is_dir() and all(path.name.startswith(".") for path in directory.iterdir())

@@ -100,7 +100,7 @@ class Distillation:
         return [self.labelled] + ([] if self.unlabelled is None else [self.unlabelled])
 
     def use_words(self, model: BertModel) -> UsedWords:
-        """Shrink model and teacher to the vocabulary of these examples; remap their ids."""
+        """Shrink model and teacher to these examples' vocabulary; remap ids."""
         rows = [row for lesson in self._lessons for row in lesson.token_rows]
         used = UsedWords.of(model, rows)
         for lesson in self._lessons:
@@ -110,7 +110,7 @@ class Distillation:
         return used
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """Return the batches of a step, counted from 1, those with labels first."""
+        """Return a step's batches, counted from 1, labelled ones first."""
         batches = self.labelled.micro_batches(step)
         if self.unlabelled is not None:
             batches += [_without_labels(each) for each in self.unlabelled.micro_batches(step)]
@@ -168,7 +168,7 @@ class Distillation:
 
 
 def divide_batch(batch_size: int, num_labelled: int, num_unlabelled: int) -> tuple[int, int]:
-    """Divide a step between texts with and without labels, in proportion to their numbers.
+    """Divide a step between labelled and unlabelled texts in proportion.
 
     There is at least one of each.
 

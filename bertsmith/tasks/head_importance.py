@@ -29,7 +29,7 @@ Importance = NDArray[np.float64]
 
 
 def head_importance(model: BertModel, objective: Objective, num_steps: int = 1) -> Importance:
-    """Compute every head's importance over the first steps of an objective, without dropout.
+    """Compute all heads' importance over the first steps, without dropout.
 
     How a step is divided into micro-batches changes nothing but rounding.
     """
@@ -53,7 +53,7 @@ def head_importance(model: BertModel, objective: Objective, num_steps: int = 1) 
 def sensitivities(
     model: BertModel, objective: Objective, batch: Batch, counts: Counter[str]
 ) -> list[Tensor]:
-    """Compute |∂loss/∂mask| per head, summed over examples; a list of [heads] per layer."""
+    """Compute |∂loss/∂mask| summed over examples; a list of [heads] per layer."""
     batch = batch.to(model.embeddings.word.weight.device)
     with computing_every_token(model), recorded_contexts(model) as contexts:
         terms = objective.losses(model, batch)
@@ -96,7 +96,9 @@ def recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
 def least_important(
     importance: Importance, config: BertConfig, num_pruned: int
 ) -> dict[int, list[int]]:
-    """Choose the `num_pruned` least important heads, by layer; each layer keeps its best.
+    """Choose the `num_pruned` least important heads by layer.
+
+    Each layer keeps its best head.
 
     Raises:
         ConfigError: as `check_num_pruned`.
@@ -117,7 +119,7 @@ def all_heads(config: BertConfig) -> list[tuple[int, int]]:
 
 
 def check_num_pruned(config: BertConfig, num_pruned: int) -> None:
-    """Refuse to prune no head, or so many that a layer would have none.
+    """Refuse to prune no head or too many for the layers.
 
     Raises:
         ConfigError: names how many can be pruned.

@@ -1,4 +1,4 @@
-"""Logits of a task's head for a packed batch, in fp32 and in the batch's order."""
+"""Logits of a task's head in fp32, and probabilities from logits."""
 
 import numpy as np
 from numpy.typing import NDArray

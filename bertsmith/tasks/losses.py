@@ -1,4 +1,4 @@
-"""Cross entropy and binary cross entropy with class weights, smoothing and focal loss.
+"""Cross entropies with class weights, label smoothing and focal loss.
 
 Class weights serve rare classes, label smoothing noisy labels, focal loss (Lin et al. 2017, eq. 5)
 data with many easy examples.
@@ -156,7 +156,7 @@ def class_weights(
 
 
 def balanced(counts: NDArray[np.int64]) -> tuple[float, ...]:
-    """Compute weights that make all labels count the same; labels without examples get 1."""
+    """Compute weights inverse to label counts; labels without examples get 1."""
     present = int((counts > 0).sum())
     weights: list[float] = np.where(
         counts > 0, counts.sum() / (present * np.maximum(counts, 1)), 1.0
