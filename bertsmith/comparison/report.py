@@ -65,7 +65,7 @@ class ComparisonReport:
         }
 
     def differing(self) -> list[Row]:
-        """Build a table of the settings that differ, with a heading row."""
+        """Build a table of the settings that differ, with a heading."""
         return [
             ("setting", *self.names),
             *(
@@ -75,7 +75,7 @@ class ComparisonReport:
         ]
 
     def score_rows(self) -> list[Row]:
-        """Build a table of means ± standard deviations, with a heading row."""
+        """Build a table of means ± standard deviations, with a heading."""
         figures = self.figures
         return [
             ("recipe", *(figure.title for figure in figures)),
@@ -83,7 +83,7 @@ class ComparisonReport:
         ]
 
     def cost_rows(self) -> list[Row]:
-        """Build a table of the recipes' costs, with a heading row."""
+        """Build a table of the recipes' costs, with a heading."""
         heading = ("recipe", "parameters", "steps", "M tokens", "minutes")
         return [heading, *(self._cost_row(name) for name in self.names)]
 
@@ -95,7 +95,7 @@ class ComparisonReport:
                 f"{cost['tokens'] / 1e6:.2f}", f"{cost['minutes']:.2f}")  # fmt: skip
 
     def difference_rows(self) -> list[Row]:
-        """Build a table of differences from the first recipe, with a heading row."""
+        """Build a table of differences from the first recipe, with a heading."""
         return [
             ("figure", "recipe", f"difference from {self.names[0]}", "verdict"),
             *(

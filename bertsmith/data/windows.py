@@ -66,7 +66,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Windows:
-    """All rows of a text or pair, and the number of tokens cut."""
+    """All rows of a text or pair; `num_cut` tokens are in none."""
 
     rows: tuple[Window, ...]
     num_cut: int

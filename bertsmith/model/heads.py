@@ -261,7 +261,7 @@ def decode_in_chunks(
     take: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
     max_logits: int,
 ) -> tuple[Tensor, Tensor]:
-    """Compute a loss over the vocabulary, one chunk of logits at a time.
+    """Compute a loss over the vocabulary in chunks of logits.
 
     `take` gets logits `[rows, vocabulary]` and their slice of rows, returns summed loss and number
     of correct predictions, and overwrites the logits with their gradient. The gradients of

@@ -84,7 +84,7 @@ class MultiLabelTally:
         self.num_windowed += sum(row.num_windows > 1 for row in predictions)
 
     def figures(self) -> dict[str, float]:
-        """Compute the mean binary cross entropy, and the scores by which weights may be chosen."""
+        """Compute mean binary cross entropy and the selectable scores."""
         return {
             "loss": self.loss / self.counts.num_texts,
             "accuracy": self.counts.subset_accuracy,
@@ -152,7 +152,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
         return MultiLabelClassifier(loaded)
 
     def reader(self, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
-        """Return the rows of a table, where a text may have no label."""
+        """Return the rows of a table; texts may have no label."""
         return ExampleReader(path, columns, labelled=labelled, empty_labels=True, pairs=self.pairs)
 
     @property
@@ -181,7 +181,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the divergence of label probabilities, its mean over labels summed over texts."""
+        """Compute the divergence of label probabilities, averaged over labels."""
         logits, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
         border = math.log(self.threshold / (1 - self.threshold))
         return soft_binary_loss(logits, wanted, temperature, border)
@@ -227,7 +227,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
         return example.label
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
-        """Score the share of correct decisions; confidence is that of the least sure one."""
+        """Score the share of correct decisions, with the lowest confidence."""
         (true,) = label_flags([example], self.labels, self.label_separator, Path("examples"))
         gold = tuple(name for name, flag in zip(self.labels, true, strict=True) if flag)
         right = np.mean([(name in gold) == (name in prediction.labels) for name in self.labels])
@@ -250,7 +250,10 @@ class MultiLabelClassifier(Predictor[MultiLabel, Example, LabelsPrediction]):
     @overload
     def __call__(self, texts: Sequence[Text]) -> list[LabelsPrediction]: ...
     def __call__(self, texts: str | Sequence[Text]) -> LabelsPrediction | list[LabelsPrediction]:
-        """Predict one text, or each of several texts or pairs (tuples of two texts)."""
+        """Predict one text, or each of several texts or pairs.
+
+        A pair is a tuple of two texts.
+        """
         if isinstance(texts, str):
             return self([texts])[0]
         return self.predict(texts)

@@ -1,4 +1,4 @@
-"""The protocol between the training loop and an objective: batches and loss terms.
+"""The protocol of training objectives: batches in, loss terms out.
 
 The loop knows this protocol and no task; an objective knows its data and heads and nothing of
 optimizers, checkpoints or displays.
@@ -66,13 +66,13 @@ class Objective(Protocol):
         ...
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Compute eval metrics by their names in the journal; empty without eval data."""
+        """Compute eval metrics by journal name; empty without eval data."""
         ...
 
     def describe(self, step: int) -> str:
-        """Describe the source of a step's rows, for messages about a failed step."""
+        """Describe the source of a step's rows, for error messages."""
         ...
 
     def identity(self) -> Mapping[str, Any]:
-        """Return the data and settings that a resumed run must share, as plain JSON."""
+        """Return, as plain JSON, what a resumed run must share."""
         ...

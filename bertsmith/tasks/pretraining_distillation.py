@@ -80,7 +80,7 @@ class PretrainingDistillation:
         }
 
     def _taught(self, batch: Batch) -> Taught:
-        """Return the teacher's vectors at masked tokens, and of all tokens if they count."""
+        """Return the teacher's vectors at masked tokens and, if weighted, everywhere."""
         encode = self.teacher.model.encode
         with torch.no_grad():
             if self.cache is None:

@@ -32,7 +32,7 @@ from bertsmith.tasks.pretraining import Pretraining, held_out_figures
 
 
 class ReplacedTokens(Pretraining):
-    """The objective over the rows of masked LM; the model is an `ElectraPair`."""
+    """The objective over masked-LM rows; its model is an `ElectraPair`."""
 
     def new_model(self, config: BertConfig) -> BertModel:
         """Build a discriminator of this shape with a generator of `generator_size`."""
@@ -95,7 +95,7 @@ def judge(model: ElectraPair, batch: Batch, weight: float) -> Judged:
 
 
 def _guess(generator: BertModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """Compute the loss at chosen tokens, the number correct, and a sampled token for each."""
+    """Compute the loss, number correct and samples at chosen tokens."""
     hidden = generator.encode(batch).index_select(0, batch.targets["masked_positions"])
     head = cast(MaskedLMHead, generator.heads["masked_lm"])
     return head.loss_and_samples(
@@ -107,7 +107,9 @@ def _guess(generator: BertModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
-    """Compute precision, recall and AUC of replaced tokens, predicted by logits above 0.
+    """Compute precision, recall and AUC of replaced-token logits.
+
+    Logits above 0 predict a replaced token.
 
     `is_replaced` is 0 or 1; `replaced` is its mean.
     """

@@ -232,7 +232,7 @@ def as_cosines(scores: ScoresT, between: ScoreRange) -> ScoresT:
 
 
 def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
-    """Return the `score_range` of a file's scores; 0 to 1 if they are all equal."""
+    """Return a file's `score_range`; 0 to 1 if scores are equal."""
     low, high = float(min(scores)), float(max(scores))
     return (0.0, 1.0) if low == high else score_range([low, high])
 
@@ -294,7 +294,7 @@ class RetrievalTally:
         text: str,
         vector: NDArray[np.float32],
     ) -> int:
-        """Return the index of a text among the distinct ones, after adding a new one."""
+        """Return the index of a text, after adding a new one."""
         place = known.setdefault(text, len(known))
         if place == len(vectors):
             # A view would keep the vectors of the whole portion alive.
@@ -303,7 +303,7 @@ class RetrievalTally:
 
 
 class RelatedTally:
-    """Accumulator of scored pairs or of retrieval, by the kind of its first example."""
+    """Accumulator of the kind that its first example calls for."""
 
     def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
@@ -406,7 +406,7 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     @classmethod
     def reader(cls, path: Path, columns: RelatedColumns | None, *, labelled: bool) -> RelatedReader:
-        """Return the rows of a table; scores are read if they are wanted and there.
+        """Return the rows of a table, with scores if wanted and present.
 
         Raises:
             InputError: the file has lines of text, which are no pairs.
@@ -430,7 +430,7 @@ That holds a vector of every text, and takes time that grows with the square of 
         return [RelatedTexts(texts[0], texts[1], row=1)]
 
     def fitted(self, examples: Iterable[RelatedTexts]) -> Self:
-        """Return a copy with the range of the file's scores if training had none."""
+        """Return a copy with the file's score range if none is known."""
         if self.score_range is not None:
             return self
         scores = [example.score for example in examples if example.score is not None]
@@ -515,7 +515,7 @@ That holds a vector of every text, and takes time that grows with the square of 
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Compute the distance of the vectors' cosines from 1; equal means close to it."""
+        """Sum 1 - cosine of student and teacher vectors; count close ones."""
         return soft_vector_loss(outputs, taught, CLOSE)
 
     def num_imitated(self, batch: Batch) -> int:
@@ -607,7 +607,7 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
         return [RelatedTexts(first, str(second)) for first, second in pairs]
 
     def similarity(self, first: Text, second: Text) -> float:
-        """Compute the cosine of the vectors of two texts, from -1 to 1."""
+        """Compute the cosine of two texts' vectors, from -1 to 1."""
         return Vectors(self([first, second]), is_truncated=False).cosine
 
 

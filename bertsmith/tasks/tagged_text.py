@@ -41,12 +41,12 @@ def marked_text(
 
 
 def _apart(marked: Text, text: str) -> str:
-    """Put a space before text after a label, which it touches in the original text."""
+    """Put a space between a label and the text that follows."""
     return f" {text}" if marked and text and not text[0].isspace() else text
 
 
 def conll_block(words: Sequence[str], labels: Sequence[str]) -> str:
-    """Format a sentence as lines of word, tab and label, and an empty line.
+    """Format a sentence as `word<TAB>label` lines and an empty line.
 
     A line break or tab in a word, which a file of columns cannot hold, becomes a space. A word of
     nothing else becomes U+FFFD, the replacement character, as an empty cell is no word.

@@ -31,7 +31,7 @@ class Teacher(Protocol):
     """The source of a teacher's outputs."""
 
     def prepare(self, batch: Batch) -> Batch:
-        """Add to a batch what `taught` needs; called in the process that makes the batch."""
+        """Add what `taught` needs, in the process that makes the batch."""
         ...
 
     def taught(self, batch: Batch) -> Taught:
@@ -44,7 +44,9 @@ class Teacher(Protocol):
 
 
 class LiveTeacher:
-    """A model that computes its outputs for each batch, in every training process.
+    """A model that computes its outputs anew for each batch.
+
+    Every training process calls it.
 
     Its weights exist once.
 

@@ -1,4 +1,4 @@
-"""A teacher's outputs for all rows of a run, computed once and kept in a folder.
+"""A teacher's outputs for all rows, computed once and kept.
 
 Outputs are fp32, last-layer vectors (if requested) fp16: half the size, with cosines equal to three
 digits. Rows are in parts of 1,024, each a file that appears whole or not at all, so that a stopped
@@ -111,7 +111,7 @@ def stored_teacher(
     facts: Mapping[str, Any],
     say: Say = lambda line: None,
 ) -> StoredTeacher:
-    """Read a teacher's outputs for `texts` from a folder, after computing missing ones.
+    """Read a teacher's outputs for `texts`, computing missing ones.
 
     Args:
         facts: what identifies the outputs: "teacher", "tokenizer", "precision", "max_length".
@@ -150,7 +150,7 @@ def fill(
 
 
 def ask(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
-    """Compute the outputs of each of `rows`, in order, and their vectors if requested."""
+    """Compute outputs of `rows`, in order, and vectors if requested."""
     found: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)]
     device = teacher.model.embeddings.word.weight.device
     for group in group_by_length([texts.lengths[row] for row in rows], BATCH_TOKENS):

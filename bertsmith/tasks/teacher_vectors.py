@@ -1,4 +1,4 @@
-"""A cache of a pre-trained teacher's last-layer vectors, by the content of batches.
+"""A cache of a pre-trained teacher's vectors by batch content.
 
 Vectors are kept in the teacher's own type: logits follow from them by one product and would take
 fifty times the space. So on the same machine a run with a cache equals the run without it, bit for
@@ -55,7 +55,7 @@ class VectorCache:
         self.holds_all = bool(open_cache(directory, wanted)["hidden"])
 
     def vectors(self, batch: Batch, compute: Callable[[], Tensor]) -> Tensor:
-        """Return the cached vectors of a batch, after computing and caching missing ones.
+        """Return a batch's cached vectors, computing and caching missing ones.
 
         Args:
             compute: returns `[tokens, hidden]`.
@@ -94,7 +94,7 @@ class VectorCache:
 
 
 def digest(batch: Batch) -> str:
-    """Compute the SHA-256 of all that a teacher reads, and of the masked positions."""
+    """Compute the SHA-256 of a batch's inputs and masked positions."""
     found = hashlib.sha256(np.array(batch.lengths, dtype="<i4").tobytes())
     for part in (batch.input_ids, batch.token_type_ids, batch.targets["masked_positions"]):
         found.update(part.cpu().numpy().astype("<i4").tobytes())

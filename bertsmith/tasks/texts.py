@@ -27,7 +27,7 @@ from bertsmith.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TextTask(Task[Example, PredictionT]):
-    """A task whose model computes a few logits per text or pair from the pooler."""
+    """A task with a few logits per text or pair, from the pooler."""
 
     labels: tuple[str, ...] = ()
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
@@ -38,11 +38,11 @@ class TextTask(Task[Example, PredictionT]):
     rows_are_windows: ClassVar[bool] = True
 
     def reader(self, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
-        """Return the rows of a table, with pairs if and only if the model was trained on them."""
+        """Return the rows of a table, with pairs as in training."""
         return ExampleReader(path, columns, labelled=labelled, pairs=self.pairs)
 
     def from_words(self, texts: Sequence[str]) -> list[Example]:
-        """Build examples of one text each, or of two where the model was trained on pairs."""
+        """Build examples of one text each, or of two for pairs."""
         return typed_pairs(texts) if self.pairs else typed_examples(texts)
 
     @property
@@ -68,5 +68,5 @@ class TextTask(Task[Example, PredictionT]):
         return sequence_logits(model, batch, self.head)
 
     def logits(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float32]:
-        """Compute the logits of any number of examples, in their order, without gradients."""
+        """Compute logits of all examples, in order, without gradients."""
         return encoded.mean_over_rows(compute_in_order(model, encoded.rows, self.outputs))

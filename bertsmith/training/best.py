@@ -16,7 +16,7 @@ PREFIX = "best/"
 
 @dataclass(frozen=True)
 class BestSettings:
-    """The eval metric by which weights are chosen, and the patience of early stopping."""
+    """The eval metric for choosing weights, and early-stopping patience."""
 
     figure: str
     """Name of the metric in the journal's eval lines; larger is better."""
@@ -52,7 +52,7 @@ class BestWeights:
         return self._score[0]
 
     def see(self, entry: Mapping[str, Any]) -> None:
-        """Compare an eval entry with the best one; set `step` to its step if it is better."""
+        """Compare an eval with the best; update `step` if it is better."""
         if entry["step"] == 0 and not self.settings.from_start:
             return
         score = (entry[self.settings.figure], -entry["held_out_loss"])

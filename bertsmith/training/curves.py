@@ -62,7 +62,7 @@ def _column(entries: Sequence[Mapping[str, Any]], name: str) -> tuple[np.ndarray
 
 
 def _thinned(entries: Sequence[Mapping[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return steps and values, averaged in groups if there are more than `MAX_POINTS`."""
+    """Return steps and values, averaged down to `MAX_POINTS`."""
     x, y = _column(entries, name)
     groups = max(1, min(MAX_POINTS, len(x)))
     if len(x) == 0:

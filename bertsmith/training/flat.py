@@ -1,4 +1,4 @@
-"""Weights, gradients and optimizer moments of a run, each kind in one flat array.
+"""Weights, gradients and moments of a run, each in one array.
 
 An array can lie in memory shared by processes, be divided among them anywhere, and be updated by
 few operations instead of a few for each tensor.
@@ -63,7 +63,7 @@ class Layout:
         return cls(tuple(slots), num_decayed, _round_up(end, CHUNK))
 
     def views(self, array: Tensor) -> dict[str, Tensor]:
-        """Return each parameter's view of an array `[size]`, by name and in its shape."""
+        """Return each parameter's view of an array `[size]`, by name."""
         return {slot.name: array[slot.first : slot.end].view(slot.shape) for slot in self.slots}
 
     @property
@@ -74,7 +74,7 @@ class Layout:
         return [slice(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
 
     def divide(self, num_parts: int) -> list[tuple[int, int]]:
-        """Divide an array into `num_parts` ranges of whole chunks, as equal as possible.
+        """Divide an array into `num_parts` near-equal ranges of whole chunks.
 
         >>> Layout((), 0, 5 * CHUNK).divide(2) == [(0, 2 * CHUNK), (2 * CHUNK, 5 * CHUNK)]
         True
@@ -127,7 +127,7 @@ class Arrays:
 
 
 class GradientCollector:
-    """Accumulator of a model's gradients in an array, each as soon as it is computed.
+    """Accumulator of gradients in an array, each as soon as computed.
 
     So no second copy of all gradients ever exists, and sums have the array's type whatever the
     model computes in, until `close`. Parameters that require no gradient get zeros.

@@ -52,7 +52,7 @@ class LayerwiseOptim(OptimSettings):
                 )
 
     def rate_scale(self, name: str) -> float:
-        """Return the factor of a parameter's learning rate; 0 for a frozen one.
+        """Return a parameter's factor of the learning rate; 0 if frozen.
 
         >>> settings = LayerwiseOptim(num_layers=2, layer_decay=0.5, freeze_embeddings=True)
         >>> names = ("heads.classify.dense.bias", "layers.1.a", "layers.0.a", "embeddings.word")
@@ -66,7 +66,7 @@ class LayerwiseOptim(OptimSettings):
         return 0.0 if is_frozen else float(self.layer_decay ** (self.num_layers + 1 - depth))
 
     def _depth(self, name: str) -> int:
-        """Return 0 for the embeddings, then the layers from 1, then what is above them."""
+        """Return 0 for embeddings, then layers from 1, then the top."""
         if name.startswith("embeddings."):
             return 0
         for part, last in self.shared_parts.items():

@@ -1,4 +1,4 @@
-"""One process's share of a step: gradients of its micro-batches, update of its range.
+"""One process's share of a step: some gradients, some updates.
 
 A step's micro-batches are dealt out in turn, and every member sums its gradients separately. The
 order of sums depends on the number of members alone: a process that does the work of several
@@ -69,7 +69,7 @@ class Member:
         return found
 
     def sum_gradients(self) -> Tensor:
-        """Sum all members' gradients in this one's range; return square sums of its chunks."""
+        """Sum gradients in this range; return square sums of its chunks."""
         return self._updater.sum_gradients(self._gradients)
 
     def update(self, step: int, rate: float, divisor: float) -> None:
@@ -90,14 +90,14 @@ Figures = dict[str, tuple[float, float, float]]
 
 
 def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
-    """Convert terms to plain numbers by micro-batch, in one read: each waits for a GPU."""
+    """Convert terms to numbers in one read, since each awaits a GPU."""
     numbers = [x.float() for each in terms for term in each.values() for x in term.pair]
     pairs = iter(torch.stack(numbers).view(-1, 2).tolist() if numbers else [])
     return [{name: (*next(pairs), term.weight) for name, term in each.items()} for each in terms]
 
 
 def total_counts(objective: Objective, batches: Sequence[Batch]) -> dict[str, int]:
-    """Count the predictions of each loss term in a whole step; at least 1.
+    """Count predictions of each loss term in a step; at least 1.
 
     A term without predictions has a sum of 0.
     """

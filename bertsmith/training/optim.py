@@ -57,7 +57,7 @@ class OptimSettings:
         _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
 
     def rate_scale(self, name: str) -> float:
-        """Return the factor of a parameter's learning rate; 0 for a frozen one."""
+        """Return a parameter's factor of the learning rate; 0 if frozen."""
         return 1.0
 
 
@@ -67,7 +67,7 @@ def _check(name: str, value: float, holds: bool, allowed: str) -> None:
 
 
 def schedule(progress: float, settings: OptimSettings) -> float:
-    """Compute the factor of the learning rate when the share `progress` of the run is done.
+    """Compute the learning rate's factor after a share `progress` of the run.
 
     >>> settings = OptimSettings(warmup_fraction=0.2)
     >>> [schedule(progress, settings) for progress in (0.1, 0.2, 0.6, 1.0)]
@@ -87,7 +87,7 @@ Piece = tuple[tuple[int, int], float, float]
 
 
 def pieces_of(layout: Layout, bounds: tuple[int, int], settings: OptimSettings) -> list[Piece]:
-    """Divide the weights to update in a range `(first, end)` into as few pieces as possible."""
+    """Divide the weights in a range `(first, end)` into pieces updated alike."""
     pieces: list[Piece] = []
     starts = [slot.first for slot in layout.slots]
     for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True):
@@ -103,7 +103,7 @@ def pieces_of(layout: Layout, bounds: tuple[int, int], settings: OptimSettings) 
 
 
 class RangeUpdater:
-    """Optimizer of a range `(first, end)` of the weights, with the gradients of all parts.
+    """Optimizer of a range `(first, end)` of the weights.
 
     Ranges can be updated by different processes: the result is the same, bit for bit.
     """
