@@ -62,7 +62,7 @@ class Figure:
         return self.shown(figures["mean"]) + deviation
 
     def best(self) -> str | None:
-        """Return the recipe with the best mean, or None.
+        """Return the recipe with the best mean.
 
         None on a tie, or where no second recipe has the metric.
         """

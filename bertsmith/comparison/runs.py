@@ -52,7 +52,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Moment:
-    """An eval during training: its time and loss on the common rows."""
+    """An eval during training: tokens and minutes so far, common-row loss."""
 
     tokens: int
     minutes: float

@@ -133,11 +133,9 @@ def deal_by_length(lengths: Sequence[int], num_parts: int) -> list[list[int]]:
 def divide_by_length(lengths: Sequence[int], num_groups: int) -> list[list[int]]:
     """Divide sequences into groups of similar length and equal token counts.
 
-    There are at most `num_groups`.
-
-    The groups hold indices into `lengths`, longest first. Their token counts differ from the mean
-    by the longest sequence at most, if that is no longer than the mean; otherwise there are fewer
-    groups.
+    There are at most `num_groups` groups of indices into `lengths`, longest first. Their token
+    counts differ from the mean by the longest sequence at most, if that is no longer than the mean;
+    otherwise there are fewer groups.
 
     >>> divide_by_length([3, 9, 4, 2], num_groups=2)
     [[1], [2, 0, 3]]

@@ -151,11 +151,9 @@ def draw_pairs(
 ) -> Pairs:
     """Draw segments A and B per anchor for next-sentence prediction.
 
-    A and B have at most `targets` tokens together.
-
-    The label is a fair coin. The text must have two documents or more, none of them empty. Every
-    row consumes the same draws whatever its label. Segments are filled as in the released
-    `create_pretraining_data.py`, with three differences:
+    They have at most `targets` tokens together; the label is a fair coin. The text must have two
+    documents or more, none of them empty. Every row consumes the same draws whatever its label.
+    Segments are filled as in the released `create_pretraining_data.py`, with three differences:
 
     - An anchor is the middle of its chunk, moved to fit inside its document, not its first
       sentence: short documents then fill their rows, and first sentences are not seen less than
@@ -192,9 +190,9 @@ def draw_ordered_pairs(
 ) -> Pairs:
     """Draw two consecutive segments per anchor, half of them swapped, for SOP.
 
-    They have at most `targets` tokens together. The label is `IS_SWAPPED` where the second segment
-    is first. As in ALBERT's released code (Lan et al. 2020, section 3.1), too long segments are cut
-    after that. There are two differences:
+    They have at most `targets` tokens together, and are cut after the swap, as in ALBERT's released
+    code (Lan et al. 2020, section 3.1). The label is `IS_SWAPPED` where the second segment is
+    first. There are two differences from that code:
 
     - Chunks are gathered forwards or backwards by a fair coin. Without it the longer segment is
       the later one in 57 % of rows of 32 tokens in English and 61 % in Chinese Wikipedia; with it,
@@ -312,16 +310,16 @@ def _document_of(bounds: TextBounds, positions: np.ndarray) -> tuple[np.ndarray,
 def _slide_inside(
     middles: np.ndarray, lengths: np.ndarray | int, firsts: np.ndarray, ends: np.ndarray
 ) -> np.ndarray:
-    """Return starts of ranges around middles, moved into [first, end)."""
+    """Return starts of ranges around middles, inside [first, end) if possible."""
     begins = np.minimum(middles - np.asarray(lengths) // 2, ends - lengths)
     slid: np.ndarray = np.maximum(firsts, begins)
     return slid
 
 
 def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarray) -> _Chunks:
-    """Gather sentences around each middle, up to `targets` tokens.
+    """Gather sentences around each middle until they have `targets` tokens.
 
-    They end with the document at the latest.
+    They end with the document at the latest; the last one may exceed the target.
     """
     starts = bounds.sentence_starts
     document_first, document_end = _document_of(bounds, middles)
@@ -334,7 +332,7 @@ def _gather_sentences(bounds: TextBounds, middles: np.ndarray, targets: np.ndarr
 def _gather_either_way(
     bounds: TextBounds, middles: np.ndarray, targets: np.ndarray, is_mirrored: np.ndarray
 ) -> _Chunks:
-    """Gather whole sentences around each middle, backwards in mirrored rows.
+    """Gather sentences as `_gather_sentences`, backwards in mirrored rows.
 
     The sentence that reaches the target is more often long than short. In mirrored rows it is the
     first, so that lengths do not tell which segment was last.
@@ -357,11 +355,10 @@ def _gather_either_way(
 def _reach_for_neighbour(
     chunks: _Chunks, wanted: np.ndarray, prefers_next: np.ndarray | bool = False
 ) -> _Chunks:
-    """Extend chunks of one sentence by a neighbour.
+    """Extend wanted chunks of one sentence by a neighbour.
 
-    It is the previous sentence, or at a document's start the next.
-
-    Where `prefers_next`, by the next one, or at a document's end the previous.
+    It is the previous sentence, or at a document's start the next; where `prefers_next`, the next,
+    or at a document's end the previous.
     """
     lacks = wanted & (chunks.end - chunks.first == 1)
     can_go_back = chunks.first > chunks.document_first

@@ -104,7 +104,7 @@ def make_windows(
     *,
     windowed: int | None = None,
 ) -> Windows:
-    """Build overlapping rows of `max_length` tokens that cover a text or pair.
+    """Build rows of at most `max_length` tokens that cover a text or pair.
 
     Args:
         parts: token ids of the one text or of both.

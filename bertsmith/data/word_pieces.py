@@ -48,9 +48,8 @@ def encode_words(
 ) -> EncodedExamples:
     """Encode sentences to as many rows as they need.
 
-    Rows have at most `max_length` tokens.
-
-    `alignment` has a `RowWords` for each row; each word is in exactly one of them.
+    Rows have at most `max_length` tokens. `alignment` has a `RowWords` for each row; each word is
+    in exactly one of them.
     """
     stride = windowing.overlap(max_length)
     rows: list[Window] = []
@@ -70,10 +69,8 @@ def encode_words(
 def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Places]:
     """Convert labels of words to labels of tokens.
 
-    They are `[words]` per sentence and `[tokens]` per row.
-
-    A word's label is at its first token, in the row that predicts it; all other tokens, and labels
-    below 0, have `IGNORE_INDEX`.
+    They are `[words]` per sentence and `[tokens]` per row. A word's label is at its first token, in
+    the row that predicts it; all other tokens, and labels below 0, have `IGNORE_INDEX`.
     """
     targets = [np.full(length, IGNORE_INDEX, dtype=np.int64) for length in encoded.rows.lengths]
     for row, owner in enumerate(encoded.owners().tolist()):

@@ -69,7 +69,7 @@ def with_pruned(model: BertModel, heads: Heads) -> BertConfig:
 
 
 def columns(attention: SelfAttention, places: Collection[int]) -> Tensor:
-    """Return these heads' indices in a context vector.
+    """Return the indices of these heads in a context vector.
 
     Places count the heads that are present.
     """
@@ -79,7 +79,7 @@ def columns(attention: SelfAttention, places: Collection[int]) -> Tensor:
 
 
 def narrow(attention: SelfAttention, places: Collection[int]) -> None:
-    """Remove all other heads from an attention layer."""
+    """Keep only the heads at `places` of an attention layer."""
     kept = columns(attention, places)
     width = attention.output.in_features
     rows = torch.cat([kept + part * width for part in range(3)])  # query, key, value
@@ -90,7 +90,7 @@ def narrow(attention: SelfAttention, places: Collection[int]) -> None:
 
 
 def silence(attention: SelfAttention, places: Collection[int]) -> None:
-    """Zero the output of these heads of an attention layer."""
+    """Zero the output of the heads at `places` of an attention layer."""
     with torch.no_grad():
         attention.output.weight[:, columns(attention, places)] = 0.0
 

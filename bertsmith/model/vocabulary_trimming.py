@@ -19,9 +19,7 @@ def trim_vocabulary(
 ) -> tuple[BertModel, Tokenizer]:
     """Return copies of model and tokenizer with only the tokens `ids`.
 
-    Tokens keep their order.
-
-    Embedding rows beyond the tokenizer's vocabulary are removed.
+    Tokens keep their order. Embedding rows beyond the tokenizer's vocabulary are removed.
 
     Raises:
         ConfigError: as `trim_tokenizer`.

@@ -121,11 +121,9 @@ def find_spans(
 def top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places, Places, Scores]:
     """Find the best spans of each row, in any order.
 
-    Returns rows, first tokens, last tokens and scores.
-
-    `starts` is `[rows, tokens]`, `ends` `[rows, tokens + width]`, with minus infinity as padding. A
-    span among the best `n` begins at one of the `n` starts whose own best span is highest, so only
-    those are searched in full.
+    Returns rows, first tokens, last tokens and scores. `starts` is `[rows, tokens]`, `ends` `[rows,
+    tokens + width]`, with minus infinity as padding. A span among the best `n` begins at one of the
+    `n` starts whose own best span is highest, so only those are searched in full.
     """
     num_rows, size = starts.shape
     following = sliding_window_view(ends, width, axis=1)[:, :size]

@@ -68,7 +68,6 @@ class Distillation:
         self.teacher = teacher
         self.teaching = teaching
         self.facts = dict(facts or {})
-        """What tells the teacher from others, for `identity`."""
 
     @property
     def task(self) -> Task[Any, Any]:

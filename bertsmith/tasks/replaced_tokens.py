@@ -109,9 +109,7 @@ def _guess(generator: BertModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
     """Compute precision, recall and AUC of replaced-token logits.
 
-    Logits above 0 predict a replaced token.
-
-    `is_replaced` is 0 or 1; `replaced` is its mean.
+    Logits above 0 predict a replaced token. `is_replaced` is 0 or 1; `replaced` is its mean.
     """
     scores = class_scores(confusion_matrix(is_replaced, (logits > 0).astype(np.int64), 2))
     return {

@@ -240,8 +240,8 @@ def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
 class RetrievalTally:
     """Accumulator of retrieval, with the vector of every distinct text.
 
-    All texts beside a query in some row are relevant to it; negatives are further documents. Memory
-    grows by a vector per text, time with the square of their number.
+    Every positive beside a query in some row is relevant to it; negatives are further documents.
+    Memory grows by a vector per text, time with the square of their number.
     """
 
     def __init__(self) -> None:

@@ -46,9 +46,7 @@ class Teacher(Protocol):
 class LiveTeacher:
     """A model that computes its outputs anew for each batch.
 
-    Every training process calls it.
-
-    Its weights exist once.
+    Every training process calls it; its weights exist once.
 
     Args:
         task: the teacher's own, whose `outputs` are returned.

@@ -27,7 +27,7 @@ from bertsmith.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class TextTask(Task[Example, PredictionT]):
-    """A task with a few logits per text or pair, from the pooler."""
+    """A task with a few logits per text or pair from the pooler."""
 
     labels: tuple[str, ...] = ()
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen

@@ -25,7 +25,7 @@ class LayerwiseOptim(OptimSettings):
     it. Pooler and head, at the top, have the whole rate; the embeddings are below the first layer.
     """
     freeze_layers: int = 0
-    """Number of frozen layers from the bottom; the embeddings below them are frozen too."""
+    """Number of frozen layers from the bottom; above 0, the embeddings are frozen too."""
     freeze_embeddings: bool = False
     """Whether the embeddings are frozen."""
     shared_parts: Mapping[str, int] = field(default_factory=dict)
