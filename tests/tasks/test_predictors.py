@@ -14,7 +14,7 @@ from tiny_models import save_tiny
 
 import bertsmith
 from bertsmith.errors import InputError
-from bertsmith.model.int8 import can_quantize
+from bertsmith.int8 import can_quantize
 from bertsmith.tasks.similarity import SentenceEncoder
 
 CALLS: dict[str, tuple[tuple[str, ...], Any]] = {
