@@ -1,4 +1,4 @@
-"""JSON and TOML that a person or another program has changed: one clear error, never a traceback."""
+"""JSON and TOML that somebody has changed: one clear error, never a traceback."""
 
 import json
 import shutil
