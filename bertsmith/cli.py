@@ -171,7 +171,8 @@ def _open_streams() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
-    if sys.stderr is None or sys.stderr is sys.__stderr__:
+    # A console of Windows has a stream of its own kind, which writes any character.
+    if sys.stderr is None or (sys.stderr is sys.__stderr__ and os.name == "posix"):
         text = sys.stderr or sys.stdout
         buffer = io.BufferedWriter(_Stderr(2, "w", closefd=False))
         sys.stderr = io.TextIOWrapper(buffer, text.encoding, text.errors, line_buffering=True)

@@ -96,10 +96,11 @@ def test_streams_of_other_kinds_are_left_alone(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full")
 @pytest.mark.parametrize("arguments", [["--version"], ["hardware"]])
 def test_a_result_that_finds_no_room_is_an_error_in_one_line(arguments: list[str]) -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "bertsmith", *arguments],
-            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered,
         )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr == (
