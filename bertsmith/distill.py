@@ -28,6 +28,7 @@ from bertsmith.finetune import (
     build_objective,
     carry_out,
     check_out,
+    computing_as_begun,
     count_parts,
     load_for_task,
     optim,
@@ -130,6 +131,20 @@ def distill(
     settings = replace(settings, model=student.start)
     student.check_out(settings.out)
     check_out(settings)
+    with computing_as_begun(settings):
+        return _distill(task_type, settings, student, watchers, resume_command, lesson, before, say)
+
+
+def _distill(
+    task_type: type[Task[Any, Any]],
+    settings: FinetuneSettings,
+    student: DistillSettings,
+    watchers: Sequence[Watcher],
+    resume_command: str,
+    lesson: Lesson[Any] | None,
+    before: Callable[[], object],
+    say: Say,
+) -> Distilled:
     are_of_files = lesson is None
     lesson = lesson or task_type.read(settings)
     teacher = load_teacher(student.teacher, task_type, lesson.task)

@@ -14,14 +14,20 @@ from typing import Any, Literal
 from bertsmith.before_after import Comparison, Trial, compare
 from bertsmith.config import to_jsonable
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.hardware import compute_settings, count_trainers, select_device, select_precision
+from bertsmith.hardware import (
+    compute_settings,
+    computing_as,
+    count_trainers,
+    select_device,
+    select_precision,
+)
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.distilbert import distilled
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.shared import SharedModel
 from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain_job import PretrainJob, build_objective
+from bertsmith.pretrain_job import PretrainJob, build_objective, look_ahead, look_back
 from bertsmith.student import StudentSettings, check_vocabularies, facts_of
 from bertsmith.tasks.distillation import Teaching
 from bertsmith.tasks.inference import DTYPES
@@ -147,7 +153,11 @@ def distill_pretraining(
     job.student.check_out(out)
     device = select_device(job.training.device)
     check = partial(folder.check, resume=resume, overwrite=overwrite, last="comparison")
-    with folder.held(check), compute_settings(device, job.training.threads):
+    with (
+        folder.held(check),
+        computing_as(folder.read_choices() if resume else None),
+        compute_settings(device, job.training.threads),
+    ):
         precision = select_precision(job.training.precision, device)
         computing = Computing(device, precision, count_trainers(device))
         teacher, tokenizer = load_teacher(job.student.teacher)
@@ -159,6 +169,11 @@ def distill_pretraining(
         job.student.check_widths(model.config, teacher.config)
         pretraining = job.pretraining_of(model.config, teacher.config, computing)
         check_corpus(pretraining, job.student.teacher, tokenizer)
+        if resume:
+            outlook = look_back(job.training, folder.read_run())
+        else:
+            outlook = look_ahead(job.training, pretraining, model.to(device), computing)
+        pretraining = outlook.fit(pretraining)
         teaching = Teaching(
             job.student.soft_weight,
             job.student.soft_temperature,
@@ -174,6 +189,7 @@ def distill_pretraining(
                 DTYPES[precision],
                 hidden=teaching.hidden_weight > 0,
             )
+        cached = "" if cache is None else describe_cache(job, cache)
         objective = PretrainingDistillation(pretraining, reading, teaching, mark, cache)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         if checkpoint is not None:
@@ -189,7 +205,8 @@ def distill_pretraining(
             tokenizer=tokenizer,
             watchers=watchers,
             resume_command=resume_command,
-            chosen=made_of if cache is None else f"{made_of}; {describe_cache(job, cache)}",
+            chosen="; ".join(filter(None, [made_of, cached, *outlook.notes])),
+            evaluations=outlook.evaluations,
         )
         data = pretraining.facts()
         if resume and "summary" in folder.read_run():  # all but the comparison was there
@@ -206,6 +223,7 @@ def distill_pretraining(
                 "precision": precision,
                 **machine_facts(device),
                 "data": data,
+                **outlook.facts,
             }
             trainer.begin(facts)
             summary = trainer.run()

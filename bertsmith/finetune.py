@@ -6,6 +6,7 @@ touched. Of all that was held against the held-out examples, the best weights ar
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.evaluate import tally_examples
 from bertsmith.hardware import (
     compute_settings,
+    computing_as,
     count_trainers,
     select_device,
     select_precision,
@@ -146,6 +148,18 @@ def finetune(
         Interrupted: the user asked to stop; a checkpoint was written to go on from.
     """
     check_out(settings)
+    with computing_as_begun(settings):
+        return _finetune(task_type, settings, watchers, resume_command, lesson, before)
+
+
+def _finetune(
+    task_type: type[Task[Any, Any]],
+    settings: FinetuneSettings,
+    watchers: Sequence[Watcher],
+    resume_command: str,
+    lesson: Lesson[Any] | None,
+    before: Callable[[], object],
+) -> FineTuned:
     lesson = lesson or task_type.read(settings)
     model, tokenizer = load_for_task(settings, lesson)
     begin_attention(model, settings, lesson.task.head)
@@ -163,6 +177,11 @@ def finetune(
         result = carry_out(plan, watchers, resume_command)
         write_result(settings.out, result.to_json())
     return result
+
+
+def computing_as_begun(settings: FinetuneSettings) -> AbstractContextManager[None]:
+    """Compute in the block as the run to be resumed does, if one is."""
+    return computing_as(RunFolder(settings.out).read_choices() if settings.resume else None)
 
 
 def write_result(out: Path, result: Mapping[str, Any]) -> None:

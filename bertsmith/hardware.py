@@ -16,7 +16,8 @@ import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -47,11 +48,21 @@ ATTENTION_LENGTHS = (32, 128, 512)
 MIN_FUSED_GAIN = 1.1
 ATTENTION_SECONDS = 0.01
 
+MAX_LOAD = 0.2
+"""The share of the cores that other work may have while speeds are measured."""
+LOAD_SECONDS = 0.1
+MAX_AGE = timedelta(days=30)
+MAX_SPEEDUP = 1.5
+"""A product that is so much faster than was measured shows that the computer was busy then."""
+
 MAX_TRAINERS = 8
 
 INSTRUCTION_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
 """Environment variables that hide instructions from oneDNN and MKL; `ATEN_CPU_CAPABILITY`, which
 hides them from torch itself, shows in `get_cpu_capability`."""
+
+CORE_TIMES = Path("/proc/stat")
+"""Where Linux counts what each core has done."""
 
 CPU_CACHE = "hardware.json"
 GPU_CACHE = "hardware-gpu.json"
@@ -83,6 +94,23 @@ class Measurement:
     int8_error: float | None
     attention: Mapping[str, AttentionPath]
     """The faster path by precision, use and length, such as "bf16 reading 128"."""
+    measured_at: str = ""
+    """UTC, in ISO format."""
+    load: float | None = None
+    """The share of the cores that other work had meanwhile; None where the system does not tell."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether other work took so much of the cores that the figures may be wrong."""
+        return self.load is not None and self.load > MAX_LOAD
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the figures are a month old."""
+        try:
+            return datetime.now(UTC) - datetime.fromisoformat(self.measured_at) > MAX_AGE
+        except (TypeError, ValueError):  # of a version that did not write it down
+            return True
 
     @property
     def float32_route(self) -> Float32Route:
@@ -101,6 +129,52 @@ class Measurement:
     def best_fp32_gflops(self) -> float:
         """The speed of `float32_route`."""
         return self.fp32_medium_gflops if self.float32_route == "medium" else self.fp32_gflops
+
+
+@dataclass(frozen=True)
+class ComputeChoices:
+    """How a run computes on a CPU, as measuring chose; kept with it for its continuation."""
+
+    threads: int
+    precision: Precision
+    """The run's, and so what "auto" is."""
+    float32_route: Float32Route
+    attention: Mapping[str, AttentionPath]
+
+
+_kept: list[ComputeChoices] = []
+"""Choices of runs that are continued, the innermost last; what is measured does not count then."""
+
+
+@contextlib.contextmanager
+def computing_as(choices: ComputeChoices | None) -> Iterator[None]:
+    """Compute in the block as was chosen before; None changes nothing."""
+    if choices is None:
+        yield
+        return
+    _kept.append(choices)
+    try:
+        yield
+    finally:
+        _kept.pop()
+
+
+def keep_computing_as(choices: ComputeChoices) -> None:
+    """Compute as was chosen elsewhere for as long as this process lives."""
+    import torch
+
+    _kept.append(choices)
+    torch.set_num_threads(choices.threads)
+    torch.set_float32_matmul_precision(choices.float32_route)
+
+
+def compute_choices(precision: Precision) -> ComputeChoices:
+    """Return the choices in force, within `compute_settings`, of a run that computes in this."""
+    import torch
+
+    route: Any = torch.get_float32_matmul_precision()
+    attention = _kept[-1].attention if _kept else attention_paths()
+    return ComputeChoices(torch.get_num_threads(), precision, route, attention)
 
 
 def select_device(name: str = "auto") -> "torch.device":
@@ -141,7 +215,9 @@ def select_precision(name: str, device: "torch.device") -> Precision:
         import torch
 
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    return measured().precision if device.type == "cpu" else "fp32"
+    if device.type != "cpu":
+        return "fp32"
+    return _kept[-1].precision if _kept else measured().precision
 
 
 def multiplies_bf16() -> bool:
@@ -183,20 +259,23 @@ def attention_path(dtype: "torch.dtype", is_learning: bool, length: int) -> Atte
 
     nearest = min(ATTENTION_LENGTHS, key=lambda known: abs(math.log(length / known)))
     precision = "bf16" if dtype == torch.bfloat16 else "fp32"
-    return attention_paths()[_attention_name(precision, is_learning, nearest)]
+    name = _attention_name(precision, is_learning, nearest)
+    kept = _kept[-1].attention.get(name) if _kept else None
+    return kept or attention_paths()[name]
 
 
 @lru_cache
 def attention_paths() -> Mapping[str, AttentionPath]:
     """All of them, by names; measured where none is known.
 
-    Those of any number of threads, as long as there are some: all processes of a run agree.
+    Those of any number of threads, as long as there are some: all processes of a run agree. The
+    least disturbed measurement counts.
     """
     machine = _machine()
-    for key, known in _read_cache().items():
-        if key.startswith(f"{machine} | "):
-            return known.attention
-    return measured().attention
+    known = [value for key, value in _read_cache().items() if key.startswith(f"{machine} | ")]
+    if not known:
+        return measured().attention
+    return min(known, key=lambda value: (value.load is None, value.load)).attention
 
 
 def _attention_name(precision: str, is_learning: bool, length: int) -> str:
@@ -252,19 +331,25 @@ def describe_computing(device: "torch.device", precision: Precision, num_process
         return f"{where}, {_describe_gpu_attention(device, precision)}"
     if device.type != "cpu":
         return where
-    found = measured()
-    route = "medium" if found.float32_route == "medium" else "plain"
-    fp32 = found.best_fp32_gflops
     processes = "1 process" if num_processes == 1 else f"{num_processes} processes"
     threads = max(1, torch.get_num_threads() // num_processes)
     path = attention_path(
         getattr(torch, "bfloat16" if precision == "bf16" else "float32"), True, 128
     )
-    slower = "; fp32 is faster" if precision == "bf16" and found.bf16_gflops < fp32 else ""
+    reason = "as it began" if _kept else _describe_measurement(measured(), precision)
     return (
-        f"{where} (measured here: bf16 {format_gflops(found.bf16_gflops)}, {route} fp32 {fp32:,.0f}"
-        f"{slower}), {processes} of {threads} thread{'s' if threads > 1 else ''}, {path} attention"
+        f"{where} ({reason}), {processes} of {threads} thread{'s' if threads > 1 else ''}, "
+        f"{path} attention"
     )
+
+
+def _describe_measurement(found: Measurement, precision: Precision) -> str:
+    """Tell in a few words by which figures precisions were chosen."""
+    route = "medium" if found.float32_route == "medium" else "plain"
+    fp32, bf16 = found.best_fp32_gflops, found.bf16_gflops
+    busy = " while other programs were busy" if found.is_busy else ""
+    slower = "; fp32 is faster" if precision == "bf16" and bf16 < fp32 else ""
+    return f"measured here{busy}: bf16 {format_gflops(bf16)}, {route} fp32 {fp32:,.0f}{slower}"
 
 
 def _describe_gpu_attention(device: "torch.device", precision: Precision) -> str:
@@ -296,9 +381,13 @@ def compute_settings(device: "torch.device", threads: int | None = None) -> Iter
     threads_before = torch.get_num_threads()
     route_before = torch.get_float32_matmul_precision()
     try:
+        if threads is None and _kept:
+            threads = _kept[-1].threads
         if threads is not None:
             torch.set_num_threads(threads)
-        route = measured().float32_route if device.type == "cpu" else "highest"
+        route: str = "highest"
+        if device.type == "cpu":
+            route = _kept[-1].float32_route if _kept else measured().float32_route
         torch.set_float32_matmul_precision(route)
         yield
     finally:
@@ -328,17 +417,82 @@ def own_process() -> None:
 def measured(*, fresh: bool = False) -> Measurement:
     """This machine's figures: from the cache when processor, threads and torch are the same.
 
-    With `fresh` they are measured again and take the place of those in the cache.
+    They are measured again, once in a process, where `_is_doubtful` says so, and with `fresh`; then
+    they take the place of those in the cache.
     """
     import torch
 
     key = f"{_machine()} | {torch.get_num_threads()} threads"
     known = _read_cache()
-    if key in known and not fresh:
-        return known[key]
-    known[key] = measure()
-    _write(CPU_CACHE, {name: asdict(value) for name, value in known.items()})
-    return known[key]
+    is_first, found = key not in _checked, known.get(key)
+    _checked.add(key)
+    if found is None or fresh or (is_first and _is_doubtful(found)):
+        known[key] = found = _measure_noting_load()
+        _write(CPU_CACHE, {name: asdict(value) for name, value in known.items()})
+    return found
+
+
+_checked: set[str] = set()
+"""Which of the remembered figures this process has looked at: they are not measured at each use."""
+
+
+def _is_doubtful(found: Measurement) -> bool:
+    """Whether remembered figures may be wrong, and this is a time to measure them again."""
+    if found.is_busy:  # the next ones would be no better while the computer still is
+        load = _load_during(lambda: time.sleep(LOAD_SECONDS))
+        return load is None or load <= MAX_LOAD
+    return found.is_outdated or _is_underestimate(found)
+
+
+def _is_underestimate(found: Measurement) -> bool:
+    """Whether an fp32 product is much faster now than is remembered of it; takes some 30 ms."""
+    import torch
+
+    left, right = torch.ones(2048, 512), torch.ones(512, 512)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("highest")
+        seconds = _fastest(lambda: left @ right, 0.02)
+    finally:
+        torch.set_float32_matmul_precision(before)
+    return 2 * 2048 * 512 * 512 / seconds > 1e9 * MAX_SPEEDUP * found.fp32_gflops
+
+
+def _measure_noting_load() -> Measurement:
+    found: list[Measurement] = []
+    load = _load_during(lambda: found.append(measure()))
+    return replace(found[0], measured_at=datetime.now(UTC).isoformat(timespec="seconds"), load=load)
+
+
+def _load_during(work: Callable[[], object]) -> float | None:
+    """The share of the cores' time that other programs had while `work` was done.
+
+    None where the system does not tell.
+    """
+    before, used = _core_seconds(), time.process_time()
+    work()
+    used, after = time.process_time() - used, _core_seconds()
+    if before is None or after is None or after[1] == before[1]:
+        return None
+    busy, total = after[0] - before[0], after[1] - before[1]
+    return round(max(0.0, busy - used) / total, 2)
+
+
+def _core_seconds() -> tuple[float, float] | None:
+    """Seconds that the cores of this process were busy, and all their seconds, since the start.
+
+    None where the system does not tell.
+    """
+    try:
+        names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        lines = [line.split() for line in CORE_TIMES.read_text().splitlines()]
+        # user, nice, system, idle, iowait, irq, softirq, steal
+        times = [list(map(int, line[1:9])) for line in lines if line and line[0] in names]
+        busy = sum(sum(each) - each[3] - each[4] for each in times)
+        tick = os.sysconf("SC_CLK_TCK")
+    except (AttributeError, OSError, ValueError, IndexError):
+        return None
+    return busy / tick, sum(map(sum, times)) / tick
 
 
 def measure(size: int = 512) -> Measurement:

@@ -36,7 +36,8 @@ from bertsmith.model.skeleton import skeleton
 from bertsmith.pretrain_job import PretrainJob, build_model, build_objective, choose_size
 from bertsmith.tasks.pretraining import EVALUATION_TOKENS, Pretraining
 from bertsmith.timing import WARM_UP_STEPS, Computing, StepTimer, longest_share
-from bertsmith.training.trainer import EVALUATION_SHARE
+from bertsmith.training.budget import MAX_TIMES, EvaluationPlan
+from bertsmith.training.trainer import TrainingSettings
 
 Hardware = Literal["B200", "H200", "H100", "A100", "L40S", "L4", "RTX-4090", "RTX-3090"]
 
@@ -158,6 +159,8 @@ class Forecast:
     trial: Trial | None
     problem: str = ""
     chosen: str = ""
+    evaluations: EvaluationPlan | None = None
+    """Where it was not said how many rows are measured."""
 
     @property
     def step_seconds(self) -> Sequence[float] | None:
@@ -177,8 +180,8 @@ class Forecast:
         if self.step_seconds is None or self.trial is None:
             return None
         assert self.job.training.minutes is not None
-        # The first evaluation, one after each tenth, the last of them at the end.
-        evaluations = (1 + round(1 / EVALUATION_SHARE)) * self.trial.evaluation_seconds
+        times = MAX_TIMES if self.evaluations is None else self.evaluations.times
+        evaluations = (1 + times) * self.trial.evaluation_seconds
         left = max(0.0, 60 * self.job.training.minutes - evaluations)
         steps = 0.0
         for phase, seconds in zip(self.phases, self.step_seconds, strict=True):
@@ -191,9 +194,10 @@ class Forecast:
     def num_evaluations(self) -> int:
         """How often held-out text is measured."""
         steps, every = self.num_steps, self.job.training.eval_every
+        times = MAX_TIMES if self.evaluations is None else self.evaluations.times
         if steps is None or (self.job.training.steps is None and every is None):
-            return 1 + round(1 / EVALUATION_SHARE)
-        every = every or max(1, round(steps * EVALUATION_SHARE))
+            return 1 + times
+        every = every or max(1, round(steps / times))
         return 1 + math.ceil(steps / every)
 
     def over_run(self, amounts: Sequence[float]) -> float | None:
@@ -300,11 +304,39 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
         shapes = count_shapes(objective, phases, job.training.steps, computing)
         problem = _problem(estimate_bytes(needed, computing, shapes), computing, seconds)
         trial = None if problem else _try(job, objective, computing, phases, seconds)
+        evaluations = _plan_evaluations(job.training, objective, trial)
+        if trial is not None and evaluations is not None:
+            share = evaluations.rows / objective.eval_rows
+            trial = replace(trial, evaluation_seconds=share * trial.evaluation_seconds)
         rows_per_epoch = _rows_per_epoch(objective, phases) if has_text else ()
         found = Forecast(
-            job, model, computing, phases, rows_per_epoch, needed, shapes, trial, problem, chosen
+            job,
+            model,
+            computing,
+            phases,
+            rows_per_epoch,
+            needed,
+            shapes,
+            trial,
+            problem,
+            chosen,
+            evaluations,
         )
         return replace(found, shapes=count_shapes(objective, phases, found.num_steps, computing))
+
+
+def _plan_evaluations(
+    training: TrainingSettings, objective: Pretraining, trial: Trial | None
+) -> EvaluationPlan | None:
+    """How much a run measures that was not told."""
+    if training.eval_rows is not None:
+        return None
+    if training.steps is not None:
+        return EvaluationPlan.of_steps(training.steps, objective.batch_size)
+    if trial is None or training.minutes is None:
+        return None
+    row = trial.evaluation_seconds / objective.eval_rows
+    return EvaluationPlan.of_seconds(60 * training.minutes, row)
 
 
 def count_shapes(

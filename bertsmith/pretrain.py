@@ -19,6 +19,7 @@ from bertsmith.continuation import Source, StartReport, stored_pooler, with_pool
 from bertsmith.errors import ConfigError
 from bertsmith.hardware import (
     compute_settings,
+    computing_as,
     count_trainers,
     select_device,
     select_precision,
@@ -26,7 +27,14 @@ from bertsmith.hardware import (
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import load_trained
 from bertsmith.model_settings import NEW_MODEL
-from bertsmith.pretrain_job import PretrainJob, build_model, build_objective, choose_size
+from bertsmith.pretrain_job import (
+    PretrainJob,
+    build_model,
+    build_objective,
+    choose_size,
+    look_ahead,
+    look_back,
+)
 from bertsmith.tasks.measured import Measure, Measured
 from bertsmith.tasks.pretraining import Pretraining, token_counts
 from bertsmith.timing import Computing
@@ -58,18 +66,27 @@ def pretrain(
     """
     job.training.budget()
     folder = RunFolder(out)
-    folder.check(resume=resume, overwrite=overwrite)
+    folder.check(resume=resume, overwrite=overwrite, has_curves=True)
     if job.from_ is not None and job.from_.resolve().is_relative_to(out.resolve()):
         raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")
     device = select_device(job.training.device)
-    check = partial(folder.check, resume=resume, overwrite=overwrite)
-    with folder.held(check), compute_settings(device, job.training.threads):
+    check = partial(folder.check, resume=resume, overwrite=overwrite, has_curves=True)
+    with (
+        folder.held(check),
+        computing_as(folder.read_choices() if resume else None),
+        compute_settings(device, job.training.threads),
+    ):
         computing = Computing(
             device, select_precision(job.training.precision, device), count_trainers(device)
         )
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         start = _start(job, folder if resume else None, checkpoint, computing)
         job, objective, model = start.job, start.objective, start.model.to(device)
+        if resume:
+            outlook = look_back(job.training, folder.read_run())
+        else:
+            outlook = look_ahead(job.training, objective, model, computing)
+        objective = outlook.fit(objective)
         tokenizer = objective.train.corpus.tokenizer()
         if start.longest is not None:
             tokenizer.model_max_length = start.longest
@@ -84,15 +101,19 @@ def pretrain(
             tokenizer=tokenizer,
             watchers=watchers,
             resume_command=resume_command,
-            chosen=start.chosen,
+            chosen="; ".join(filter(None, [start.chosen, *outlook.notes])),
+            evaluations=outlook.evaluations,
             as_saved=start.as_saved,
         )
         data = objective.facts()
-        if resume:
-            trainer.resume(checkpoint)
+        if resume and "summary" in folder.read_run():  # all but the curves was there
+            summary = trainer.recall()
         else:
-            trainer.begin(_facts(start, computing, data))
-        summary = trainer.run()
+            if resume:
+                trainer.resume(checkpoint)
+            else:
+                trainer.begin({**_facts(start, computing, data), **outlook.facts})
+            summary = trainer.run()
     source = folder.read_run().get("source")
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))

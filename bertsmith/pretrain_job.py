@@ -4,7 +4,8 @@ Where something was not said, a new model has what suits its size and family, an
 from a folder (`from_`) what stands there.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import log
 from pathlib import Path
@@ -23,7 +24,8 @@ from bertsmith.sizing import Choice, choose_preset
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_settings import MIN_LENGTH, PairTask, PretrainingSettings
 from bertsmith.tasks.replaced_tokens import ReplacedTokens
-from bertsmith.timing import Computing
+from bertsmith.timing import Computing, seconds_per_row
+from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.trainer import TrainingSettings
 
@@ -44,6 +46,15 @@ rate is warmed up again, the more is learnt of the new texts and forgotten of th
 2023, "Continual pre-training of large language models: how to (re)warm your model?"). A first trial
 (tiny, 3 minutes of Wikipedia, 40 seconds of documentation) gave 2.178 bits per character of the
 documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
+
+
+EVALUATIONS = "evaluations"
+"""What `run.json` calls the plan of a run's evaluations."""
+
+TRIAL_SECONDS = 0.3
+
+LEARNING_STEPS = 100
+"""Steps in which a model learns how frequent words are, and hardly more."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +194,7 @@ def build_objective(
         batch_size=job.training.batch_size,
         micro_batch_size=None if computing is None else _rows_at_once(job, computing, config),
         seed=job.training.seed,
-        eval_rows=job.training.eval_rows,
+        eval_rows=job.training.eval_rows or MAX_ROWS,
     )
 
 
@@ -210,6 +221,68 @@ def even_rows(batch_size: int, num_processes: int, at_most: int) -> int:
         return sum(min(rows, batch_size - first) for first in firsts)
 
     return min(range(at_most, 0, -1), key=busiest)
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How often held-out rows are measured, if that was not said, and notes on what fits in."""
+
+    evaluations: EvaluationPlan | None
+    notes: tuple[str, ...] = ()
+
+    def fit(self, objective: Pretraining) -> Pretraining:
+        """Return the objective with the planned number of held-out rows."""
+        if self.evaluations is None:
+            return objective
+        return objective.resized(objective.batch_size, self.evaluations.rows)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What `run.json` holds of it."""
+        return {} if self.evaluations is None else {EVALUATIONS: asdict(self.evaluations)}
+
+
+def look_ahead(
+    training: TrainingSettings, objective: Pretraining, model: BertModel, computing: Computing
+) -> Outlook:
+    """Plan the evaluations of a run, by timing a few rows where its length is in minutes.
+
+    Raises:
+        ConfigError: not a single step fits in.
+    """
+    if training.minutes is None:
+        assert training.steps is not None
+        steps, plan = training.steps, EvaluationPlan.of_steps(training.steps, objective.batch_size)
+        told = f"{steps} step{'s are' if steps > 1 else ' is'}"
+    else:
+        seconds = 60 * training.minutes
+        row = seconds_per_row(objective, model, computing, min(TRIAL_SECONDS, seconds / 200))
+        step_seconds = STEP_COST * objective.batch_size * row
+        if step_seconds > 2 * seconds:
+            raise ConfigError(
+                f"training.minutes: found {training.minutes:g}; one step of "
+                f"{objective.batch_size} rows takes about {step_seconds / 60:.2g} minutes here, so "
+                "none fits in. Give more minutes, fewer rows (--batch-size) or a smaller model."
+            )
+        steps, plan = round(seconds / step_seconds), EvaluationPlan.of_seconds(seconds, row)
+        told = f"about {max(1, steps)} steps fit into {training.minutes:g} min,"
+    notes = [str(plan)] if training.eval_rows is None and str(plan) else []
+    if steps < LEARNING_STEPS:
+        notes.append(
+            f"{told} too few for a new model to learn more than how frequent words are: give it "
+            "more, or a smaller model or --batch-size"
+        )
+    return Outlook(None if training.eval_rows else plan, tuple(notes))
+
+
+def look_back(training: TrainingSettings, run: Mapping[str, Any]) -> Outlook:
+    """Return the plan of the run that is to be continued, by its `run.json`."""
+    if training.eval_rows is not None:
+        return Outlook(None)
+    if EVALUATIONS in run:
+        return Outlook(EvaluationPlan(**run[EVALUATIONS]))
+    # Of an earlier version, or of another command, which is refused for other reasons.
+    return Outlook(EvaluationPlan(run.get("identity", {}).get("eval_rows", MAX_ROWS), MAX_TIMES))
 
 
 def choose_size(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:

@@ -11,7 +11,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -21,12 +21,21 @@ import numpy as np
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
 from bertsmith.files import sha256_file, write_json
-from bertsmith.finetune import NOTES, START_NOTE, check_out, count_parts, finetune, notes_on
+from bertsmith.finetune import (
+    NOTES,
+    START_NOTE,
+    check_out,
+    computing_as_begun,
+    count_parts,
+    finetune,
+    notes_on,
+)
+from bertsmith.hardware import compute_choices, compute_settings, select_device, select_precision
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.tasks.settings import UNASKED, FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task
 from bertsmith.training.recorder import Watcher
-from bertsmith.training.run_folder import RunFolder, run_names
+from bertsmith.training.run_folder import CHOICES, RunFolder, run_names
 
 Kind = Literal["seed", "fold"]
 Say = Callable[[str], object]
@@ -123,6 +132,18 @@ def finetune_repeatedly(
             `finetune`.
     """
     check_out(settings)
+    with computing_as_begun(settings):
+        return _finetune_repeatedly(task_type, settings, watchers, resume_command, say, train)
+
+
+def _finetune_repeatedly(
+    task_type: type[Task[Any, Any]],
+    settings: FinetuneSettings,
+    watchers: Sequence[Watcher],
+    resume_command: str,
+    say: Say,
+    train: Train,
+) -> Repeats:
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     runs = list(runs_of(task_type, settings, kind))
     folder = RunFolder(settings.out)
@@ -135,7 +156,7 @@ def finetune_repeatedly(
             stack.enter_context(folder.held(lambda: check_series(folder, settings, series)))
             if not settings.resume:
                 folder.begin()
-                folder.write_run(series)
+                folder.write_run({**series, CHOICES: choices_of(settings)})
 
         if settings.resume:
             take_folder()
@@ -151,6 +172,15 @@ def finetune_repeatedly(
                 results.append(finish(task_type, run, watchers, resume_command, train))
             drop_worse(runs, results)
         return conclude(folder, settings, kind, runs, results)
+
+
+def choices_of(settings: FinetuneSettings) -> dict[str, Any] | None:
+    """How the runs of a series compute; None on a GPU."""
+    device = select_device(settings.device)
+    if device.type != "cpu":
+        return None
+    with compute_settings(device, settings.threads):
+        return asdict(compute_choices(select_precision(settings.precision, device)))
 
 
 def runs_of(

@@ -6,6 +6,7 @@ the weights does not.
 """
 
 import contextlib
+import copy
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.hardware import Precision
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.tasks.objective import Objective
+from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.training.member import Plan
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.prefetch import Prefetcher
@@ -34,6 +36,9 @@ tiny no faster, a quarter of them a sixth slower."""
 MAX_KEPT = 512 * 10**6
 """Bytes of activations that it then keeps for the backward pass: 8 rows of 128 tokens of base in
 bf16, 4 in fp32, but for a single row that needs more. A generator's come on top."""
+
+TRIAL_ROWS = (2, 8, 32, 128)
+"""Held-out rows that are timed, one number after the other."""
 
 MIN_STEPS = 3
 WARM_UP_STEPS = 3
@@ -159,3 +164,27 @@ class StepTimer:
                 began = time.perf_counter()
                 self.objective.evaluate(model)
         return time.perf_counter() - began
+
+
+def seconds_per_row(
+    objective: Pretraining, model: BertModel, computing: Computing, at_most: float
+) -> float:
+    """Return how long a held-out row takes, by a few of them, read for about `at_most` seconds."""
+    dtype = DTYPES[computing.precision]
+    reading = model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)
+    was_training = reading.training
+    reading.eval()
+    seconds = 0.0
+    with torch.inference_mode():
+        objective.resized(objective.batch_size, 1).evaluate(reading)  # prepares everything
+        for rows in TRIAL_ROWS:
+            trial = objective.resized(objective.batch_size, rows)
+            for _ in trial.held_out_batches(reading):
+                pass
+            began = time.perf_counter()
+            trial.evaluate(reading)
+            seconds = time.perf_counter() - began
+            if seconds >= at_most:
+                break
+    reading.train(was_training)
+    return seconds / rows

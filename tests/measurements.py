@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
@@ -37,4 +38,6 @@ def remember(folder: Path, **changes: float) -> None:
     path = folder / "bertsmith" / hardware.CPU_CACHE
     path.parent.mkdir(exist_ok=True)
     key = f"{hardware._machine()} | {torch.get_num_threads()} threads"
-    path.write_text(json.dumps({key: asdict(figures(**changes))}))
+    measured_at = datetime.now(UTC).isoformat()
+    path.write_text(json.dumps({key: asdict(figures(**changes)) | {"measured_at": measured_at}}))
+    hardware._checked.add(key)  # this process does not measure them again

@@ -52,6 +52,30 @@ def load_for_names(settings, names):
     return load_for_task(settings, Lesson(Classify(names), [], []))
 
 
+def test_a_run_goes_on_as_it_was_chosen_to_compute(settings, tmp_path, remember):
+    settings = replace(settings, precision="auto", dropout=0.0, steps=8)
+    fp32 = {"bf16_gflops": 0.0, "fp32_medium_error": 0.0}  # predictions in bf16 are not for all
+    remember("explicit", **fp32, fp32_medium_gflops=1e9)
+    whole = finetune(Classify, settings)
+    stopped = replace(settings, out=tmp_path / "stopped")
+    with pytest.raises(Interrupted):
+        finetune(Classify, stopped, [StopAt(3)])
+    remember("fused", **fp32, fp32_medium_gflops=0.0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)  # as on another machine
+    try:
+        continued = finetune(Classify, replace(stopped, resume=True))
+    finally:
+        torch.set_num_threads(threads)
+    assert untimed(journal(stopped)) == untimed(journal(settings))
+    assert continued.evaluation == whole.evaluation
+
+
+def untimed(entries):
+    times = ("elapsed_seconds", "tokens_per_second")
+    return [{k: v for k, v in entry.items() if k not in times} for entry in entries]
+
+
 def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
     given, tokenizer = load_for_names(settings, ("neg", "pos"))
     fresh, same_tokenizer = load_for_names(replace(settings, from_scratch=True), ("neg", "pos"))

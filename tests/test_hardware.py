@@ -1,14 +1,22 @@
 import json
+import os
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from measurements import figures, remember
 
 from bertsmith import hardware
+from bertsmith.commands.hardware import describe_time
 from bertsmith.errors import ConfigError
 from bertsmith.hardware import (
     attention_path,
@@ -67,6 +75,105 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(
     assert measured() == again
     path.write_text("{ damaged")
     assert measured().processor == first.processor
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def test_figures_are_of_use_for_a_month() -> None:
+    for days, is_outdated in ((29, False), (31, True)):
+        then = datetime.now(UTC) - timedelta(days=days)
+        assert replace(figures(), measured_at=then.isoformat()).is_outdated == is_outdated
+    assert figures().is_outdated  # of an earlier version
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_kept"),
+    [
+        ({"load": 0.0}, True),
+        ({"load": None}, True),
+        ({"load": 0.9}, False),
+        ({"measured_at": "2020-01-01T00:00:00+00:00"}, False),
+        ({"fp32_gflops": 0.01}, False),  # faster now, so it was busy then
+    ],
+)
+def test_figures_that_may_be_wrong_are_measured_again_once(
+    changes: dict[str, Any], is_kept: bool, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A system that does not tell how busy it is: other programs may run beside the tests.
+    monkeypatch.setattr(hardware, "CORE_TIMES", empty_cache)
+    stored = asdict(figures()) | {"bf16_gflops": 12345.0, "measured_at": now()}
+    stored |= {"fp32_gflops": 1e9, **changes}
+    with one_thread():
+        key = f"{hardware._machine()} | 1 threads"
+        hardware._write("hardware.json", {key: stored})
+        hardware._checked.clear()  # as in a new process
+        found = measured()
+        assert (found.bf16_gflops == 12345.0) == is_kept
+        assert measured() == found
+    assert is_kept or not found.is_outdated
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """On a busy machine threads that wait for one another take long."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@contextmanager
+def busy_cores() -> Iterator[None]:
+    program = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(program) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        time.sleep(0.3)
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+@pytest.mark.skipif(not hardware.CORE_TIMES.exists(), reason="the system does not tell its load")
+def test_figures_of_a_busy_computer_wait_for_a_quiet_one(empty_cache: Path) -> None:
+    key = f"{hardware._machine()} | {torch.get_num_threads()} threads"
+    stored = asdict(figures(load=0.9, bf16_gflops=12345.0)) | {"measured_at": now()}
+    hardware._write("hardware.json", {key: stored})
+    hardware._checked.clear()
+    with busy_cores():
+        assert measured().bf16_gflops == 12345.0
+
+
+@pytest.mark.skipif(not hardware.CORE_TIMES.exists(), reason="the system does not tell its load")
+def test_other_work_is_noticed_and_own_is_not() -> None:
+    def work() -> None:
+        deadline = time.process_time() + 0.3
+        while time.process_time() < deadline:
+            pass
+
+    with busy_cores():
+        load = hardware._load_during(lambda: time.sleep(0.3))
+    assert load is not None and load > hardware.MAX_LOAD
+    for _ in range(5):  # the machine may be busy with other things for a moment
+        alone, beside = hardware._load_during(lambda: time.sleep(0.3)), hardware._load_during(work)
+        assert alone is not None and beside is not None
+        if beside < alone + 0.25:
+            return
+    pytest.fail(f"own work was taken for others': {alone} became {beside}")
+
+
+def test_load_is_told() -> None:
+    found = replace(figures(load=0.0), measured_at="2026-01-02T03:04:05+00:00")
+    told = "2026-01-02 03:04:05 UTC, with 0% of the cores' time taken by other programs"
+    assert describe_time(found) == told
+    assert describe_time(replace(found, load=None)) == "2026-01-02 03:04:05 UTC"
+    assert describe_time(replace(found, load=0.5)) == (
+        f"{told.replace('0%', '50%')}: the figures may be too low, and are measured again when the "
+        "computer is quiet"
+    )
 
 
 def test_a_cache_that_cannot_be_written_stops_nothing(

@@ -165,15 +165,14 @@ def pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunRe
 
 def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
     """Finish a run's training if needed and return its metrics and cost."""
-    is_begun = folder.run_path.exists()
-    if not is_begun or "summary" not in folder.read_run():
+    if not folder.is_pretrained:
         pretrain(
             job,
             folder.path,
-            resume=is_begun,
+            resume=folder.run_path.exists(),
             watchers=work.watchers,
             resume_command=work.command,
-            measure=work.yardstick(job.training.eval_rows),
+            measure=work.yardstick(work.comparison.settings.eval_rows),
         )
     summary = folder.read_run()["summary"]
     figures, num_parameters = measure_saved(work, job, folder)

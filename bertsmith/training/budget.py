@@ -29,6 +29,62 @@ class Budget:
         assert self.seconds is not None
         return step > 0 and elapsed + step_seconds / 2 >= self.seconds - self.reserve
 
+    def middle(self, step: int, began: float, now: float) -> float:
+        """Return the share that is done at the middle of step `step`, never 0 and never 1.
+
+        `began` and `now` are the seconds at its start and at its end.
+        """
+        if self.steps is not None:
+            return self.progress(step - 0.5, now)
+        # The first step is taken even where measuring took all of the time.
+        before = 0.0 if step == 1 else self.progress(step, began)
+        return (before + self.progress(step, now)) / 2
+
+
+EVALUATION_LIMIT = 0.05
+"""The share of a run that measuring on held-out rows may take where no number of rows was given."""
+PLANNED_SHARE = 0.04
+"""What of it is planned with, since no two evaluations take the same time."""
+MAX_ROWS = 512
+MIN_ROWS = 64
+"""Rather than on fewer rows, held-out text is measured fewer times."""
+FEWEST_ROWS = 8
+MAX_TIMES = 10
+STEP_COST = 3
+"""A row's gradients take twice as long as its losses."""
+
+
+@dataclass(frozen=True)
+class EvaluationPlan:
+    """Held-out rows of each evaluation, and how many there are after the first."""
+
+    rows: int
+    times: int
+
+    @classmethod
+    def of_steps(cls, steps: int, batch_size: int) -> "EvaluationPlan":
+        """Plan a run of so many steps; a function of these numbers alone."""
+        return cls._affordable(EVALUATION_LIMIT * STEP_COST * steps * batch_size, FEWEST_ROWS)
+
+    @classmethod
+    def of_seconds(cls, seconds: float, seconds_per_row: float) -> "EvaluationPlan":
+        """Plan a run of so many seconds, of which a row takes `seconds_per_row`."""
+        return cls._affordable(PLANNED_SHARE * seconds / max(1e-9, seconds_per_row), 1)
+
+    @classmethod
+    def _affordable(cls, rows: float, at_least: int) -> "EvaluationPlan":
+        times = max(1, min(MAX_TIMES, int(rows / MIN_ROWS) - 1))
+        return cls(max(at_least, min(MAX_ROWS, int(rows / (1 + times)))), times)
+
+    def __str__(self) -> str:
+        """What is left out so that it takes no more time; nothing where nothing is."""
+        if self == EvaluationPlan(MAX_ROWS, MAX_TIMES):
+            return ""
+        return (
+            f"{self.rows} held-out rows are measured {1 + self.times} times, which takes a "
+            f"twentieth of the run (--eval-rows {MAX_ROWS} for more)"
+        )
+
 
 def is_due(before: float, after: float, interval: float) -> bool:
     """Whether a multiple of `interval` was reached on the way from `before` to `after`.

@@ -31,6 +31,7 @@ import torch
 from bertsmith import __version__
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.files import hold_folder, locked, write_error, write_json
+from bertsmith.hardware import ComputeChoices
 from bertsmith.sums import SUMS_FILE
 
 PLAIN_FILES = (
@@ -57,6 +58,9 @@ MODEL_FILES = (
     "config_sentence_transformers.json",
     "1_Pooling/config.json",
 )
+CHOICES = "compute_choices"
+"""What `run.json` calls how a run computes on a CPU."""
+
 LEFTOVER_PATTERN = re.compile(r"earlier-run|\..+\.tmp")
 """What a run that was killed leaves besides its own files, and the next one clears away."""
 
@@ -134,13 +138,25 @@ class RunFolder:
         known = [self.run_path, self.journal_path, self.checkpoints_dir]
         return any(path.exists() for path in [*known, self.path / "model.safetensors"])
 
+    @property
+    def is_pretrained(self) -> bool:
+        """Whether a pre-training run stands here, with its curves, which are drawn last."""
+        return self.run_path.exists() and "summary" in self.read_run() and self.curves_path.exists()
+
     def check(
-        self, *, resume: bool, overwrite: bool, last: str = "summary", of_series: bool = False
+        self,
+        *,
+        resume: bool,
+        overwrite: bool,
+        last: str = "summary",
+        of_series: bool = False,
+        has_curves: bool = False,
     ) -> None:
         """Refuse what the folder does not allow; nothing is written.
 
         `last` is what `run.json` holds of a run only when it is complete; `of_series` says that a
-        series of runs is to be resumed.
+        series of runs is to be resumed; with `has_curves` a run without `curves.png` is not
+        complete.
 
         Raises:
             ConfigError: an earlier run or anything else stands here and was not named to go on or
@@ -158,7 +174,8 @@ class RunFolder:
                 f"{self.path}: holds a series of runs, and not one of this kind. Choose another "
                 "--out, or resume it by the command that began it."
             )
-        if resume and last in self.read_run():
+        is_drawn = not has_curves or self.curves_path.exists()
+        if resume and last in self.read_run() and is_drawn:
             raise ConfigError(
                 f"{self.path}: this run is complete, there is nothing to resume. Choose another "
                 "--out for a new run, or pass --overwrite to replace it."
@@ -230,6 +247,13 @@ class RunFolder:
             raise _damaged_run(self.run_path, str(error)) from None
         value.check()
         return value
+
+    def read_choices(self) -> ComputeChoices | None:
+        """How the run that stands here computes; None where its `run.json` does not say."""
+        try:
+            return ComputeChoices(**self.read_run()[CHOICES])
+        except (KeyError, TypeError):  # of another version, or on a GPU
+            return None
 
     def write_run(self, facts: Mapping[str, Any]) -> None:
         """Write `run.json` anew."""

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.errors import TrainingError
-from bertsmith.hardware import own_process
+from bertsmith.hardware import ComputeChoices, compute_choices, keep_computing_as, own_process
 from bertsmith.model.bert import BertModel
 from bertsmith.model.shared import SharedFile, map_file
 from bertsmith.model.skeleton import without_values
@@ -178,13 +178,9 @@ class Team:
             threads = max(1, torch.get_num_threads() // self.plan.num_members)
             self._threads_before = torch.get_num_threads()
             torch.set_num_threads(threads)
-            settings = _Settings(
-                self._file.path,
-                self.layout,
-                self.arrays.computing.dtype,
-                threads,
-                torch.get_float32_matmul_precision(),
-            )
+            dtype = self.arrays.computing.dtype
+            choices = compute_choices("bf16" if dtype == torch.bfloat16 else "fp32")
+            settings = _Settings(self._file.path, self.layout, dtype, choices)
             skeleton = without_values(self.compute_model).train()
             job = pickle.dumps((settings, self.plan, skeleton))
             try:
@@ -221,8 +217,7 @@ class _Settings:
     path: str
     layout: Layout
     dtype: torch.dtype
-    threads: int
-    float32_route: str
+    choices: ComputeChoices
 
 
 class _Worker:
@@ -333,8 +328,7 @@ def _join(index: int, job: bytes) -> Member:
     settings: _Settings
     plan: Plan
     settings, plan, skeleton = pickle.loads(job)
-    torch.set_num_threads(settings.threads)
-    torch.set_float32_matmul_precision(settings.float32_route)
+    keep_computing_as(settings.choices)
     layout, num_members = settings.layout, plan.num_members
     num_bytes = Arrays.num_bytes(layout.size, num_members, settings.dtype)
     memory = map_file(settings.path, num_bytes)

@@ -20,14 +20,14 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError, check_seed
 from bertsmith.files import write_json
-from bertsmith.hardware import Precision, describe_computing
+from bertsmith.hardware import Precision, compute_choices, describe_computing
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
 from bertsmith.tasks.objective import Objective
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.best import PREFIX as BEST_PREFIX
 from bertsmith.training.best import BestSettings, BestWeights
-from bertsmith.training.budget import Budget, is_due
+from bertsmith.training.budget import EVALUATION_LIMIT, MAX_TIMES, Budget, EvaluationPlan, is_due
 from bertsmith.training.checkpoint import (
     Checkpoint,
     TrainingState,
@@ -40,14 +40,12 @@ from bertsmith.training.member import Figures, Plan, total_counts
 from bertsmith.training.optim import OptimSettings, schedule
 from bertsmith.training.prefetch import Prefetcher
 from bertsmith.training.recorder import Recorder, Status, Watcher
-from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.run_folder import CHOICES, RunFolder
 from bertsmith.training.stop_signal import StopSignal
 from bertsmith.training.team import Team
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
-EVALUATION_SHARE = 0.1
-"""How often held-out text is measured where no interval was set, as a share of the run."""
 
 SHOWN_CHARACTERS = 300
 
@@ -79,8 +77,9 @@ class TrainingSettings:
     """Processor threads; as many as there are cores where not given."""
     eval_every: int | None = None
     """Measure on held-out text every so many steps; ten times per run where not given."""
-    eval_rows: int = 512
-    """Rows of held-out text measured each time."""
+    eval_rows: int | None = None
+    """Rows of held-out text measured each time. Where not given, 512; in a short run fewer rows,
+    and fewer times, so that all evaluations take at most a twentieth of it."""
     checkpoint_every: int | None = None
     """Save a checkpoint every so many steps; every ten minutes where not given."""
     keep: int = 2
@@ -151,6 +150,8 @@ class Trainer:
         watchers: see every journal entry.
         resume_command: what the user types to continue an interrupted run.
         chosen: what was chosen for this run by measuring, to be told and kept with the rest.
+        evaluations: how often held-out text is measured where no interval was set; ten times where
+            not given. In a run of so many minutes those are left out for which the time is spent.
         best: by which held-out figure the weights to save are chosen; without it, the last are.
         clock: gives the seconds by which a run in minutes is measured.
         as_saved: a block in which the model is what folders should hold, where that is more than
@@ -171,6 +172,7 @@ class Trainer:
         watchers: Sequence[Watcher] = (),
         resume_command: str = "the same command with --resume",
         chosen: str = "",
+        evaluations: EvaluationPlan | None = None,
         best: BestSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
         as_saved: Callable[[BertModel], AbstractContextManager[object]] = nullcontext,
@@ -185,11 +187,13 @@ class Trainer:
         self._clock = clock
         self._as_saved = as_saved
         self.budget = settings.budget()
+        self.evaluations = evaluations
         if optim.learning_rate is None:
             raise ConfigError("optim.learning_rate: not given. Choose one, such as 5e-4.")
         self.optim = optim
         self.learning_rate = optim.learning_rate
         self.device = next(model.parameters()).device
+        self.precision = precision
         plan = Plan(objective, optim, settings.seed, num_processes)
         self.team = Team(model, DTYPES[precision], plan)
         self.state = TrainingState(
@@ -216,9 +220,10 @@ class Trainer:
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Clear the folder for a new run and write `run.json` with `facts`."""
         self.folder.begin()
-        self.folder.write_run(
-            {**facts, "computing": self.computing, "identity": self.state.identity}
-        )
+        computing: dict[str, Any] = {"computing": self.computing}
+        if self.device.type == "cpu":
+            computing[CHOICES] = asdict(compute_choices(self.precision))
+        self.folder.write_run({**facts, **computing, "identity": self.state.identity})
 
     def resume(self, checkpoint: Checkpoint | None) -> None:
         """Go on from a checkpoint, whose weights the model already has; None begins anew.
@@ -308,7 +313,7 @@ class Trainer:
             started_at = self._clock()
             micro_batches = next(batches)
             waited = self._clock() - started_at
-            entry = self._step(micro_batches)
+            entry = self._step(micro_batches, started_at - self._clock_zero)
             step_seconds = self._clock() - started_at
             self._record_step(entry, step_seconds, waited)
             before, progress = progress, self.budget.progress(self.state.step, self._elapsed())
@@ -319,7 +324,7 @@ class Trainer:
             if self._is_checkpoint_due():
                 self._checkpoint()
 
-    def _step(self, micro_batches: Sequence[Batch]) -> dict[str, Any]:
+    def _step(self, micro_batches: Sequence[Batch], began: float) -> dict[str, Any]:
         """Losses, gradients and update; gives the first part of the journal's entry."""
         step = self.state.step + 1
         figures = self._figures(micro_batches, self.team.compute(step, micro_batches))
@@ -327,7 +332,7 @@ class Trainer:
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
             raise self._failure(step, figures, norm)
         # Taken at the middle of the step, the rate is zero neither in the first nor the last.
-        progress = self.budget.progress(step - 0.5, self._elapsed())
+        progress = self.budget.middle(step, began, self._elapsed())
         rate = self.learning_rate * schedule(progress, self.optim)
         limit = self.optim.max_grad_norm
         self.team.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)
@@ -366,8 +371,9 @@ class Trainer:
         started_at = self._clock()
         with self.team.measuring() as model, torch.inference_mode():
             figures = self.objective.evaluate(model)
-        self.state.counters["evaluation_seconds"] = self._clock() - started_at
-        self.budget.reserve = self.state.counters["evaluation_seconds"]
+        seconds, counters = self._clock() - started_at, self.state.counters
+        counters["evaluation_seconds"] = self.budget.reserve = seconds
+        counters["evaluations_seconds"] = counters.get("evaluations_seconds", 0.0) + seconds
         _check_finite(self.state.step, figures)
         if figures:
             self._record({"step": self.state.step, **figures})
@@ -429,11 +435,19 @@ class Trainer:
     def _is_evaluation_due(self, before: float, progress: float) -> bool:
         """Whether an evaluation falls between two shares of the run, or on this step."""
         step, every = self.state.step, self.settings.eval_every
+        times = self.evaluations.times if self.evaluations else MAX_TIMES
         if every is None and self.budget.steps is not None:
-            every = max(1, round(self.budget.steps * EVALUATION_SHARE))
+            every = max(1, round(self.budget.steps / times))
         if every is not None:
             return is_due(step - 1, step, every)
-        return is_due(before, progress, EVALUATION_SHARE)
+        return is_due(before, progress, 1 / times) and self._is_evaluation_affordable()
+
+    def _is_evaluation_affordable(self) -> bool:
+        """Whether one more leaves time for the last one."""
+        if self.evaluations is None or self.budget.seconds is None:
+            return True
+        spent = self.state.counters.get("evaluations_seconds", 0.0)
+        return spent + 2 * self.budget.reserve <= EVALUATION_LIMIT * self.budget.seconds
 
     def _is_checkpoint_due(self) -> bool:
         step, every = self.state.step, self.settings.checkpoint_every

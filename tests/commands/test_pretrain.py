@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,9 +76,69 @@ def test_text_says_what_it_came_to(
         "trained    2 steps",
         "masked words: loss",
         "word frequency alone",
-        "bertsmith fill",
+        "next       more steps",
     ):
         assert part in out
+    assert "bertsmith fill" not in out  # after two steps it would guess nothing
+    learnt = {**RESULT, "held_out_mlm_loss": 5.0}
+    assert 'try        bertsmith fill runs/it "… [MASK] …"' in describe(learnt)
+    assert "bertsmith fill" in describe({**UNMEASURED, "steps": 100})
+    assert "bertsmith fill" not in describe({**UNMEASURED, "steps": 99})
+
+
+UNMEASURED: dict[str, Any] = {
+    "out": "runs/it", "steps": 9, "real_tokens": 9, "elapsed_seconds": 9.0, "waited_share": 0.0,
+    "tokens_per_second": 9.0,
+}  # fmt: skip
+RESULT = {**UNMEASURED, "held_out_mlm_accuracy": 0.1, "held_out_unigram_entropy": 6.0}
+
+
+def test_a_short_run_measures_little_and_says_so(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = SIZE.index("--eval-rows")
+    size = [*SIZE[:rows], *SIZE[rows + 2 :]]
+    out = tmp_path / "run"
+    for length in (["--steps", "20"], ["--minutes", "0.02"]):
+        words = ["pretrain", *size, "--corpus", str(corpus_dir), "--out", str(out), "--overwrite"]
+        cli.main([*words, *length])
+        assert "held-out rows are measured" in capsys.readouterr().err
+        run = json.loads((out / "run.json").read_text())
+        assert run["identity"]["eval_rows"] == run["evaluations"]["rows"] < 512
+        entries = read_journal(out / "journal.jsonl")
+        measured = [entry["step"] for entry in entries if "held_out_loss" in entry]
+        assert (measured[0], measured[-1]) == (0, entries[-1]["step"])
+        assert len(measured) <= 1 + run["evaluations"]["times"]
+
+
+def test_a_resumed_run_measures_the_rows_that_it_began_with(
+    corpus_dir: Path, tmp_path: Path
+) -> None:
+    job = PretrainJob(
+        corpus_dir,
+        ModelSettings("tiny", max_position_embeddings=32),
+        PretrainingSettings(16),
+        TrainingSettings(minutes=0.02, batch_size=4, threads=1, precision="fp32"),
+    )
+    with pytest.raises(BertsmithError, match="stopped"):
+        pretrain(job, tmp_path / "run", watchers=[StopAtStep(1)])
+    path = tmp_path / "run" / "run.json"
+    run = json.loads(path.read_text())
+    run["evaluations"]["rows"] = run["identity"]["eval_rows"] = 3  # as on a slower machine
+    path.write_text(json.dumps(run))
+    pretrain(job, tmp_path / "run", resume=True)
+    with pytest.raises(ConfigError, match="eval_rows was 3, is now 4"):
+        (tmp_path / "run" / "curves.png").unlink()
+        other = replace(job, training=replace(job.training, eval_rows=4))
+        pretrain(other, tmp_path / "run", resume=True)
+
+
+def test_minutes_without_a_step_are_refused(corpus_dir: Path, tmp_path: Path) -> None:
+    training = TrainingSettings(minutes=1e-7, batch_size=64, threads=1)
+    job = PretrainJob(corpus_dir, ModelSettings("tiny"), PretrainingSettings(16), training)
+    with pytest.raises(ConfigError, match=r"minutes: found 1e-07; one step of 64 rows takes about"):
+        pretrain(job, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_chinese_without_words_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,6 +225,25 @@ def test_a_finished_run_is_neither_resumed_nor_lost(
     assert read_journal(tmp_path / "run" / "journal.jsonl")[-1]["step"] == 1
 
 
+def test_a_run_killed_before_its_curves_gets_them(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    cli.main(command(corpus_dir, out, "--steps", "2"))
+    before, told = losses(out), capsys.readouterr().out
+    weights = (out / "model.safetensors").read_bytes()
+    (out / "curves.png").unlink()
+    cli.main(command(corpus_dir, out, "--steps", "2", "--resume"))
+    captured = capsys.readouterr()
+    assert (captured.out, losses(out)) == (told, before)
+    assert "is trained already" in captured.err
+    assert (out / "curves.png").exists()
+    assert (out / "model.safetensors").read_bytes() == weights
+    with pytest.raises(SystemExit):
+        cli.main(command(corpus_dir, out, "--steps", "2", "--resume"))
+    assert "complete" in capsys.readouterr().err
+
+
 def test_a_recipe_is_replaced_by_the_line(
     corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,6 +307,28 @@ def test_every_kind_resumes_as_if_never_stopped(
     assert ("held_out_sop_loss" in whole) == (settings.pair_task == "sentence_order")
     assert ("sentence order: loss" in describe(whole)) == ("held_out_sop_loss" in whole)
     assert set(load_model(tmp_path / "stopped").heads) == set(settings.heads)
+
+
+def test_a_run_goes_on_as_it_was_chosen_to_compute(
+    corpus_dir: Path, tmp_path: Path, remember: Callable[..., None]
+) -> None:
+    model = ModelSettings("tiny", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    training = TrainingSettings(steps=4, batch_size=4, eval_rows=4, micro_batch_size=2)
+    job = PretrainJob(corpus_dir, model, PretrainingSettings(16), training)
+    remember("explicit", bf16_gflops=1e9)
+    pretrain(job, tmp_path / "whole")
+    with pytest.raises(BertsmithError, match="stopped"):
+        pretrain(job, tmp_path / "stopped", watchers=[StopAtStep(2)])
+    remember("fused", bf16_gflops=0.0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)  # as on another machine
+    try:
+        pretrain(job, tmp_path / "stopped", resume=True)
+    finally:
+        torch.set_num_threads(threads)
+    assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
+    pretrain(job, tmp_path / "other")
+    assert losses(tmp_path / "other") != losses(tmp_path / "whole")
 
 
 def test_positions_begin_as_was_asked(corpus_dir: Path, tmp_path: Path) -> None:

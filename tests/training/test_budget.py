@@ -3,7 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.training.budget import Budget, is_due
+from bertsmith.training.budget import (
+    EVALUATION_LIMIT,
+    MAX_ROWS,
+    MAX_TIMES,
+    Budget,
+    EvaluationPlan,
+    is_due,
+)
 
 
 def test_steps_ignore_the_clock() -> None:
@@ -33,3 +40,35 @@ def test_every_multiple_is_due_once(moves: list[float], interval: float) -> None
             count += 1
         place += move
     assert count <= place // interval
+
+
+def test_the_middle_of_a_step_is_neither_the_start_nor_the_end() -> None:
+    assert Budget(1, None).middle(1, 0, 9) == 0.5
+    minute = Budget(None, 60, reserve=10)
+    assert minute.middle(3, began=20, now=30) == 0.5
+    assert minute.middle(1, began=0, now=500) == 0.5  # a step longer than the run
+    assert minute.middle(1, began=55, now=500) == 0.5  # after an evaluation as long as the run
+    assert minute.middle(9, began=49, now=70) < 1
+
+
+@given(st.floats(0.1, 1e5), st.floats(1e-5, 10))
+def test_evaluations_take_a_twentieth_of_the_seconds(seconds: float, row: float) -> None:
+    plan = EvaluationPlan.of_seconds(seconds, row)
+    assert 1 <= plan.rows <= MAX_ROWS and 1 <= plan.times <= MAX_TIMES
+    spent = (1 + plan.times) * plan.rows * row
+    assert spent <= EVALUATION_LIMIT * seconds or (plan.rows, plan.times) == (1, 1)
+    assert (plan == EvaluationPlan(MAX_ROWS, MAX_TIMES)) == (str(plan) == "")
+
+
+@given(st.integers(1, 10**6), st.integers(1, 4096))
+def test_evaluations_take_a_twentieth_of_the_steps(steps: int, batch_size: int) -> None:
+    plan = EvaluationPlan.of_steps(steps, batch_size)
+    spent = (1 + plan.times) * plan.rows / (3 * steps * batch_size)
+    assert spent <= EVALUATION_LIMIT or (plan.rows, plan.times) == (8, 1)
+
+
+def test_a_long_run_measures_all_rows_each_time() -> None:
+    assert EvaluationPlan.of_steps(1000, 64) == EvaluationPlan(MAX_ROWS, MAX_TIMES)
+    assert EvaluationPlan.of_seconds(900, 0.001) == EvaluationPlan(MAX_ROWS, MAX_TIMES)
+    assert EvaluationPlan.of_seconds(60, 0.02) == EvaluationPlan(60, 1)
+    assert "60 held-out rows are measured 2 times" in str(EvaluationPlan(60, 1))

@@ -24,6 +24,7 @@ from bertsmith.model.huggingface import load_model
 from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.pretraining import Pretraining
 from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import read_journal
 from bertsmith.training.member import step_seed
@@ -75,6 +76,7 @@ def trainer(
     watchers: Sequence[Watcher] = (),
     num_processes: int = 1,
     clock: Callable[[], float] = time.monotonic,
+    evaluations: EvaluationPlan | None = None,
 ) -> Trainer:
     task = task or objective(corpus_dir, settings)
     return Trainer(
@@ -89,6 +91,7 @@ def trainer(
         watchers=watchers,
         resume_command="bertsmith pretrain --resume",
         clock=clock,
+        evaluations=evaluations,
     )
 
 
@@ -408,6 +411,30 @@ def test_minutes_end_on_time_with_the_rate_near_zero(corpus_dir: Path, tmp_path:
     evaluations = [entry for entry in entries if "held_out_loss" in entry]
     assert len(evaluations) == 11  # before the first step, and at every tenth of the time
     assert evaluations[-1]["step"] == summary.steps
+
+
+def test_a_run_of_one_step_learns(corpus_dir: Path, tmp_path: Path) -> None:
+    for name, length in (("steps", {"steps": 1}), ("minutes", {"steps": None, "minutes": 0.001})):
+        settings = replace(SETTINGS, eval_every=None, **length)  # type: ignore[arg-type]
+        one = trainer(corpus_dir, tmp_path / name, settings, clock=Clock(tick=1.0))
+        one.begin({})
+        summary = one.run()
+        assert summary.steps == 1
+        assert summary.last_step["learning_rate"] > 1e-3
+
+
+def test_evaluations_for_which_the_time_is_spent_are_left_out(
+    corpus_dir: Path, tmp_path: Path
+) -> None:
+    settings = replace(SETTINGS, steps=None, minutes=1.0, eval_every=None)
+    plan = EvaluationPlan(7, 10)
+    one = trainer(corpus_dir, tmp_path / "run", settings, clock=Clock(0.5), evaluations=plan)
+    one.begin({})
+    steps = one.run().steps
+    entries = read_journal(tmp_path / "run" / "journal.jsonl")
+    measured = [entry["step"] for entry in entries if "held_out_loss" in entry]
+    assert (measured[0], measured[-1]) == (0, steps)
+    assert 2 < len(measured) <= 6  # 0.5 seconds each, and 3 are a twentieth
 
 
 def test_the_journal_has_the_promised_names(corpus_dir: Path, tmp_path: Path) -> None:
