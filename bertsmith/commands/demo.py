@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import tyro
 
 from bertsmith.demo.job import DemoSettings, run_demo
+from bertsmith.demo.page import shortened
 from bertsmith.training.display import Display
 
 
@@ -49,4 +50,6 @@ def describe(results: dict[str, Any]) -> Iterator[str]:
         f"plain methods  {accuracy['tfidf']:.1%} TF-IDF with logistic regression, "
         f"{accuracy['majority']:.1%} always the most frequent answer"
     )
+    if note := shortened(results):
+        yield f"note           {note}"
     yield f"report         {results['out']}/report.html  ({seconds:.0f} s in all)"

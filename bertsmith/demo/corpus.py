@@ -11,14 +11,19 @@ where it came first. What was left out is counted by its reason.
 """
 
 import ast
+import math
 import re
 import sysconfig
+import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+
+ENOUGH_CHARS = 100_000
+"""Of a library, for a question about it: so much is read however long it takes."""
 
 STANDARD_LIBRARY = "standard library"
 LANGUAGE_REFERENCE = "language reference"
@@ -124,6 +129,7 @@ class _Collector:
     """Documents under way: what was seen, what was skipped, and how much room is left."""
 
     room: int
+    ends_at: float = math.inf
     documents: list[Document] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     seen: set[str] = field(default_factory=set)
@@ -153,32 +159,47 @@ def read_documentation(
     *,
     max_chars_per_library: int = 1_000_000,
     max_chars: int = 12_000_000,
+    seconds: float | None = None,
+    say: Callable[[str], object] = lambda line: None,
 ) -> Documentation:
     """Read the prose of an installation, bounded so that no package dominates.
 
     Libraries named in `first` come before the others, which follow by name until `max_chars`
     is reached. Within a library, modules are taken in the order of a hash of their path, so
     that a library cut at `max_chars_per_library` is still represented in its whole breadth.
-    The same files always give the same result.
+    The same files always give the same result, unless it takes more than `seconds`, of which each
+    library in `first` has a part: then modules are left out. `say` is told of each of those.
     """
+    began = time.monotonic()
     libraries = installation.libraries()
     names = [name for name in first if name in libraries]
     names += [name for name in libraries if name not in names]
     collector = _Collector(max_chars)
-    for name in names:
-        _read_library(collector, name, libraries[name], max_chars_per_library)
+    num_first = sum(name in libraries for name in first)
+    for number, name in enumerate(names, start=1):
+        if number <= num_first:
+            say(f"Reading {name}, {number} of {num_first}.")
+        share = 1.0 if number > num_first else number / num_first
+        collector.ends_at = math.inf if seconds is None else began + share * seconds
+        enough = ENOUGH_CHARS if number <= num_first else 0
+        _read_library(collector, name, libraries[name], max_chars_per_library, enough)
         if name == STANDARD_LIBRARY:
             _read_language_reference(collector, installation.standard_library / "pydoc_data")
     return Documentation(tuple(collector.documents), collector.skipped)
 
 
-def _read_library(collector: _Collector, library: str, top: Path, max_chars: int) -> None:
-    room = min(max_chars, collector.room)
+def _read_library(
+    collector: _Collector, library: str, top: Path, max_chars: int, enough: int
+) -> None:
+    room = least_room = min(max_chars, collector.room)
+    least_room -= enough
     if room <= 0:
         collector.skipped["package over the limit"] += 1
         return
     for module, path in _by_hash(source_files(top)):
         reason = _reason_to_skip(Path(module)) or ("file over the limit" if room <= 0 else None)
+        if reason is None and room <= least_room and time.monotonic() > collector.ends_at:
+            reason = "file left out for want of time"
         if reason:
             collector.skipped[reason] += 1
             continue

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -24,7 +24,15 @@ from bertsmith.demo.baselines import (
 from bertsmith.demo.corpus import Documentation, Installation, read_documentation
 from bertsmith.demo.figures import PRETRAINED, UNTRAINED
 from bertsmith.demo.folder import COMMAND, RESULT_NAME, fresh_folder
-from bertsmith.demo.page import write_page
+from bertsmith.demo.pace import (
+    ENDING,
+    READING_SECONDS,
+    SMALL_TEST,
+    TOTAL_SECONDS,
+    Scale,
+    measure_pace,
+)
+from bertsmith.demo.page import METHODS, write_page
 from bertsmith.demo.places import Places
 from bertsmith.demo.question import (
     LABELS,
@@ -93,27 +101,14 @@ class DemoSettings:
     """The folder for everything: text, vocabulary, corpus, models, and report.html. An earlier
     demo in it is replaced; nothing else is."""
     minutes: float | None = None
-    """How long to pre-train. If not given, 1,800 steps, so that a busy computer learns as much as
-    a quiet one: about three minutes on two cores. The rest takes one to two minutes more."""
+    """How long to pre-train; the rest takes one to three minutes more. If not given, all ends after
+    five minutes: after 1,800 steps of pre-training, or after as many as fit in on this computer."""
     quick: bool = False
     """Only try whether everything works: little text and a few steps, no useful model."""
 
     def __post_init__(self) -> None:
         if self.minutes is not None and not 0 < self.minutes < 1e6:
             raise ConfigError(f"--minutes: found {self.minutes}; allowed is a number above 0.")
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How much of everything a demo takes."""
-
-    max_chars: int = 8_000_000
-    max_chars_per_library: int = 800_000
-    vocab_size: int = 8000
-    question: QuestionSize = field(default_factory=QuestionSize)
-    num_draws: int = 3
-    finetune_steps: int = 200
-    pretrain_steps: int = 1800
 
 
 FULL = Scale()
@@ -133,13 +128,13 @@ class Clock:
 
     def __init__(self, say: Say) -> None:
         self.seconds: dict[str, float] = {}
-        self._say = say
+        self.say = say
         self._started_at = time.perf_counter()
 
     @contextmanager
     def step(self, name: str, words: str) -> Iterator[None]:
         """Time a block under `name`."""
-        self._say(words)
+        self.say(words)
         started_at = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - started_at
@@ -188,21 +183,40 @@ def _run(
     installation: Installation,
 ) -> dict[str, Any]:
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
+    is_planned = settings.minutes is None and not settings.quick
+    if is_planned:
+        clock.say(
+            f"Plan: {TOTAL_SECONDS / 60:.0f} minutes in all. Reading and building a corpus take "
+            "about one, then the speed of this computer tells how much training fits in."
+        )
     with clock.step("reading", "Reading the documentation of the installed packages."):
-        documentation = read(installation, scale)
+        seconds = READING_SECONDS if is_planned else None
+        documentation = read(installation, scale, seconds, clock.say)
+        if seconds is not None and clock.total > seconds:
+            scale = replace(scale, question=replace(scale.question, test=SMALL_TEST))
         question = ask(documentation.documents, scale.question, scale.num_draws)
         write_texts(places, documentation, question)
     with clock.step("vocabulary", f"Learning a vocabulary of {scale.vocab_size:,} pieces."):
         tokenizer, report = learn_vocabulary(places, scale)
     with clock.step("corpus", "Turning the text into a corpus of token ids."):
         manifest = build_corpus([places.text], tokenizer, places.corpus, HELD_OUT)
+    pace = None
+    if is_planned:
+        planned = pretrain_job(settings, scale, places)
+        pace = measure_pace(
+            planned, scale, len(question.test), clock.seconds["corpus"], lambda: clock.total
+        )
+        scale = pace.scale
+        clock.say(str(pace))
     job = pretrain_job(settings, scale, places)
     with clock.step("pre-training", "Pre-training: guessing hidden words, telling what follows."):
         pretraining = pretrain(job, places.pretrained, watchers=watchers)
     with clock.step("fine-tuning", "Fine-tuning on the question, with and without pre-training."):
-        evaluations = compare_models(places, scale)
+        evaluations = compare_models(places, scale, clock, watchers, is_planned=is_planned)
+        num_draws = len(evaluations[PRETRAINED])
+        question = replace(question, draws=question.draws[:num_draws])
     with clock.step("baselines", "Asking two plain methods the same question."):
-        scores = {**as_scores(evaluations), **compare_baselines(question)}
+        scores = {**as_scores(evaluations), **compare_baselines(question, clock.say)}
     with clock.step("examples", "Filling masks and answering a few paragraphs."):
         examples = {"fills": fill(places), "predictions": predict(places, question)}
     run = RunFolder(places.pretrained).read_run()
@@ -211,6 +225,7 @@ def _run(
         "is_complete": True,
         "out": str(settings.out),
         "started_at": started_at,
+        "plan": None if pace is None else pace.to_json(),
         "documentation": figures.of_documentation(documentation),
         "vocabulary": figures.of_vocabulary(tokenizer, report),
         "corpus": figures.of_corpus(manifest),
@@ -228,13 +243,20 @@ def _run(
     return results
 
 
-def read(installation: Installation, scale: Scale) -> Documentation:
-    """The documentation, that of the libraries in question first."""
+def read(
+    installation: Installation,
+    scale: Scale,
+    seconds: float | None = None,
+    say: Say = lambda line: None,
+) -> Documentation:
+    """The documentation, that of the libraries in question first, for so many seconds."""
     return read_documentation(
         installation,
         tuple(LABELS),
         max_chars=scale.max_chars,
         max_chars_per_library=scale.max_chars_per_library,
+        seconds=seconds,
+        say=say,
     )
 
 
@@ -265,10 +287,15 @@ def learn_vocabulary(places: Places, scale: Scale) -> tuple[Tokenizer, Tokenizer
 def pretrain_job(settings: DemoSettings, scale: Scale, places: Places) -> PretrainJob:
     """What serves a few minutes on two cores best."""
     minutes = None if settings.quick else settings.minutes
+    pretraining = PRETRAINING
+    if scale.pretrain_seconds is not None:
+        minutes = scale.pretrain_seconds / 60
+        share = scale.pretrain_steps / FULL.pretrain_steps
+        pretraining = replace(pretraining, start_steps=round(share * pretraining.start_steps))
     return PretrainJob(
         corpus=places.corpus,
         model=MODEL,
-        pretraining=PRETRAINING,
+        pretraining=pretraining,
         training=TrainingSettings(
             steps=scale.pretrain_steps if minutes is None else None,
             minutes=minutes,
@@ -279,19 +306,37 @@ def pretrain_job(settings: DemoSettings, scale: Scale, places: Places) -> Pretra
     )
 
 
-def compare_models(places: Places, scale: Scale) -> dict[str, list[ClassReport]]:
+def compare_models(
+    places: Places,
+    scale: Scale,
+    clock: Clock,
+    watchers: Sequence[Watcher],
+    *,
+    is_planned: bool,
+) -> dict[str, list[ClassReport]]:
     """Fine-tune both models on every draw and score them on the same held-out modules.
 
-    Only the pre-trained model's first classifier is kept.
+    Only the pre-trained model's first classifier is kept. Where the demo `is_planned`, a further
+    draw is left out if it would end too late.
     """
     evaluations: dict[str, list[ClassReport]] = {PRETRAINED: [], UNTRAINED: []}
+    ending = ENDING * clock.seconds["corpus"]
     with tempfile.TemporaryDirectory(dir=places.out, prefix=".models.") as folder:
         for draw in range(scale.num_draws):
+            began = clock.total
             for name, group in evaluations.items():
+                clock.say(
+                    f"Fine-tuning {METHODS[name][0]}, labels {draw + 1} of {scale.num_draws}."
+                )
                 is_kept = name == PRETRAINED and draw == 0
                 out = places.classifier if is_kept else Path(folder) / f"{name}-{draw}"
-                finetune(Classify, finetune_settings(places, scale, name, out, draw))
+                settings = finetune_settings(places, scale, name, out, draw)
+                finetune(Classify, settings, watchers)
                 group.append(cast(ClassReport, evaluate(Classifier.load(out), places.test)))
+            ends_at = 2 * clock.total - began + ending
+            if is_planned and draw + 1 < scale.num_draws and ends_at > TOTAL_SECONDS:
+                clock.say("No further fine-tuning fits in.")
+                break
     return evaluations
 
 
@@ -319,10 +364,14 @@ def as_scores(evaluations: Mapping[str, Sequence[ClassReport]]) -> dict[str, lis
     }
 
 
-def compare_baselines(question: Question) -> dict[str, list[Score]]:
+def compare_baselines(question: Question, say: Say) -> dict[str, list[Score]]:
     """Both plain methods on every draw."""
+    tfidf = []
+    for number, draw in enumerate(question.draws, start=1):
+        say(f"TF-IDF with logistic regression, labels {number} of {len(question.draws)}.")
+        tfidf.append(tfidf_with_logistic_regression(draw, question.test))
     return {
-        "tfidf": [tfidf_with_logistic_regression(draw, question.test) for draw in question.draws],
+        "tfidf": tfidf,
         "majority": [majority_class(question.draws[0], question.test)],
     }
 

@@ -46,6 +46,7 @@ def write_page(places: Places, results: Mapping[str, Any]) -> None:
         untrained=by_name[UNTRAINED],
         duration=duration(results["seconds"]["total"]),
         verdict=" ".join(verdict(results["comparison"])),
+        shortened=shortened(results),
         charts=charts(read_journal(RunFolder(places.pretrained).journal_path), results),
         next_steps=next_steps(places),
     )
@@ -60,6 +61,41 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> list[str]:
         "without.",
         _against_words(accuracy[PRETRAINED] - accuracy["tfidf"], accuracy["tfidf"]),
     ]
+
+
+def shortened(results: Mapping[str, Any]) -> str:
+    """What was left out so that the demo ends in time, what that means, and what more would give;
+    nothing where nothing was."""
+    plan, steps = results["plan"], results["pretraining"]["steps"]
+    if plan is None or plan["is_full"]:
+        return ""
+    sentences = []
+    if steps < plan["full_steps"]:
+        sentences.append(
+            f"This computer trained {steps:,} of the {plan['full_steps']:,} steps of pre-training "
+            "for which this demo is made, since the whole had to fit into five minutes. A model "
+            "that has seen less text guesses fewer of the hidden words, and pre-training is worth "
+            "less for the question than it could be."
+        )
+    if (draws := results["question"]["num_draws"]) < plan["full_draws"]:
+        known = "less well known" if draws > 1 else "not known"
+        sentences.append(
+            f"The question was learnt with {draws} choice{'s' * (draws > 1)} of labelled "
+            f"paragraphs instead of {plan['full_draws']}, so how much the results depend on that "
+            f"choice is {known}."
+        )
+    if (least := plan["scale"]["finetune_steps"]) < plan["full_finetune_steps"]:
+        sentences.append(
+            f"Fine-tuning took {least} steps instead of {plan['full_finetune_steps']}, so the "
+            "answers may be less good than the labels allow."
+        )
+    return " ".join(
+        [
+            *sentences,
+            f"All steps take about {plan['full_seconds'] / 60:.1f} minutes here: bertsmith demo "
+            f"--minutes {plan['full_minutes']}.",
+        ]
+    )
 
 
 def _gain(difference: float) -> str:

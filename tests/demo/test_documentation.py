@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bertsmith.demo import corpus
 from bertsmith.demo.corpus import (
     LANGUAGE_REFERENCE,
     STANDARD_LIBRARY,
@@ -215,3 +216,17 @@ def test_markup_is_stripped(markup: str, plain: str) -> None:
 )
 def test_other_than_prose_is_left_out(paragraph: str) -> None:
     assert not is_prose(paragraph)
+
+
+def test_reading_ends_in_time(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, said = installation.site_packages[0], list[str]()
+    write(site / "wide" / "one.py", docstring("one"))
+    write(site / "wide" / "two.py", docstring("two"))
+    monkeypatch.setattr(corpus, "ENOUGH_CHARS", 1)
+    found = read_documentation(installation, ["wide"], seconds=0, say=said.append)
+    assert [document.library for document in found.documents if document.library == "wide"] == [
+        "wide"  # enough for a question, and the rest is left out
+    ]
+    assert "single" not in found.chars_by_library()
+    assert found.skipped["file left out for want of time"] == 4
+    assert said == ["Reading wide, 1 of 1."]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bertsmith.demo.page import duration, verdict
+from bertsmith.demo.page import duration, shortened, verdict
 
 
 def comparison(pretrained: float, untrained: float, tfidf: float) -> list[dict[str, Any]]:
@@ -30,3 +30,18 @@ def test_verdict_follows_the_figures(means: tuple[float, float, float], words: l
 )
 def test_duration_in_words(seconds: float, words: str) -> None:
     assert duration(seconds) == words
+
+
+def test_what_was_left_out_is_told() -> None:
+    plan = {"is_full": False, "full_steps": 1800, "full_draws": 3, "full_seconds": 640.0,
+            "full_minutes": 11, "full_finetune_steps": 200,
+            "scale": {"finetune_steps": 50}}  # fmt: skip
+    results = {"plan": plan, "pretraining": {"steps": 450}, "question": {"num_draws": 1}}
+    told = shortened(results)
+    assert "450 of the 1,800 steps" in told and "guesses fewer of the hidden words" in told
+    assert "with 1 choice of" in told and "is not known" in told
+    assert "took 50 steps instead of 200" in told
+    assert "about 10.7 minutes here: bertsmith demo --minutes 11" in told
+    assert "choice" not in shortened({**results, "question": {"num_draws": 3}})
+    assert shortened({**results, "plan": None}) == ""
+    assert shortened({**results, "plan": {**plan, "is_full": True}}) == ""

@@ -1,0 +1,164 @@
+"""How much of a demo fits into five minutes on this computer: measured speeds go in, a scale comes
+out."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from bertsmith.demo.question import QuestionSize
+from bertsmith.hardware import compute_settings, count_trainers, select_device, select_precision
+from bertsmith.pretrain_job import PretrainJob, build_objective
+from bertsmith.sizing import tokens_per_second
+from bertsmith.timing import Computing
+
+TOTAL_SECONDS = 300.0
+READING_SECONDS = 45.0
+"""After these, modules are left unread; one quiet core needs 30 of them."""
+FINETUNING_SHARE = 0.3
+"""Of what is left for both kinds of training. Further draws of labels only tell the noise."""
+FINETUNING_SPEED = 0.6
+"""Of pre-training's: a step has fewer tokens."""
+FEWEST_STEPS = 50
+"""Of a fine-tuning: each labelled paragraph is read four times."""
+EXAMPLE_TOKENS = 60
+FINETUNE_ROWS = 16
+DEV_TOKENS = 16_000
+"""What choosing the best weights takes, as tokens that are learnt from in the same time."""
+TEST_TOKENS = 20
+"""The same for a paragraph to score on."""
+SMALL_TEST = 50
+"""Paragraphs of each library to score on where reading took longer than it should."""
+ENDING = 2.0
+"""Baselines, examples and the page, as a multiple of the time in which the corpus was built."""
+MIN_SECONDS = 20.0
+"""Pre-training has so much time even where the rest has taken all of it."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of everything a demo takes."""
+
+    max_chars: int = 8_000_000
+    max_chars_per_library: int = 800_000
+    vocab_size: int = 8000
+    question: QuestionSize = field(default_factory=QuestionSize)
+    num_draws: int = 3
+    finetune_steps: int = 200
+    pretrain_steps: int = 1800
+    pretrain_seconds: float | None = None
+    """Time for pre-training, where it is not long enough for all of its steps."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What fits in: the scale, and how fast this computer pre-trains."""
+
+    full: Scale
+    scale: Scale
+    tokens_per_second: float
+    full_seconds: float
+    """What all steps of pre-training would take."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing has to be left out."""
+        return self.scale == self.full
+
+    def __str__(self) -> str:
+        """What will be done, and what more time would give."""
+        scale, full = self.scale, self.full
+        if self.is_full:
+            return (
+                f"Plan: all {full.pretrain_steps:,} steps of pre-training, about "
+                f"{self.full_seconds / 60:.1f} minutes, and {2 * full.num_draws} fine-tunings."
+            )
+        steps = f"all {full.pretrain_steps:,} steps"
+        if scale.pretrain_seconds is not None:
+            steps = (
+                f"about {scale.pretrain_steps:,} of {full.pretrain_steps:,} steps, "
+                f"{scale.pretrain_seconds / 60:.1f} minutes"
+            )
+        return (
+            f"Plan, so that all ends after {TOTAL_SECONDS / 60:.0f} minutes: this computer learns "
+            f"from {self.tokens_per_second:,.0f} tokens a second. Pre-training: {steps}. "
+            f"Fine-tuning: {2 * scale.num_draws} times {scale.finetune_steps} steps of "
+            f"{2 * full.num_draws} times {full.finetune_steps}. All would take "
+            f"{self.full_seconds / 60:.1f} minutes of pre-training: --minutes {self.minutes}."
+        )
+
+    @property
+    def minutes(self) -> int:
+        """Whole minutes in which all steps of pre-training fit."""
+        return max(1, -int(-self.full_seconds // 60))
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {
+            "is_full": self.is_full,
+            "scale": asdict(self.scale),
+            "full_steps": self.full.pretrain_steps,
+            "full_draws": self.full.num_draws,
+            "full_finetune_steps": self.full.finetune_steps,
+            "tokens_per_second": self.tokens_per_second,
+            "full_seconds": self.full_seconds,
+            "full_minutes": self.minutes,
+        }
+
+
+def measure_pace(
+    job: PretrainJob,
+    full: Scale,
+    num_test: int,
+    corpus_seconds: float,
+    elapsed: Callable[[], float],
+) -> Pace:
+    """Time a few steps of `job` and plan the rest of the demo by them.
+
+    Args:
+        num_test: paragraphs to score on.
+        corpus_seconds: what building the corpus took, by which the last parts are estimated.
+        elapsed: gives the seconds since the demo began.
+    """
+    job = job.resolved
+    device = select_device(job.training.device)
+    with compute_settings(device, job.training.threads):
+        computing = Computing(device, select_precision("auto", device), count_trainers(device))
+        objective = build_objective(job, computing)
+        config = job.model.config(objective.train.corpus)
+        speed = tokens_per_second(objective, config, computing)
+    step = job.pretraining.start_steps + 1
+    tokens = sum(batch.num_tokens for batch in objective.micro_batches(step))
+    left = TOTAL_SECONDS - elapsed() - ENDING * corpus_seconds
+    return plan_pace(full, speed, tokens, num_test, left)
+
+
+def plan_pace(full: Scale, speed: float, step_tokens: int, num_test: int, left: float) -> Pace:
+    """Divide the seconds that are left between pre-training and fine-tuning.
+
+    Args:
+        speed: tokens a second.
+        step_tokens: tokens of a step of pre-training.
+        num_test: paragraphs to score on.
+    """
+    full_seconds = full.pretrain_steps * step_tokens / speed
+    if full_seconds + finetuning_seconds(full, speed, num_test) <= left:
+        return Pace(full, full, speed, full_seconds)
+    scale, allowed = full, FINETUNING_SHARE * left
+    while scale.num_draws > 1 and finetuning_seconds(scale, speed, num_test) > allowed:
+        scale = replace(scale, num_draws=scale.num_draws - 1)
+    while scale.finetune_steps > FEWEST_STEPS and (
+        finetuning_seconds(scale, speed, num_test) > allowed
+    ):
+        scale = replace(scale, finetune_steps=max(FEWEST_STEPS, scale.finetune_steps - 10))
+    seconds = max(MIN_SECONDS, left - finetuning_seconds(scale, speed, num_test))
+    if seconds < full_seconds:
+        steps = max(1, round(seconds * speed / step_tokens))
+        scale = replace(scale, pretrain_steps=steps, pretrain_seconds=seconds)
+    return Pace(full, scale, speed, full_seconds)
+
+
+def finetuning_seconds(scale: Scale, speed: float, num_test: int) -> float:
+    """Seconds in which both models learn and are scored, over all draws."""
+    learnt = scale.finetune_steps * FINETUNE_ROWS * EXAMPLE_TOKENS
+    tokens = learnt + DEV_TOKENS + TEST_TOKENS * num_test
+    return 2 * scale.num_draws * tokens / (FINETUNING_SPEED * speed)
