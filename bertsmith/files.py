@@ -210,8 +210,10 @@ def _is_same_file(one: Path, other: Path) -> bool:
 
 
 def _open(path: Path, mode: str) -> IO[Any]:
-    text = "b" not in mode
-    return path.open(mode, encoding="utf-8" if text else None, newline="\n" if text else None)
+    if "b" in mode:
+        return path.open(mode)
+    # A file's name that is not UTF-8 has half surrogates: \udcff is that byte in JSON, too.
+    return path.open(mode, encoding="utf-8", errors="backslashreplace", newline="\n")
 
 
 @contextlib.contextmanager
@@ -327,6 +329,21 @@ def _remove_leftovers(path: Path) -> None:
             if (lock := try_lock(leftover)) is not None:
                 shutil.rmtree(leftover, ignore_errors=True)
                 os.close(lock)
+
+
+@contextlib.contextmanager
+def utf8_name(path: Path) -> Iterator[Path]:
+    """Name an existing file for a library that opens no name but UTF-8."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            yield Path(f"/dev/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+    else:
+        yield path
 
 
 def write_error(path: Path, error: OSError) -> InputError:

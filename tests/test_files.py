@@ -1,4 +1,5 @@
 import errno
+import json
 import os
 import signal
 import stat
@@ -15,6 +16,7 @@ from bertsmith.files import (
     atomic_write,
     check_outputs,
     sha256_file,
+    utf8_name,
     write_error,
     write_json,
 )
@@ -46,6 +48,17 @@ def test_a_failed_folder_leaves_the_old_one(tmp_path: Path) -> None:
         (folder / "whole").write_text("new")
     assert [file.name for file in path.iterdir()] == ["whole"]
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_name_that_is_not_utf8_is_written_and_read(tmp_path: Path) -> None:
+    name = os.fsdecode(b"n\xff\n\x1b.txt")
+    write_json(tmp_path / name, {"file": name})
+    assert json.loads((tmp_path / name).read_bytes()) == {"file": name}
+    with utf8_name(tmp_path / name) as readable:
+        assert str(readable).encode()
+        assert readable.read_bytes() == (tmp_path / name).read_bytes()
+    with utf8_name(tmp_path) as readable:
+        assert readable == tmp_path
 
 
 def test_a_full_disk_is_said_in_one_line(tmp_path: Path) -> None:

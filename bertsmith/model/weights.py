@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError
-from bertsmith.files import atomic_write
+from bertsmith.files import atomic_write, utf8_name
 
 CHECKSUM = "bertsmith_sha256"
 """The key of the checksum in the file's metadata."""
@@ -81,7 +81,7 @@ def indexed_shards(index: Path) -> Iterator[Path]:
 def read_safetensors(file: Path) -> dict[str, Tensor]:
     """The tensors of one safetensors file, in memory of their own."""
     try:
-        with safe_open(file, framework="pt") as opened:
+        with utf8_name(file) as name, safe_open(name, framework="pt") as opened:
             metadata = opened.metadata() or {}
             # The copies keep a model independent of the file, which is only mapped.
             tensors = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118

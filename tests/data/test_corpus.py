@@ -17,7 +17,7 @@ from bertsmith.data import encoding
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.documents import iter_documents
 from bertsmith.data.encoding import Encoder, TextBatch, encode_batches, make_batches
-from bertsmith.data.manifest import SPLITS
+from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.text.tokenizer import Tokenizer
@@ -137,6 +137,14 @@ def test_real_text_is_encoded_whole(data_dir: Path, name: str) -> None:
     block = Encoder(tokenizer).encode(texts)
     assert block.ids.tolist() == [id_ for text in texts for id_ in tokenizer.encode_ids(text)]
     assert len(block.document_lengths) == len(texts) == 100
+
+
+def test_names_that_are_not_utf8(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    path, out = (tmp_path / os.fsdecode(name) for name in (b"a\xff.txt", b"out\xff"))
+    path.write_text("the cat\n\nthe mat")
+    build_corpus([path], tokenizer, out, processes=1)
+    assert Manifest.read(out).settings["files"] == [str(path)]
+    assert Corpus.open(out).tokenizer().fingerprint == tokenizer.fingerprint
 
 
 def test_equal_documents_can_be_left_out(tmp_path: Path, tokenizer: Tokenizer) -> None:

@@ -1,4 +1,5 @@
 import json
+import os
 import pickle
 import random
 import warnings
@@ -121,6 +122,17 @@ def test_bin_files(tensors: dict[str, Tensor], tmp_path: Path, old_format: bool)
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(CheckpointError, match=r"pytorch_model\.bin"):
         read_weights(tmp_path)
+
+
+def test_folders_whose_name_is_not_utf8(tensors: dict[str, Tensor], tmp_path: Path) -> None:
+    whole, old = (tmp_path / os.fsdecode(name) for name in (b"m\xff", b"o\xff"))
+    for folder in (whole, old):
+        folder.mkdir()
+    write_safetensors(whole / "model.safetensors", tensors)
+    with (old / "pytorch_model.bin").open("wb") as file:
+        torch.save(tensors, file)
+    assert_same(read_weights(whole), tensors)
+    assert_same(read_weights(old), tensors)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
