@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertsmith.data.records import Record, RecordReader, Role
-from bertsmith.data.tables import whole_number
+from bertsmith.data.tables import TableFormat, whole_number
 from bertsmith.errors import ConfigError, InputError
 
 TEXTS = (
@@ -67,6 +67,8 @@ class ChoiceColumns:
     skip_incomplete: bool = False
     """Leave out rows that lack the prompt, a choice or the label, or have only one choice, and
     count them, instead of stopping."""
+    format: TableFormat = "auto"
+    """What each file is, whatever its name: csv, tsv or jsonl. auto: by its name."""
 
 
 class ChoiceReader(RecordReader):
@@ -86,6 +88,7 @@ class ChoiceReader(RecordReader):
             self._roles(),
             header=self.columns.header,
             skip_incomplete=self.columns.skip_incomplete,
+            asked_format=self.columns.format,
         )
 
     def __iter__(self) -> Iterator[ChoiceExample]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from bertsmith.data.records import Record, RecordReader, Role, divide, without_empty_end
-from bertsmith.data.tables import read_txt, table_format
+from bertsmith.data.tables import ASK_FORMAT, TableFormat, read_txt
 from bertsmith.errors import InputError
 
 # The usual names, first match wins; a pair is only taken where both of its columns are there.
@@ -108,6 +108,9 @@ class Columns:
     skip_incomplete: bool = False
     """Leave out rows whose text or label is empty or missing, or that have not as many columns as
     the first, and count them, instead of stopping."""
+    format: TableFormat = "auto"
+    """What each file is, whatever its name: csv, tsv, jsonl or txt (one text per line). auto: by
+    its name."""
 
 
 class ExampleReader(RecordReader):
@@ -142,6 +145,7 @@ class ExampleReader(RecordReader):
             self._roles([]),
             header=self.columns.header,
             skip_incomplete=self.columns.skip_incomplete,
+            asked_format=self.columns.format,
         )
 
     def __iter__(self) -> Iterator[Example]:
@@ -225,12 +229,13 @@ class ExampleReader(RecordReader):
         return places
 
     def _records(self) -> Iterator[tuple[int, Record | None]]:
-        if table_format(self.path) != "txt":
+        if self.found_format != "txt":
             return super()._records()
         if self.labelled or self.pairs:
             lacking = "labels" if self.labelled else "pairs, which the model was trained on"
             raise InputError(
-                f"{self.place}: lines of text have no {lacking}. Use .csv, .tsv or .jsonl."
+                f"{self.place}: lines of text have no {lacking}. Use .csv, .tsv or .jsonl. "
+                f"{ASK_FORMAT}"
             )
         self.names = {"text": ("the line",)}
         return ((row, {"text": without_empty_end([line])}) for row, line in read_txt(self.path))
@@ -375,7 +380,7 @@ def check_header(
     Raises:
         InputError: asks what the row is.
     """
-    tabular = table_format(reader.path) in ("csv", "tsv")
+    tabular = reader.found_format in ("csv", "tsv")
     if not tabular or reader.has_header or reader.columns.header != "auto" or num_examples < 10:
         return
     if not comes_again and not _is_number(first.label or ""):

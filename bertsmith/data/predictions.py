@@ -12,6 +12,7 @@ from bertsmith.data.json_stream import iter_members
 from bertsmith.data.questions import question_format
 from bertsmith.data.records import RAGGED, find_column, listed, stands_twice
 from bertsmith.data.tables import (
+    FoundFormat,
     json_type,
     read_jsonl,
     read_rows,
@@ -120,11 +121,13 @@ def _cells(path: Path, columns: Sequence[str], *, keep_blank: bool) -> Iterator[
         return (_Cell(row, "the line", line) for row, line in lines)
     if kind == "jsonl":
         return _cells_of_objects(path, columns)
-    return _cells_of_table(path, columns, keep_blank=keep_blank)
+    return _cells_of_table(path, kind, columns, keep_blank=keep_blank)
 
 
-def _cells_of_table(path: Path, columns: Sequence[str], *, keep_blank: bool) -> Iterator[_Cell]:
-    rows = read_rows(path, keep_blank=keep_blank)
+def _cells_of_table(
+    path: Path, kind: FoundFormat, columns: Sequence[str], *, keep_blank: bool
+) -> Iterator[_Cell]:
+    rows = read_rows(path, kind, keep_blank=keep_blank)
     first_row, header = next(filter(itemgetter(1), rows), (0, []))
     place = header.index(_column(path, first_row, header, columns))
     for row, cells in rows:
@@ -133,7 +136,7 @@ def _cells_of_table(path: Path, columns: Sequence[str], *, keep_blank: bool) -> 
         if len(cells or [""]) != len(header):
             raise InputError(
                 f"{path}:{row}: found {len(cells)} columns where row {first_row} has "
-                f"{len(header)}. {RAGGED[table_format(path)]}"
+                f"{len(header)}. {RAGGED[kind]}"
             )
         yield _Cell(row, header[place], cells[place] if cells else "")
 

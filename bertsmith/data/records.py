@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.data.tables import (
+    ASK_FORMAT,
     STANDARD_INPUT,
+    FoundFormat,
+    TableFormat,
     json_type,
     place_name,
     read_jsonl,
@@ -94,6 +97,7 @@ class RecordReader:
             all columns asked for are numbers.
         skip_incomplete: leave out rows that lack something, and count them.
         can_skip: whether the user can ask for that, so that messages name the flag.
+        asked_format: what the file is; by its name where auto.
 
     Attributes:
         names: the columns of each role; known once reading has begun.
@@ -108,11 +112,13 @@ class RecordReader:
         header: Literal["auto", "yes", "no"] = "auto",
         skip_incomplete: bool = False,
         can_skip: bool = True,
+        asked_format: TableFormat = "auto",
     ) -> None:
         self.path = Path(path)
         self.place = place_name(self.path)
         self.roles = roles
         self.header = header
+        self.asked_format = asked_format
         self.skip_incomplete = skip_incomplete
         self._skipping = "pass --skip-incomplete (skipped rows are counted)." if can_skip else ""
         self.names: dict[str, tuple[str, ...]] = {}
@@ -149,6 +155,15 @@ class RecordReader:
             raise InputError(f"{self.place}: no complete rows. Give a file with at least one.")
 
     @property
+    def found_format(self) -> FoundFormat:
+        """Format of the file.
+
+        Raises:
+            InputError: as in `table_format`.
+        """
+        return table_format(self.path, self.asked_format)
+
+    @property
     def has_header(self) -> bool:
         """Whether the first row of a csv or tsv file is taken for the names of the columns."""
         if self.header != "auto":
@@ -180,16 +195,19 @@ class RecordReader:
 
     def _records(self) -> Iterator[tuple[int, Record | None]]:
         """Each row's number and texts; None for one that is to be skipped."""
-        kind = table_format(self.path)
+        kind = self.found_format
         if kind == "jsonl":
             return self._read_objects()
         if kind == "txt" and self.path == STANDARD_INPUT:
             raise InputError(
-                f"{self.place}: lines of text have no columns. Give a .csv, .tsv or .jsonl file."
+                f"{self.place}: lines of text have no columns. Give a .csv, .tsv or .jsonl file. "
+                f"{ASK_FORMAT}"
             )
         if kind == "txt":
-            raise InputError(f"{self.place}: a .txt file has no columns. Use .csv, .tsv or .jsonl.")
-        return self._read_table(read_rows(self.path))
+            raise InputError(
+                f"{self.place}: a .txt file has no columns. Use .csv, .tsv or .jsonl. {ASK_FORMAT}"
+            )
+        return self._read_table(read_rows(self.path, kind))
 
     def _read_table(
         self, rows: Iterator[tuple[int, list[str]]]
@@ -205,7 +223,7 @@ class RecordReader:
                 if self.skip_incomplete:
                     yield row, None
                     continue
-                advice = RAGGED[table_format(self.path)]
+                advice = RAGGED[self.found_format]
                 advice += f" Or {self._skipping}" if self._skipping else ""
                 raise InputError(
                     f"{self.place}:{row}: found {len(cells)} columns where row {first_row} has "
@@ -348,7 +366,7 @@ class RecordReader:
 
     def _other_borders(self, found: list[str]) -> str:
         """What to say of a single column that seems to be several between other characters."""
-        kind = table_format(self.path)
+        kind = self.found_format
         rival = next((c for c in RIVALS.get(kind, ()) if len(found) == 1 and c in found[0]), None)
         if rival is None:
             return ""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertsmith.data.records import Record, RecordReader, Role
+from bertsmith.data.tables import TableFormat
 from bertsmith.errors import ConfigError, InputError
 
 ANCHORS = (
@@ -75,6 +76,8 @@ class RelatedColumns:
     columns by their numbers."""
     skip_incomplete: bool = False
     """Leave out rows that lack a text or a score, and count them, instead of stopping."""
+    format: TableFormat = "auto"
+    """What each file is, whatever its name: csv, tsv or jsonl. auto: by its name."""
 
 
 class RelatedReader(RecordReader):
@@ -96,6 +99,7 @@ class RelatedReader(RecordReader):
             self._roles(),
             header=self.columns.header,
             skip_incomplete=self.columns.skip_incomplete,
+            asked_format=self.columns.format,
         )
 
     def __iter__(self) -> Iterator[RelatedTexts]:

@@ -21,6 +21,9 @@ from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.sources import Source, compression_of, open_path
 from bertsmith.errors import InputError
 
+FoundFormat = Literal["csv", "tsv", "jsonl", "txt"]
+TableFormat = Literal["auto", FoundFormat]
+ASK_FORMAT = "If it is a table by another name, say which: --format tsv (or csv, jsonl)."
 STANDARD_INPUT = Path("-")
 """Stands for standard input, read as one text per line."""
 CHUNK_BYTES = 1 << 16
@@ -82,22 +85,29 @@ def _decode_part(decoder: codecs.IncrementalDecoder, chunk: bytes, place: str, o
         raise _not_utf8(place, offset + error.start, error) from None
 
 
-def table_format(path: Path) -> Literal["csv", "tsv", "jsonl", "txt"]:
-    """The format that a file's name announces; one text per line from standard input.
+def table_format(path: Path, asked: TableFormat | None = None) -> FoundFormat:
+    """Tell a file's format as asked, else by its name; one text per line from standard input.
+
+    Args:
+        asked: None where the user cannot ask for one, so that no message says so.
 
     Raises:
         InputError: there is no such file, or its name ends in something else.
     """
+    told = None if asked == "auto" else asked
     if path == STANDARD_INPUT:
-        return "txt"
+        return told or "txt"
     if not path.is_file():
         found = "a folder, not a file" if path.is_dir() else "no such file"
         raise InputError(f"{path}: {found}. Check the spelling.")
+    if told is not None:
+        return told
     source = Source.from_name(path)
     if source is None or source.format == "parquet":
+        hint = "" if asked is None else f" {ASK_FORMAT}"
         raise InputError(
             f"{path}: '{path.suffix or 'no ending'}' is not a table this command reads. Use .csv, "
-            ".tsv or .jsonl, plain or compressed as .gz, .xz or .zst."
+            f".tsv or .jsonl, plain or compressed as .gz, .xz or .zst.{hint}"
         )
     return source.format
 
@@ -207,6 +217,7 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
             the row; or a row longer than `MAX_ROW_BYTES`, as after a quote that never ends.
     """
     csv.field_size_limit(MAX_ROW_BYTES)  # the default refuses a cell above 131,072 characters
+    place = place_name(path)
     row = size = 0
 
     def row_lines() -> Iterator[str]:
@@ -214,7 +225,7 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
         for line in iter_lines(path):
             size += len(line)
             if size > MAX_ROW_BYTES:
-                raise _too_long(f"{path}:{row}", "row")
+                raise _too_long(f"{place}:{row}", "row")
             yield line
 
     reader = csv.reader(row_lines(), strict=True)
@@ -226,21 +237,23 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
             return
         except csv.Error as error:
             if "new-line character" in str(error):  # a CR outside of quotes, not before LF
-                raise _lone_return(f"{path}:{reader.line_num}") from None
+                raise _lone_return(f"{place}:{reader.line_num}") from None
             raise InputError(
-                f"{path}:{row}: not valid CSV ({error}). A quoted cell ends at a double quote; "
+                f"{place}:{row}: not valid CSV ({error}). A quoted cell ends at a double quote; "
                 "a quote inside it is written twice."
             ) from None
         yield row, cells
 
 
-def read_rows(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a `.csv` or `.tsv` file. Blank lines are none, or rows without a cell.
+def read_rows(
+    path: Path, kind: FoundFormat, *, keep_blank: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Read the rows of a csv or tsv file. Blank lines are none, or rows without a cell.
 
     Raises:
         InputError: as in `read_csv` and `read_tsv`.
     """
-    rows = read_csv(path) if table_format(path) == "csv" else read_tsv(path)
+    rows = read_csv(path) if kind == "csv" else read_tsv(path)
     return ((row, cells) for row, cells in rows if cells or keep_blank)
 
 
@@ -254,6 +267,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         InputError: a line that is no JSON object, holds a key twice, or is too deep or has too
             long a number to be read.
     """
+    place = place_name(path)
     for row, line in enumerate(iter_lines(path), start=1):
         if not line.strip():
             continue
@@ -261,11 +275,11 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             value = without_half_characters(JSON.decode(line), line)
         except (ValueError, RecursionError) as error:
             raise InputError(
-                f"{path}:{row}: not JSON ({json_fault(error)}). Each line holds one JSON object."
+                f"{place}:{row}: not JSON ({json_fault(error)}). Each line holds one JSON object."
             ) from None
         if not isinstance(value, dict):
             raise InputError(
-                f"{path}:{row}: found {json_type(value)}; each line holds one JSON object, "
+                f"{place}:{row}: found {json_type(value)}; each line holds one JSON object, "
                 'such as {"text": "...", "label": "..."}.'
             )
         yield row, value

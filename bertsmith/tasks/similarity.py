@@ -30,7 +30,7 @@ from bertsmith.data.related import (
     read_related,
     score_range,
 )
-from bertsmith.data.tables import place_name, table_format
+from bertsmith.data.tables import ASK_FORMAT, place_name, table_format
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.reading import reading_notes
 from bertsmith.metrics.regression import pearson, spearman
@@ -411,11 +411,12 @@ That holds a vector of every text, and takes time that grows with the square of 
         Raises:
             InputError: the file has lines of text, which are no pairs.
         """
-        if not labelled and table_format(path) == "txt":
+        asked = "auto" if columns is None else columns.format
+        if not labelled and table_format(path, asked) == "txt":
             raise InputError(
                 f"{place_name(path)}: found a text on each line, where this model compares pairs "
                 "of texts. Give a .csv, .tsv or .jsonl file with both, or use 'bertsmith embed' "
-                "for the vectors of texts."
+                f"for the vectors of texts. {ASK_FORMAT}"
             )
         return RelatedReader(path, columns, None if labelled else "pairs")
 

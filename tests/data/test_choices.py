@@ -254,3 +254,10 @@ def test_codah(data_dir):
         assert (len(examples), num_skipped) == (count, 0)
         assert {len(example.choices) for example in examples} == {4}
         assert {example.label for example in examples} == {0, 1, 2, 3}
+
+
+def test_a_table_by_another_name(tmp_path):
+    path = write(tmp_path, "a.txt", "prompt\tchoice1\tchoice2\tlabel\np\tx\ty\t1\n")
+    assert "say which: --format tsv" in refusal(path)
+    (example,), _ = read_choices(path, ChoiceColumns(format="tsv"))
+    assert example == ChoiceExample("p", ("x", "y"), 1, 2)

@@ -309,6 +309,35 @@ def test_nan_is_a_label_that_is_missing(tmp_path):
     assert [example.label for example in examples] == ["x", "y", ""]
 
 
+@pytest.mark.parametrize("name", ["SICK_train.txt", "SICK.data", "SICK", "sick.txt.gz"])
+def test_a_table_by_another_name(tmp_path, name):
+    content = b'sentence_A\tsentence_B\tjudgment\nA "man\tA boy\tNEUTRAL\nOne\tTwo\tENTAILMENT\n'
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    named = {
+        "text_column": "sentence_A",
+        "pair_column": "sentence_B",
+        "label_column": "judgment",
+    }
+    with pytest.raises(InputError, match="say which: --format tsv"):
+        read_examples(path, Columns(**named))
+    examples, _ = read_examples(path, Columns(**named, format="tsv"))
+    assert examples == [
+        Example('A "man', "A boy", "NEUTRAL", 2),
+        Example("One", "Two", "ENTAILMENT", 3),
+    ]
+
+
+@pytest.mark.parametrize(
+    "format_, content",
+    [("csv", 'text,label\n"a,b",x\n'), ("jsonl", '{"text": "a,b", "label": "x"}')],
+)
+def test_the_format_goes_before_the_name(tmp_path, format_, content):
+    path = write(tmp_path, "a.tsv", content)
+    (example,), _ = read_examples(path, Columns(format=format_))
+    assert (example.text, example.label) == ("a,b", "x")
+
+
 def test_a_key_that_stands_twice(tmp_path):
     path = write(tmp_path, "a.jsonl", '{"text": "a", "label": 1, "label": 0}')
     assert ":1: not JSON (the key 'label' stands twice in an object)" in refusal(path)

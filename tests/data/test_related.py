@@ -137,3 +137,11 @@ def test_sts_b(data_dir):
         rows, num_skipped = read_related(data_dir / "glue" / "STS-B" / f"{name}.tsv")
         assert (len(rows), num_skipped) == (count, 0)
         assert score_range([row.score for row in rows]) == (0, 5)
+
+
+def test_a_table_by_another_name(tmp_path):
+    path = write(tmp_path, "SICK.txt", "sentence1\tsentence2\tscore\na\tb\t4.5\n")
+    with pytest.raises(InputError, match="say which: --format tsv"):
+        read_related(path)
+    (row,), _ = read_related(path, RelatedColumns(format="tsv"))
+    assert row == RelatedTexts("a", "b", (), 4.5, 2)
