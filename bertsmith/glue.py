@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from bertsmith.bounds import check_all_largest
 from bertsmith.config import to_jsonable
 from bertsmith.data.examples import Columns, Example
 from bertsmith.data.glue import (
@@ -83,6 +84,7 @@ class GlueSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
+        check_all_largest(self, "--")
         if self.seeds < 1:
             raise ConfigError(f"--seeds: found {self.seeds}; allowed is 1 or more.")
 

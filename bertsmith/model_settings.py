@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from bertsmith.bounds import check_all_largest
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertConfig
@@ -49,6 +50,7 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         """Refuse what the family has not."""
+        check_all_largest(self, "model.")
         if self.shared is not None and self.family != "albert":
             raise ConfigError(
                 f"model.shared: found {self.shared!r} for the family {self.family or 'bert'}. Only "

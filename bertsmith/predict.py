@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+from bertsmith.bounds import check_largest
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Example
 from bertsmith.data.windows import LongTexts
@@ -117,6 +118,7 @@ def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:
         return reader
     if limit < 1:
         raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
+    check_largest("limit", limit, "--limit")
     return itertools.islice(reader, limit)
 
 

@@ -16,6 +16,7 @@ from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
+from bertsmith.bounds import check_largest
 from bertsmith.errors import ConfigError
 
 # One process reads for all; it cannot keep more than this many busy, and each takes memory.
@@ -34,6 +35,7 @@ def num_processes(asked: int | None = None) -> int:
     if asked is None:
         allowed = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
         return min(len(allowed(0)), MAX_PROCESSES)
+    check_largest("processes", asked, "--processes")
     if asked < 1:
         raise ConfigError(f"--processes {asked}: allowed is at least 1.")
     return asked

@@ -13,6 +13,7 @@ from typing import Annotated
 
 import tyro
 
+from bertsmith.bounds import check_all_largest
 from bertsmith.data.documents import Errors, SourceReport
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.text.byte_bpe import ByteBpeTokenizer
@@ -58,6 +59,7 @@ class ExtensionSettings:
             raise ConfigError("--texts: found none. Name the texts to learn from.")
         if self.add < 1:
             raise ConfigError(f"--add: found {self.add}, allowed is 1 or more.")
+        check_all_largest(self, "--")
         self.reading  # noqa: B018 - checks the rest
 
     @property

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import tyro
 
+from bertsmith.bounds import check_all_largest
 from bertsmith.data.documents import Errors, SourceReport, iter_documents
 from bertsmith.data.splits import text_hash
 from bertsmith.errors import ConfigError, InputError
@@ -86,6 +87,7 @@ class TokenizerSettings:
     def __post_init__(self) -> None:
         if not self.files:
             raise ConfigError("no FILES given. Name the texts to learn from.")
+        check_all_largest(self, "--")
         self._check("min_frequency", self.min_frequency >= 1, "1 or more")
         self._check("surplus", 0 <= self.surplus <= 10, "0 to 10")
         self._check("character_coverage", 0 < self.character_coverage <= 1, "above 0, up to 1")

@@ -20,6 +20,7 @@ from bertsmith.accounting import (
     pretraining_model,
     total,
 )
+from bertsmith.bounds import LARGEST, check_largest
 from bertsmith.errors import ConfigError
 from bertsmith.model.albert import Shared
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
@@ -193,6 +194,8 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
     given = dict(sizes)
     family = family_named(given.pop("family", BertConfig.model_type)).config
     _check_known(family, given)
+    for name in given.keys() & LARGEST.keys():
+        check_largest(name, given[name], FLAGS[name])
     chosen: dict[str, Any] = {**(family.preset_sizes(preset) if preset else {}), **given}
     width = chosen["hidden_size"]
     if not preset or "hidden_size" in given:

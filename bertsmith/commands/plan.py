@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.accounting import RELEASED_VOCABULARY
+from bertsmith.bounds import check_all_largest
 from bertsmith.commands import pretrain
 from bertsmith.commands.pretrain import build_job, one_length
 from bertsmith.config import parse_with_recipe
@@ -53,6 +54,7 @@ class Settings(pretrain.Settings):
 
     def __post_init__(self) -> None:
         """Refuse what cannot be planned for."""
+        check_all_largest(self, "--")
         if self.measure_seconds < 0:
             found = self.measure_seconds
             raise ConfigError(f"--measure-seconds: found {found:g}; allowed is 0 or more.")

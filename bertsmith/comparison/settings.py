@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from bertsmith.bounds import check_all_largest, check_largest
 from bertsmith.comparison.budget import UNITS, Budget, Unit, budget_of
 from bertsmith.config import from_mapping, read_recipe, to_jsonable
 from bertsmith.errors import BertsmithError, ConfigError, InputError
@@ -91,6 +92,7 @@ class ComparisonSettings:
     """Number of processor threads; by default each recipe's own."""
 
     def __post_init__(self) -> None:
+        check_all_largest(self, "--")
         for name in ("eval_rows", "final_rows"):
             if getattr(self, name) < 1:
                 flag = name.replace("_", "-")
@@ -320,6 +322,7 @@ def asked_seeds(path: Path, file: ComparisonFile, settings: ComparisonSettings) 
             f"{place_of(path)}: found no seeds. Give --seeds 3; without several, nothing can be "
             "said about noise."
         )
+    check_largest("seeds", seeds)
     if seeds < 1:
         raise ConfigError(f"seeds: found {seeds}; allowed is 1 or more, and 3 tell something.")
     return seeds

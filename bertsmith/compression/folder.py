@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bertsmith import __version__
 from bertsmith.before_after import Comparison, Measure, Trial, compare
+from bertsmith.bounds import check_all_largest
 from bertsmith.compression.held_out import corpus_objective, held_out_figures
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
@@ -132,6 +133,7 @@ def alone_in_out(compress: Callable[[SettingsT], Compressed]) -> Callable[[Setti
 
 def open_source(settings: CompressSettings) -> tuple[Path, BertModel, Tokenizer]:
     """The folder to start from with all that is in it; `out` is checked first."""
+    check_all_largest(settings, "--")
     source = find_checkpoint(settings.model)
     check_out(settings.out, source, overwrite=settings.overwrite)
     return source, load_model(source), Tokenizer.load(source)

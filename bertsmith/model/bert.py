@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
+from bertsmith.bounds import check_largest
 from bertsmith.data.batches import Batch, send
 from bertsmith.errors import ConfigError, InputError, check_choice
 from bertsmith.model.activations import ACTIVATIONS
@@ -56,10 +57,6 @@ SIZES = (
 )
 """Fields that are whole numbers above 0."""
 
-MAX_SIZE, MAX_LAYERS = 2**29, 10_000
-"""Two sizes of the first make a matrix whose bytes torch can still count; the layers of the second
-are built in seconds."""
-
 
 @dataclass(frozen=True)
 class BertConfig:
@@ -98,11 +95,9 @@ class BertConfig:
         """Refuse values that no model can have."""
         for name in self.sizes:
             value = getattr(self, name)
-            largest = MAX_LAYERS if name in ("num_hidden_layers", "num_hidden_groups") else MAX_SIZE
-            if type(value) is not int or not 1 <= value <= largest:
-                raise ConfigError(
-                    f"{name} is {value!r}. It must be a whole number from 1 to {largest:,}."
-                )
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
+            check_largest(name, value)
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             value = getattr(self, name)
             if type(value) not in (int, float) or not 0 <= value < 1:

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, warn_once
 from bertsmith.files import write_json
 from bertsmith.model.bert import FAMILY as BERT
 from bertsmith.model.bert import BertConfig, BertModel
@@ -215,9 +215,15 @@ class Checkpoint:
         if self.task_head not in LABEL_HEADS:
             return {}
         named = self.settings.get("id2label") or {}
-        labels = {int(number): str(name) for number, name in named.items()}
         numbers = range(self.num_outputs or 0)
-        labels = {number: labels.get(number, f"LABEL_{number}") for number in numbers}
+        labels = {int(number): str(name) for number, name in named.items()}
+        labels = labels or {number: f"LABEL_{number}" for number in numbers}
+        if sorted(map(int, named or numbers)) != list(numbers):
+            raise CheckpointError(
+                f"{self.directory / 'config.json'}: id2label names the labels "
+                f"{listed(sorted(named, key=int))}; the weights have {len(numbers)} outputs, so "
+                f"allowed is 0 to {len(numbers) - 1}, each once. Correct it there."
+            )
         firsts: dict[str, int] = {}
         for number, name in labels.items():
             if (first := firsts.setdefault(name, number)) != number:
@@ -225,7 +231,16 @@ class Checkpoint:
                     f"{self.directory / 'config.json'}: id2label calls both {first} and {number} "
                     f"{name!r}; allowed is one name for each label. Correct it there."
                 )
-        return labels
+        for name, place in (self.settings.get("label2id") or {}).items():
+            is_same = str(place).isdecimal() and labels.get(int(place)) == name
+            if not is_same and name != f"LABEL_{place}":  # what is left where names came later
+                warn_once(
+                    f"{self.directory / 'config.json'}: label2id gives {name!r} the number "
+                    f"{place!r}, id2label {firsts.get(name, 'none')}. id2label is used; correct "
+                    "the wrong one."
+                )
+                break
+        return {number: labels[number] for number in numbers}
 
     def usable_tensors(self, heads: Sequence[str], *, keep_task_head: bool) -> dict[str, Tensor]:
         """The tensors that a model may take; a head of another kind than its own is left out."""
@@ -386,7 +401,9 @@ def read_config(directory: Path) -> dict[str, Any]:
     check_sums(directory)
     file = directory / "config.json"
     try:
-        settings = json.loads(file.read_text(encoding="utf-8"))
+        settings = json.loads(
+            file.read_text(encoding="utf-8"), object_pairs_hook=object_of_numbers_once
+        )
     except IsADirectoryError as error:
         raise CheckpointError(f"{file}: a folder, not a file. Copy it again.") from error
     except FileNotFoundError as error:
@@ -412,6 +429,14 @@ def read_config(directory: Path) -> dict[str, Any]:
     return settings
 
 
+def object_of_numbers_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, in which a number may not stand twice as a key, as in `id2label`."""
+    found = dict(pairs)
+    if len(found) < len(pairs) and all(key.isdecimal() for key in found):
+        raise ValueError(f"one of the keys {', '.join(found)} stands there twice")
+    return found
+
+
 def is_list_of_names(value: object) -> bool:
     """Whether a JSON value is a list of texts."""
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
@@ -429,6 +454,7 @@ ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "architectures": (is_list_of_names, "a list of names"),
     "id2label": (names_labels, "an object of names by the labels' numbers"),
     "num_labels": (lambda found: type(found) is int and found >= 0, "a whole number"),
+    "label2id": (lambda found: isinstance(found, dict), "an object of numbers by labels"),
     TASK_SETTINGS: (lambda found: isinstance(found, dict), "an object"),
 }
 """What config.json may say besides the sizes of the model, which the config itself checks."""

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from bertsmith.bounds import check_all_largest
 from bertsmith.data.masking import MaskingRule
 from bertsmith.data.segmenters import Segmenter, load_segmenter, read_word_list
 from bertsmith.data.word_choice import Masking
@@ -117,6 +118,7 @@ class PretrainingSettings:
         _check(
             "max_length", self.max_length, self.max_length >= MIN_LENGTH, f"{MIN_LENGTH} or more"
         )
+        check_all_largest(self, "pretraining.")
         _check("start_steps", self.start_steps, self.start_steps >= 0, "0 or more")
         if self.start_steps:
             fits = MIN_LENGTH <= self.start_length <= self.max_length

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from bertsmith.bounds import check_all_largest
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError, check_choice, check_seed
 
@@ -120,6 +121,7 @@ class FinetuneSettings:
                 "--from-scratch and --cls-attention reset exclude each other: random weights are "
                 "nothing to reset. Give one of them."
             )
+        check_all_largest(self, "--")
         self._check_repeats()
         self.check_positive(
             "limit", "eval_limit", "epochs", "steps", "batch_size", "patience", "threads"

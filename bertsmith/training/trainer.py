@@ -17,6 +17,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from bertsmith.bounds import check_all_largest
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError, check_seed
 from bertsmith.files import write_json
@@ -97,7 +98,8 @@ class TrainingSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"training.{name}: found {value}; allowed is 1 or more.")
-        if self.minutes is not None and not 0 < self.minutes < math.inf:
+        check_all_largest(self, "training.")
+        if self.minutes is not None and not self.minutes > 0:
             raise ConfigError(f"training.minutes: found {self.minutes}; allowed is above 0.")
         check_seed("training.seed", self.seed)
         if self.keep < 0:

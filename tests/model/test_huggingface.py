@@ -1,6 +1,7 @@
 import json
 import sys
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from bertsmith.model.huggingface import (
     load_model,
     save_model,
 )
+from bertsmith.sums import SUMS_FILE
 
 Build = Callable[..., BertModel]
 
@@ -273,8 +275,11 @@ def test_report_reads_well() -> None:
         ({"vocab_size": 103}, r"word_embeddings.*\[101, 33\].*\[103, 33\]"),
         ({"num_hidden_layers": 3}, "16 weights are missing"),
         ({"hidden_act": ["gelu"]}, r"hidden_act is \['gelu'\]\. Choose one of: gelu"),
-        ({"vocab_size": 10**12}, r"word_embeddings.*\[101, 33\].*\[1000000000000, 33\]"),
-        ({"intermediate_size": 10**12}, r"intermediate\.dense.*\[1000000000000, 33\]"),
+        ({"vocab_size": 10**7}, r"word_embeddings.*\[101, 33\].*\[10000000, 33\]"),
+        ({"intermediate_size": 10**6}, r"intermediate\.dense.*\[1000000, 33\]"),
+        ({"vocab_size": 10**12}, r"vocab_size: found 10{12}; allowed is at most 10,000,000"),
+        ({"num_hidden_layers": 10**6}, r"num_hidden_layers: found 10{6}; allowed is at most 1,024"),
+        ({"hidden_size": 10**100}, r"hidden_size: found 10{100}; allowed is at most 65,536"),
         ({"model_type": ["bert"]}, r"config\.json: model_type is \['bert'\]"),
         ({"architectures": 5}, r"config\.json: architectures is 5; allowed is a list of names"),
         ({"architectures": [5]}, r"architectures is \[5\]; allowed"),
@@ -320,6 +325,54 @@ def test_labels_of_one_name_are_refused(small_model: Build, tmp_path: Path) -> N
     with pytest.raises(CheckpointError, match=r"config\.json: id2label calls both 0 and 1 'x'"):
         load_model(tmp_path)
     assert load_model(tmp_path, heads=("classify",), num_labels=3).id2label == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ({"0": "a", "1": "b", "2": "c"}, "names the labels 0, 1, 2; the weights have 2 outputs"),
+        ({"0": "a"}, "names the labels 0; the weights have 2 outputs"),
+        ({"0": "a", "2": "b"}, "names the labels 0, 2; .* allowed is 0 to 1, each once"),
+        ({"1": "a", "01": "b", "0": "c"}, "names the labels 0, 1, 01;"),
+    ],
+)
+def test_labels_that_the_weights_have_not_are_refused(
+    small_model: Build, tmp_path: Path, names: dict[str, str], found: str
+) -> None:
+    save_model(small_model("classify", num_labels=2), tmp_path)
+    change_config(tmp_path, id2label=names)
+    with pytest.raises(CheckpointError, match=f"config\\.json: id2label {found}"):
+        load_model(tmp_path)
+
+
+def test_a_label_that_stands_twice_is_refused(small_model: Build, tmp_path: Path) -> None:
+    save_model(small_model("classify", num_labels=2), tmp_path)
+    text = (tmp_path / "config.json").read_text().replace('"1": "LABEL_1"', '"0": "LABEL_1"')
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(CheckpointError, match="stands there twice"):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ({"b": 0, "a": 1}, "label2id gives 'b' the number 0, id2label 1"),
+        ({"a": 0, "c": 1}, "label2id gives 'c' the number 1, id2label none"),
+        ({"a": 0, "b": "one"}, "label2id gives 'b' the number 'one', id2label 1"),
+        ({"LABEL_0": 0, "LABEL_1": 1}, None),
+        ({"a": 0, "b": "1"}, None),
+    ],
+)
+def test_a_label2id_that_disagrees_is_told_of(
+    small_model: Build, tmp_path: Path, numbers: dict[str, Any], said: str | None
+) -> None:
+    save_model(small_model("classify", num_labels=2), tmp_path)
+    change_config(tmp_path, id2label={"0": "a", "1": "b"}, label2id=numbers)
+    (tmp_path / SUMS_FILE).unlink()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        assert load_model(tmp_path).id2label == {0: "a", 1: "b"}
+    assert [said in str(entry.message) for entry in told] == ([True] if said else [])
 
 
 def test_two_spellings_of_one_weight(folder: Path) -> None:

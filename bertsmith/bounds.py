@@ -1,0 +1,69 @@
+"""The largest values of settings: far more than anybody uses, and less than what never ends."""
+
+from collections.abc import Mapping
+
+from bertsmith.errors import ConfigError
+
+LARGEST: Mapping[str, int] = {
+    # A model: 1,000 layers are the deepest that were published (DeepNet, 2022), and vocabularies of
+    # a million pieces the largest (XLM-V, 2023).
+    "num_hidden_layers": 1_024,
+    "num_hidden_groups": 1_024,
+    "inner_group_num": 1_024,
+    "hidden_size": 65_536,
+    "embedding_size": 65_536,
+    "intermediate_size": 1_048_576,
+    "num_attention_heads": 4_096,
+    "vocab_size": 10_000_000,
+    "type_vocab_size": 65_536,
+    "max_position_embeddings": 1_048_576,
+    "add": 10_000_000,
+    # A run: a year, and 16 times the largest batch of LAMB (2020).
+    "steps": 1_000_000_000,
+    "minutes": 527_040,
+    "epochs": 1_000_000,
+    "batch_size": 1_048_576,
+    "micro_batch_size": 1_048_576,
+    "max_length": 1_048_576,
+    "start_length": 1_048_576,
+    "start_steps": 1_000_000_000,
+    "masking_schedule_steps": 1_000_000_000,
+    "duplicates": 1_000_000,
+    "eval_every": 1_000_000_000,
+    "checkpoint_every": 1_000_000_000,
+    "eval_rows": 100_000_000,
+    "final_rows": 100_000_000,
+    "keep": 1_000_000,
+    "patience": 1_000_000,
+    "seeds": 1_000,
+    "folds": 1_000,
+    "limit": 1_000_000_000_000,
+    "eval_limit": 1_000_000_000_000,
+    "num_examples": 1_000_000_000,
+    "min_count": 1_000_000_000_000,
+    "min_frequency": 1_000_000_000_000,
+    # A computer.
+    "measure_seconds": 86_400,
+    "threads": 1_024,
+    "processes": 1_024,
+}
+
+
+def check_largest(name: str, value: float | None, shown: str = "") -> None:
+    """Raise ConfigError if a setting is larger than any that is of use, or not a number.
+
+    Args:
+        shown: the setting in the user's spelling, where that is not `name`.
+    """
+    most = LARGEST[name]
+    if value is not None and not value <= most:
+        raise ConfigError(f"{shown or name}: found {value}; allowed is at most {most:,}.")
+
+
+def check_all_largest(settings: object, prefix: str) -> None:
+    """Check each field that `LARGEST` knows, shown as a flag ("--") or under a table ("table.")."""
+    for name in LARGEST:
+        value = getattr(settings, name, None)
+        if isinstance(value, int | float):
+            shown = name.replace("_", "-") if prefix == "--" else name
+            check_largest(name, value, f"{prefix}{shown}")
