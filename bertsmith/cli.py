@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple, TextIO
 from bertsmith import __version__
 from bertsmith.errors import BertsmithError, BertsmithWarning, told
 from bertsmith.hardware import own_process
+from bertsmith.memory import asked_bytes, lacks_memory
 
 
 class Command(NamedTuple):
@@ -100,6 +101,25 @@ COMMANDS = {
 
 PROG = "bertsmith"
 
+LESS_MEMORY = {
+    "tokenizer_train": "Give fewer --processes, or less text.",
+    "tokenizer_extend": "Give fewer --processes, or less text.",
+    "corpus_build": "Give fewer --processes, or smaller --shard-tokens.",
+    "pretrain": "Give a smaller --micro-batch-size, --max-length or --preset, or fewer --threads.",
+    "plan": "Give a smaller --micro-batch-size, --max-length or --preset.",
+    "distill_pretraining": "Give a smaller --micro-batch-size or --max-length, or fewer --threads.",
+    "finetune": "Give a smaller --batch-size or --max-length, fewer --threads, or a smaller model.",
+    "distill": "Give a smaller --batch-size or --max-length, or fewer --threads.",
+    "evaluate": "Give a smaller --max-length or --limit, or a smaller model.",
+    "predict": "Give a smaller --max-length, or a smaller model.",
+    "embed": "Give a smaller --max-length, or a smaller model.",
+    "compress_heads": "Give fewer --num-examples.",
+    "glue": "Give a smaller --max-length, or a smaller model.",
+    "compare": "Give recipes with a smaller micro_batch_size or max_length.",
+    "demo": "Give --quick.",
+}
+"""What needs less memory, by the module of a command."""
+
 # What the system refuses for reasons that the user can change, and how.
 SYSTEM_ERRORS = {
     errno.ENOSPC: "Free some space or choose another folder.",
@@ -131,8 +151,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         print(f"{PROG}: {error}", file=sys.stderr)
         raise SystemExit(2) from None
-    except OSError as error:
-        if debug or error.errno not in SYSTEM_ERRORS:
+    except (MemoryError, RuntimeError, ImportError, OSError) as error:
+        if not debug and lacks_memory(error):
+            print(f"{PROG}: {_name_of(args)}: {_lack_of_memory(args, error)}", file=sys.stderr)
+            raise SystemExit(2) from None
+        if debug or not isinstance(error, OSError) or error.errno not in SYSTEM_ERRORS:
             raise
         place = error.filename or "output"
         try:
@@ -178,6 +201,17 @@ def _open_streams() -> None:
         sys.stderr = io.TextIOWrapper(buffer, text.encoding, text.errors, line_buffering=True)
 
 
+def _lack_of_memory(args: list[str], error: BaseException) -> str:
+    """Say what could not be had and what needs less."""
+    asked = asked_bytes(error)
+    found = "" if asked is None else f" for another {max(1, round(asked / 1e6)):,} MB"
+    name = _name_of(args)
+    way_on = LESS_MEMORY.get(
+        COMMANDS[name].module if name else "", "Use a smaller model, or less text."
+    )
+    return f"found too little memory{found}. {way_on} Closing other programs helps, too."
+
+
 @contextlib.contextmanager
 def _shown_warnings() -> Iterator[None]:
     """Print our warnings as one line each, whatever Python's own filters are."""
@@ -217,7 +251,7 @@ def _run(args: list[str]) -> None:
     if args[0] in ("-V", "--version"):
         print(f"{PROG} {__version__}")
         return
-    name = next((name for name in COMMANDS if args[: len(name.split())] == name.split()), None)
+    name = _name_of(args)
     if name is None:
         if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
             print("\n".join(_table(_siblings(args[0]))))
@@ -233,6 +267,11 @@ def _run(args: list[str]) -> None:
 
     config = (tyro.conf.FlagCreatePairsOff,)
     tyro.cli(module.main, prog=f"{PROG} {name}", args=rest, config=config)
+
+
+def _name_of(args: Sequence[str]) -> str | None:
+    """The command that a line begins with."""
+    return next((name for name in COMMANDS if args[: len(name.split())] == name.split()), None)
 
 
 def _overview() -> str:

@@ -1,12 +1,41 @@
-"""How much memory processes hold, as the system counts it; on Linux alone.
+"""How much memory processes hold, as the system counts it (on Linux alone), and its lack.
 
 What processes share, a run's arrays and the code of libraries, counts once.
 """
 
+import errno
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 KILOBYTE = 1024
+LACK_SIGNS = (
+    "allocate memory",  # torch on a CPU, and the system
+    "out of memory",  # torch on CUDA and MPS
+    "ALLOC_FAILED",  # CUDA's libraries
+    "bad_alloc",
+    "could not create a memory",  # oneDNN
+    "failed to map segment",  # a library that is loaded
+    "can't start new thread",  # which has no room for its stack
+)
+"""What libraries say where memory is lacking, in errors of their own."""
+ASKED_PATTERN = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]i?B)")
+UNITS = {"b": 1, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error says, in the words of any library, that there is too little memory."""
+    if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
+        return True
+    return any(sign in str(error) for sign in LACK_SIGNS)
+
+
+def asked_bytes(error: BaseException) -> int | None:
+    """How many bytes could not be had at once, if an error for which `lacks_memory` says it."""
+    found = ASKED_PATTERN.search(str(error))
+    if found is None:
+        return None
+    return round(float(found[1]) * UNITS[found[2][0]])
 
 
 def resident_bytes(process_ids: Iterable[int]) -> int | None:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError
 from bertsmith.files import atomic_write, utf8_name
+from bertsmith.memory import lacks_memory
 
 CHECKSUM = "bertsmith_sha256"
 """The key of the checksum in the file's metadata."""
@@ -86,6 +87,8 @@ def read_safetensors(file: Path) -> dict[str, Tensor]:
             # The copies keep a model independent of the file, which is only mapped.
             tensors = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
+        if lacks_memory(error):
+            raise MemoryError(str(error)) from error
         raise damaged(file, str(error)) from error
     if CHECKSUM in metadata and metadata[CHECKSUM] != checksum(tensors):
         raise damaged(file, "its checksum differs from the one it was saved with")
@@ -102,6 +105,8 @@ def read_bin(file: Path) -> dict[str, Tensor]:
             "objects can run any program. Ask for the model as model.safetensors."
         ) from error
     except Exception as error:  # what damage makes the reader stumble over can be anything
+        if lacks_memory(error):
+            raise MemoryError(str(error)) from error
         reason = str(error).splitlines() or [type(error).__name__]
         raise damaged(file, reason[0]) from error
     if not isinstance(loaded, dict):
