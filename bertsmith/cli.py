@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple, TextIO
 
 from bertsmith import __version__
-from bertsmith.errors import BertsmithError, BertsmithWarning, told
+from bertsmith.errors import BertsmithError, BertsmithWarning, advice_on, told
 from bertsmith.hardware import own_process
 from bertsmith.memory import asked_bytes, lacks_memory
 
@@ -120,18 +120,11 @@ LESS_MEMORY = {
 }
 """What needs less memory, by the module of a command."""
 
-# What the system refuses for reasons that the user can change, and how.
-SYSTEM_ERRORS = {
-    errno.ENOSPC: "Free some space or choose another folder.",
-    errno.EDQUOT: "Your quota is used up: free some space or choose another folder.",
-    errno.EFBIG: "The file would be larger than allowed here; choose another folder.",
-    errno.EACCES: "Change the permissions or choose another place.",
-    errno.EROFS: "The file system is read-only; choose another place.",
-}
-
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command; the process ends with 0, or with 2 after a problem the user can solve."""
+    if argv is None:
+        _restart_in_utf8()
     _open_streams()
     _replace_what_cannot_be_shown()
     args = list(sys.argv[1:] if argv is None else argv)
@@ -155,18 +148,28 @@ def main(argv: Sequence[str] | None = None) -> None:
         if not debug and lacks_memory(error):
             print(f"{PROG}: {_name_of(args)}: {_lack_of_memory(args, error)}", file=sys.stderr)
             raise SystemExit(2) from None
-        if debug or not isinstance(error, OSError) or error.errno not in SYSTEM_ERRORS:
+        if debug or not isinstance(error, OSError) or error.errno is None:
             raise
-        place = error.filename or "output"
+        is_of_output = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        place = error.filename or ("output" if is_of_output else "the system refused")
         try:
             sys.stdout.flush()
         except OSError:
             _discard(sys.stdout)
-        print(f"{PROG}: {place}: {error.strerror}. {SYSTEM_ERRORS[error.errno]}", file=sys.stderr)
+        print(f"{PROG}: {place}: {error.strerror}. {advice_on(error)}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print(f"{PROG}: stopped by Ctrl-C; earlier output is as it was.", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+def _restart_in_utf8() -> None:
+    """Start Python again in its UTF-8 mode, where the locale has only ASCII.
+
+    The words of the command line and the names of files are bytes there, not text.
+    """
+    if sys.getfilesystemencoding() == "ascii" and "utf8" not in sys._xoptions:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
 class _Stderr(io.FileIO):
@@ -240,7 +243,7 @@ def _shown_warnings() -> Iterator[None]:
 def _replace_what_cannot_be_shown() -> None:
     """Let a terminal without some character show another: results are written by then."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="replace")
 
 

@@ -91,7 +91,12 @@ def run_of(directory: Path) -> Mapping[str, Any]:
     """What a folder tells of the run that made it; nothing where none is told."""
     try:
         run = json.loads((directory / "run.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):  # a model needs no run, and others write files
+    except (
+        FileNotFoundError,
+        IsADirectoryError,
+        ValueError,
+        RecursionError,
+    ):  # a model needs no run, and others write files
         return {}
     return run if isinstance(run, Mapping) else {}
 

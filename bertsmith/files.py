@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError, advice_on
 
 
 @contextlib.contextmanager
@@ -355,7 +355,17 @@ def write_error(path: Path, error: OSError) -> InputError:
         )
     # A folder was to be made where a file stands: the system says "File exists" of the file.
     found = f"{error.filename} is a file" if error.errno == errno.EEXIST else error.strerror
-    return InputError(f"{path}: cannot be written ({found}). Choose another place.")
+    advice = "Choose another place." if error.errno == errno.EEXIST else advice_on(error)
+    return InputError(f"{path}: cannot be written ({found}). {advice}")
+
+
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """A block that writes what is to become `path`, whose errors are told by that name."""
+    try:
+        yield
+    except OSError as error:
+        raise write_error(path, error) from error
 
 
 def sha256_file(path: Path) -> str:

@@ -13,14 +13,14 @@ import json
 import tempfile
 from array import array
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from bertsmith.errors import ConfigError
-from bertsmith.files import atomic_write
+from bertsmith.files import atomic_write, writing
 from bertsmith.tasks.task import Outcome
 
 FARTHEST = 100
@@ -32,9 +32,10 @@ FIELDS = ("row", "text", "gold", "predicted", "confidence", "score")
 class Misses:
     """Takes in outcomes and keeps the wrong ones; made by `write_misses`."""
 
-    def __init__(self, spool: IO[bytes], suffix: str) -> None:
+    def __init__(self, spool: IO[bytes], path: Path) -> None:
         self._spool = spool
-        self._encode = _as_csv if suffix == ".csv" else _as_json
+        self._path = path
+        self._encode = _as_csv if path.suffix == ".csv" else _as_json
         self._urgency = array("d")
         self._starts = array("q", [0])
 
@@ -46,7 +47,8 @@ class Misses:
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:
                 line = self._encode(_record(example, outcome))
-                self._spool.write(line)
+                with writing(self._path):
+                    self._spool.write(line)
                 self._urgency.append(_urgency(outcome))
                 self._starts.append(self._starts[-1] + len(line))
 
@@ -71,14 +73,26 @@ def write_misses(path: Path, at_most: int | None = None) -> Iterator[Misses]:
         raise ConfigError(
             f"--errors: found '{path}'; allowed are names that end in .jsonl or .csv."
         )
-    with tempfile.TemporaryFile(dir=_folder(path)) as spool:
-        misses = Misses(spool, path.suffix)
+    with writing(path):
+        spool = tempfile.TemporaryFile(dir=_folder(path))  # noqa: SIM115 - closed below
+    with _closing(spool):
+        misses = Misses(spool, path)
         yield misses
         with atomic_write(path) as file:
             if path.suffix == ".csv":
                 file.write(_as_csv(dict.fromkeys(FIELDS), header=True))
             for line in misses.in_order(at_most):
                 file.write(line)
+
+
+@contextmanager
+def _closing(spool: IO[bytes]) -> Iterator[None]:
+    """Close the spool, whose last bytes nobody needs, after the block."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            spool.close()
 
 
 def _folder(path: Path) -> Path | None:

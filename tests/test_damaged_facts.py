@@ -1,4 +1,4 @@
-"""JSON and TOML that somebody has changed: one clear error, never a traceback."""
+"""Facts that a person or another program has changed: one clear error, never a traceback."""
 
 import json
 import shutil
@@ -132,4 +132,4 @@ def test_sizes_that_no_computer_can_count(
     with pytest.raises(SystemExit) as stop:
         cli.main(["params", "tiny", *flags])
     assert stop.value.code == 2
-    assert f"is {flags[-1]}. It must be a whole number from 1 to" in capsys.readouterr().err
+    assert f"found {flags[-1]}; allowed is at most" in capsys.readouterr().err

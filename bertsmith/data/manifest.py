@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from bertsmith.errors import CorpusError
+from bertsmith.errors import CorpusError, read_error
 from bertsmith.files import write_json
 
 Split = Literal["train", "held_out"]
@@ -161,7 +161,7 @@ def is_corpus(directory: Path) -> bool:
     """Whether a folder is a corpus of ours, of any version and in any condition."""
     try:
         fields = json.loads((directory / MANIFEST_NAME).read_bytes())
-    except (OSError, ValueError, RecursionError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
         return False
     return isinstance(fields, dict) and fields.get("format") == FORMAT
 
@@ -174,7 +174,9 @@ def _read_fields(directory: Path) -> dict[str, Any]:
         raise CorpusError(f"{directory}: not a corpus, it has no {MANIFEST_NAME}. {NEXT_STEP}")
     try:
         fields = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise read_error(CorpusError, path, error) from error
+    except (ValueError, RecursionError) as error:
         raise CorpusError(f"{path}: damaged, not JSON ({error}). {NEXT_STEP}") from error
     if not isinstance(fields, dict) or fields.pop("format", None) != FORMAT:
         raise CorpusError(f"{path}: not the manifest of a corpus. {NEXT_STEP}")

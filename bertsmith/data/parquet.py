@@ -49,6 +49,8 @@ def _iter_rows(reading: Reading, file: IO[bytes]) -> Iterator[str]:
                 if (text := _text(reading, number, value)) is not None:
                     yield text
     except (pyarrow.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # the system's, not of the bytes
         problem = str(error).splitlines()[0]
         raise InputError(
             f"{reading.source.path}: damaged, or not a Parquet table ({problem}). "

@@ -23,7 +23,7 @@ from bertsmith.data.manifest import (
     Split,
     SplitManifest,
 )
-from bertsmith.errors import CorpusError
+from bertsmith.errors import CorpusError, read_error
 from bertsmith.files import sha256_file
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -308,7 +308,9 @@ def _load(directory: Path, file: ShardFile, count: int) -> np.ndarray:
     path = directory / file.name
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise read_error(CorpusError, path, error) from error
+    except ValueError as error:
         raise CorpusError(f"{path}: cannot be read ({error}). {NEXT_STEP}") from error
     if values.shape != (count,):
         raise CorpusError(
@@ -338,8 +340,10 @@ def _check_files(directory: Path, split: SplitManifest, verify: bool) -> None:
 def _check_size(path: Path, file: ShardFile) -> None:
     try:
         size = path.stat().st_size
-    except OSError as error:
+    except FileNotFoundError as error:
         raise CorpusError(f"{path}: missing ({error.strerror}). {NEXT_STEP}") from error
+    except OSError as error:
+        raise read_error(CorpusError, path, error) from error
     if size != file.bytes:
         raise CorpusError(
             f"{path}: {size:,} bytes, the manifest says {file.bytes:,}; the shard was cut short "

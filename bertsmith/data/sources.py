@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
-from bertsmith.errors import InputError
+from bertsmith.errors import InputError, read_error
 
 Format = Literal["txt", "jsonl", "csv", "tsv", "parquet"]
 Compression = Literal["gz", "xz", "zst"]
@@ -105,7 +105,7 @@ def _expand(name: str) -> tuple[list[Source], int]:
 
 def _walk(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
-        raise InputError(f"{error.filename}: cannot be read ({error.strerror}).") from error
+        raise read_error(InputError, error.filename, error) from error
 
     for parent, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
@@ -130,7 +130,7 @@ def _stat(path: Path) -> os.stat_result:
     try:
         return path.stat()
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+        raise read_error(InputError, path, error) from error
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def open_path(
             "Copy or download the file again."
         ) from error
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror or error}).") from error
+        raise read_error(InputError, path, error) from error
 
 
 def open_source(

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bertsmith.errors import CheckpointError, ConfigError, warn_once
+from bertsmith.errors import SYSTEM_ADVICE, CheckpointError, ConfigError, read_error, warn_once
 from bertsmith.files import write_json
 from bertsmith.model.bert import FAMILY as BERT
 from bertsmith.model.bert import BertConfig, BertModel
@@ -384,6 +384,8 @@ def fetch_from_hub(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=list(CHECKPOINT_FILES)))
     except (HfHubHTTPError, HFValidationError, OSError) as error:
+        if isinstance(error, OSError) and error.errno in SYSTEM_ADVICE and error.filename:
+            raise read_error(CheckpointError, error.filename, error) from error
         raise CheckpointError(
             f"{name}: there is no such folder, and the Hugging Face hub did not give a model of "
             "that name. Check the spelling and the network, or name a folder."

@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from bertsmith.errors import CheckpointError
+from bertsmith.errors import CheckpointError, read_error
 from bertsmith.files import atomic_write, utf8_name
 from bertsmith.memory import lacks_memory
 
@@ -82,11 +82,18 @@ def indexed_shards(index: Path) -> Iterator[Path]:
 def read_safetensors(file: Path) -> dict[str, Tensor]:
     """The tensors of one safetensors file, in memory of their own."""
     try:
+        # safetensors and torch both open it, and if they cannot they do not say why.
+        with file.open("rb"), file.open("rb"):
+            pass
         with utf8_name(file) as name, safe_open(name, framework="pt") as opened:
             metadata = opened.metadata() or {}
             # The copies keep a model independent of the file, which is only mapped.
             tensors = {name: opened.get_tensor(name).clone() for name in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError) as error:
+    except OSError as error:
+        if lacks_memory(error):
+            raise MemoryError(str(error)) from error
+        raise read_error(CheckpointError, file, error) from error
+    except (SafetensorError, ValueError) as error:
         if lacks_memory(error):
             raise MemoryError(str(error)) from error
         raise damaged(file, str(error)) from error
@@ -104,6 +111,8 @@ def read_bin(file: Path) -> dict[str, Tensor]:
             f"{file}: holds more than tensors, or is damaged. Tensors alone are read, since other "
             "objects can run any program. Ask for the model as model.safetensors."
         ) from error
+    except OSError as error:
+        raise read_error(CheckpointError, file, error) from error
     except Exception as error:  # what damage makes the reader stumble over can be anything
         if lacks_memory(error):
             raise MemoryError(str(error)) from error

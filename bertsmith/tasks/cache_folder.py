@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.errors import CheckpointError, ConfigError, read_error
 from bertsmith.files import atomic_write, write_json
 
 MANIFEST = "manifest.json"
@@ -96,7 +96,9 @@ def load_array(path: Path) -> NDArray[Any]:
     try:
         with path.open("rb") as file:
             memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise read_error(CheckpointError, path, error) from error
+    except ValueError as error:
         raise _damaged(path) from error
     with memory, memoryview(memory) as content:
         checksum = int.from_bytes(content[-CHECKSUM_BYTES:], "little")

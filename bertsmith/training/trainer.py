@@ -19,7 +19,14 @@ from torch import Tensor
 
 from bertsmith.bounds import check_all_largest
 from bertsmith.data.batches import Batch
-from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError, check_seed
+from bertsmith.errors import (
+    ConfigError,
+    InputError,
+    Interrupted,
+    TrainingError,
+    advice_on,
+    check_seed,
+)
 from bertsmith.files import write_json
 from bertsmith.hardware import Precision, compute_choices, describe_computing
 from bertsmith.model.bert import BertModel
@@ -416,10 +423,12 @@ class Trainer:
                     self.settings.keep,
                 )
         except (InputError, OSError) as error:
+            cause = error.__cause__ or error
+            advice = advice_on(cause) if isinstance(cause, OSError) else "Mend that."
             raise InputError(
                 f"{self.folder.checkpoints_dir}: step {self.state.step} could not be saved "
-                f"({error.__cause__ or error}); earlier checkpoints are as they were. Free some "
-                f"space and continue with: {self.resume_command}"
+                f"({cause}); earlier checkpoints are as they were. {advice} "
+                f"Continue with: {self.resume_command}"
             ) from error
 
     def _state_tensors(self) -> dict[str, Tensor]:
