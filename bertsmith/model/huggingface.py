@@ -366,8 +366,9 @@ def missing_folder(path: Path) -> CheckpointError:
         if parent != Path():
             found = f" {parent}/ is a folder here and has no {path.name}."
         found += f" Near: {near}." if near else ""
+    hub = ", or a model of the Hugging Face hub as org/name" if len(path.parts) == 1 else ""
     return CheckpointError(
-        f"{path}: there is no such folder.{found} Name the folder of a checkpoint."
+        f"{path}: there is no such folder.{found} Name the folder of a checkpoint{hub}."
     )
 
 
