@@ -120,9 +120,11 @@ def test_right_answers_that_stand_elsewhere_or_nowhere_are_told(tmp_path):
     assert (report.num_moved, report.num_lost, report.num_empty) == (2, 1, 0)
     assert "2 right answers stand elsewhere, or with other white space" in str(report)
     assert "1 right answer does not stand in its passage" in str(report)
-    empty = score_answer_files(squad(tmp_path / "e.json", {"a": []}, context=" "), given)
-    assert empty.to_json()["num_empty"] == 1
-    assert "1 question or its passage is empty" in str(empty)
+    empty = score_answer_files(
+        squad(tmp_path / "e.json", {"a": [], "b": ["y"]}, context=" "), given
+    )
+    assert empty.to_json()["num_empty"] == 2
+    assert "2 questions or their passages are empty" in str(empty)
 
 
 def test_the_counts_of_a_published_set(data_dir, tmp_path):

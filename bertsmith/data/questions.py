@@ -150,22 +150,34 @@ class QuestionReader:
         self.placed = placed
         self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
         self._ids = SeenIds()
+        self._is_answered = False
 
     def __iter__(self) -> Iterator[Question]:
         """Yield the questions.
 
         Raises:
             InputError: the file cannot be read as questions (with the place), an id stands
-                twice, or there is no question at all.
+                twice, there is no question at all, or with `labelled` none has an answer or
+                `is_impossible`, so that any model that gives no answers would be right.
         """
         self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
         self._ids = SeenIds()
+        self._is_answered = not self.labelled
         is_json = question_format(self.path) == "json"
+        waiting: list[Question] = []  # for the first that says what is right
         for question in self._read_json() if is_json else self._read_lines():
             self._note(question)
-            yield replace(question, row=self.num_questions)
+            waiting.append(replace(question, row=self.num_questions))
+            if self._is_answered:
+                yield from waiting
+                waiting = []
         if not self.num_questions:
             raise InputError(f"{self.name}: no questions. Give a file with at least one.")
+        if not self._is_answered:
+            raise InputError(
+                f"{self.name}: none of the {self.num_questions:,} questions has an answer, and "
+                'none says "is_impossible": true. Give a file with right answers.'
+            )
 
     def _note(self, question: Question) -> None:
         if not self._ids.add(question.id):
@@ -207,13 +219,15 @@ class QuestionReader:
             raise InputError(f"{self.name}:{fault} {WANTED_LINE}") from None
 
     def _question(self, record: Any, context: str, place: str) -> Question:
-        return Question(
+        question = Question(
             self._get_id(record, place),
             self._get(record, "question", str, place),
             context,
             tuple(self._answers(record, context, place)) if self.labelled else (),
             place,
         )
+        self._is_answered |= bool(question.answers) or record.get("is_impossible") is True
+        return question
 
     def _answers(self, record: Mapping[str, Any], context: str, place: str) -> Iterator[Answer]:
         for at, answer in enumerate(self._answer_records(record, place)):

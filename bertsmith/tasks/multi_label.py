@@ -27,6 +27,7 @@ from bertsmith.data.examples import (
 )
 from bertsmith.data.labels import label_flags, label_names
 from bertsmith.data.windows import Windowing
+from bertsmith.errors import InputError
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.finetuning import mean_over_rows
@@ -132,7 +133,12 @@ class MultiLabel(TextTask[LabelsPrediction]):
         held_out, num_held_out_skipped = read_examples(
             settings.eval, columns, limit=settings.eval_limit, empty_labels=True, pairs=pairs
         )
-        label_flags(held_out, names, separator, settings.eval)
+        flags = label_flags(held_out, names, separator, settings.eval)
+        if not flags.any() and settings.figure != "accuracy":
+            raise InputError(
+                f"{settings.eval}: no text has a label, so F1 has nothing to score. Give texts "
+                "with labels, or --metric accuracy."
+            )
         counts = label_flags(train, names, separator, settings.train).sum(0)
         loss = settings.binary_loss(names, counts, len(train))
         task = cls(names, settings.windowing, separator, settings.threshold, loss, pairs=pairs)

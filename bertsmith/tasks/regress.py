@@ -188,17 +188,12 @@ transformers open."""
         columns = settings.columns
         train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
-        targets = numbers(train, settings.train)
-        if np.ptp(targets) == 0:
-            raise InputError(
-                f"{settings.train}: the number is {train[0].label} in every row. Give examples "
-                "with different ones."
-            )
+        targets = varied_numbers(train, settings.train)
         pairs = are_pairs(train)
         held_out, num_held_out_skipped = read_examples(
             settings.eval, columns, limit=settings.eval_limit, pairs=pairs
         )
-        numbers(held_out, settings.eval)
+        varied_numbers(held_out, settings.eval)
         task = cls(windowing=settings.windowing, pairs=pairs, spread=float(targets.std()))
         return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
 
@@ -293,6 +288,21 @@ transformers open."""
         pairs = zip(mine, exact, strict=True)
         differences = [abs(one.value - other.value) for one, other in pairs]
         return NumberAgreement(float(np.mean(differences)), max(differences), len(differences))
+
+
+def varied_numbers(examples: Sequence[Example], place: Path) -> NDArray[np.float64]:
+    """The numbers of examples, fp64 `[examples]`.
+
+    Raises:
+        InputError: all are the same, so that nothing can be learnt or correlated.
+    """
+    found = numbers(examples, place)
+    if np.ptp(found) == 0:
+        raise InputError(
+            f"{place}: the number is {examples[0].label} in every row. Give examples with "
+            "different ones."
+        )
+    return found
 
 
 class Regressor(Predictor[Regress, Example, NumberPrediction]):

@@ -367,6 +367,11 @@ That holds a vector of every text, and takes time that grows with the square of 
         held_out, num_held_out_skipped = read_related(
             settings.eval, columns, settings.held_out_kind, limit=settings.eval_limit
         )
+        if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:
+            raise InputError(
+                f"{settings.eval}: the score is {held_out[0].score:g} in every row. Give rows with "
+                "different ones."
+            )
         is_scored = kind_of(train) == "scored"
         auto: Loss = "cosine" if is_scored else "contrastive"
         model_dir = find_checkpoint(settings.model)

@@ -24,6 +24,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
 from bertsmith.data.encoded_texts import as_list, check_string
 from bertsmith.data.label_schemes import (
+    OUTSIDE,
     Scheme,
     convert_labels,
     count_illegal,
@@ -254,6 +255,12 @@ transformers open."""
         held_out = limited(held_out_reader, settings.eval_limit)
         for sentence in held_out:  # refused now rather than after an epoch
             with_scheme(sentence, scheme, settings.eval)
+        has_spans = any(label != OUTSIDE for sentence in held_out for label in sentence.labels)
+        if scheme != "plain" and settings.metric != "accuracy" and not has_spans:
+            raise InputError(
+                f"{settings.eval}: no label but {OUTSIDE}, so F1 has nothing to score. Give "
+                "sentences with entities, or --metric accuracy."
+            )
         return Lesson(
             task.asked(columns), train, held_out, reader.num_skipped, held_out_reader.num_skipped
         )

@@ -226,3 +226,16 @@ def test_published_sets(data_dir, name, counts):
                 one.context[answer.start : answer.stop].split()
             ) == "".join(answer.text.split())
     assert (reader.num_questions, reader.num_moved, reader.num_lost) == counts
+
+
+def test_right_answers_are_wanted_of_some_question(tmp_path):
+    silent = [question(name) for name in "abc"]
+    path = write(tmp_path / "a.json", *silent)
+    with pytest.raises(InputError, match=r"none of the 3 questions has an answer.*is_impossible"):
+        list(QuestionReader(path))
+    assert len(list(QuestionReader(path, labelled=False))) == 3
+    for last in (question("d", ("Mars", 0)), question("d", is_impossible=True)):
+        reader = QuestionReader(write(path, *silent, last, question("e")))
+        assert [(one.id, one.row) for one in reader] == list(zip("abcde", range(1, 6), strict=True))
+    with pytest.raises(InputError, match="none of the 1 questions"):
+        list(QuestionReader(write(path, question("d", is_impossible=False))))
