@@ -15,7 +15,9 @@ import torch
 
 from bertsmith.cls_attention import begin_attention
 from bertsmith.config import to_jsonable
+from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
+from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.evaluate import tally_examples
 from bertsmith.hardware import (
@@ -160,6 +162,7 @@ def _finetune(
     lesson: Lesson[Any] | None,
     before: Callable[[], object],
 ) -> FineTuned:
+    is_single = lesson is None
     lesson = lesson or task_type.read(settings)
     model, tokenizer = load_for_task(settings, lesson)
     begin_attention(model, settings, lesson.task.head)
@@ -171,6 +174,9 @@ def _finetune(
     load_report = str(model.load_report)
     if settings.from_scratch:
         load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
+    if is_single:  # a series would repeat it for each of its runs
+        tell_unknown(count_unknown(objective.train.encoded, tokenizer), settings.train)
+        tell_unknown(count_unknown(objective.held_out.encoded, tokenizer), settings.eval)
     plan = Plan(task_type, settings, lesson, model, tokenizer, objective, load_report)
     before()
     with RunFolder(settings.out).held(lambda: check_out(settings)):
@@ -316,14 +322,23 @@ def build_objective(
     task, limit = lesson.task, tokenizer.model_max_length
     train = task.encode(tokenizer, lesson.train, limit, labelled=True)
     held_out = task.encode(tokenizer, lesson.held_out, limit, labelled=True)
+    learnt = training_examples(task, train, settings.train, lesson.train)
+    found = describe_rate(count_unknown(train, tokenizer))
     return FineTuning(
         task,
-        training_examples(task, train, settings.train, lesson.train),
+        learnt if found is None else replace(learnt, notes=(*learnt.notes, found)),
         HeldOutExamples(held_out, settings.eval, lesson.held_out),
         batch_size=settings.batch_size,
         num_parts=count_parts(settings),
         seed=settings.seed,
     )
+
+
+def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
+    """The share of unknown tokens in all rows."""
+    unknown = UnknownTokens()
+    unknown.add(encoded.rows.ids, tokenizer)
+    return unknown.rate
 
 
 def count_parts(settings: FinetuneSettings) -> int:

@@ -16,6 +16,7 @@ import torch
 
 from bertsmith.config import to_jsonable
 from bertsmith.continuation import Source, StartReport, stored_pooler, with_pooler
+from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.hardware import (
     compute_settings,
@@ -105,13 +106,15 @@ def pretrain(
             evaluations=outlook.evaluations,
             as_saved=start.as_saved,
         )
-        data = objective.facts()
+        manifest = objective.train.corpus.manifest
+        data = {**objective.facts(), "unknown_rate": manifest.unknown_rate}
         if resume and "summary" in folder.read_run():  # all but the curves was there
             summary = trainer.recall()
         else:
             if resume:
                 trainer.resume(checkpoint)
             else:
+                tell_unknown(data["unknown_rate"], job.corpus)
                 trainer.begin({**_facts(start, computing, data), **outlook.facts})
             summary = trainer.run()
     source = folder.read_run().get("source")

@@ -15,6 +15,7 @@ import tyro
 from bertsmith.data.corpus import CorpusSettings, OnProgress, build_corpus
 from bertsmith.data.documents import SourceReport
 from bertsmith.data.manifest import Manifest
+from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.text.tokenizer import Tokenizer
 
@@ -69,6 +70,8 @@ def main(settings: Annotated[Settings, tyro.conf.arg(name="")]) -> None:
             on_progress=on_progress,
         )
     elapsed_seconds = time.perf_counter() - started_at
+    if manifest.unknown_rate > LOUD_RATE:  # any is among the figures below
+        tell_unknown(manifest.unknown_rate, settings.out)
     if settings.json:
         head = {"out": str(settings.out), "elapsed_seconds": round(elapsed_seconds, 3)}
         print(json.dumps(head | manifest.summary(), ensure_ascii=False))

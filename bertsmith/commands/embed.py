@@ -11,6 +11,8 @@ import tyro
 from bertsmith.commands.predict import NOTES
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.tables import place_name
+from bertsmith.data.unknown_tokens import UnknownTokens, tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.files import hold_outputs
 from bertsmith.predict import as_text, in_chunks
@@ -73,6 +75,7 @@ def main(
         )
         if agreement is not None:
             print(agreement.sentence(encoder.loaded.precision))
+    tell_unknown(report["unknown_rate"], place_name(file))
     for name, note in NOTES.items():
         if report.get(name):
             print(note.format(number=report[name]), file=sys.stderr)
@@ -85,6 +88,7 @@ def embed(
     started = time.perf_counter()
     num_texts = num_truncated = 0
     first: list[Text] = []
+    unknown_tokens = UnknownTokens()
     with vector_writer(out, encoder.size) as writer:
         for examples in in_chunks(source):
             texts = [as_text(example) for example in examples]
@@ -93,12 +97,14 @@ def embed(
             writer.write(examples, encoder.vectors(encoded))
             num_texts += len(texts)
             num_truncated += encoded.num_truncated
+            unknown_tokens.add(encoded.ids, encoder.loaded.tokenizer)
     seconds = time.perf_counter() - started
     report: dict[str, Any] = {
         "out": str(out),
         "num_texts": num_texts,
         "num_truncated": num_truncated,
         "num_skipped": source.num_skipped,
+        "unknown_rate": unknown_tokens.rate,
         "hidden_size": encoder.size,
         "pooling": encoder.pooling,
         "normalize": encoder.normalize,

@@ -11,6 +11,8 @@ from typing import Any, Literal
 import tyro
 
 from bertsmith.commands.task_flags import parse_for_folder
+from bertsmith.data.tables import place_name
+from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.evaluate import OutcomeWatcher, evaluate
 from bertsmith.evaluation_page import Survey, write_page
@@ -91,7 +93,9 @@ def measure(settings: Settings) -> None:
         print(note, file=sys.stderr)
     survey, sample = Survey(), Sample()
     result = score(predictor, settings, [survey, sample])
-    report = result.to_json()
+    unknown_rate = predictor.unknown_tokens.rate
+    report = {**result.to_json(), "unknown_rate": unknown_rate}
+    tell_unknown(unknown_rate, place_name(settings.data))
     if survey.calibration.num_predictions:
         report["expected_calibration_error"] = survey.calibration.error
     precision = predictor.loaded.precision

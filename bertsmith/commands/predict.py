@@ -12,6 +12,7 @@ import tyro
 
 from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.tables import STANDARD_INPUT
+from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
 from bertsmith.files import atomic_write, hold_outputs
@@ -93,13 +94,15 @@ def predict(settings: Settings) -> None:
     report = show(predictor, settings, pairs, totals)
     totals.num_skipped = getattr(source, "num_skipped", 0)
     totals.num_empty = getattr(source, "num_empty", 0)
+    unknown_rate = predictor.unknown_tokens.rate
+    tell_unknown(unknown_rate, "the texts" if settings.file is None else settings.file)
     # A model is loaded for this a second time, which a few texts are not worth.
     if settings.file is not None and predictor.loaded.precision != "fp32":
         agreement = agreement_with_fp32(predictor, first)
         report[f"{agreement.name}_beside_fp32"] = agreement._asdict()
         print(agreement.sentence(predictor.loaded.precision), file=sys.stderr)
     if settings.json:
-        whole = {**report, **vars(totals)}
+        whole = {**report, **vars(totals), "unknown_rate": unknown_rate}
         print(json_module.dumps(whole, ensure_ascii=False, allow_nan=False))
     for name, note in NOTES.items():
         if number := getattr(totals, name):

@@ -110,6 +110,12 @@ class Manifest:
             split["unknown_rate"] = split["unknown_tokens"] / max(1, split["tokens"])
         return summary
 
+    @property
+    def unknown_rate(self) -> float:
+        """The share of the tokens of all splits that the vocabulary does not know."""
+        unknown = sum(split.unknown_tokens for split in self.splits.values())
+        return unknown / max(1, sum(split.tokens for split in self.splits.values()))
+
     @classmethod
     def read(cls, directory: Path) -> "Manifest":
         """Read manifest.json.

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import as_list
+from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.task import ExampleT, PredictionT, Task
 
@@ -29,6 +30,8 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
         self.task: TaskT = self.task_type.of_model(loaded.model)  # type: ignore[assignment]
+        self.unknown_tokens = UnknownTokens()
+        """Of all that was read so far, by copies with other settings too."""
 
     @classmethod
     def load(
@@ -76,7 +79,9 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
     def encode_examples(self, examples: Sequence[ExampleT]) -> EncodedExamples:
         """Token ids of examples, as much of them as the model reads."""
         loaded = self.loaded
-        return self.task.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
+        encoded = self.task.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
+        self.unknown_tokens.add(encoded.rows.ids, loaded.tokenizer)
+        return encoded
 
     def asked(self, columns: Any) -> Self:
         """The same with what a command line asks of its task; see `Task.asked`."""

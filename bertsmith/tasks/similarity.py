@@ -31,6 +31,7 @@ from bertsmith.data.related import (
     score_range,
 )
 from bertsmith.data.tables import ASK_FORMAT, place_name, table_format
+from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.reading import reading_notes
 from bertsmith.metrics.regression import pearson, spearman
@@ -600,6 +601,7 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
         length = SentenceFolder.read(loaded.path, pooling=self.pooling).max_length
         own = SentenceFolder(self.pooling, self.normalize, loaded.asked_length or length)
         self.task = replace(task, folder=own)
+        self.unknown_tokens = UnknownTokens()
 
     def to_examples(self, given: Sequence[Any]) -> list[RelatedTexts]:
         """Pairs of texts; the vectors of single ones come from a call."""

@@ -50,7 +50,7 @@ def test_choose(bertsmith, place, tmp_path):
     labelled = (*COLUMNS, "--label-column", 5)
     evaluated = json.loads(bertsmith("evaluate", out, "--data", data, *labelled, "--json", *FP32))
     assert 0 <= evaluated.pop("expected_calibration_error") <= 1
-    assert evaluated == trained["evaluation"]
+    assert evaluated == {**trained["evaluation"], "unknown_rate": 0.0}
     assert (evaluated["num_prompts"], evaluated["chance"]) == (6, pytest.approx(1 / 3))
     text = bertsmith("evaluate", out, "--data", data, *labelled, *FP32)
     assert text.startswith(f"accuracy  {evaluated['accuracy']:.4f}   (share of the 6 prompts")
@@ -68,7 +68,7 @@ def test_embed_is_learnt_scored_and_used(bertsmith, place, tmp_path):
                   "--eval", data, "--out", out, "--steps", 2, "--json", *FP32)
     )  # fmt: skip
     evaluated = json.loads(bertsmith("evaluate", out, "--data", data, "--json", *FP32))
-    assert evaluated == close(trained["evaluation"])
+    assert evaluated == close({**trained["evaluation"], "unknown_rate": 0.0})
     (tmp_path / "texts.txt").write_text("good\nvery bad\n")
     bertsmith("embed", out, tmp_path / "texts.txt", "--out", tmp_path / "v.npy", *FP32)
     first, second = np.load(tmp_path / "v.npy")

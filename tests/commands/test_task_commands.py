@@ -65,7 +65,7 @@ def test_finetune_then_evaluate(bertsmith, place, tmp_path):
         bertsmith("evaluate", tmp_path / "out", "--data", place / "data.csv", "--json", *FP32)
     )
     assert 0 <= evaluated.pop("expected_calibration_error") <= 1
-    assert evaluated == trained["evaluation"]
+    assert evaluated == {**trained["evaluation"], "unknown_rate": 0.0}
     text = bertsmith("evaluate", tmp_path / "out", "--data", place / "data.csv", *FP32)
     assert f"accuracy  {evaluated['accuracy']:.4f}" in text
 
@@ -289,7 +289,7 @@ def test_finetune_tag_then_evaluate(bertsmith, names, tmp_path):
     command = ("evaluate", tmp_path / "out", "--data", names / "names.conll")
     evaluated = json.loads(bertsmith(*command, "--json", *FP32))
     assert 0 <= evaluated.pop("expected_calibration_error") <= 1
-    assert evaluated == trained["evaluation"]
+    assert evaluated == {**trained["evaluation"], "unknown_rate": 0.0}
     assert "type  precision" in bertsmith(*command, "--strict", *FP32)
 
 

@@ -1,0 +1,62 @@
+"""The share of a text's tokens that the vocabulary does not know, counted as rows are encoded."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.text.tokenizer import Tokenizer
+
+NOTED_RATE = 0.02
+LOUD_RATE = 0.2
+
+
+@dataclass
+class UnknownTokens:
+    """Counts tokens, special ones left out, and how many of them are unknown."""
+
+    num_tokens: int = 0
+    num_unknown: int = 0
+
+    def add(self, rows: Sequence[NDArray[np.int32]], tokenizer: Tokenizer) -> None:
+        """Count encoded rows in."""
+        if not rows:
+            return
+        counts = np.bincount(np.concatenate(rows), minlength=tokenizer.vocab_size)
+        num_framing = sum(int(counts[id_]) for id_ in {tokenizer.cls_id, tokenizer.sep_id})
+        self.num_tokens += int(counts.sum()) - num_framing
+        self.num_unknown += int(counts[tokenizer.unk_id])
+
+    @property
+    def rate(self) -> float:
+        """From 0 to 1; 0 of nothing."""
+        return self.num_unknown / max(1, self.num_tokens)
+
+
+def describe_rate(rate: float) -> str | None:
+    """Say which share of the tokens is unknown, where that is worth saying."""
+    if rate <= NOTED_RATE:
+        return None
+    found = f"{rate:.1%} of the tokens are unknown to the vocabulary"
+    if rate <= LOUD_RATE:
+        return found
+    return (
+        f"{found}, so the model cannot read them: take a model for this language and kind of text, "
+        "or check the file's encoding"
+    )
+
+
+def unknown_note(rate: float, place: object) -> str | None:
+    """Make a line of `describe_rate` for standard error, loud where the share is large."""
+    found = describe_rate(rate)
+    if found is None:
+        return None
+    return f"{'WARNING: ' * (rate > LOUD_RATE)}{place}: {found}."
+
+
+def tell_unknown(rate: float, place: object) -> None:
+    """Print `unknown_note` to standard error."""
+    if (note := unknown_note(rate, place)) is not None:
+        print(note, file=sys.stderr, flush=True)

@@ -1,0 +1,109 @@
+"""Commands that read texts tell the share of tokens that the vocabulary does not know."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_models import save_tiny, tiny_tokenizer, write_reviews
+from tiny_tokenizers import tiny_byte_bpe
+
+from bertsmith.cli import main
+from bertsmith.data.unknown_tokens import UnknownTokens, unknown_note
+
+FP32 = ("--device", "cpu", "--precision", "fp32")
+Run = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run(*args: object) -> tuple[str, str]:
+        main([str(arg) for arg in args])
+        captured = capsys.readouterr()
+        return captured.out, captured.err
+
+    return run
+
+
+def write_rows(path: Path, known: int, strange: int) -> Path:
+    """Write rows of six tokens each, of which some rows hold an unknown one and no known one."""
+    rows = [f"{'a the film was very good' if i < known else 'zzz ' * 6},pos" for i in
+            range(known + strange)]  # fmt: skip
+    path.write_text("\n".join(["text,label", *rows, ""]))
+    return path
+
+
+def test_special_tokens_do_not_count() -> None:
+    tokenizer, unknown = tiny_tokenizer(), UnknownTokens()
+    unknown.add([tokenizer.build_row([tokenizer.encode_ids("a zzz film")]).ids], tokenizer)
+    unknown.add([], tokenizer)
+    assert (unknown.num_tokens, unknown.num_unknown) == (3, 1)
+    assert UnknownTokens().rate == 0
+
+
+def test_a_vocabulary_of_bytes_knows_all() -> None:
+    tokenizer, unknown = tiny_byte_bpe(), UnknownTokens()
+    ids = np.asarray(tokenizer.encode_ids("زمن 今天 zzz"), np.int32)
+    unknown.add([ids], tokenizer)
+    assert (unknown.num_tokens, unknown.num_unknown) == (len(ids), 0)
+
+
+@pytest.mark.parametrize(
+    ("rate", "said"),
+    [(0.02, None), (0.021, "a.csv: 2.1% of the"), (0.2, "a.csv: 20.0%"), (0.201, "WARNING: a.csv")],
+)
+def test_little_is_passed_over_and_much_is_loud(rate: float, said: str | None) -> None:
+    note = unknown_note(rate, "a.csv")
+    assert note is None if said is None else (note or "").startswith(said)
+
+
+def options(command: str, folder: Path, data: Path) -> tuple[Any, ...]:
+    return {
+        "evaluate": ("evaluate", folder, "--data", data),
+        "predict": ("predict", folder, "--file", data),
+        "embed": ("embed", folder, data, "--out", data.with_suffix(".npy")),
+    }[command]
+
+
+@pytest.mark.parametrize("command", ["evaluate", "predict", "embed"])
+def test_a_line_for_each_file(run: Run, tmp_path: Path, command: str) -> None:
+    folder = save_tiny(tmp_path / "m", "classify", labels=("neg", "pos"))
+    for known, strange, said in ((19, 1, "5.0%"), (1, 1, "WARNING: "), (60, 1, "")):
+        data = write_rows(tmp_path / f"{known}.csv", known, strange)
+        out, err = run(*options(command, folder, data), "--json", *FP32)
+        assert json.loads(out)["unknown_rate"] == pytest.approx(strange / (known + strange))
+        lines = [line for line in err.splitlines() if "unknown to the vocabulary" in line]
+        assert len(lines) == (said != "")
+        assert all(said in line and str(data) in line for line in lines)
+
+
+def test_fine_tuning_tells_it_of_both_files_before_it_learns(run: Run, tmp_path: Path) -> None:
+    train, held_out = tmp_path / "train.csv", write_rows(tmp_path / "eval.csv", 1, 1)
+    write_reviews(train, 8)
+    train.write_text(train.read_text() + "zzz zzz zzz zzz,pos\n")
+    out, err = run(
+        "finetune", "classify", "--model", save_tiny(tmp_path / "m", "masked_lm"), "--train", train,
+        "--eval", held_out, "--out", tmp_path / "out", "--steps", 1, "--json", *FP32,
+    )  # fmt: skip
+    lines = [line for line in err.splitlines() if "unknown to the vocabulary" in line]
+    assert [str(path) in line for path, line in zip((train, held_out), lines, strict=True)]
+    assert lines[1].startswith("WARNING: ")
+    assert err.index("unknown to the vocabulary") < err.index("step")
+    assert any("unknown to the vocabulary" in note for note in json.loads(out)["notes"])
+
+
+def test_a_corpus_and_its_pretraining_tell_it(run: Run, tmp_path: Path) -> None:
+    tiny_tokenizer().save(tmp_path / "t")
+    text = "A good film was very dull.\n\nThe zzz zzz zzz zzz zzz zzz."
+    (tmp_path / "a.txt").write_text("\n\n".join([text] * 30))
+    _, err = run("corpus", "build", tmp_path / "a.txt", "--tokenizer", tmp_path / "t", "--out",
+                 tmp_path / "c", "--processes", 1)  # fmt: skip
+    assert err.count(f"WARNING: {tmp_path / 'c'}: ") == 1
+    out, err = run(
+        "pretrain", "--corpus", tmp_path / "c", "--out", tmp_path / "p", "--steps", 1, "--preset",
+        "tiny", "--max-length", 16, "--batch-size", 2, "--json", *FP32,
+    )  # fmt: skip
+    assert err.count(f"WARNING: {tmp_path / 'c'}: ") == 1
+    assert json.loads(out)["unknown_rate"] > 0.2
