@@ -69,7 +69,7 @@ class RelatedColumns:
     """Columns with texts that do not belong to it: names or numbers with commas; in a jsonl file
     also one key that holds a list (negative, negatives, ...). Each row may have as many as it
     likes, or none."""
-    score_column: str | None = None
+    label_column: str | None = None
     """Column with a number that says how alike the two texts are (score, similarity, ...)."""
     header: Literal["auto", "yes", "no"] = "auto"
     """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
@@ -127,7 +127,7 @@ class RelatedReader(RecordReader):
         if not math.isfinite(score):
             raise InputError(
                 f"{self.place}:{row}: the score is '{text}'; a number is expected. Fix "
-                "the row, or choose the column with --score-column. If the pairs have no scores, "
+                "the row, or choose the column with --label-column. If the pairs have no scores, "
                 "'finetune embed --loss contrastive' leaves the column out."
             )
         return score
@@ -148,8 +148,8 @@ class RelatedReader(RecordReader):
         if self.kind != "pairs":
             roles.append(
                 Role(
-                    "score", "--score-column", given.score_column, SCORES,
-                    is_optional=self.kind is None and given.score_column is None,
+                    "score", "--label-column", given.label_column, SCORES,
+                    is_optional=self.kind is None and given.label_column is None,
                     may_be_number=True,
                 )
             )  # fmt: skip
@@ -203,6 +203,6 @@ def score_range(scores: Sequence[float]) -> tuple[float, float]:
     if low == high:
         raise InputError(
             f"scores: found {low:g} in every row; allowed are scores that differ. Choose the "
-            "column with --score-column, or pass --loss contrastive."
+            "column with --label-column, or pass --loss contrastive."
         )
     return (0.0, 1.0) if low >= -1 and high <= 1 else (low, high)

@@ -107,7 +107,7 @@ def test_what_is_missing(tmp_path):
     kept, num_skipped = read_related(table, RelatedColumns(skip_incomplete=True))
     assert (len(kept), num_skipped) == (1, 1)
     pairs = write(tmp_path, "b.tsv", "sentence1\tsentence2\na\tb\n")
-    with pytest.raises(InputError, match=r"no column looks like the score.*--score-column"):
+    with pytest.raises(InputError, match=r"no column looks like the score.*--label-column"):
         read(pairs, "scored")
     single = write(tmp_path, "c.csv", "text\na\n")
     with pytest.raises(InputError, match=r"no column looks like the pair.*--pair-column"):
@@ -145,3 +145,10 @@ def test_a_table_by_another_name(tmp_path):
         read_related(path)
     (row,), _ = read_related(path, RelatedColumns(format="tsv"))
     assert row == RelatedTexts("a", "b", (), 4.5, 2)
+
+
+def test_the_column_of_scores_is_named_as_other_labels_are(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text,positive,closeness\ngood,fine,4\ngood,bad,1\n")
+    rows, _ = read_related(path, RelatedColumns(label_column="closeness"))
+    assert [row.score for row in rows] == [4.0, 1.0]
