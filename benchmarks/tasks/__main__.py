@@ -30,7 +30,7 @@ from typing import Any
 from benchmarks.speed.finetuning import published_model
 from benchmarks.speed.plan import DATA, ROOT
 from benchmarks.speed.protocol import peak_megabytes
-from benchmarks.tasks.cases import CASES, Case, our_settings, task_type
+from benchmarks.tasks.cases import CASES, Case, our_settings, read_lesson, task_type
 
 SYSTEMS = ("bertsmith", "transformers")
 
@@ -122,7 +122,7 @@ def prepare(
     kind = task_type(case)
 
     def run() -> tuple[float, int]:
-        result = finetune(kind, settings)
+        result = finetune(kind, settings, lesson=read_lesson(case, settings))
         figure = f"held_out_{case.task}_{case.metric}"
         entries = read_journal(settings.out / "journal.jsonl")
         return [entry[figure] for entry in entries if figure in entry][-1], result.training.steps
@@ -143,7 +143,8 @@ def page(found: Mapping[str, Any]) -> str:
         "# Fine-tuning every task, beside transformers' Trainer",
         "",
         "`python -m benchmarks.tasks`: all-MiniLM-L6-v2, the same examples, rate, epochs and "
-        "batches on both sides, bf16, each run in a process of its own; see its first lines.",
+        "batches on both sides, in bf16 unless the table says otherwise, each run in a process of "
+        "its own; see its first lines.",
         "Seconds are medians of the seeds that both sides ran alone on the machine, memory is the "
         "highest peak. Of two numbers of seeds, the second is the Trainer's.",
     ]

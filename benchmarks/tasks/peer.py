@@ -22,7 +22,7 @@ from benchmarks.tasks.cases import (
     WEIGHT_DECAY,
     Case,
     our_settings,
-    task_type,
+    read_lesson,
 )
 
 IGNORE_INDEX = -100
@@ -40,11 +40,10 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
 
     torch.set_float32_matmul_precision("medium")
     prepare_task = PEERS[case.task]
-    lesson_type = task_type(case)
     settings = our_settings(case, data, published_model(), folder / "unused", seed)
 
     def run() -> tuple[float, int]:
-        lesson = lesson_type.read(settings)
+        lesson = read_lesson(case, settings)
         set_seed(seed)
         tokenizer = AutoTokenizer.from_pretrained(published_model())
         tokenizer.model_max_length = case.max_length
@@ -58,7 +57,8 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
                 per_device_eval_batch_size=64,
                 num_train_epochs=case.epochs,
                 weight_decay=WEIGHT_DECAY,
-                bf16=True,
+                bf16=case.precision == "bf16",
+                warmup_steps=case.warmup_fraction,
                 use_cpu=True,
                 seed=seed,
                 save_strategy="no",

@@ -24,10 +24,10 @@ class UnknownTokens:
         """Count encoded rows in."""
         if not rows:
             return
-        counts = np.bincount(np.concatenate(rows), minlength=tokenizer.vocab_size)
-        num_framing = sum(int(counts[id_]) for id_ in {tokenizer.cls_id, tokenizer.sep_id})
-        self.num_tokens += int(counts.sum()) - num_framing
-        self.num_unknown += int(counts[tokenizer.unk_id])
+        ids = np.concatenate(rows)
+        is_framing = (ids == tokenizer.cls_id) | (ids == tokenizer.sep_id)
+        self.num_tokens += len(ids) - int(np.count_nonzero(is_framing))
+        self.num_unknown += int(np.count_nonzero(ids == tokenizer.unk_id))
 
     @property
     def rate(self) -> float:
