@@ -1,4 +1,4 @@
-"""How close a computation in bf16 or int8 comes to fp32, on a sample of the texts at hand."""
+"""Agreement of predictions in bf16 or int8 with those in fp32, on a sample of the user's texts."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -23,7 +23,7 @@ SAMPLE_CHARS = 16 * SAMPLE_TOKENS
 
 
 class CosineAgreement(NamedTuple):
-    """Mean and worst cosine between the vectors of a sample in some precision and in fp32."""
+    """Mean and worst cosine between sampled vectors and those in fp32."""
 
     mean: float
     worst: float
@@ -31,7 +31,6 @@ class CosineAgreement(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What is compared."""
         return "cosine"
 
     @classmethod
@@ -42,7 +41,6 @@ class CosineAgreement(NamedTuple):
         return cls(float(cosines.mean()), float(cosines.min()), len(cosines))
 
     def sentence(self, precision: str) -> str:
-        """The same for people."""
         return (
             f"{precision} beside fp32 on {self.num_texts} of these texts: "
             f"cosine {self.mean:.5f} on average, {self.worst:.5f} at worst"
@@ -50,18 +48,16 @@ class CosineAgreement(NamedTuple):
 
 
 class LabelAgreement(NamedTuple):
-    """How many texts of a sample have another answer in fp32."""
+    """The number of sampled texts with another label in fp32."""
 
     num_changed: int
     num_texts: int
 
     @property
     def name(self) -> str:
-        """The key of a JSON report, before `_beside_fp32`."""
         return "labels"
 
     def sentence(self, precision: str) -> str:
-        """The same for people."""
         return (
             f"{precision} beside fp32 on {self.num_texts} of these texts: {self.num_changed} with "
             "another label"
@@ -69,18 +65,16 @@ class LabelAgreement(NamedTuple):
 
 
 class AnswerAgreement(NamedTuple):
-    """How many questions of a sample have another answer in fp32."""
+    """The number of sampled questions with another answer in fp32."""
 
     num_changed: int
     num_questions: int
 
     @property
     def name(self) -> str:
-        """The key of a JSON report, before `_beside_fp32`."""
         return "answers"
 
     def sentence(self, precision: str) -> str:
-        """The same for people."""
         return (
             f"{precision} beside fp32 on {self.num_questions} of these questions: "
             f"{self.num_changed} with another answer"
@@ -88,7 +82,7 @@ class AnswerAgreement(NamedTuple):
 
 
 class NumberAgreement(NamedTuple):
-    """How far from fp32 the numbers of a sample are."""
+    """Mean and largest difference from fp32 of the numbers of a sample."""
 
     mean: float
     worst: float
@@ -96,11 +90,9 @@ class NumberAgreement(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The key of a JSON report, before `_beside_fp32`."""
         return "numbers"
 
     def sentence(self, precision: str) -> str:
-        """The same for people."""
         return (
             f"{precision} beside fp32 on {self.num_texts} of these texts: {self.mean:.4f} off on "
             f"average, {self.worst:.4f} at worst"
@@ -108,18 +100,16 @@ class NumberAgreement(NamedTuple):
 
 
 class NotCompared(NamedTuple):
-    """No text was short enough to be computed once more in fp32."""
+    """The result where no text was short enough for a second computation."""
 
     num_texts: int = 0
     max_tokens: int = SAMPLE_TOKENS
 
     @property
     def name(self) -> str:
-        """The key of a JSON report, before `_beside_fp32`."""
         return "nothing"
 
     def sentence(self, precision: str) -> str:
-        """The same for people."""
         return (
             f"{precision} was not compared with fp32: each of the texts looked at has more than "
             f"{self.max_tokens:,} tokens, which would take long. --precision fp32 computes in it."
@@ -127,13 +117,13 @@ class NotCompared(NamedTuple):
 
 
 def sample(texts: Sequence[Item]) -> list[Item]:
-    """At most `SAMPLE_TEXTS` of the texts or examples, evenly spread."""
+    """Choose at most `SAMPLE_TEXTS` of the items, evenly spread."""
     places = np.linspace(0, len(texts) - 1, min(len(texts), SAMPLE_TEXTS)).round().astype(int)
     return [texts[place] for place in places]
 
 
 def cosine_agreement(encoder: TextEncoder, texts: Sequence[Text]) -> CosineAgreement:
-    """Compare an encoder with the same one in fp32; `texts` must not be empty."""
+    """Compare an encoder's vectors with those in fp32; needs a text."""
     chosen = sample(texts)
     exact = TextEncoder.load(
         encoder.loaded.path,
@@ -146,9 +136,9 @@ def cosine_agreement(encoder: TextEncoder, texts: Sequence[Text]) -> CosineAgree
 
 
 def agreement_with_fp32(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> Agreement:
-    """Compare a predictor's answers with those of the same one in fp32.
+    """Compare a predictor's answers with those in fp32.
 
-    However long the examples are, this computes no more than `SAMPLE_TOKENS` tokens twice.
+    At most `SAMPLE_TOKENS` tokens are computed twice, however long the examples are.
     """
     chosen = affordable(predictor, sample(examples))
     if not chosen:
@@ -160,7 +150,7 @@ def agreement_with_fp32(predictor: Predictor[Any, Any, Any], examples: Sequence[
 
 
 def affordable(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> list[Any]:
-    """The examples, without those that do not fit in what is left of `SAMPLE_TOKENS`."""
+    """Select examples, in order, that together fit into `SAMPLE_TOKENS`."""
     short = [example for example in examples if example.num_chars <= SAMPLE_CHARS]
     if not short:
         return []

@@ -1,8 +1,8 @@
-"""Finding the answers to questions in passages: questions with answers in, spans of text out.
+"""Extractive question answering: questions and passages in, spans of the passage out.
 
 The model is BERT's encoder with two vectors that score every token as the start and as the end of
 the answer (paper, sections 4.2 and 4.3). A passage that is too long is read in windows, each of
-which is learnt by itself; where a window lacks the answer, [CLS] is right.
+which is an example of its own in training; where a window lacks the answer, [CLS] is the target.
 """
 
 from array import array
@@ -56,43 +56,42 @@ NONE = "(no answer)"
 
 @dataclass(frozen=True)
 class QuestionColumns:
-    """How a file of questions is read: there is nothing to choose."""
+    """Options for reading a file of questions: there are none."""
 
 
 @dataclass(frozen=True)
 class AnswerSettings(WindowSettings):
-    """What to learn from, how long, and where to."""
+    """Settings of `finetune answer`."""
 
     train: Path
-    """Questions with their answers to learn from: .json in SQuAD's format, or .jsonl with one
+    """Questions with their answers to train on: .json in SQuAD's format, or .jsonl with one
     question a line; also as .gz, .xz or .zst."""
     eval: Path = NOT_GIVEN
-    """Questions with their answers to score by. They are never learnt from, and should not be among
-    --train. Needed, but with --folds."""
+    """Questions with their answers to score by. They are never trained on, and should not be among
+    --train. Required, unless --folds is given."""
     metric: Metric = "f1"
-    """The score by which the best weights are chosen: the overlap of words with the right answer,
-    or the share of answers that are right word for word."""
+    """Score by which the best weights are chosen: f1, the overlap of words with the right answer,
+    or exact_match, the share of answers that are right word for word."""
     batch_size: int = 16
-    """Windows per update."""
+    """Batch size: windows per update."""
     max_answer_length: int = 30
-    """The longest answer that is given, in tokens."""
+    """Maximum length of an answer, in tokens."""
     columns: QuestionColumns = field(default_factory=QuestionColumns)
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with."""
         super().__post_init__()
         self.check_positive("max_answer_length")
 
 
 class AnswerTally:
-    """Scores answers as they come, 19 bytes for each; see `Tally`.
+    """Accumulator of answer scores, 19 bytes per answer.
 
     Args:
-        language: whose rules compare texts.
+        language: language whose rules compare texts.
         may_abstain: whether the model may give no answer.
-        threshold: as in `AnswerPrediction`; if None and the model may abstain, the one that is
-            best for these questions.
-        long_texts: what became of passages that were too long.
+        threshold: as in `AnswerPrediction`; if None and the model may abstain, the best one for these
+            questions.
+        long_texts: treatment of passages that were too long.
     """
 
     def __init__(
@@ -113,7 +112,6 @@ class AnswerTally:
         self.num_moved = self.num_lost = self.num_empty = 0
 
     def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
-        """Score a portion."""
         for example, prediction in zip(examples, predictions, strict=True):
             self.questions.add(prediction.best[0], [answer.text for answer in example.answers])
             self.no_answer_scores.append(prediction.no_answer_score)
@@ -128,7 +126,10 @@ class AnswerTally:
         self.num_empty += example.is_empty
 
     def figures(self) -> dict[str, float]:
-        """Mean cross entropy, exact match (which is the share of right answers) and F1."""
+        """Compute mean cross entropy, and exact match and F1 from 0 to 1.
+
+        `accuracy` is another name of exact match.
+        """
         scores = self.result().overall
         return {
             "loss": self.loss / len(self.questions),
@@ -138,7 +139,10 @@ class AnswerTally:
         }
 
     def result(self, num_skipped: int = 0) -> AnswerReport:
-        """All scores."""
+        """Compute all scores, by the rules of SQuAD 2.0 or 1.1.
+
+        Those of 2.0 hold where a question has no answer.
+        """
         has_both = self.questions.has_unanswerable
         report = summarize_answers(
             self.questions,
@@ -161,16 +165,16 @@ class AnswerTally:
 
 @dataclass(frozen=True)
 class Answer(Task[Question, AnswerPrediction]):
-    """Finding answers in passages."""
+    """Extractive question answering."""
 
     may_abstain: bool = False
-    """Whether there were questions without an answer to learn from."""
+    """Whether some training questions had no answer."""
     threshold: float | None = None
-    """As in `AnswerPrediction`; chosen by the held-out questions when training ends."""
+    """As in `AnswerPrediction`; chosen by the eval questions when training ends."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
     max_answer_length: int = AnswerSettings.max_answer_length
     language: Language = "en"
-    """Whose rules compare answers with right ones."""
+    """Language whose rules compare answers with right ones."""
 
     name: ClassVar[str] = "answer"
     description: ClassVar[str] = """Teach a BERT to find the answers to questions in passages.
@@ -188,7 +192,11 @@ Face's transformers open."""
 
     @classmethod
     def read(cls, settings: AnswerSettings) -> Lesson[Question]:
-        """Read both files."""
+        """Read both files.
+
+        Raises:
+            InputError: no training question has an answer that occurs in its passage.
+        """
         train = limited(QuestionReader(settings.train), settings.limit)
         held_out = limited(QuestionReader(settings.eval), settings.eval_limit)
         if not any(answer.start is not None for one in train for answer in one.answers):
@@ -206,7 +214,7 @@ Face's transformers open."""
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """What training wrote down; for a model of another library the defaults."""
+        """Restore the task from a folder; other libraries' folders have the defaults."""
         settings, known = model.task_settings, cls()
         return cls(
             may_abstain=settings.get("may_abstain", known.may_abstain),
@@ -218,19 +226,17 @@ Face's transformers open."""
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "Answerer":
-        """An `Answerer`."""
         return Answerer(loaded)
 
     @classmethod
     def reader(
         cls, path: Path, columns: QuestionColumns | None, *, labelled: bool
     ) -> QuestionReader:
-        """The questions of a file."""
         return QuestionReader(path, labelled=labelled)
 
     @classmethod
     def from_words(cls, texts: Sequence[str]) -> list[Question]:
-        """Each question with the passage after it."""
+        """Pair each question with the passage after it."""
         if len(texts) % 2 or not all(text.strip() for text in texts):
             found = "1 text" if len(texts) == 1 else f"{len(texts)} texts"
             raise InputError(
@@ -245,7 +251,7 @@ Face's transformers open."""
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """Everything that a folder has to remember."""
+        """Abstention, threshold, windows, answer length and language."""
         return {
             "may_abstain": self.may_abstain,
             "threshold": self.threshold,
@@ -255,13 +261,16 @@ Face's transformers open."""
         }
 
     def settled(self, evaluation: AnswerReport) -> Self:
-        """Give no answer from the threshold on that was best for the held-out questions."""
+        """Return a copy with the threshold that scored best on eval questions."""
         return replace(self, threshold=evaluation.threshold)
 
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[Question], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
-        """A row for each window; targets `start_positions` and `end_positions`, int64 `[rows]`."""
+        """Encode a row for each window.
+
+        Targets: `start_positions` and `end_positions`, int64 `[rows]`.
+        """
         encoded = encode_questions(tokenizer, examples, max_length, self.windowing)
         if not labelled:
             return encoded
@@ -270,7 +279,7 @@ Face's transformers open."""
         return replace(encoded, row_targets=targets)
 
     def notes(self, examples: Sequence[Question], encoded: EncodedExamples) -> list[str]:
-        """What was moved, lost or cut of the answers to learn."""
+        """List how many answers were moved, not found, or cut in training."""
         labels = label_windows(examples, encoded)
         answers = [answer for example in examples for answer in example.answers]
         num_moved = sum(answer.is_moved for answer in answers)
@@ -305,7 +314,10 @@ Face's transformers open."""
         ]
 
     def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
-        """The mean cross entropy of start and end, summed over windows; both must be right."""
+        """Sum over windows the mean cross entropy of start and end.
+
+        `correct` counts windows in which both are right.
+        """
         logits = padded_logits(outputs, batch)
         windows = batch.targets["example"]  # each is learnt as an example of its own
         starts, ends = (batch.targets[f"{name}_positions"][windows] for name in ("start", "end"))
@@ -325,8 +337,10 @@ Face's transformers open."""
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """The mean divergence of starts' and ends' probabilities; the same is said where both are
-        likeliest at the same tokens."""
+        """Compute the mean divergence of start and end probabilities.
+
+        A window agrees with the teacher where both are likeliest at the same tokens.
+        """
         logits, wanted = (padded_logits(each, batch) for each in (outputs, taught))
         starts, ends = (
             soft_class_loss(logits[..., place], wanted[..., place], temperature)[0]
@@ -335,13 +349,13 @@ Face's transformers open."""
         return (starts + ends) / 2, (logits.argmax(1) == wanted.argmax(1)).all(1).sum()
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """Of start and end, fp32 `[tokens, 2]`, in the batch's order."""
+        """Compute logits of start and end in batch order, fp32 `[tokens, 2]`."""
         return token_logits(model, batch, "answer")
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Question]
     ) -> list[AnswerPrediction]:
-        """The answers of each question, from all of its windows."""
+        """Predict the answers of each question from all of its windows."""
         logits = compute_tokens_in_order(model, encoded.rows, self.outputs)
         found = best_answers(logits, encoded, self.max_answer_length)
         threshold = (self.threshold or 0.0) if self.may_abstain else None
@@ -354,25 +368,24 @@ Face's transformers open."""
         ]
 
     def tally(self, place: Path) -> AnswerTally:
-        """No scores yet."""
         return AnswerTally(
             self.language, self.may_abstain, self.threshold, self.windowing.long_texts
         )
 
     def stratum(self, example: Question) -> bool:
-        """Whether there is an answer."""
+        """Return whether the question has an answer."""
         return bool(example.answers)
 
     def unit(self, example: Question) -> str:
-        """The passage: its other questions tell much of it."""
+        """Return the passage: its other questions reveal much of the answer."""
         return example.context
 
     def learnt(self) -> str:
-        """What the model gives."""
+        """Describe the task and whether the model may abstain."""
         return "to answer questions" + (", or not to," if self.may_abstain else "")
 
     def to_json(self, example: Question, prediction: AnswerPrediction) -> dict[str, Any]:
-        """The answer, its place in the context, and the likeliest others."""
+        """Build a line with the answer, its offsets, and the next best."""
         return {
             "row": example.row,
             "id": example.id,
@@ -391,11 +404,14 @@ Face's transformers open."""
         }
 
     def entry(self, example: Question, prediction: AnswerPrediction) -> tuple[str, str]:
-        """The question's id and its answer, as the official scorers read them."""
+        """Return the question's id and its answer, as official scorers expect."""
         return example.id, prediction.answer
 
     def line(self, example: Question, prediction: AnswerPrediction) -> "RichText":
-        """Answer, probability, question and passage, divided by tabs; the answer is marked."""
+        """Format answer, probability, question and passage, separated by tabs.
+
+        The answer is marked in the passage.
+        """
         from rich.text import Text as RichText
 
         answer = one_line(prediction.answer) or NONE
@@ -404,7 +420,7 @@ Face's transformers open."""
         return line.append(before).append(found, "bold reverse").append(after)
 
     def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:
-        """How much of the answer is right: `score` is its F1; only an exact match is right."""
+        """Score the answer by F1; only an exact match counts as right."""
         answers = [answer.text for answer in example.answers]
         exact, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
         shown = passage(example.context, prediction.start, prediction.end)
@@ -420,13 +436,13 @@ Face's transformers open."""
     def agreement(
         self, mine: Sequence[AnswerPrediction], exact: Sequence[AnswerPrediction]
     ) -> AnswerAgreement:
-        """How many answers are other ones."""
+        """Count the answers that differ from those in fp32."""
         pairs = zip(mine, exact, strict=True)
         return AnswerAgreement(sum(a.answer != b.answer for a, b in pairs), len(mine))
 
 
 class Answerer(Predictor[Answer, Question, AnswerPrediction]):
-    """A fine-tuned model: called with questions and passages, gives answers."""
+    """A fine-tuned model: called with questions and passages, returns answers."""
 
     task_type = Answer
     example_type = Question
@@ -440,7 +456,7 @@ class Answerer(Predictor[Answer, Question, AnswerPrediction]):
     def __call__(
         self, questions: str | Sequence[tuple[str, str]], context: str | None = None
     ) -> AnswerPrediction | list[AnswerPrediction]:
-        """The answer to a question in a context, or to each of several (question, context)."""
+        """Answer a question in a context, or each of several (question, context)."""
         if isinstance(questions, str):
             if not isinstance(context, str):
                 raise InputError("context: not given. Give the passage to find the answer in.")
@@ -453,7 +469,7 @@ class Answerer(Predictor[Answer, Question, AnswerPrediction]):
         return self.predict(questions)
 
     def to_examples(self, given: Sequence[Any]) -> list[Question]:
-        """Tuples of question and context."""
+        """Build questions from tuples of question and context."""
         examples = []
         for place, pair in enumerate(given):
             match pair:
@@ -468,7 +484,7 @@ class Answerer(Predictor[Answer, Question, AnswerPrediction]):
 
 
 def padded_logits(logits: Tensor, batch: Batch) -> Tensor:
-    """`[sequences, longest, 2]` of `[tokens, 2]`; minus infinity where there is no token."""
+    """Pad `[tokens, 2]` to `[sequences, longest, 2]` with minus infinity."""
     lengths = logits.new_tensor(batch.lengths, dtype=batch.position_ids.dtype)
     rows = lengths.new_tensor(range(batch.num_sequences)).repeat_interleave(lengths)
     padded = logits.new_full((batch.num_sequences, max(batch.lengths), 2), -inf)
@@ -476,7 +492,7 @@ def padded_logits(logits: Tensor, batch: Batch) -> Tensor:
 
 
 def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Iterable[float | None]:
-    """The loss of each question, the mean over its windows; None where targets are not known."""
+    """Compute each question's loss, the mean over windows; None without targets."""
     if not encoded.row_targets:
         return [None] * len(encoded)
     targets = np.stack([encoded.row_targets[f"{name}_positions"] for name in ("start", "end")], 1)
@@ -486,7 +502,7 @@ def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Iterable[
 
 
 def row_loss(logits: Scores, targets: NDArray[np.int64]) -> float:
-    """The mean cross entropy of start and end in one row, from `[tokens, 2]` and `[2]`."""
+    """Compute mean cross entropy of start and end: `[tokens, 2]`, `[2]`."""
     highest = logits.max(0)
     sums = np.log(np.exp(logits - highest).sum(0)) + highest
     return float((sums - logits[targets, (0, 1)]).mean())

@@ -1,4 +1,4 @@
-"""What a model found in a passage: the answer, its place, the next best, and how it is shown."""
+"""Predicted answers in a passage: text, offsets, probabilities and display."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SHOWN_CHARACTERS = 120
 
 
 class Candidate(NamedTuple):
-    """A possible answer: `context[start:end]`, and how likely it is among all candidates."""
+    """A possible answer, `context[start:end]`, and its probability among all candidates."""
 
     text: str
     start: int
@@ -28,22 +28,20 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnswerPrediction:
-    """What a model found in a passage.
+    """The answers predicted in a passage.
 
-    `threshold` is how much better no answer must be than the best one, in logits, to be given;
-    None where an answer is given whenever there is one.
+    No answer is given where `no_answer_score` is above `threshold`; None: the model always answers.
     """
 
     context: str
     spans: SpanCandidates
     threshold: float | None
     is_truncated: bool
-    """Whether something had no room, and no part in this: a question's end, or a passage's where
-    it was to be cut."""
+    """Whether the end of the question, or of a passage that was to be cut, was ignored."""
     num_windows: int = 1
-    """In how many windows the model read the passage."""
+    """Number of windows in which the model read the passage."""
     loss: float | None = None
-    """Cross entropy of the right start and end, where they were known."""
+    """Cross entropy of the right start and end; None where they are unknown."""
 
     @property
     def is_answered(self) -> bool:
@@ -53,7 +51,7 @@ class AnswerPrediction:
 
     @property
     def answer(self) -> str:
-        """The answer as the passage has it; empty where none is given."""
+        """The answer as it stands in the passage; empty if none."""
         return self.best[0] if self.is_answered else ""
 
     @property
@@ -68,24 +66,27 @@ class AnswerPrediction:
 
     @property
     def best(self) -> tuple[str, int, int]:
-        """The best text, whether it is given or not, and its place; empty if there is none."""
+        """The best span and its offsets, given as answer or not.
+
+        It is empty where there is no span.
+        """
         if not len(self.spans.scores):
             return "", 0, 0
         return self._located(0)
 
     @property
     def probability(self) -> float:
-        """How likely the decision is among all candidates, from 0 to 1."""
+        """The probability of the decision among all candidates, from 0 to 1."""
         probabilities = self._probabilities()
         return float(probabilities[0] if self.is_answered else 1 - probabilities.sum())
 
     @property
     def no_answer_score(self) -> float:
-        """How much better no answer is than the best one, in logits; a finite number."""
+        """The no-answer score minus the best span's, in logits; always finite."""
         return min(self.spans.no_answer_score, ENDLESS)
 
     def candidates(self, count: int = NUM_SHOWN) -> list[Candidate]:
-        """The likeliest answers, the best first."""
+        """Return the likeliest answers, best first."""
         probabilities = self._probabilities()[:count].tolist()
         return [Candidate(*self._located(i), share) for i, share in enumerate(probabilities)]
 
@@ -99,7 +100,7 @@ class AnswerPrediction:
 
 
 def whole_character(text: str, end: int) -> int:
-    """`end`, moved past the marks that belong to the character before it.
+    """Move `end` past the combining marks of the character before it.
 
     Uncased models do not see accents that are characters of their own.
 
@@ -112,12 +113,15 @@ def whole_character(text: str, end: int) -> int:
 
 
 def one_line(text: str) -> str:
-    """The text with all white space as single spaces."""
+    """Collapse all white space to single spaces."""
     return " ".join(text.split())
 
 
 def passage(context: str, start: int | None, end: int | None) -> tuple[str, str, str]:
-    """What stands before the answer, the answer, and what stands after it, each on one line."""
+    """Split a context into the text before, in and after an answer.
+
+    Each part is on one line; text far from the answer is left out.
+    """
     if start is None or end is None:
         shown = one_line(context[: 2 * SHOWN_CHARACTERS])
         return shown + "…" * (len(context) > 2 * SHOWN_CHARACTERS), "", ""
@@ -131,5 +135,5 @@ def passage(context: str, start: int | None, end: int | None) -> tuple[str, str,
 
 
 def spaced(text: str) -> str:
-    """`one_line`, with a space kept at either end."""
+    """Collapse white space, keeping one space at either end."""
     return f"{' ' * text[:1].isspace()}{one_line(text)}{' ' * text[-1:].isspace()}"

@@ -1,9 +1,9 @@
-"""A label for each word: names, parts of speech, word bounds; words in, words out.
+"""Token classification: a label for each word, such as names, parts of speech or word bounds.
 
-The model is BERT's encoder with a linear layer on the first piece of each word (paper, section
-5.3), learnt by cross entropy. Sentences longer than the model reads are read in windows that
-overlap; of each word the window decides in which most stands around it, in training too, so every
-word is learnt once.
+The model is BERT's encoder with a linear layer on the first token of each word (paper, section
+5.3), trained by cross entropy. Sentences longer than the model reads are read in overlapping
+windows; each word is decided by the window in which it has most context, in training too, so every
+word counts once in the loss.
 """
 
 import math
@@ -56,36 +56,37 @@ Metric = Literal["f1", "macro_f1", "accuracy"]
 
 @dataclass(frozen=True)
 class TagSettings(WindowSettings, LossSettings):
-    """What to learn from, how long, and where to."""
+    """Settings of `finetune tag`."""
 
     train: Path
-    """Labelled words to learn from: CoNLL columns, CoNLL-U or .jsonl, also as .gz, .xz or .zst."""
+    """Labelled words to train on: CoNLL columns, CoNLL-U or .jsonl, also as .gz, .xz or .zst."""
     metric: Metric = "f1"
-    """The score by which the best weights are chosen: F1 of entities (of plain labels, the same as
-    accuracy), the mean F1 of their types, or the share of words with the right label."""
+    """Score by which the best weights are chosen: f1 of entities (of plain labels, equal to
+    accuracy), macro_f1, the mean F1 of their types, or accuracy, the share of words with the right
+    label."""
     learn: Scheme | None = None
-    """The scheme that the model learns. That of --train where not given, but IOB2 for IOB1, in
-    which how an entity begins can hardly be learnt."""
+    """Label scheme of the model; by default that of --train, but IOB2 for IOB1, in which the
+    beginning of an entity is hard to predict."""
     columns: TagColumns = field(default_factory=TagColumns)
 
 
 class Entity(NamedTuple):
-    """An entity in a text: characters `start` up to, but not including, `end`."""
+    """An entity in a text, from character `start` up to before `end`."""
 
     label: str
     text: str
     start: int
     end: int
     probability: float
-    """How sure the model is of its labels, the mean over its words."""
+    """Mean probability of its words' labels."""
 
 
 @dataclass(frozen=True, eq=False)
 class TagPrediction:
-    """The labels of a sentence's words, and how sure the model is of them.
+    """The labels of a sentence's words, and their probabilities.
 
-    `probabilities` is float64 `[words, labels]`, in the order of `names`. `is_repaired` tells that
-    `labels` are not the likeliest, which broke the scheme.
+    `probabilities` is float64 `[words, labels]`, in the order of `names`. `is_repaired` is true if
+    the likeliest labels broke the scheme, so that `labels` are others.
     """
 
     sentence: TaggedSentence
@@ -99,17 +100,19 @@ class TagPrediction:
 
     @property
     def answer(self) -> tuple[str, ...]:
-        """The decision: `labels`."""
         return self.labels
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The words that were given, or found in the text that was given."""
+        """The given words, or those found in the given text."""
         return self.sentence.words
 
     @property
     def label_probabilities(self) -> list[float]:
-        """How sure the model is of each word's label; 0 of one that only repairing brought in."""
+        """The probability of each word's label; 0 where unknown to the model.
+
+        Repair may introduce such labels.
+        """
         numbers = {name: number for number, name in enumerate(self.names)}
         rows = self.probabilities.tolist()
         return [
@@ -119,7 +122,7 @@ class TagPrediction:
 
     @cached_property
     def entities(self) -> list[Entity]:
-        """What the labels name, in the text as it was given; nothing of plain labels."""
+        """The entities in the original text; empty for plain labels."""
         if self.scheme == "plain":
             return []
         text, places = self.sentence.text, self.sentence.places
@@ -133,7 +136,7 @@ class TagPrediction:
 
 
 class TagTally:
-    """Counts spans and words; see `Tally`."""
+    """Accumulator of spans and words."""
 
     def __init__(self, task: "Tag", place: Path) -> None:
         self.place = place
@@ -143,7 +146,7 @@ class TagTally:
         self.num_unknown = self.num_windowed = 0
 
     def add(self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction]) -> None:
-        """Count a portion in; a label that the model has not counts as missed."""
+        """Add a portion; a label unknown to the model counts as missed."""
         for sentence, prediction in zip(examples, predictions, strict=True):
             gold = with_scheme(sentence, self.task.scheme, self.place).labels
             self.counts.remarks.update(sentence.remarks)
@@ -157,7 +160,7 @@ class TagTally:
             self.num_unknown += len(gold) - len(known)
 
     def figures(self) -> dict[str, float]:
-        """Mean cross entropy of the words whose label is known, and the scores of `Metric`."""
+        """Compute the scores of `Metric`, and mean cross entropy over known labels."""
         report = self.result()
         return {
             "loss": self.loss / max(1, report.num_words - self.num_unknown),
@@ -167,7 +170,7 @@ class TagTally:
         }
 
     def result(self, num_skipped: int = 0) -> TagReport:
-        """All scores.
+        """Compute all scores.
 
         Raises:
             InputError: the model knows none of the labels.
@@ -185,12 +188,12 @@ class TagTally:
 
 @dataclass(frozen=True)
 class Tag(Task[TaggedSentence, TagPrediction]):
-    """Giving each word one of `labels`, which follow `scheme`."""
+    """Labelling of words by `labels`, which follow `scheme`."""
 
     labels: tuple[str, ...] = ()
     scheme: Scheme = "plain"
     split: WordRule = "words"
-    """How running text is cut into words."""
+    """Rule by which running text is split into words."""
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
     repair: bool = False
     """Whether predicted labels are made legal."""
@@ -198,7 +201,7 @@ class Tag(Task[TaggedSentence, TagPrediction]):
     """Whether only legal spans count."""
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
     note: str = field(default="", compare=False)
-    """What is to be said of the labels after training."""
+    """Remark on the labels, shown after training."""
 
     name: ClassVar[str] = "tag"
     description: ClassVar[str] = """Teach a BERT to label words: names, parts of speech.
@@ -217,7 +220,7 @@ transformers open."""
 
     @classmethod
     def read(cls, settings: TagSettings) -> Lesson[TaggedSentence]:
-        """Read both files; their labels are written in the scheme that is learnt."""
+        """Read both files and convert their labels to the model's scheme."""
         columns = settings.columns
         reader = TaggedReader(settings.train, columns)
         found = [sentence for sentence in limited(reader, settings.limit) if sentence.words]
@@ -267,7 +270,7 @@ transformers open."""
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """The labels that the folder names, and the scheme that it names or that they show."""
+        """Restore the task from a folder; its labels show a missing scheme."""
         names = tuple(name for _, name in sorted(model.id2label.items()))
         settings = model.task_settings
         scheme = settings.get("scheme") or scheme_of_names(names)
@@ -276,16 +279,15 @@ transformers open."""
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "Tagger":
-        """A `Tagger`."""
         return Tagger(loaded)
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """The scheme of the labels, how text is cut into words, and long texts into windows."""
+        """The label scheme, the word rule and the windows."""
         return {"scheme": self.scheme, "split": self.split, **asdict(self.windowing)}
 
     def asked(self, columns: TagColumns | None) -> Self:
-        """The same with what flags say of words and labels."""
+        """Return a copy with the command line's word rule, repair and strictness."""
         if columns is None:
             return self
         return replace(
@@ -296,7 +298,7 @@ transformers open."""
         )
 
     def reader(self, path: Path, columns: TagColumns | None, *, labelled: bool) -> TaggedReader:
-        """The sentences of a file; without labels, how it is read is told if that is a guess."""
+        """Open the sentences of a file; print the format guessed without labels."""
         columns = replace(columns or TagColumns(), split=self.asked(columns).split)
         reader = TaggedReader(path, columns, labelled=labelled)
         if not labelled and (note := reader.found_by_looking()):
@@ -304,18 +306,18 @@ transformers open."""
         return reader
 
     def from_words(self, texts: Sequence[str]) -> list[TaggedSentence]:
-        """Each text, cut into words."""
+        """Split each text into words."""
         for number, text in enumerate(texts, start=1):
             if not text.strip():
                 raise InputError(f"text {number} is empty. Give each text in quotes.")
         return [self.from_text(text, row) for row, text in enumerate(texts, start=1)]
 
     def from_text(self, text: str, row: int = 0) -> TaggedSentence:
-        """A text, cut into words as in training."""
+        """Split a text into words as in training."""
         return parse_line(row, text, TagColumns(split=self.split))
 
     def numbers(self, labels: Sequence[str]) -> NDArray[np.int64]:
-        """The outputs that stand for labels, int64 `[words]`; -1 for one that is unknown."""
+        """Return the outputs of labels, int64 `[words]`; -1 for an unknown label."""
         return np.array([self._numbers.get(label, -1) for label in labels], dtype=np.int64)
 
     @cached_property
@@ -330,8 +332,10 @@ transformers open."""
         *,
         labelled: bool,
     ) -> EncodedExamples:
-        """A row for each window of a sentence; target `labels`, int64 `[tokens]`, the labels of
-        words at their first pieces."""
+        """Encode a row for each window of a sentence.
+
+        Target: `labels`, int64 `[tokens]`, the labels of words at their first tokens.
+        """
         if self.windowing.long_texts == "cut":
             raise ConfigError(
                 "--long-texts: found cut; tag allows window alone, as every word gets a label."
@@ -345,11 +349,11 @@ transformers open."""
         return replace(encoded, token_targets={"labels": label_pieces(encoded, labels)})
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Words with a label; one where there is none, as nothing can be divided by that."""
+        """Count words with a label; at least 1, as a divisor."""
         return {self.name: max(1, int((batch.targets["labels"] != IGNORE_INDEX).sum()))}
 
     def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
-        """The loss summed over the words of the batch: cross entropy, or what was asked for."""
+        """Sum the loss over the words of the batch."""
         labels = batch.targets["labels"]
         return {
             self.name: LossTerm(
@@ -360,7 +364,11 @@ transformers open."""
         }
 
     def taught_by(self, teacher: Self) -> Self:
-        """Also the scheme must be the teacher's."""
+        """Return a copy with the labels of `teacher`.
+
+        Raises:
+            ConfigError: as in `Task.taught_by`, or the teacher's scheme is another.
+        """
         if self.scheme != teacher.scheme:
             raise ConfigError(
                 f"the labels of the examples would follow the scheme {self.scheme}, those of the "
@@ -369,13 +377,13 @@ transformers open."""
         return super().taught_by(teacher)
 
     def with_labels(self, labels: tuple[str, ...]) -> Self:
-        """The same with other labels, and the weights that its own had."""
+        """Return a copy with other labels; labels that stay keep their weights."""
         return replace(self, labels=labels, loss=self.loss.relabelled(self.labels, labels))
 
     def encode_unlabelled(
         self, tokenizer: Tokenizer, examples: Sequence[TaggedSentence], max_length: int
     ) -> EncodedExamples:
-        """With a target `labels` that says no more than where a label is wanted."""
+        """Encode examples; a target `labels` marks the first token of each word."""
         encoded = self.encode(tokenizer, examples, max_length, labelled=False)
         nothing = [np.zeros(len(example.words), dtype=np.int64) for example in examples]
         return replace(encoded, token_targets={"labels": label_pieces(encoded, nothing)})
@@ -383,23 +391,21 @@ transformers open."""
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """The divergence of the labels' probabilities, of the words that this batch decides
-        about."""
+        """Compute the divergence of label probabilities, summed over words."""
         places = (batch.targets["labels"] != IGNORE_INDEX).nonzero()[:, 0]
         return soft_class_loss(outputs[places], taught[places], temperature)
 
     def num_imitated(self, batch: Batch) -> int:
-        """Words."""
         return self.counts(batch)[self.name]
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """fp32 `[tokens, labels]`, in the order of the packed row."""
+        """Compute fp32 `[tokens, labels]`, in the order of the packed row."""
         return token_logits(model, batch, "tag")
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[TaggedSentence]
     ) -> list[TagPrediction]:
-        """The likeliest label of each word; with `repair`, made legal."""
+        """Predict the likeliest label of each word, made legal if `repair`."""
         logits = compute_tokens_in_order(model, encoded.rows, self.outputs)
         return [
             self._decide(example, [(encoded.alignment[row], logits[row]) for row in rows])
@@ -429,13 +435,12 @@ transformers open."""
         )
 
     def tally(self, place: Path) -> TagTally:
-        """Nothing counted yet."""
         return TagTally(self, place)
 
     def to_json(self, example: TaggedSentence, prediction: TagPrediction) -> dict[str, Any]:
-        """Row, text, words with labels and places, and entities by character.
+        """Build a line with row, text, words, labels, offsets and entities.
 
-        The result can be read again as labelled words.
+        It can be read again as labelled words.
         """
         entities = (
             {}
@@ -454,20 +459,21 @@ transformers open."""
         }
 
     def line(self, example: TaggedSentence, prediction: TagPrediction) -> RichText:
-        """The text with its entities marked; plain labels behind their words."""
+        """Format the text with marked entities, or plain labels behind words."""
         types = span_types(self.labels, self.scheme)
         return marked_text(example, prediction.labels, self.scheme, types)
 
     def record(self, example: TaggedSentence, prediction: TagPrediction, ending: str) -> str:
-        """CoNLL columns for a file named .conll, else JSON."""
+        """Format CoNLL columns for a file named .conll, otherwise JSON."""
         if ending == ".conll":
             return conll_block(example.words, prediction.labels)
         return super().record(example, prediction, ending)
 
     def outcome(self, example: TaggedSentence, prediction: TagPrediction) -> Outcome:
-        """The words with a wrong label (all where none is wrong), and the share of right ones.
+        """Score the share of correct words; show those with a wrong label.
 
-        The confidence is that in all labels together: the product of their probabilities.
+        Without errors all words are shown. The confidence is that in all labels together: the
+        product of their probabilities.
         """
         gold = with_scheme(example, self.scheme, Path("examples")).labels
         wrong = [i for i, label in enumerate(gold) if label != prediction.labels[i]]
@@ -482,16 +488,16 @@ transformers open."""
         )
 
     def stratum(self, example: TaggedSentence) -> tuple[str, ...]:
-        """The types of what it holds."""
+        """Return the entity types in the sentence."""
         return tuple(span_types(example.labels, example.scheme))
 
     def learnt(self) -> str:
-        """How many labels, and in which scheme."""
+        """Return the number of labels and their scheme."""
         return f"{len(self.labels)} labels{self.note}"
 
 
 class Tagger(Predictor[Tag, TaggedSentence, TagPrediction]):
-    """A fine-tuned model: called with texts or with words, gives a label for each word."""
+    """A fine-tuned model that labels the words of texts or word lists."""
 
     task_type = Tag
     example_type = TaggedSentence
@@ -515,7 +521,7 @@ class Tagger(Predictor[Tag, TaggedSentence, TagPrediction]):
         return self.predict(texts)
 
     def to_examples(self, given: Sequence[Any]) -> list[TaggedSentence]:
-        """Texts, or lists of words."""
+        """Build sentences from texts or lists of words."""
         return [self._sentence(f"texts[{place}]", text) for place, text in enumerate(given)]
 
     def _sentence(self, name: str, text: object) -> TaggedSentence:
@@ -528,12 +534,15 @@ class Tagger(Predictor[Tag, TaggedSentence, TagPrediction]):
 
 
 def learnt_scheme(scheme: Scheme) -> Scheme:
-    """The scheme to learn for a file's: that, but IOB2 for IOB1."""
+    """Return the scheme to train: the file's, but IOB2 for IOB1."""
     return "IOB2" if scheme == "IOB1" else scheme
 
 
 def scheme_of_names(names: Sequence[str]) -> Scheme:
-    """The scheme of a model's labels; plain where some of them are of none, such as `[PAD]`."""
+    """Detect the scheme of label names; plain if some follow none.
+
+    Names such as `[PAD]` belong to no scheme.
+    """
     try:
         return detect_scheme([[name] for name in names])
     except InputError:
@@ -541,10 +550,10 @@ def scheme_of_names(names: Sequence[str]) -> Scheme:
 
 
 def with_scheme(sentence: TaggedSentence, scheme: Scheme, place: Path) -> TaggedSentence:
-    """A sentence with its labels in another scheme; as they are if they are in it already.
+    """Convert a sentence's labels to `scheme`, if they are in another.
 
     Raises:
-        InputError: the labels are of no scheme, or cannot be written so; says where.
+        InputError: the labels follow no scheme, or cannot be converted; names the place.
     """
     try:
         labels = convert_labels(sentence.labels, sentence.scheme, scheme)
@@ -558,7 +567,7 @@ def with_scheme(sentence: TaggedSentence, scheme: Scheme, place: Path) -> Tagged
 def scheme_note(
     found: Scheme, learnt: Scheme, num_illegal: int, *, repaired: bool, num_comments: int
 ) -> str:
-    """What to say of the labels that were learnt from."""
+    """Describe the scheme of the training labels, and repairs."""
     notes = [] if learnt == "plain" else [learnt if found == learnt else f"{learnt} for {found}"]
     if num_illegal:
         done = "repaired" if repaired else "learnt as they are"
@@ -569,7 +578,7 @@ def scheme_note(
 
 
 def listed(names: Sequence[str]) -> str:
-    """Labels for a message, long lists cut short."""
+    """Join label names for a message; at most ten are shown."""
     more = f", … ({len(names)} in all)" if len(names) > 10 else ""
     return ", ".join(f"'{name}'" for name in names[:10]) + more
 

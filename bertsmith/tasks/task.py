@@ -1,8 +1,8 @@
-"""What a task is to everyone who knows no task by name: fine-tuning, evaluation, prediction.
+"""The contract between a task and the code that runs it: fine-tuning, evaluation, prediction.
 
 A task is one file in this folder. Its class says how files become examples, examples tokens and
-targets, logits losses and predictions; an instance is the task as one model does it, with its
-labels, and is made from training examples or from a folder.
+targets, logits losses and predictions; an instance is the task of one model, with its labels, and
+is made from training examples or from a folder.
 """
 
 import json
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
 
 
 class TaskExample(Protocol):
-    """One labelled thing of a file, or an unlabelled one."""
+    """One example of a file, labelled or not."""
 
     @property
     def row(self) -> int:
-        """Where it stands in its file, from 1."""
+        """The row of the example in its file, counted from 1."""
         ...
 
     @property
     def content(self) -> Any:
-        """What the model reads of it, comparable: equal contents are one example met twice."""
+        """The comparable input of the model: equal contents are duplicates."""
         ...
 
     @property
     def num_chars(self) -> int:
-        """How long its texts are, by which examples are read in portions."""
+        """The number of characters of its texts, by which portions are sized."""
         ...
 
 
 class TaskPrediction(Protocol):
-    """What a model says of an example."""
+    """The prediction of a model for one example."""
 
     @property
     def answer(self) -> Any:
@@ -59,31 +59,30 @@ class TaskPrediction(Protocol):
 
     @property
     def is_truncated(self) -> bool:
-        """Whether something of the example had no part in this."""
+        """Whether part of the example was ignored."""
         ...
 
     @property
     def num_windows(self) -> int:
-        """In how many rows the model read the example; more than 1 if it was too long for one."""
+        """The number of rows that the example took; 1 unless too long."""
         ...
 
 
 class Reader(Protocol):
-    """The examples of a file, read as they are asked for."""
+    """An iterable over the examples of a file, read on demand."""
 
     @property
     def num_skipped(self) -> int:
-        """Rows left out so far because something in them was missing."""
+        """The number of rows skipped so far because a value was missing."""
         ...
 
     def __iter__(self) -> Iterator[Any]: ...
 
 
 class Evaluation(Protocol):
-    """Scores, for people (`str`) and for programs."""
+    """Scores of a model, for people (`str`) and for programs."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         ...
 
 
@@ -92,32 +91,34 @@ PredictionT = TypeVar("PredictionT", bound=TaskPrediction)
 
 
 class Tally(Protocol):
-    """Takes in examples with their predictions, a portion at a time, and sums up."""
+    """Accumulator of examples with their predictions, a portion at a time."""
 
     def add(self, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
-        """Count a portion in; memory must not grow with the number of examples, or by a few bytes
-        for each.
+        """Add a portion.
+
+        Memory must not grow with the number of examples, or by a few bytes for each.
 
         Raises:
-            InputError: an example's label is none that the model knows.
+            InputError: an example has a label that the model does not know.
         """
         ...
 
     def figures(self) -> dict[str, float]:
-        """`loss` and every score by which weights may be chosen, where larger is better."""
+        """Compute `loss` and each selectable score, where larger is better."""
         ...
 
     def result(self, num_skipped: int = 0) -> Evaluation:
-        """All scores."""
+        """Compute all scores."""
         ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A prediction beside what is right, in words, for a list of misses and a report.
+    """A prediction beside its gold answer, as text, for reports.
 
-    `score` is 1 where all is right and less where not; `confidence`, from 0 to 1, is how sure the
-    model was, where it says so. `is_exact` is given where a score of 1 does not mean right.
+    `score` is 1 for a correct prediction and less otherwise; `confidence`, from 0 to 1, is None
+    where the model gives none. `is_exact` is given where a score of 1 does not imply a correct
+    prediction.
     """
 
     text: str
@@ -129,142 +130,150 @@ class Outcome:
 
     @property
     def is_right(self) -> bool:
-        """Whether nothing is wrong with the prediction."""
+        """Whether the prediction is correct."""
         return self.score >= 1 if self.is_exact is None else self.is_exact
 
 
 @dataclass(frozen=True)
 class Lesson(Generic[ExampleT]):
-    """The examples of a run, read and checked, and the task that they make."""
+    """The checked examples of a run, and the task that they define."""
 
     task: "Task[ExampleT, Any]"
     train: Sequence[ExampleT]
     held_out: Sequence[ExampleT]
     num_skipped: int = 0
-    """Training rows left out because something in them was missing."""
+    """Number of training rows skipped because a value was missing."""
     num_held_out_skipped: int = 0
 
     @property
     def num_leaked(self) -> int:
-        """Held-out examples that are among the training ones too, so their score means nothing."""
+        """The number of eval examples that also occur in training."""
         seen = {example.content for example in self.train}
         return sum(example.content in seen for example in self.held_out)
 
 
 class Agreement(Protocol):
-    """How close answers in bf16 or int8 come to those in fp32."""
+    """The difference between predictions in bf16 or int8 and those in fp32."""
 
     @property
     def name(self) -> str:
-        """Its key in a JSON report, before `_beside_fp32`."""
+        """The key in a JSON report, before `_beside_fp32`."""
         ...
 
     def _asdict(self) -> dict[str, Any]: ...
 
     def sentence(self, precision: str) -> str:
-        """The same for people."""
+        """Format the comparison for people."""
         ...
 
 
 class Task(ABC, Generic[ExampleT, PredictionT]):
-    """A frozen dataclass with these class facts and methods."""
+    """A task: a frozen dataclass with these class attributes and methods."""
 
     name: ClassVar[str]
-    """As in `bertsmith finetune NAME`; also the name of the loss in the journal."""
+    """The NAME of `bertsmith finetune NAME`; also the name of the loss in the journal."""
     description: ClassVar[str]
-    """The help of that command."""
+    """The help text of that command."""
     settings: ClassVar[type[FinetuneSettings]]
     columns: ClassVar[type[Any]]
     """The dataclass of flags that say how a file is read; all its fields have defaults."""
     heads: ClassVar[tuple[str, ...]]
-    """The heads (model/heads.py) that models of this task have: one of them, or none for a task
+    """The heads (model/heads.py) of this task's models, which have one of them; empty for a task
     whose model is the bare encoder."""
     rows_stay_together: ClassVar[bool] = True
-    """Whether the loss needs all rows of an example in one micro-batch. Where not, each row is
-    learnt by itself, and batch sizes count rows."""
+    """Whether the loss needs all rows of an example in one micro-batch. Otherwise each row is an
+    example of its own in training, and batch sizes count rows."""
     rows_are_windows: ClassVar[bool] = False
-    """Whether an example can be learnt by some of its rows where all are too many for memory."""
+    """Whether training may drop some rows of an example where all are too many for memory."""
     reads_tokens: ClassVar[bool] = False
     """Whether `outputs` has a row for each token, not for each sequence."""
     outcome_scale: ClassVar[Literal["share", "distance"]] = "share"
-    """What an outcome's score is: the share that is right, or 1 less the distance from it."""
+    """The meaning of `Outcome.score`: the share that is correct, or 1 minus the distance from gold.
+    """
     endings: ClassVar[tuple[str, ...]] = (".jsonl",)
-    """What the names of files of predictions end in."""
+    """File name endings of prediction files."""
 
     group_size: int | None = None
-    """How many examples meet in the loss, as a micro-batch of their own; None where each is learnt
-    by itself and a step may be divided in any way."""
+    """Number of examples that meet in the loss, as one micro-batch; None where examples are
+    independent, so that a step may be split in any way."""
 
     labels: tuple[str, ...] = ()
-    """Names of the head's outputs, where it is one of `LABEL_HEADS`: a field of the instance."""
+    """Names of the head's outputs, where it is one of `LABEL_HEADS`; a field of the instance."""
 
     windowing: Windowing | None = None
-    """What becomes of long texts, where the task has windows: a field of the instance."""
+    """Treatment of long texts, where the task has windows; a field of the instance."""
 
     # From files and folders.
 
     @classmethod
     @abstractmethod
     def read(cls, settings: Any) -> Lesson[ExampleT]:
-        """Read both files of a run and agree on the labels.
+        """Read both files of a run and determine the labels.
 
         Raises:
-            InputError: a file cannot be read, or holds nothing to learn.
+            InputError: a file cannot be read, or has no usable example.
         """
 
     @classmethod
     @abstractmethod
     def of_model(cls, model: BertModel) -> Self:
-        """The task that a loaded model was trained for, by its heads, `id2label` and
-        `task_settings`."""
+        """Restore the task of a loaded model from heads, `id2label` and `task_settings`."""
 
     @classmethod
     @abstractmethod
     def predictor(cls, loaded: "LoadedModel") -> "Predictor[Self, ExampleT, PredictionT]":
-        """What a user calls."""
+        """Build the predictor that users call."""
 
     # Of one model.
 
     @abstractmethod
     def reader(self, path: Path, columns: Any, *, labelled: bool) -> Reader:
-        """The examples of a file; `columns` is of the class's `columns`, or None for its
-        defaults. Where nothing depends on the model, this and the next are class methods."""
+        """Open the examples of a file.
+
+        `columns` is of the class's `columns`, or None for its defaults. Where nothing depends on
+        the model, this and `from_words` are class methods.
+        """
 
     @abstractmethod
     def from_words(self, texts: Sequence[str]) -> list[ExampleT]:
-        """Examples from texts as they are typed after `bertsmith predict DIR`, or given to the
-        predictor's call.
+        """Build examples from the texts of a `predict` command or call.
 
         Raises:
             InputError: the texts are too few, too many or empty.
         """
 
     def asked(self, columns: Any) -> Self:
-        """The same with what flags say besides how files are read; None asks for nothing."""
+        """Return a copy with the command line's options other than reading.
+
+        `columns` may be None: no options.
+        """
         return self
 
     def fitted(self, examples: Iterable[ExampleT]) -> Self:
-        """The same with what only all labelled examples of a file tell of its gold answers, where
-        outcomes need it; they are read for this once more."""
+        """Return a copy fitted to all gold answers of a file.
+
+        Outcomes of some tasks need, say, the range of the gold answers. The examples are read once
+        more for this.
+        """
         return self
 
     @property
     def head(self) -> str | None:
-        """Which of `heads` the model has."""
+        """The model's head, one of `heads`; None for the bare encoder."""
         return self.heads[0] if self.heads else None
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """What `of_model` wants to find in the folder besides labels, as plain JSON."""
+        """The plain JSON, besides labels, that `of_model` reads from the folder."""
         return {}
 
     @property
     def saved_settings(self) -> dict[str, Any]:
-        """`task_settings` as they stand in the folder, with the task's name."""
+        """The `task_settings` as stored in the folder, with the task's name."""
         return {"task": self.name, **self.task_settings}
 
     def with_windowing(self, long_texts: LongTexts | None, stride: int | None) -> Self:
-        """The same task that treats long texts otherwise; None leaves what was.
+        """Return a copy that treats long texts differently; None keeps a value.
 
         Raises:
             ConfigError: the task has no windows.
@@ -281,47 +290,49 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         return changed
 
     def write_files(self, directory: Path) -> None:
-        """Write what the task's folder holds besides model and tokenizer, if anything."""
+        """Write the task's own files into a model folder; none by default."""
 
     def begin_head(self, model: BertModel, examples: Sequence[ExampleT]) -> None:
-        """Give a new head a better start than chance, if there is one."""
+        """Initialize a new head from the examples, where that beats random weights."""
 
     @abstractmethod
     def encode(
         self, tokenizer: Tokenizer, examples: Sequence[ExampleT], max_length: int, *, labelled: bool
     ) -> EncodedExamples:
-        """Rows of at most `max_length` tokens, and targets where examples are `labelled`."""
+        """Encode examples as rows of at most `max_length` tokens.
+
+        Targets are those of the task, if `labelled`.
+        """
 
     @abstractmethod
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """What the model says of a batch: logits in fp32, or vectors, in the batch's order.
+        """Compute fp32 logits, or vectors, in the batch's order.
 
-        A row for each sequence, `[sequences, columns]`, or for each token, `[tokens, columns]`.
+        Shape: `[sequences, columns]`, or `[tokens, columns]` if `reads_tokens`.
         """
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """The loss terms of a batch that `collate` (tasks/finetuning.py) made."""
+        """Compute the loss terms of a batch made by `collate` (tasks/finetuning.py)."""
         return self.output_losses(self.outputs(model, batch), batch)
 
     @abstractmethod
     def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
-        """The same of a model's `outputs`.
+        """Compute the loss terms from a model's `outputs`.
 
-        The term's name is the task's; its count is what `counts` says.
+        The term's name is the task's; its count is that of `counts`.
         """
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Predictions of each loss term in a batch: one per example unless overridden."""
+        """Count the predictions of each loss term: one per example unless overridden."""
         return {self.name: int(batch.targets["num_examples"])}
 
     # With a teacher.
 
     def taught_by(self, teacher: Self) -> Self:
-        """The same task with the labels of `teacher`, in the order of its outputs.
+        """Return a copy with the teacher's labels, in its order.
 
         Raises:
-            ConfigError: the examples have a label that the teacher does not know, or that
-                means something else to it.
+            ConfigError: the teacher does not know a label of the examples, or gives it another meaning.
         """
         if unknown := [label for label in self.labels if label not in teacher.labels]:
             raise ConfigError(
@@ -333,89 +344,95 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         return self if self.labels == teacher.labels else self.with_labels(teacher.labels)
 
     def with_labels(self, labels: tuple[str, ...]) -> Self:
-        """The same with other labels, of which its own are some."""
+        """Return a copy with other labels, which include its own."""
         relabelled: Self = replace(self, labels=labels)  # type: ignore[type-var]
         return relabelled
 
     def encode_unlabelled(
         self, tokenizer: Tokenizer, examples: Sequence[ExampleT], max_length: int
     ) -> EncodedExamples:
-        """Rows of examples of which only a teacher says something, with what `imitation` needs."""
+        """Encode examples that only a teacher labels, with targets for `imitation`."""
         return self.encode(tokenizer, examples, max_length, labelled=False)
 
     @abstractmethod
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """How far a model's `outputs` are from a teacher's, and how often both say the same.
+        """Compute the distillation loss, and how many predictions agree with the teacher's.
 
-        The first is a loss summed over `num_imitated` predictions: where these are choices, the
-        divergence of their probabilities at `temperature` (tasks/soft_targets.py).
+        The loss is summed over `num_imitated` predictions: where these are choices, the divergence
+        of their probabilities at `temperature` (tasks/soft_targets.py). `taught` are the teacher's
+        outputs.
         """
 
     def num_imitated(self, batch: Batch) -> int:
-        """Predictions in a batch that a teacher's are compared with: one per example."""
+        """Count a batch's predictions in the distillation loss: one per example."""
         return int(batch.targets["num_examples"])
 
     @abstractmethod
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ExampleT]
     ) -> list[PredictionT]:
-        """A prediction for each example, in their order; any number of them, computed in groups
-        (tasks/inference.py)."""
+        """Predict any number of examples, in their order, in groups (tasks/inference.py)."""
 
     @abstractmethod
     def tally(self, place: Path) -> Tally:
-        """An empty tally, for the examples of the file `place`."""
+        """Build an empty accumulator for the examples of the file `place`."""
 
     # For people.
 
     @abstractmethod
     def to_json(self, example: ExampleT, prediction: PredictionT) -> dict[str, Any]:
-        """One line of a file of predictions."""
+        """Build one line of a prediction file."""
 
     def record(self, example: ExampleT, prediction: PredictionT, ending: str) -> str:
-        """What a file of predictions whose name ends so has of an example, line ends included:
-        one JSON object, unless the task knows of others."""
+        """Format an example's entry in a prediction file, line ends included.
+
+        It is a JSON object, unless the task has another format for `ending`.
+        """
         row = self.to_json(example, prediction)
         return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
 
     @abstractmethod
     def line(self, example: ExampleT, prediction: PredictionT) -> "str | RichText":
-        """The same in a line for people, in colours if it helps."""
+        """Format a prediction as a line for people, coloured if that helps."""
 
     @abstractmethod
     def outcome(self, example: ExampleT, prediction: PredictionT) -> Outcome:
-        """A labelled example's prediction beside its gold answer."""
+        """Compare a labelled example's prediction with its gold answer."""
 
     def entry(self, example: ExampleT, prediction: PredictionT) -> tuple[str, Any] | None:
-        """The name and the value of a prediction in a file that is one JSON object; None for a
-        task that has no such file."""
+        """Return a prediction's key and value in a single-object JSON file.
+
+        None for a task that has no such file.
+        """
         return None
 
     def notes(self, examples: Sequence[ExampleT], encoded: EncodedExamples) -> list[str]:
-        """What the user should know of the training examples, each a line."""
+        """List remarks on the training examples for the user, each a line."""
         return []
 
     def settled(self, evaluation: Any) -> Self:
-        """The task with what the scores of the trained model decide, such as a threshold."""
+        """Return a copy with settings that eval scores decide, like a threshold."""
         return self
 
     def stratum(self, example: ExampleT) -> Any:
-        """What cross-validation gives each fold an equal share of, such as the label."""
+        """Return the key by which cross-validation stratifies, such as the label."""
         return None
 
     def unit(self, example: ExampleT) -> Any:
-        """What cross-validation never divides between learning and scoring, hashable: examples
-        whose contents are equal, unless a task says more."""
+        """Return the hashable key of examples that cross-validation keeps in one fold.
+
+        Examples of equal contents share it, unless a task overrides this.
+        """
         return example.content
 
     def learnt(self) -> str:
-        """What a finished run tells first: "learnt …"."""
+        """Describe, in a few words, what the model was trained for."""
         return f"{len(self.labels)} labels"
 
     def agreement(self, mine: Sequence[PredictionT], exact: Sequence[PredictionT]) -> Agreement:
-        """How close predictions come to the `exact` ones of the same texts."""
+        """Compare predictions with the `exact` ones (fp32) of the same texts."""
         from bertsmith.tasks.agreement import LabelAgreement
 
         pairs = zip(mine, exact, strict=True)
@@ -423,7 +440,7 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
 
 
 def limited(reader: Iterable[ExampleT], limit: int | None) -> list[ExampleT]:
-    """All examples of a reader, or its first `limit`."""
+    """Read the first `limit` examples, or all if it is None."""
     examples: list[ExampleT] = []
     for example in reader:
         examples.append(example)
