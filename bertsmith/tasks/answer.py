@@ -89,8 +89,8 @@ class AnswerTally:
     Args:
         language: language whose rules compare texts.
         may_abstain: whether the model may give no answer.
-        threshold: as in `AnswerPrediction`; if None and the model may abstain, the best one for these
-            questions.
+        threshold: as in `AnswerPrediction`; if None and the model may abstain, the best one for
+            these questions.
         long_texts: treatment of passages that were too long.
     """
 

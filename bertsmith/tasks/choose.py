@@ -1,9 +1,8 @@
 """Multiple choice: a prompt and its choices in, the likeliest choice out.
 
-Each choice is read beside the prompt and gets one number from the pooler's vector; the softmax over
-a prompt's choices says how likely each is (paper, section 4.4). So prompts may have different
-numbers of choices. A long prompt is read in windows, the same for all its choices, and a choice's
-number is the mean over them.
+Each choice is read beside the prompt and gets one logit from the pooler's vector; probabilities are
+the softmax over a prompt's choices (paper, section 4.4), so prompts may have different numbers of
+choices. A long prompt is read in windows, the same for all its choices, whose logits are averaged.
 """
 
 import math
@@ -37,22 +36,21 @@ from bertsmith.tasks.task import Lesson, Outcome, Task
 from bertsmith.text.tokenizer import Tokenizer
 
 HARDLY = 0.01
-"""A probability below which something is not taken for chance."""
+"""Probability below which an observation is not attributed to chance."""
 
 
 @dataclass(frozen=True)
 class ChooseSettings(WindowSettings):
-    """What to learn from, how long, and where to."""
+    """Settings of `finetune choose`."""
 
     metric: Literal["accuracy"] = "accuracy"
-    """The score by which the best weights are chosen: the share of prompts with the right
+    """Score by which the best weights are chosen: accuracy, the share of prompts with the right
     choice."""
     columns: ChoiceColumns = field(default_factory=ChoiceColumns)
     sample: int | None = None
-    """Take only so many rows of --train, drawn at random."""
+    """Number of rows of --train to use, drawn at random; all by default."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with."""
         super().__post_init__()
         self.check_positive("sample")
 
@@ -62,28 +60,27 @@ class Choice:
     """The likeliest choice of a prompt, and the probability of every one."""
 
     number: int
-    """Its place among the choices, from 0."""
+    """Index of the choice, from 0."""
     text: str
     probabilities: tuple[float, ...]
     is_truncated: bool
-    """Whether a choice was longer than the model reads, and its end had no part in this."""
+    """Whether a choice was longer than the model reads, so that its end was ignored."""
     num_windows: int = 1
-    """In how many windows the prompt was read; more than 1 if it was too long for one."""
+    """Number of windows in which the model read the prompt."""
 
     @property
     def probability(self) -> float:
-        """How sure the model is, from 0 to 1."""
+        """The probability of the choice, from 0 to 1."""
         return self.probabilities[self.number]
 
     @property
     def answer(self) -> int:
-        """The decision: `number`."""
         return self.number
 
 
 @dataclass(frozen=True)
 class ChoiceReport:
-    """Scores of multiple choice; `chance` is the accuracy that guessing gets."""
+    """Scores of multiple choice; `chance` is the accuracy of guessing."""
 
     accuracy: float
     chance: float
@@ -93,11 +90,9 @@ class ChoiceReport:
     num_skipped: int
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """The accuracy beside chance, and what was cut or left out."""
         lines = [
             f"accuracy  {self.accuracy:.4f}   (share of the {self.num_prompts:,} prompts with the "
             f"right choice; guessing gets {self.chance:.4f})"
@@ -108,7 +103,7 @@ class ChoiceReport:
 
 
 class ChoiceTally:
-    """Counts right choices; see `Tally`."""
+    """Accumulator of right choices."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -116,7 +111,6 @@ class ChoiceTally:
         self.loss = self.chance = 0.0
 
     def add(self, examples: Sequence[ChoiceExample], predictions: Sequence[Choice]) -> None:
-        """Count a portion in."""
         for example, prediction in zip(examples, predictions, strict=True):
             assert example.label is not None
             likelihood = max(prediction.probabilities[example.label], np.finfo(np.float64).tiny)
@@ -128,14 +122,14 @@ class ChoiceTally:
         self.num_prompts += len(examples)
 
     def figures(self) -> dict[str, float]:
-        """Mean cross entropy and accuracy."""
+        """Compute mean cross entropy and accuracy."""
         return {
             "loss": self.loss / self.num_prompts,
             "accuracy": self.num_right / self.num_prompts,
         }
 
     def result(self, num_skipped: int = 0) -> ChoiceReport:
-        """Accuracy beside chance."""
+        """Compute the accuracy, beside that of guessing."""
         return ChoiceReport(
             accuracy=self.num_right / self.num_prompts,
             chance=self.chance / self.num_prompts,
@@ -148,7 +142,7 @@ class ChoiceTally:
 
 @dataclass(frozen=True)
 class Choose(Task[ChoiceExample, Choice]):
-    """Choosing what fits a prompt."""
+    """Multiple choice."""
 
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
 
@@ -165,7 +159,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
 
     @classmethod
     def read(cls, settings: ChooseSettings) -> Lesson[ChoiceExample]:
-        """Read both files."""
+        """Read both files and draw the sample."""
         columns = settings.columns
         train, num_skipped = read_choices(settings.train, columns, limit=settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
@@ -176,22 +170,20 @@ letter of the right one: one file to learn from, one to score by. The result is 
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """Only how long texts are read has to be known."""
+        """Restore the task from a folder's treatment of long texts."""
         return cls(Windowing.of_settings(model.task_settings))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "Chooser":
-        """A `Chooser`."""
         return Chooser(loaded)
 
     @classmethod
     def reader(cls, path: Path, columns: ChoiceColumns | None, *, labelled: bool) -> ChoiceReader:
-        """The rows of a table."""
         return ChoiceReader(path, columns, labelled=labelled)
 
     @classmethod
     def from_words(cls, texts: Sequence[str]) -> list[ChoiceExample]:
-        """The first text is the prompt, the others are its choices."""
+        """Build one example: first the prompt, then its choices."""
         if len(texts) < 3 or not all(text.strip() for text in texts):
             raise InputError(
                 f"texts: found {len(texts)}, of which some may be empty; wanted are a prompt and "
@@ -201,11 +193,11 @@ letter of the right one: one file to learn from, one to score by. The result is 
 
     @property
     def task_settings(self) -> dict[str, Any]:
-        """How long texts are read."""
+        """The treatment of long texts."""
         return asdict(self.windowing)
 
     def notes(self, examples: Sequence[ChoiceExample], encoded: EncodedExamples) -> list[str]:
-        """That the first choice is never right, where that is hardly chance."""
+        """Warn if the first choice is never right, unless by chance."""
         by_chance = math.prod(1 - 1 / len(example.choices) for example in examples)
         if by_chance > HARDLY or any(example.label == 0 for example in examples):
             return []
@@ -222,7 +214,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
         *,
         labelled: bool,
     ) -> EncodedExamples:
-        """A row for each choice and window, choice by choice.
+        """Encode a row for each choice and window, choice by choice.
 
         Targets: `choice`, int64 `[rows]`; `num_choices` and `labels`, int64 `[examples]`.
         """
@@ -248,7 +240,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
         )
 
     def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
-        """Cross entropy over each prompt's choices, summed over the prompts."""
+        """Compute cross entropy over each prompt's choices, summed over the prompts."""
         logits = choice_logits(outputs[:, 0], batch)
         labels = batch.targets["labels"]
         return {
@@ -262,18 +254,17 @@ letter of the right one: one file to learn from, one to score by. The result is 
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """The divergence of the choices' probabilities."""
+        """Compute the divergence of the choices' probabilities."""
         logits, wanted = (choice_logits(each[:, 0], batch) for each in (outputs, taught))
         return soft_class_loss(logits, wanted, temperature)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
-        """fp32 `[sequences, 1]`, in the batch's order."""
+        """Compute logits in the batch's order, fp32 `[sequences, 1]`."""
         return sequence_logits(model, batch, "choose")
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ChoiceExample]
     ) -> list[Choice]:
-        """The likeliest choice of each prompt."""
         logits = compute_in_order(model, encoded.rows, self.outputs)[:, 0]
         found = []
         for place, example in enumerate(examples):
@@ -293,11 +284,9 @@ letter of the right one: one file to learn from, one to score by. The result is 
         return found
 
     def tally(self, place: Path) -> ChoiceTally:
-        """Nothing counted yet."""
         return ChoiceTally(place)
 
     def to_json(self, example: ChoiceExample, prediction: Choice) -> dict[str, Any]:
-        """Row, prompt, choices, the likeliest one and all probabilities."""
         return {
             "row": example.row,
             "text": example.text,
@@ -310,12 +299,12 @@ letter of the right one: one file to learn from, one to score by. The result is 
         }
 
     def line(self, example: ChoiceExample, prediction: Choice) -> str:
-        """Number, probability, prompt and choice, divided by tabs."""
+        """Format number, probability, prompt and choice, separated by tabs."""
         texts = (" ".join(text.split()) for text in (example.text, prediction.text))
         return "\t".join([str(prediction.number), f"{prediction.probability:.4f}", *texts])
 
     def outcome(self, example: ChoiceExample, prediction: Choice) -> Outcome:
-        """Right or wrong, and how sure."""
+        """Score 1 for the right choice, 0 for another."""
         assert example.label is not None
         return Outcome(
             text=example.text,
@@ -326,12 +315,11 @@ letter of the right one: one file to learn from, one to score by. The result is 
         )
 
     def learnt(self) -> str:
-        """That there are no labels to count."""
         return "to choose"
 
 
 class Chooser(Predictor[Choose, ChoiceExample, Choice]):
-    """A fine-tuned model: called with a prompt and its choices, chooses."""
+    """A fine-tuned model: called with a prompt and choices, returns a `Choice`."""
 
     task_type = Choose
     example_type = ChoiceExample
@@ -362,12 +350,15 @@ class Chooser(Predictor[Choose, ChoiceExample, Choice]):
         return self.predict(prompts)
 
     def to_examples(self, given: Sequence[Any]) -> list[ChoiceExample]:
-        """Tuples of a prompt and its choices."""
+        """Build examples from tuples of a prompt and its choices."""
         return [to_example(f"prompts[{place}]", each) for place, each in enumerate(given)]
 
 
 def to_example(name: str, given: object) -> ChoiceExample:
-    """Make an example of a prompt and its choices; `name` is their place, for messages."""
+    """Build an example from a prompt and its choices.
+
+    `name` is its place in the call, for messages.
+    """
     if not (isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)):
         raise InputError(
             f"{name}: found {describe(given)}. Give a tuple of a string and a list of strings, "
@@ -383,8 +374,10 @@ def to_example(name: str, given: object) -> ChoiceExample:
 
 @dataclass(frozen=True)
 class Row:
-    """Token ids and type ids, int32 `[tokens]`, which choice they show, and how many tokens of it
-    or of the prompt were cut away."""
+    """Token ids and type ids of one choice, int32 `[tokens]`.
+
+    `num_cut` counts the tokens of the choice or the prompt that were cut off.
+    """
 
     ids: NDArray[np.int32]
     type_ids: NDArray[np.int32]
@@ -395,7 +388,7 @@ class Row:
 def encode_choices(
     tokenizer: Tokenizer, example: ChoiceExample, max_length: int, windowing: Windowing
 ) -> list[Row]:
-    """The rows of a prompt: choice by choice, window by window, all choices in equal windows.
+    """Encode a prompt's rows, choice by choice, all choices in equal windows.
 
     A choice is cut only where it takes more than half of the room.
     """
@@ -421,8 +414,10 @@ def encode_choices(
 
 
 def choice_logits(of_rows: Tensor, batch: Batch) -> Tensor:
-    """`[examples, most choices]` of `[sequences]`: the mean over a choice's windows; minus
-    infinity where a prompt has fewer choices."""
+    """Average `[sequences]` over windows to `[examples, most choices]`.
+
+    Prompts with fewer choices are padded with minus infinity.
+    """
     counts = batch.targets["num_choices"]
     width = int(counts.max())
     cells = batch.targets["example"] * width + batch.targets["choice"]

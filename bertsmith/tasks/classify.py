@@ -1,7 +1,7 @@
-"""Sorting texts into classes: labelled examples in, a trained head, scores and decisions out.
+"""Text classification with one label per text or pair.
 
-The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, section 4.1), learnt
-by cross entropy. With several labels for a text it is the task of multi_label.py.
+The model is BERT's encoder and pooler with a linear layer on [CLS] (paper, section 4.1), trained by
+cross entropy. Several labels per text are the task of multi_label.py.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,26 +46,27 @@ Metric = Literal["accuracy", "macro_f1", "micro_f1", "matthews_correlation"]
 
 @dataclass(frozen=True)
 class ClassifySettings(LossSettings, WindowSettings):
-    """What to learn from, how long, and where to."""
+    """Settings of `finetune classify`."""
 
     metric: Metric | None = None  # type: ignore[assignment]
-    """The score by which the best weights are chosen: accuracy, the share of texts with the right
-    label (with --multi-label: exactly the right ones), which is taken where nothing is said; the
-    mean F1 of the classes, in which rare classes count as much as frequent ones; F1 over all
-    decisions, which is taken with --multi-label; or the correlation with the truth, in which
-    guessing gets 0."""
+    """Score by which the best weights are chosen: accuracy, the share of texts with the right label
+    (with --multi-label: with exactly the right ones); macro_f1, the mean F1 of the classes, in
+    which rare classes count as much as frequent ones; micro_f1, F1 over all decisions; or
+    matthews_correlation, the correlation with the right labels, in which guessing gets 0. By
+    default accuracy, with --multi-label micro_f1."""
     columns: Columns = field(default_factory=Columns)
     sample: int | None = None
-    """Take only so many rows of --train, drawn at random so that each label keeps its share."""
+    """Number of rows of --train to use, drawn at random so that each label keeps its share; all by
+    default."""
     multi_label: bool = False
-    """A text may have several labels, or none: each label is a decision of its own."""
+    """Multi-label classification: a text may have several labels, or none; each label is a decision
+    of its own."""
     label_separator: str = ","
-    """What stands between the labels of a text, with --multi-label. A JSON list needs none."""
+    """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
     threshold: float = 0.5
-    """With --multi-label, a text has the labels that are at least so probable."""
+    """Least probability of a predicted label, with --multi-label."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with."""
         super().__post_init__()
         self.check_positive("sample")
         if not 0 < self.threshold < 1:
@@ -78,7 +79,7 @@ class ClassifySettings(LossSettings, WindowSettings):
 
     @property
     def figure(self) -> str:
-        """The metric, or the usual one."""
+        """The metric, or the default one."""
         return self.metric or ("micro_f1" if self.multi_label else "accuracy")
 
 
@@ -89,23 +90,22 @@ class Prediction:
     label: str
     probabilities: Mapping[str, float]
     is_truncated: bool = False
-    """Whether the text was longer than the model reads, and its end had no part in this."""
+    """Whether the text was longer than the model reads, so that its end was ignored."""
     num_windows: int = 1
-    """In how many windows the model read the text."""
+    """Number of windows in which the model read the text."""
 
     @property
     def probability(self) -> float:
-        """How sure the model is of `label`, from 0 to 1."""
+        """The probability of `label`, from 0 to 1."""
         return self.probabilities[self.label]
 
     @property
     def answer(self) -> str:
-        """The decision: `label`."""
         return self.label
 
 
 class ClassTally:
-    """Counts which class was taken for which; see `Tally`."""
+    """Accumulator of a confusion matrix."""
 
     def __init__(self, names: Sequence[str], place: Path) -> None:
         self.names = names
@@ -116,7 +116,6 @@ class ClassTally:
         self.num_windowed = 0
 
     def add(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
-        """Count a portion in."""
         numbers = {name: number for number, name in enumerate(self.names)}
         labels = class_numbers(examples, self.names, self.place)
         predicted = np.array([numbers[row.label] for row in predictions], dtype=np.int64)
@@ -129,7 +128,7 @@ class ClassTally:
         self.num_windowed += sum(row.num_windows > 1 for row in predictions)
 
     def figures(self) -> dict[str, float]:
-        """Mean cross entropy, and the scores of `Metric`."""
+        """Compute mean cross entropy and the scores of `Metric`."""
         report = self.result()
         return {
             "loss": self.loss / report.num_texts,
@@ -140,7 +139,6 @@ class ClassTally:
         }
 
     def result(self, num_skipped: int = 0) -> ClassReport:
-        """All scores."""
         return summarize(
             self.confusion,
             self.names,
@@ -152,7 +150,7 @@ class ClassTally:
 
 @dataclass(frozen=True)
 class Classify(TextTask[Prediction]):
-    """Sorting texts into the classes `labels`."""
+    """Classification of texts or pairs by `labels`."""
 
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
 
@@ -167,7 +165,11 @@ predict` and Hugging Face's transformers open."""
 
     @classmethod
     def read(cls, settings: ClassifySettings) -> Lesson[Example]:
-        """Read both files; every held-out label must be one that training has."""
+        """Read both files.
+
+        Raises:
+            InputError: an eval label does not occur in training.
+        """
         if settings.multi_label:
             return MultiLabel.read(settings)
         columns = settings.columns
@@ -191,24 +193,24 @@ predict` and Hugging Face's transformers open."""
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """The classes that the folder names."""
+        """Restore the task from a folder's labels and settings."""
         names = tuple(name for _, name in sorted(model.id2label.items()))
         settings = model.task_settings
         return cls(names, Windowing.of_settings(settings), pairs=settings.get("pairs"))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> Any:
-        """A `Classifier`, or a `MultiLabelClassifier` where the model gives several labels."""
+        """Build a `Classifier`, or a `MultiLabelClassifier` for a multi-label head."""
         if "multi_label" in loaded.model.heads:
             return MultiLabelClassifier(loaded)
         return Classifier(loaded)
 
     def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
-        """`labels`, int64 `[examples]`."""
+        """Return `labels`, int64 `[examples]`."""
         return {"labels": class_numbers(examples, self.labels, Path("examples"))}
 
     def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
-        """The loss summed over the texts of the batch."""
+        """Sum the loss over the texts of the batch."""
         logits = mean_over_rows(outputs, batch)
         labels = batch.targets["labels"]
         return {
@@ -222,22 +224,21 @@ predict` and Hugging Face's transformers open."""
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """The divergence of the labels' probabilities."""
+        """Compute the divergence of the labels' probabilities."""
         logits, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
         return soft_class_loss(logits, wanted, temperature)
 
     def with_labels(self, labels: tuple[str, ...]) -> Self:
-        """The same with other labels, and the weights that its own had."""
+        """Return a copy with other labels; labels that stay keep their weights."""
         return replace(self, labels=labels, loss=self.loss.relabelled(self.labels, labels))
 
     def probabilities(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float64]:
-        """Probabilities `[examples, labels]`, in the order of the examples and of `labels`."""
+        """Compute probabilities `[examples, labels]`, in the order of `labels`."""
         return softmax(self.logits(model, encoded))
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
     ) -> list[Prediction]:
-        """The likeliest label of each text."""
         rows = self.probabilities(model, encoded)
         return [
             Prediction(
@@ -252,11 +253,9 @@ predict` and Hugging Face's transformers open."""
         ]
 
     def tally(self, place: Path) -> ClassTally:
-        """An empty confusion matrix."""
         return ClassTally(self.labels, place)
 
     def to_json(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        """Row, text, label and all probabilities."""
         return {
             **example.to_json(),
             "label": prediction.label,
@@ -267,20 +266,19 @@ predict` and Hugging Face's transformers open."""
         }
 
     def line(self, example: Example, prediction: Prediction) -> str:
-        """Label, probability and text, divided by tabs."""
+        """Format label, probability and text, separated by tabs."""
         return "\t".join([prediction.label, f"{prediction.probability:.4f}", *example.one_line()])
 
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
-        """Whether numbers and names are mixed among the labels."""
+        """Warn if labels mix numbers and names."""
         note = mixed_labels(examples)
         return [] if note is None else [note]
 
     def stratum(self, example: Example) -> str | None:
-        """The label."""
         return example.label
 
     def outcome(self, example: Example, prediction: Prediction) -> Outcome:
-        """Right or wrong, and how sure."""
+        """Score 1 for the right label, 0 for another."""
         return Outcome(
             text=" | ".join(example.one_line()),
             gold=str(example.label),
@@ -291,7 +289,7 @@ predict` and Hugging Face's transformers open."""
 
 
 class Classifier(Predictor[Classify, Example, Prediction]):
-    """A fine-tuned model: called with texts, gives their labels."""
+    """A fine-tuned model: called with texts, returns the label of each."""
 
     task_type = Classify
     example_type = Example
@@ -299,7 +297,7 @@ class Classifier(Predictor[Classify, Example, Prediction]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The classes, in the order of the model's outputs."""
+        """The labels, in the order of the model's outputs."""
         return self.task.labels
 
     @overload
@@ -313,19 +311,19 @@ class Classifier(Predictor[Classify, Example, Prediction]):
         return self.predict(texts)
 
     def to_examples(self, given: Sequence[Any]) -> list[Example]:
-        """Texts or pairs of texts."""
+        """Build examples from texts or pairs of texts."""
         return [Example(text, pair) for text, pair in as_pairs(given)]
 
     def labels(self, texts: Sequence[Text]) -> list[str]:
-        """The likeliest label of each text, and nothing else."""
+        """Predict the likeliest label of each text, without probabilities."""
         return [prediction.label for prediction in self.predict(texts)]
 
     def encode(self, texts: Sequence[Text]) -> EncodedExamples:
-        """Token ids of texts or pairs."""
+        """Encode texts or pairs as token ids."""
         return self.encode_examples(self.to_examples(texts))
 
     def probabilities(self, texts: EncodedExamples | Sequence[Text]) -> NDArray[np.float64]:
-        """Probabilities `[texts, labels]`, in the order of the texts and of `names`."""
+        """Compute probabilities `[texts, labels]`, in the order of `names`."""
         if not isinstance(texts, EncodedExamples):
             texts = self.encode(texts)
         if not len(texts):

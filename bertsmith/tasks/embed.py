@@ -1,8 +1,8 @@
-"""Texts in, one vector for each out.
+"""Text embeddings: texts in, one vector for each out.
 
-The mean over tokens is what there is to begin with, not the vector of [CLS] or the pooler's:
-without fine-tuning it is the one whose distances say most about likeness (Reimers & Gurevych
-2019, table 1). A folder of sentence-transformers says how its vectors are made, and is followed.
+The default pooling is the mean over tokens, not the vector of [CLS] or the pooler's: without
+fine-tuning its distances reflect similarity best (Reimers & Gurevych 2019, table 1). The settings
+in a folder of sentence-transformers are applied.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,18 +33,17 @@ from bertsmith.tasks.sentence_folder import (
 
 
 class TextEncoder:
-    """Called with texts, gives their vectors.
+    """A model that is called with texts and returns their vectors.
 
     Args:
-        loaded: the model; its heads do not matter.
-        pooling: what a text's vector is made of: the mean over its tokens, the vector of [CLS],
-            or the pooler's. As the folder says where not given, else the mean. What else the
-            folder says holds in either case.
-        normalize: give vectors of length 1; so too if the folder says it.
+        loaded: the model; its heads are not used.
+        pooling: `mean` over tokens, `first_token` ([CLS]) or `pooler`; by default the folder's, else
+            `mean`. The folder's other settings apply in either case.
+        normalize: scale vectors to length 1; also done if the folder says so.
 
     Raises:
         ConfigError: no such pooling.
-        CheckpointError: the model has no pooler, or the folder asks for what we cannot do.
+        CheckpointError: the model has no pooler, or the folder asks for something unsupported.
     """
 
     def __init__(
@@ -73,12 +72,12 @@ class TextEncoder:
         pooling: str | None = None,
         normalize: bool = False,
     ) -> Self:
-        """The encoder in a model folder, whatever heads it has."""
+        """Load the encoder of a model folder, whatever its heads."""
         loaded = load_for_inference(path, device=device, precision=precision, max_length=max_length)
         return cls(loaded, pooling=pooling, normalize=normalize)
 
     def __call__(self, texts: str | Sequence[Text]) -> NDArray[np.float32]:
-        """The vector `[hidden]` of one text, or those of several, `[texts, hidden]`."""
+        """Encode one text as `[hidden]`, or several as `[texts, hidden]`."""
         if isinstance(texts, str):
             vector: NDArray[np.float32] = self([texts])[0]
             return vector
@@ -88,15 +87,15 @@ class TextEncoder:
 
     @property
     def size(self) -> int:
-        """How many numbers a vector has."""
+        """The length of a vector."""
         return self.loaded.model.config.hidden_size
 
     def tokenize(self, texts: Sequence[Text]) -> EncodedTexts:
-        """Token ids of texts or pairs, cut to what the model reads."""
+        """Encode texts or pairs as token ids, cut to the maximum length."""
         return encode_texts(self.loaded.tokenizer, as_pairs(texts), self.max_length)
 
     def vectors(self, texts: EncodedTexts | Sequence[Text]) -> NDArray[np.float32]:
-        """fp32 `[texts, hidden]`, in the order of the texts."""
+        """Compute vectors in the order of the texts, fp32 `[texts, hidden]`."""
         if not isinstance(texts, EncodedTexts):
             texts = self.tokenize(texts)
         if not len(texts):
@@ -108,7 +107,12 @@ class TextEncoder:
 
 
 def check_pooling(loaded: LoadedModel, pooling: str) -> Pooling:
-    """`pooling` as a way that this model has."""
+    """Check that the model supports `pooling`.
+
+    Raises:
+        ConfigError: no such pooling.
+        CheckpointError: the model has no pooler.
+    """
     if pooling not in get_args(Pooling):
         raise ConfigError(
             f"pooling: found '{pooling}'; allowed are {', '.join(get_args(Pooling))}."
@@ -119,12 +123,12 @@ def check_pooling(loaded: LoadedModel, pooling: str) -> Pooling:
 
 
 def mean_vectors(model: BertModel, batch: Batch) -> Tensor:
-    """The mean over each sequence's tokens, special ones included, `[sequences, hidden]`."""
+    """Average over each sequence's tokens, special ones included, to `[sequences, hidden]`."""
     return mean_over_sequences(model.encode(batch).float(), batch)
 
 
 def first_token_vectors(model: BertModel, batch: Batch) -> Tensor:
-    """The vector of each sequence's [CLS], `[sequences, hidden]`."""
+    """Return the vectors of [CLS], `[sequences, hidden]`."""
     return model.encode(batch, first_only=True)
 
 

@@ -1,6 +1,6 @@
-"""Filling in [MASK] (RoBERTa's <mask>): a text with hidden words in, the likeliest for each out.
+"""Mask filling: a text with [MASK] (RoBERTa's <mask>) in, the likeliest tokens for each out.
 
-This is what masked-LM pre-training teaches (paper, section 3.1); nothing is learnt here.
+This is the task of masked-LM pre-training (paper, section 3.1); there is no fine-tuning for it.
 """
 
 from collections.abc import Sequence
@@ -20,15 +20,17 @@ from bertsmith.tasks.inference import LoadedModel, load_for_inference
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A vocabulary entry as it is written there (in BERT's, `##` continues a word) and its
-    probability."""
+    """A vocabulary entry and its probability.
+
+    `token` is written as in the vocabulary: in BERT's, `##` continues a word.
+    """
 
     token: str
     probability: float
 
 
 class MaskFiller:
-    """Called with texts that hold [MASK], gives the likeliest words for each of them."""
+    """A model that is called with texts and predicts each [MASK]."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -37,7 +39,7 @@ class MaskFiller:
     def load(
         cls, path: str | Path, *, device: str = "auto", precision: str = "auto"
     ) -> "MaskFiller":
-        """The filler in a model folder with a masked-LM head."""
+        """Load the filler from a model folder with a masked-LM head."""
         return cls(
             load_for_inference(path, heads=("masked_lm",), device=device, precision=precision)
         )
@@ -49,11 +51,11 @@ class MaskFiller:
     def __call__(
         self, text: str | Sequence[str], top: int = 5
     ) -> list[list[Word]] | list[list[list[Word]]]:
-        """For each [MASK], in the text's order, the `top` likeliest words, best first; of
-        several texts, a list of what each of them gives.
+        """Predict the `top` likeliest tokens for each [MASK], best first.
 
-        Several masks are guessed independently of each other. Special tokens are not words;
-        they are passed over, and probabilities stay those among the whole vocabulary.
+        The result has a list per mask, in the order of the text; for several texts, one such result
+        each. Several masks are predicted independently of each other. Special tokens are passed
+        over; probabilities remain those over the whole vocabulary.
 
         Raises:
             InputError: there is no [MASK] in the text, or the model cannot read as far as one.
@@ -78,7 +80,7 @@ class MaskFiller:
         ]
 
     def _probabilities(self, text: str) -> Tensor:
-        """Probabilities at each mask, fp32 `[masks, vocabulary]`."""
+        """Compute probabilities at each mask, fp32 `[masks, vocabulary]`."""
         tokenizer, model = self.loaded.tokenizer, self.loaded.model
         mask = tokenizer.mask_token
         encoding = tokenizer.encode(text, max_length=self.loaded.max_length)

@@ -1,7 +1,7 @@
-"""Fine-tuning as the training loop wants it: encoded examples in, batches and losses out.
+"""The fine-tuning objective of any task: encoded examples in, batches and losses out.
 
-The same for every task: examples are shuffled anew each epoch, the rows of one stay together, and
-a step's examples are dealt out to parts that are computed at the same time.
+Examples are shuffled anew each epoch, the rows of one example stay together, and a step's examples
+are divided into parts that are computed at the same time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,16 +23,16 @@ from bertsmith.tasks.objective import LossTerm, Objective
 from bertsmith.tasks.task import Task
 
 MICRO_BATCH_TOKENS = 8_192
-"""Tokens in one forward pass of training, 16 texts of 512: they decide how much memory is used. A
-text that has more, over all its windows, is learnt from some of them."""
+"""Tokens in one forward pass of training, 16 texts of 512, which bounds the memory used. A text
+with more, over all its windows, is represented by some of them."""
 
 
 @dataclass(frozen=True)
 class TrainingExamples:
-    """Examples to learn from, and where each stands in its file.
+    """Encoded training examples, and the row of each in its file.
 
-    Of `num_windowed` the text was too long for one row, of `num_truncated` something is not read;
-    `notes` say what else the user should know.
+    `num_windowed` texts were too long for one row, `num_truncated` lost some tokens; `notes` are
+    other remarks for the user.
     """
 
     encoded: EncodedExamples
@@ -48,7 +48,7 @@ class TrainingExamples:
 
 @dataclass(frozen=True)
 class HeldOutExamples:
-    """Examples to score by: as they were read, and encoded."""
+    """Eval examples, as read and encoded."""
 
     encoded: EncodedExamples
     path: Path
@@ -56,30 +56,28 @@ class HeldOutExamples:
 
 
 class ExampleObjective(Objective, Protocol):
-    """An objective over the examples of a task; `FineTuning` is one."""
+    """An objective over the examples of a task, such as `FineTuning`."""
 
     @property
-    def task(self) -> Task[Any, Any]:
-        """What is learnt."""
-        ...
+    def task(self) -> Task[Any, Any]: ...
 
     @property
     def train(self) -> TrainingExamples:
-        """The labelled examples to learn from."""
+        """The labelled training examples."""
         ...
 
     @property
     def num_parts(self) -> int:
-        """How many parts a step is divided into."""
+        """The number of parts that a step is divided into."""
         ...
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which every example is seen once."""
+        """The number of steps that see every example once."""
         ...
 
     def use_words(self, model: BertModel) -> UsedWords:
-        """Leave the model only the words of these examples, which are numbered anew."""
+        """Shrink the model to these examples' vocabulary; remap ids."""
         ...
 
 
@@ -87,13 +85,13 @@ class FineTuning:
     """The objective of a task over `batch_size` examples a step.
 
     Args:
-        task: what is learnt; gives losses and predictions.
-        train: the examples to learn from.
-        held_out: the examples to score.
-        batch_size: examples in one step; the last step of an epoch takes what is left.
-        num_parts: how many parts a step is divided into, to be computed at the same time.
+        task: computes losses and predictions.
+        train: the training examples.
+        held_out: the eval examples.
+        batch_size: examples in one step; the last step of an epoch takes the remaining ones.
+        num_parts: number of parts that a step is divided into, to be computed at the same time.
         micro_batch_tokens: tokens in one forward pass; a part with more is divided.
-        seed: decides the order of the examples.
+        seed: determines the order of the examples.
     """
 
     def __init__(
@@ -119,21 +117,21 @@ class FineTuning:
         self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the held-out examples, which may be large: workers never evaluate."""
+        """Leave out the eval examples, which may be large: workers never evaluate."""
         return {name: value for name, value in vars(self).items() if name != "held_out"}
 
     @property
     def num_groups(self) -> int:
-        """Micro-batches that a step can be divided into, at most."""
+        """The largest number of micro-batches that a step can be divided into."""
         return -(-self.batch_size // (self.task.group_size or 1))
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which every training example is seen once."""
+        """The number of steps that see every training example once."""
         return -(-len(self.train) // self.batch_size)
 
     def use_words(self, model: BertModel) -> UsedWords:
-        """Leave the model only the words of these examples, which are numbered anew."""
+        """Shrink the model to these examples' vocabulary; remap ids."""
         used = UsedWords.of(model, self.token_rows)
         self.renumber(used.numbers)
         used.narrow(model)
@@ -141,17 +139,17 @@ class FineTuning:
 
     @property
     def token_rows(self) -> list[NDArray[np.int32]]:
-        """The token ids of all rows of these examples."""
+        """List the token ids of all rows, of training and eval."""
         return [*self.train.encoded.rows.ids, *self.held_out.encoded.rows.ids]
 
     def renumber(self, numbers: NDArray[np.int32]) -> None:
-        """Put `numbers[i]` in place of token id `i`."""
+        """Replace each token id `i` by `numbers[i]`."""
         train, held_out = self.train, self.held_out
         self.train = replace(train, encoded=train.encoded.renumbered(numbers))
         self.held_out = replace(held_out, encoded=held_out.encoded.renumbered(numbers))
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """The examples of a step, counted from 1: a function of the data, the seed and `step`."""
+        """Return a step's batches, a function of data, seed and `step` (from 1)."""
         encoded = self.train.encoded
         if (size := self.task.group_size) is not None:
             chosen = self.chosen(step)
@@ -166,7 +164,7 @@ class FineTuning:
         ]
 
     def chosen(self, step: int) -> list[int]:
-        """Which training examples a step takes, as places in `train`."""
+        """Return the indices of a step's training examples."""
         epoch, place = divmod(step - 1, self.steps_per_epoch)
         known, order = self._shuffled
         if known != epoch:
@@ -176,15 +174,13 @@ class FineTuning:
         return chosen
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Predictions of each loss term in a batch."""
         return self.task.counts(batch)
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """The task's loss terms."""
         return self.task.losses(model, batch)
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Loss and scores on the held-out examples."""
+        """Compute loss and scores on the eval examples."""
         held_out = self.held_out
         tally = self.task.tally(held_out.path)
         predictions = self.task.predict(model, held_out.encoded, held_out.examples)
@@ -194,12 +190,11 @@ class FineTuning:
         return {"held_out_loss": figures["loss"], **named}
 
     def describe(self, step: int) -> str:
-        """The rows of the training file that a step takes."""
+        """Name the rows of the training file that a step takes."""
         rows = sorted({self.train.rows[i] for i in self.chosen(step)})
         return f"{self.train.path}: rows {', '.join(map(str, rows))}"
 
     def identity(self) -> dict[str, Any]:
-        """What a continued run must share with its beginning."""
         return {
             "task": self.task.name,
             "task_settings": to_jsonable(self.task),
@@ -215,7 +210,7 @@ class FineTuning:
 def training_examples(
     task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
 ) -> TrainingExamples:
-    """What a task learns by: its examples, or each of their rows by itself."""
+    """Prepare encoded examples for training, with the task's notes."""
     notes = tuple(task.notes(examples, encoded))
     return replace(unnoted_examples(task, encoded, path, examples), notes=notes)
 
@@ -223,7 +218,11 @@ def training_examples(
 def unnoted_examples(
     task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
 ) -> TrainingExamples:
-    """The same without notes, which are about right answers."""
+    """Prepare encoded examples for training, without notes on gold answers.
+
+    Rows become examples of their own where the task does not keep them together; windows beyond
+    `MICRO_BATCH_TOKENS` are thinned out.
+    """
     if task.rows_are_windows:
         encoded = encoded.thinned(MICRO_BATCH_TOKENS)
     rows = [example.row for example in examples]
@@ -236,12 +235,12 @@ def unnoted_examples(
 
 
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
-    """The examples at `indices` as one batch of all their rows.
+    """Pack all rows of the examples at `indices` into one batch.
 
-    `targets` holds, beside the examples' own: `example`, int64 `[sequences]`, whose row a sequence
-    is, as a place in `indices`; `place`, int64 `[sequences]`, which of its example's rows it is,
-    from 0; and `num_examples`. Targets of examples have the order of `indices`, those of rows and
-    tokens the order of the packed row.
+    `targets` holds, beside the examples' own: `example`, int64 `[sequences]`, the example of each
+    sequence, as a place in `indices`; `place`, int64 `[sequences]`, its place among that example's
+    rows, from 0; and `num_examples`. Targets of examples have the order of `indices`, those of rows
+    and tokens the order of the packed row.
     """
     rows = [row for index in indices for row in encoded.rows_of(index)]
     texts = encoded.rows
@@ -270,7 +269,7 @@ def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
 
 
 def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
-    """The mean over each example's rows, `[examples, columns]` of `[sequences, columns]`."""
+    """Average over each example's rows: `[sequences, columns]` to `[examples, columns]`."""
     owners = batch.targets["example"]
     num_examples = int(batch.targets["num_examples"])
     total = values.new_zeros(num_examples, values.shape[1]).index_add(0, owners, values)

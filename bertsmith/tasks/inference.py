@@ -1,7 +1,7 @@
-"""A model folder in, a model ready to compute out; and many texts through it, in their order.
+"""Loading a model folder for inference, and computing many texts in their order.
 
-Texts of similar length share a forward pass under a budget of real tokens, so that neither a
-long text nor a large file decides how much memory is used.
+Texts of similar length share a forward pass under a budget of real tokens, so that neither a long
+text nor a large file decides how much memory is used.
 """
 
 import math
@@ -40,14 +40,14 @@ from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.threads import map_on_threads
 
 PREDICTION_BYTES = 6144
-"""Real tokens in one forward pass without gradients, to a text, times the bytes of a number: 1,536
-in fp32 and in int8 (which gives fp32), 3,072 in bf16; on a CPU each thread has a pass of its own.
-With 4,096 all-MiniLM-L6-v2 took 1.4 times as long in int8, as long in bf16 (one thread of a Zen 4);
-with AMX bf16 gains a sixth from 1,536 to 3,072."""
+"""Budget of a forward pass without gradients: real tokens times the bytes of a number, hence 1,536
+tokens in fp32 and in int8 (which outputs fp32), 3,072 in bf16; on a CPU each thread has a pass of
+its own. With 4,096 tokens all-MiniLM-L6-v2 took 1.4 times as long in int8, as long in bf16 (one
+thread of a Zen 4); with AMX bf16 gains a sixth from 1,536 to 3,072."""
 
 MIN_TOKENS_ALONE = 128
-"""Real tokens for each thread from which on they have forward passes of their own; with fewer that
-is no faster than threads that share one (all-MiniLM-L6-v2, two threads of a Zen 4)."""
+"""Real tokens per thread from which threads have forward passes of their own; with fewer that is no
+faster than threads that share one (all-MiniLM-L6-v2, two threads of a Zen 4)."""
 
 InferencePrecision = Literal["fp32", "bf16", "int8"]
 
@@ -70,9 +70,9 @@ MISSING_HEAD = {
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model on its device, its tokenizer, and how many tokens of a text it takes.
+    """A model on its device, its tokenizer and its maximum length.
 
-    The model is for reading alone: its weights may be packed or rounded (model/prepacked.py).
+    The model is for inference only: its weights may be packed or rounded (model/prepacked.py).
     """
 
     path: Path
@@ -81,16 +81,15 @@ class LoadedModel:
     max_length: int
     precision: InferencePrecision = "fp32"
     asked_length: int | None = None
-    """`max_length` where it was asked for, rather than what the folder says."""
+    """The requested `max_length`; None where it is the folder's."""
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
         return self.model.embeddings.word.weight.device
 
     @property
     def precision_note(self) -> str | None:
-        """A line for the user where fp32 would be as fast and more exact, else None."""
+        """A hint to use fp32 where it is as fast; otherwise None."""
         return precision_note(self.precision, self.device)
 
 
@@ -102,7 +101,7 @@ def load_for_inference(
     precision: str = "auto",
     max_length: int | None = None,
 ) -> LoadedModel:
-    """Load a folder whose model has one of `heads` (none: the encoder alone is wanted).
+    """Load a folder whose model has one of `heads`, if any are named.
 
     The head itself always computes in fp32, so that probabilities are not rounded to bf16.
 
@@ -131,9 +130,10 @@ def load_for_inference(
 
 
 def set_precision(model: BertModel, name: str, device: torch.device) -> InferencePrecision:
-    """Make a model compute in fp32, bf16 or int8 (`auto`: the faster of the first two).
+    """Set a model's precision: fp32, bf16, int8, or auto.
 
-    On a CPU its linear layers are prepacked; see model/prepacked.py.
+    `auto` is the faster of fp32 and bf16. On a CPU the linear layers are prepacked; see
+    model/prepacked.py.
 
     Raises:
         ConfigError: no such precision, or int8 where only fp32 and bf16 are computed.
@@ -161,9 +161,9 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
 def compute_in_order(
     model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
 ) -> NDArray[np.float32]:
-    """One row per text, in the order of the texts, fp32 `[texts, columns]`.
+    """Compute one row per text in their order, fp32 `[texts, columns]`.
 
-    `compute` gives `[sequences, columns]` in its batch's order. The model computes without
+    `compute` returns `[sequences, columns]` in its batch's order. The model computes without
     dropout or gradients and is left in the mode it was in.
     """
     rows: list[Tensor] = []
@@ -178,9 +178,9 @@ def compute_in_order(
 def compute_tokens_in_order(
     model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
 ) -> list[NDArray[np.float32]]:
-    """An array for each text, in their order, fp32 `[tokens, columns]`.
+    """Compute an array per text in their order, fp32 `[tokens, columns]`.
 
-    `compute` gives `[tokens, columns]` of a packed batch; otherwise as `compute_in_order`.
+    `compute` returns `[tokens, columns]` of a packed batch; otherwise as in `compute_in_order`.
     """
     found: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
     for group, values in _compute_groups(model, texts, compute):
@@ -193,7 +193,7 @@ def compute_tokens_in_order(
 def _compute_groups(
     model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """Groups of texts of similar length: their places and what was computed, in one order."""
+    """Yield indices of texts of similar length, and their outputs."""
     device = model.embeddings.word.weight.device
 
     def read(group: list[int]) -> tuple[list[int], Tensor]:
@@ -220,5 +220,5 @@ def _compute_groups(
 
 
 def pack_texts(texts: EncodedTexts, indices: Sequence[int]) -> Batch:
-    """The texts at `indices` as one batch, whose `order` holds places in `indices`."""
+    """Pack the texts at `indices`; the batch's `order` holds places in `indices`."""
     return pack([texts.ids[i] for i in indices], [texts.type_ids[i] for i in indices])

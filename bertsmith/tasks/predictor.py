@@ -1,4 +1,4 @@
-"""A fine-tuned folder in, something that answers when called out; the same for every task."""
+"""The common base of predictors, which load a fine-tuned folder and are called with texts."""
 
 import copy
 from abc import abstractmethod
@@ -16,16 +16,16 @@ TaskT = TypeVar("TaskT", bound=Task[Any, Any])
 
 
 class Predictor(Generic[TaskT, ExampleT, PredictionT]):
-    """Predicts examples with a loaded model; a task's own inherits and can be called with texts."""
+    """A loaded model of a task, which predicts examples; subclasses are callable."""
 
     task_type: ClassVar[type[Task[Any, Any]]]
     heads: ClassVar[tuple[str, ...]] = ()
-    """The heads of models that it reads, where they are not all of the task's."""
+    """Heads of the models that it loads, where these are not all heads of the task."""
     example_type: ClassVar[type[Any]]
     argument: ClassVar[str] = "texts"
-    """What messages call that which it is called with."""
+    """Name of the call's argument, for messages."""
     cure: ClassVar[str] = 'list(frame["text"]), or list(zip(frame["a"], frame["b"])) for pairs'
-    """How this is made of a table, for messages."""
+    """Example of making that argument from a table, for messages."""
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.loaded = loaded
@@ -42,7 +42,7 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
         precision: str = "auto",
         max_length: int | None = None,
     ) -> Self:
-        """The predictor in a model folder that has a head of this task.
+        """Load a model folder that has a head of this task.
 
         Raises:
             CheckpointError: the folder is incomplete, or has another head.
@@ -55,7 +55,7 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
         )
 
     def predict(self, examples: Sequence[ExampleT] | Sequence[Any]) -> list[PredictionT]:
-        """Predict each example, in their order; or what a list in a call holds, such as texts."""
+        """Predict each example in order; also takes the items of a call."""
         given = as_list(
             [examples] if isinstance(examples, str) else examples, self.argument, self.cure
         )
@@ -70,33 +70,33 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
 
     @abstractmethod
     def to_examples(self, given: Sequence[Any]) -> list[ExampleT]:
-        """Make examples of what a list in a call holds.
+        """Build examples from the items of a call's list.
 
         Raises:
-            InputError: something is not of the expected type; names its place.
+            InputError: an item is not of the expected type; names its place.
         """
 
     def encode_examples(self, examples: Sequence[ExampleT]) -> EncodedExamples:
-        """Token ids of examples, as much of them as the model reads."""
+        """Encode examples, cut or windowed to the model's maximum length."""
         loaded = self.loaded
         encoded = self.task.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
         self.unknown_tokens.add(encoded.rows.ids, loaded.tokenizer)
         return encoded
 
     def asked(self, columns: Any) -> Self:
-        """The same with what a command line asks of its task; see `Task.asked`."""
+        """Return a copy with the command line's options; see `Task.asked`."""
         same = copy.copy(self)
         same.task = self.task.asked(columns)
         return same
 
     def fitted(self, examples: Iterable[ExampleT]) -> Self:
-        """The same with what a file's gold answers are like; see `Task.fitted`."""
+        """Return a copy fitted to a file's gold answers; see `Task.fitted`."""
         same = copy.copy(self)
         same.task = self.task.fitted(examples)
         return same
 
     def exact(self) -> Self:
-        """The same in fp32."""
+        """Load the same folder again in fp32."""
         exact = type(self).load(
             self.loaded.path,
             device=str(self.loaded.device),

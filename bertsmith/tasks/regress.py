@@ -1,6 +1,6 @@
-"""Giving texts or pairs of texts a number: scored examples in, a trained head, numbers out.
+"""Regression: a number for each text or pair of texts.
 
-The model is BERT's encoder and pooler with one linear output on [CLS], learnt by the mean squared
+The model is BERT's encoder and pooler with one linear output on [CLS], trained by the mean squared
 error, as the paper does for STS-B (section 4.1).
 """
 
@@ -38,46 +38,47 @@ from bertsmith.tasks.texts import TextTask
 Metric = Literal["pearson", "spearman"]
 
 CLOSE = 0.5
-"""A number within half a standard deviation (of the training data) of the right one is right."""
+"""Largest error that counts as correct, in standard deviations of the training labels."""
 
 
 @dataclass(frozen=True)
 class RegressSettings(WindowSettings):
-    """What to learn from, how long, and where to."""
+    """Settings of `finetune regress`."""
 
     metric: Metric = "pearson"
-    """The score by which the best weights are chosen: the correlation with the true numbers, or
-    with their order."""
+    """Score by which the best weights are chosen: pearson, the correlation with the true numbers,
+    or spearman, that with their order."""
     columns: Columns = field(default_factory=Columns)
     sample: int | None = None
-    """Take only so many rows of --train, drawn at random."""
+    """Number of rows of --train to use, drawn at random; all by default."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with."""
         super().__post_init__()
         self.check_positive("sample")
 
 
 @dataclass(frozen=True, slots=True)
 class NumberPrediction:
-    """The number of a text."""
+    """The predicted number of a text."""
 
     value: float
     is_truncated: bool = False
-    """Whether the text was longer than the model reads, and its end had no part in this."""
+    """Whether the text was longer than the model reads, so that its end was ignored."""
     num_windows: int = 1
-    """In how many windows the model read the text."""
+    """Number of windows in which the model read the text."""
 
     @property
     def answer(self) -> float:
-        """The decision: `value`."""
         return self.value
 
 
 @dataclass(frozen=True)
 class NumberReport:
-    """Scores of predicted numbers. `num_truncated` texts were longer than the model reads and cut,
-    `num_windowed` were read in windows; `num_skipped` rows had no text or no number."""
+    """Scores of predicted numbers.
+
+    `num_truncated` texts were longer than the model reads and cut, `num_windowed` were read in
+    windows; `num_skipped` rows had no text or no number.
+    """
 
     pearson: float
     spearman: float
@@ -97,7 +98,7 @@ class NumberReport:
         num_windowed: int = 0,
         num_skipped: int = 0,
     ) -> Self:
-        """The scores of predicted numbers, both `[texts]`."""
+        """Compute the scores of predicted numbers; both arrays are `[texts]`."""
         return cls(
             pearson=pearson(true, predicted),
             spearman=spearman(true, predicted),
@@ -109,11 +110,9 @@ class NumberReport:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """The figures, and what was left out."""
         lines = [
             f"Pearson   {self.pearson:.4f}   (correlation with the true numbers of the "
             f"{self.num_texts:,} texts)",
@@ -127,7 +126,7 @@ class NumberReport:
 
 
 class NumberTally:
-    """Keeps true and predicted numbers, 16 bytes for each example; see `Tally`."""
+    """Accumulator of true and predicted numbers, 16 bytes per example."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -136,14 +135,13 @@ class NumberTally:
         self.num_windowed = 0
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
-        """Take a portion in."""
         predicted = np.array([prediction.value for prediction in predictions])
         self.parts.append(np.stack([numbers(examples, self.place), predicted]))
         self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
         self.num_windowed += sum(prediction.num_windows > 1 for prediction in predictions)
 
     def figures(self) -> dict[str, float]:
-        """Mean squared error, and the correlations."""
+        """Compute the mean squared error, the RMSE and both correlations."""
         report = self.result()
         return {
             "loss": report.rmse**2,
@@ -153,7 +151,6 @@ class NumberTally:
         }
 
     def result(self, num_skipped: int = 0) -> NumberReport:
-        """All scores."""
         true, predicted = np.concatenate(self.parts, axis=1)
         return NumberReport.of(
             true,
@@ -166,11 +163,10 @@ class NumberTally:
 
 @dataclass(frozen=True)
 class Regress(TextTask[NumberPrediction]):
-    """Giving texts a number."""
+    """Regression of a number on texts or pairs."""
 
     spread: float = field(default=1.0, compare=False)
-    """Standard deviation of the training examples' numbers, by which training tells what is
-    close; no folder keeps it."""
+    """Standard deviation of the training labels, used to count close predictions; not saved."""
 
     name: ClassVar[str] = "regress"
     description: ClassVar[str] = """Teach a BERT to give texts, or pairs of texts, a number.
@@ -184,7 +180,11 @@ transformers open."""
 
     @classmethod
     def read(cls, settings: RegressSettings) -> Lesson[Example]:
-        """Read both files; every label must be a number, and not all of them the same."""
+        """Read both files.
+
+        Raises:
+            InputError: a label is no number, or all training labels are equal.
+        """
         columns = settings.columns
         train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
@@ -199,17 +199,16 @@ transformers open."""
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
-        """Only how long texts are read has to be known, and whether they are pairs."""
+        """Restore the task from a folder's windows and pairs."""
         settings = model.task_settings
         return cls(windowing=Windowing.of_settings(settings), pairs=settings.get("pairs"))
 
     @classmethod
     def predictor(cls, loaded: LoadedModel) -> "Regressor":
-        """A `Regressor`."""
         return Regressor(loaded)
 
     def begin_head(self, model: BertModel, examples: Sequence[Example]) -> None:
-        """Begin at the mean of the numbers and with their spread, whatever their unit is."""
+        """Set the bias to the labels' mean; scale weights by their deviation."""
         targets = numbers(examples, Path("examples"))
         head = model.heads["regress"]
         assert isinstance(head, ClassificationHead)
@@ -218,19 +217,18 @@ transformers open."""
             head.dense.weight.mul_(float(targets.std()))
 
     def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
-        """`numbers`, fp32 `[examples]`."""
+        """Return `numbers`, fp32 `[examples]`."""
         return {"numbers": numbers(examples, Path("examples")).astype(np.float32)}
 
     def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
-        """Squared error summed over the texts of the batch; `correct` counts those that are
-        close."""
+        """Sum the squared error over the batch; `correct` counts close predictions."""
         found, targets = mean_over_rows(outputs, batch)[:, 0], batch.targets["numbers"]
         return {self.name: LossTerm(*self._compare(found, targets), len(targets))}
 
     def imitation(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
-        """Squared error: a number has no temperature."""
+        """Compute the squared error; `temperature` does not apply to numbers."""
         found, wanted = (mean_over_rows(each, batch)[:, 0] for each in (outputs, taught))
         return self._compare(found, wanted)
 
@@ -241,7 +239,6 @@ transformers open."""
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
     ) -> list[NumberPrediction]:
-        """The number of each text."""
         values = self.logits(model, encoded)
         return [
             NumberPrediction(value, num_cut > 0, num_windows)
@@ -251,15 +248,12 @@ transformers open."""
         ]
 
     def tally(self, place: Path) -> NumberTally:
-        """No numbers yet."""
         return NumberTally(place)
 
     def learnt(self) -> str:
-        """What the model gives."""
         return "a number"
 
     def to_json(self, example: Example, prediction: NumberPrediction) -> dict[str, Any]:
-        """Row, text and number."""
         return {
             **example.to_json(),
             "value": prediction.value,
@@ -268,11 +262,11 @@ transformers open."""
         }
 
     def line(self, example: Example, prediction: NumberPrediction) -> str:
-        """Number and text, divided by tabs."""
+        """Format number and text, separated by tabs."""
         return "\t".join([f"{prediction.value:.4f}", *example.one_line()])
 
     def outcome(self, example: Example, prediction: NumberPrediction) -> Outcome:
-        """How far off: `score` falls from 1 by the distance."""
+        """Score 1 minus the distance from the gold number."""
         gold = float(str(example.label))
         return Outcome(
             text=" | ".join(example.one_line()),
@@ -284,7 +278,7 @@ transformers open."""
     def agreement(
         self, mine: Sequence[NumberPrediction], exact: Sequence[NumberPrediction]
     ) -> NumberAgreement:
-        """Mean and largest difference."""
+        """Compute the mean and the largest difference."""
         pairs = zip(mine, exact, strict=True)
         differences = [abs(one.value - other.value) for one, other in pairs]
         return NumberAgreement(float(np.mean(differences)), max(differences), len(differences))
@@ -306,7 +300,7 @@ def varied_numbers(examples: Sequence[Example], place: Path) -> NDArray[np.float
 
 
 class Regressor(Predictor[Regress, Example, NumberPrediction]):
-    """A fine-tuned model: called with texts, gives their numbers."""
+    """A fine-tuned model: called with texts, returns the number of each."""
 
     task_type = Regress
     example_type = Example
@@ -316,13 +310,16 @@ class Regressor(Predictor[Regress, Example, NumberPrediction]):
     @overload
     def __call__(self, texts: Sequence[Text]) -> list[float]: ...
     def __call__(self, texts: str | Sequence[Text]) -> float | list[float]:
-        """The number of one text, or of each of several texts or pairs (tuples of two texts)."""
+        """Predict the number of one text, or of each of several.
+
+        A pair of texts is given as a tuple.
+        """
         if isinstance(texts, str):
             return self([texts])[0]
         return [prediction.value for prediction in self.predict(texts)]
 
     def to_examples(self, given: Sequence[Any]) -> list[Example]:
-        """Texts or pairs of texts."""
+        """Build examples from texts or pairs of texts."""
         return [Example(text, pair) for text, pair in as_pairs(given)]
 
 

@@ -82,8 +82,7 @@ class Reader(Protocol):
 class Evaluation(Protocol):
     """Scores of a model, for people (`str`) and for programs."""
 
-    def to_json(self) -> dict[str, Any]:
-        ...
+    def to_json(self) -> dict[str, Any]: ...
 
 
 ExampleT = TypeVar("ExampleT", bound=TaskExample)
@@ -332,7 +331,8 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         """Return a copy with the teacher's labels, in its order.
 
         Raises:
-            ConfigError: the teacher does not know a label of the examples, or gives it another meaning.
+            ConfigError: the teacher does not know a label of the examples, or gives it another
+                meaning.
         """
         if unknown := [label for label in self.labels if label not in teacher.labels]:
             raise ConfigError(
