@@ -1,4 +1,4 @@
-"""Which tasks there are: the modules of this folder that have a class `TASK`."""
+"""Registry of tasks: the modules of this folder that have a class `TASK`."""
 
 import importlib
 import pkgutil
@@ -14,7 +14,7 @@ from bertsmith.tasks.task import Task
 
 @cache
 def tasks() -> dict[str, type[Task[Any, Any]]]:
-    """All tasks by name, in alphabetical order."""
+    """Import all tasks; return them by name, in alphabetical order."""
     names = [module.name for module in pkgutil.iter_modules(bertsmith.tasks.__path__)]
     modules = [importlib.import_module(f"bertsmith.tasks.{name}") for name in sorted(names)]
     found = [module.TASK for module in modules if hasattr(module, "TASK")]
@@ -22,7 +22,7 @@ def tasks() -> dict[str, type[Task[Any, Any]]]:
 
 
 def task_named(name: str) -> type[Task[Any, Any]]:
-    """The task of a name.
+    """Return the task of a name.
 
     Raises:
         ConfigError: there is none.
@@ -33,15 +33,15 @@ def task_named(name: str) -> type[Task[Any, Any]]:
 
 
 def task_of_head(head: str) -> type[Task[Any, Any]] | None:
-    """The task whose models have this head; None if there is none."""
+    """Return the task whose models have this head, if any."""
     return next((task for task in tasks().values() if head in task.heads), None)
 
 
 def task_of_folder(path: str | Path) -> type[Task[Any, Any]] | None:
-    """The task that a folder's model was fine-tuned for, by its config.json; None if for none.
+    """Return the task that a folder's model was fine-tuned for, if any.
 
-    The head decides; a model without one is of the task that wrote its name down, and a folder of
-    sentence-transformers of `embed`.
+    The head decides; a model without one has the task named in its config.json, and a folder of
+    sentence-transformers that of `embed`.
 
     Raises:
         CheckpointError: there is no such folder, or no config.json in it.

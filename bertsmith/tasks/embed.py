@@ -37,8 +37,8 @@ class TextEncoder:
 
     Args:
         loaded: the model; its heads are not used.
-        pooling: `mean` over tokens, `first_token` ([CLS]) or `pooler`; by default the folder's, else
-            `mean`. The folder's other settings apply in either case.
+        pooling: `mean` over tokens, `first_token` ([CLS]) or `pooler`; by default the folder's,
+            else `mean`. The folder's other settings apply in either case.
         normalize: scale vectors to length 1; also done if the folder says so.
 
     Raises:

@@ -1,11 +1,10 @@
-"""Learning a language from plain text: a corpus goes in, batches and loss terms come out.
+"""The pre-training objective: batches and loss terms from a corpus.
 
-The two objectives of the paper (Devlin et al. 2019, section 3.1), their losses added: masked LM,
-and next sentence prediction, in whose place sentence order (Lan et al. 2020, section 3.1) or
-nothing can be learnt. A batch is a function of (corpus, seed, step): every step draws its pairs
-and masks with a generator of its own, so no shuffled copy of the corpus exists and a run can be
-continued anywhere. Static masks (Liu et al. 2019, section 4.1) are those of the first rounds
-through the text, whose steps come again.
+The losses of masked LM and next sentence prediction (Devlin et al. 2019, section 3.1) are added;
+sentence order prediction (Lan et al. 2020, section 3.1) or nothing can replace the latter. A batch
+is a function of (corpus, seed, step): each step has a generator of its own for pairs and masks, so
+there is no shuffled copy of the corpus and a run can be resumed anywhere. Static masks (Liu et al.
+2019, section 4.1) repeat the steps of the first rounds through the text.
 """
 
 import copy
@@ -69,7 +68,7 @@ PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop"}
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows as they were drawn; a label is IGNORE_INDEX where nothing is predicted."""
+    """Sampled rows; a label is IGNORE_INDEX where nothing is predicted."""
 
     ids: Sequence[IdArray]
     type_ids: Sequence[IdArray]
@@ -77,10 +76,10 @@ class _Rows:
     pair_labels: IdArray
     pair_task: PairTask
     draws: Sequence[NDArray[np.float32]] | None = None
-    """Of each token, what decides by which word it is replaced where it is hidden."""
+    """Uniform numbers per token, from which the generator's replacements are sampled."""
 
     def collate(self, chosen: slice) -> Batch:
-        """Some of the rows, packed, with what is to be predicted of them."""
+        """Pack the `chosen` rows, with their targets."""
         batch = pack(self.ids[chosen], self.type_ids[chosen])
         labels = _in_order(self.masked_labels[chosen], batch)
         positions = np.flatnonzero(labels != IGNORE_INDEX)
@@ -95,7 +94,7 @@ class _Rows:
         return replace(batch, targets=targets)
 
     def _pair_targets(self, labels: IdArray) -> dict[str, Tensor]:
-        """Labels of the packed sequences; of an order, only those of the rows that have one."""
+        """Build the pair targets; for sentence order, of labelled rows only."""
         if self.pair_task != "sentence_order":
             return {"next_sentence_labels": torch.from_numpy(labels)}
         rows = np.flatnonzero(labels != IGNORE_INDEX)
@@ -106,20 +105,19 @@ class _Rows:
 
 
 def _in_order(rows: Sequence[NDArray[Any]], batch: Batch) -> NDArray[Any]:
-    """What there is for each token of the rows of a batch, as they are packed."""
     return np.concatenate([rows[i] for i in batch.order])
 
 
 class RowSource:
-    """Rows of one split by their numbers: token ids with their segments, labels and masks.
+    """Rows of one split by number: token ids, segments, labels and masks.
 
     Args:
         corpus: the split to read.
         settings: lengths, pairs and masking.
-        seed: decides the order of the anchors.
+        seed: determines the order of the anchors.
 
     Raises:
-        ConfigError: the word list or segmenter that is named cannot be used.
+        ConfigError: the named word list or segmenter cannot be used.
     """
 
     def __init__(self, corpus: Corpus, settings: PretrainingSettings, seed: int) -> None:
@@ -140,7 +138,7 @@ class RowSource:
         self._reader = RowReader(corpus, tokenizer, self._vocabulary.is_special, bounds)
 
     def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
-        """Where rows `first_row` to `first_row + num_rows` take their tokens from."""
+        """Sample the token ranges of `num_rows` rows from `first_row` on."""
         anchors = self.anchors.positions(first_row, num_rows)
         settings, (alone, paired) = self.settings, self._room
         if settings.pair_task == "none":
@@ -154,7 +152,7 @@ class RowSource:
     def batches(
         self, segments: Segments, rule: MaskingRule, rng: np.random.Generator, rows_each: int
     ) -> list[Batch]:
-        """The rows in batches of `rows_each`; how they are divided changes no mask."""
+        """Build batches of `rows_each` rows; the division does not affect masks."""
         text = self._reader.read(segments)
         masked = mask_tokens(text.ids, text.lengths, rule, self._vocabulary, rng, text.words)
         labels = np.full(len(masked.input_ids), IGNORE_INDEX)
@@ -179,7 +177,7 @@ class RowSource:
 
 @dataclass(frozen=True)
 class _Phase:
-    """Steps that share a row length; `rows_for_one` of its rows stand for one of full length."""
+    """Steps of one row length; `rows_for_one` rows replace one of full length."""
 
     rows: RowSource
     first_step: int
@@ -187,23 +185,23 @@ class _Phase:
 
 
 class Pretraining:
-    """Masked LM and what is learnt of pairs, over a corpus, as the training loop wants it.
+    """The objective of masked LM and pair prediction over a corpus.
 
     Args:
-        train: the split to learn from.
-        held_out: the split to measure on. Where it has a single document, next sentences cannot
-            be measured and are left out of the figures, and so is the order of sentences where
-            each document has one; where it has no document, nothing is measured.
-        settings: what is predicted.
+        train: the split to train on.
+        held_out: the split to evaluate on. With a single document, next sentence prediction is
+            left out of the metrics, and so is sentence order where no document has two sentences;
+            without a document, nothing is measured.
+        settings: the tasks and row lengths.
         batch_size: rows per step.
-        micro_batch_size: rows per forward pass; all of a step's where not given.
-        seed: decides rows, pairs and masks.
-        eval_rows: held-out rows measured each time, always the same with the same masks.
+        micro_batch_size: rows per forward pass; by default all of a step.
+        seed: determines rows, pairs and masks.
+        eval_rows: number of eval rows, always the same with the same masks.
 
     Raises:
-        CorpusError: next sentences are asked for and the corpus has a single document, or the
-            order of sentences and every document has a single sentence.
-        ConfigError: the word list or segmenter that is named cannot be used.
+        CorpusError: next sentence prediction with a single document, or sentence order prediction
+            with one sentence in every document.
+        ConfigError: the named word list or segmenter cannot be used.
     """
 
     def __init__(
@@ -231,21 +229,21 @@ class Pretraining:
         self._evaluation: list[Batch] | None = None
 
     def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
-        """The same with other numbers of rows, in a step and to measure on: for a trial."""
+        """Return a copy with other numbers of rows, as trials need."""
         other = copy.copy(self)
         other.batch_size, other.eval_rows = batch_size, eval_rows
         other._evaluation = None
         return other
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """The batches of a step, counted from 1."""
+        """Return the batches of a step, counted from 1."""
         phase = self._phase(step)
         segments, rng = self._draw(step)
         rows_each = self.micro_batch_size * phase.rows_for_one
         return phase.rows.batches(segments, self.settings.masking_rule(step), rng, rows_each)
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        """Masked tokens, and rows of whose pairs something is predicted."""
+        """Count masked tokens, and rows with a pair label."""
         counts = {"mlm": len(batch.targets["masked_labels"])}
         task = self.settings.pair_task
         if task != "none":
@@ -253,26 +251,26 @@ class Pretraining:
         return counts
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """`mlm` and, where next sentences are predicted, `nsp`, or `sop` for their order."""
+        """Compute `mlm` and, with pairs, `nsp` or `sop`."""
         return pretraining_losses(model, batch, self.settings.pair_task)
 
     def new_model(self, config: BertConfig) -> BertModel:
-        """A model of this shape with random weights, which can learn this."""
+        """Build a model with random weights and the heads of these tasks."""
         return BertModel(config, build_heads(config, self.settings.heads))
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Losses and accuracies on the held-out rows; `held_out_loss` is the sum of the losses."""
+        """Compute losses and accuracies on the eval rows; `held_out_loss` sums losses."""
         return self.figures(model, self.held_out_batches(model))
 
     def figures(self, model: BertModel, held_out: Iterable[Batch]) -> dict[str, float]:
-        """The same on held-out batches that were changed for the model."""
+        """Compute eval metrics on given batches, such as corrupted ones."""
         if self.held_out is None:
             return {}
         task = self.held_out.settings.pair_task
         return held_out_figures(pretraining_losses(model, batch, task) for batch in held_out)
 
     def held_out_batches(self, model: BertModel) -> Iterator[Batch]:
-        """The held-out rows, always the same, on the model's device."""
+        """Yield the eval batches, always the same, on the model's device."""
         if self.held_out is not None and self._evaluation is None:
             self._evaluation = self._evaluation_batches(self.held_out)
         device = model.embeddings.word.weight.device
@@ -280,7 +278,7 @@ class Pretraining:
             yield batch.to(device)
 
     def describe(self, step: int) -> str:
-        """Documents and sentences of every row of a step, as counted in the corpus from 0."""
+        """Name documents and sentences of a step's rows, counted from 0."""
         segments, _ = self._draw(step)
         corpus = self.train.corpus
         rows = [
@@ -290,7 +288,10 @@ class Pretraining:
         return f"{corpus.directory}: " + "; ".join(rows)
 
     def identity(self) -> dict[str, Any]:
-        """Corpus, settings and seed; how steps are divided too, since dropout follows it."""
+        """Return corpus, settings and seed.
+
+        It includes how steps are divided, since dropout follows from it.
+        """
         corpus = self.train.corpus
         return {
             "task": "pretraining",
@@ -304,13 +305,14 @@ class Pretraining:
         }
 
     def facts(self) -> dict[str, float]:
-        """What there is to learn from, and the loss that no model should stay above.
+        """Compute statistics of the corpus, and a baseline for the loss.
 
-        `held_out_unigram_entropy` (nats) is the masked-LM loss of always predicting each word
-        with its frequency in the training split. `single_sentence_share` of the tokens lie in
-        documents without a next sentence, so their rows always continue with a random one, and
-        say nothing about an order. `single_character_share` of them are Chinese characters, each
-        of which counts as a word where words are hidden and none are named.
+        `held_out_unigram_entropy` (nats) is the masked-LM loss of predicting each token by its
+        frequency in the training split; a useful model is below it. `single_sentence_share` of the
+        tokens lie in documents without a next sentence, so their rows always continue with a random
+        one and have no sentence order. `single_character_share` of them are Chinese characters,
+        each of which counts as a word where masking goes by words and no word list or segmenter is
+        named.
         """
         facts: dict[str, float] = {
             "train_documents": self.train.corpus.num_documents,
@@ -360,10 +362,10 @@ class Pretraining:
 
 
 def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
-    """Mean surprise in nats of held-out tokens at their frequencies in the training split.
+    """Compute the cross entropy (nats) of eval tokens under training frequencies.
 
-    Frequencies have one added to every count. Special tokens are left out, as masking does, and
-    splits beyond 20 M tokens are read in part, by documents evenly spread.
+    Frequencies have one added to every count. Special tokens are left out, as in masking, and of
+    splits beyond 20 M tokens evenly spread documents are read.
     """
     ordinary = np.ones(train.vocab_size, dtype=bool)
     ordinary[list(train.tokenizer().special_ids)] = False
@@ -373,7 +375,7 @@ def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
 
 
 def token_counts(corpus: Corpus) -> IdArray:
-    """How often each id occurs, `[vocabulary]`."""
+    """Count each token id in evenly spread documents, int64 `[vocabulary]`."""
     bounds = corpus.sentence_starts[corpus.document_starts]
     every = max(1, corpus.num_tokens // UNIGRAM_TOKENS)
     counts = np.zeros(corpus.vocab_size, dtype=np.int64)
@@ -386,7 +388,7 @@ def token_counts(corpus: Corpus) -> IdArray:
 
 
 def _check_pairs(train: Corpus, task: PairTask) -> None:
-    """Refuse a corpus that has no pairs to learn from."""
+    """Refuse a corpus without pairs to train on."""
     if task == "next_sentence" and train.num_documents < 2:
         raise CorpusError(
             f"{train.directory}: has {train.num_documents} document to learn from, and next "
@@ -421,7 +423,7 @@ def _held_out_rows(corpus: Corpus, settings: PretrainingSettings, seed: int) -> 
 
 
 def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> dict[str, LossTerm]:
-    """Vocabulary logits are computed at the masked positions only."""
+    """Compute the loss terms, with vocabulary logits at masked positions only."""
     hidden = model.encode(batch)
     labels = batch.targets["masked_labels"]
     masked = hidden.index_select(0, batch.targets["masked_positions"])
@@ -443,7 +445,7 @@ def _pair_loss(logits: Tensor, labels: Tensor) -> LossTerm:
 
 
 def held_out_figures(found: Iterable[Mapping[str, LossTerm]]) -> dict[str, float]:
-    """Losses and accuracies over all batches, by their names in the journal."""
+    """Compute losses and accuracies over all batches, by journal name."""
     totals: dict[str, list[float]] = {}
     weights: dict[str, float] = {}
     for terms in found:
@@ -465,7 +467,7 @@ def _figures(totals: dict[str, list[float]], weights: Mapping[str, float]) -> di
 
 
 def _place(corpus: Corpus, start: int, end: int) -> str:
-    """Where a token range lies, such as "document 12 sentences 3-5"."""
+    """Format the place of a token range: "document 12 sentences 3-5"."""
     first, last = np.searchsorted(corpus.sentence_starts, [start, end - 1], side="right") - 1
     document = int(np.searchsorted(corpus.document_starts, first, side="right") - 1)
     offset = corpus.document_starts[document]

@@ -1,4 +1,4 @@
-"""What pre-training predicts, as the user says it: settings in, checked choices out."""
+"""Settings of the pre-training tasks: masking, pairs, rows and objective."""
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
@@ -33,88 +33,89 @@ LATER_FIELDS = (
     "generator_size",
     "discriminator_weight",
 )
-"""What the runs of the first version did not write down: only told where it is not the default."""
+"""Fields that the first version did not record; they are recorded only if not the default."""
 
 
 MIN_LENGTH = 8
-"""Tokens in a row, special ones included."""
+"""Least number of tokens in a row, special ones included."""
 SHORT_SEQ_PROB = 0.1
 DISCRIMINATOR_WEIGHT = 50.0
 
 
 @dataclass(frozen=True)
 class PretrainingSettings:
-    """What is to be predicted, and in rows of what length."""
+    """Settings of the pre-training tasks."""
 
     max_length: int = 128
-    """Tokens in a row at most, special ones included. Shorter rows train faster."""
+    """Maximum row length in tokens, special ones included. Shorter rows train faster."""
     start_steps: int = 0
-    """How many steps to begin with rows of --start-length, more of them in a step. A model that
-    sees only near neighbours leaves the plateau of mere word frequencies sooner; some hundred are
-    enough."""
+    """Number of first steps with rows of --start-length, of which a step has more. Short contexts
+    let a model leave the plateau of mere token frequencies sooner; some hundred steps are enough.
+    """
     start_length: int = 16
-    """Tokens in a row during those first steps."""
+    """Row length in tokens during --start-steps."""
     masking: Masking = "piece"
-    """What is hidden together: a piece (BERT), all pieces of a word (whole-word masking), a span of
-    1 to 10 words, 3.8 on average (SpanBERT), or an ngram of 1 to 3 words (ALBERT)."""
+    """Unit of masking: piece masks single tokens (BERT), word all tokens of a word (whole-word
+    masking), span 1 to 10 words, 3.8 on average (SpanBERT), ngram 1 to 3 words (ALBERT)."""
     word_list: Path | None = None
-    """Chinese words, one on each line, for masking by words: the longest that fits is one."""
+    """Word list for masking Chinese by words: a file with a word on each line; the longest match is
+    taken."""
     segmenter: str | None = None
-    """The function that cuts Chinese text into words, instead of a list: module:function of an
-    installed package, such as jieba:lcut."""
+    """Segmenter for masking Chinese by words, instead of a list: module:function of an installed
+    package, such as jieba:lcut."""
     masking_rate: float = 0.15
-    """The share of each row's tokens that the model must predict. Held-out rows always have 15 %
-    of their pieces chosen, 80/10/10, so that runs can be compared (with replaced_token,
-    85/0/15)."""
+    """Masking rate: the share of each row's tokens that the model must predict. Eval rows always
+    have 15 % of their tokens chosen, 80/10/10 (with replaced_token 85/0/15), so that runs can be
+    compared."""
     mask_share: float | None = None
-    """Of these, the share hidden behind [MASK]. None means 0.8; with replaced_token 0.85, as in
-    ELECTRA's released code."""
+    """Share of the chosen tokens that become [MASK]. By default 0.8, with replaced_token 0.85, as
+    in ELECTRA's released code."""
     random_share: float | None = None
-    """Of these, the share replaced by a random token. None means 0.1; with replaced_token 0."""
+    """Share of the chosen tokens that become a random token. By default 0.1, with replaced_token 0.
+    """
     keep_share: float | None = None
-    """Of these, the share left as they are. None means 0.1; with replaced_token 0.15. The three
-    shares add up to 1."""
+    """Share of the chosen tokens that are kept; the three shares add up to 1. By default 0.1, with
+    replaced_token 0.15."""
     masking_schedule_steps: int = 0
-    """How many steps to go, in a straight line, from the rate and shares above to the final ones
-    below; 0 keeps them."""
+    """Masking schedule: number of steps over which rate and shares change linearly to the final
+    ones below; 0 keeps them constant."""
     final_masking_rate: float | None = None
-    """The rate after those steps; the same where not given."""
+    """Masking rate at the end of the schedule. By default that of the beginning."""
     final_mask_share: float | None = None
-    """The share hidden behind [MASK] after those steps."""
+    """Share of [MASK] at the end of the schedule. By default that of the beginning."""
     final_random_share: float | None = None
-    """The share replaced after those steps."""
+    """Share of random tokens at the end of the schedule. By default that of the beginning."""
     final_keep_share: float | None = None
-    """The share left as it is after those steps."""
+    """Share of kept tokens at the end of the schedule. By default that of the beginning."""
     duplicates: int = 0
-    """0: masks are drawn anew whenever a text comes again (dynamic). N: each row has N masks, and
-    after N rounds through the text the same come again (static; BERT's builder wrote 10). No file
-    is needed."""
+    """Number of static masks per row. With N, the masks of the first N rounds through the text are
+    repeated (BERT's released code has 10), without any file; with 0, masks are dynamic: drawn anew
+    each time."""
     pairs: PairTask | None = None
-    """What is learnt of two segments in a row: whether the second follows the first in the text,
-    in which order they stand, or none: rows are one text. None means what the family of the model
-    learnt when it was new: next_sentence (bert), sentence_order (albert), or none. With --rows
-    across it means none."""
+    """Task on two segments in a row: next_sentence (does the second follow the first in the text?),
+    sentence_order (which of the two comes first?), or none, where a row is one text. By default
+    that of the model's family: next_sentence (bert), sentence_order (albert), else none; none with
+    --rows across."""
     next_sentence: bool = True
-    """--no-next-sentence is another way to say --pairs none."""
+    """--no-next-sentence is another spelling of --pairs none."""
     rows: Rows = "document"
-    """Rows without pairs: a window of one document, or across document ends, full of whole
-    sentences, with a separator between documents (RoBERTa)."""
+    """Rows without pairs: document, a window of one document; or across document ends, filled with
+    whole sentences, with a separator between documents (RoBERTa)."""
     short_seq_prob: float = SHORT_SEQ_PROB
-    """With pairs, the share of rows that aim for a random shorter length, so that short texts are
-    known. (Rows without pairs are as short as the ends of documents make them.)"""
+    """Share of rows with pairs that are cut to a random shorter length, so that the model sees
+    short texts. (Rows without pairs are short where documents end.)"""
     objective: ObjectiveName | None = None
-    """What is learnt of tokens: to guess those that are hidden (masked_lm), or to tell of every
-    token whether a small generator, which learns to guess the hidden ones, has replaced it
-    (replaced_token, ELECTRA). None means what the family learnt when it was new: replaced_token
-    (electra) or masked_lm."""
+    """Objective on tokens: masked_lm predicts masked tokens; replaced_token (ELECTRA) detects, for
+    every token, whether a small generator, itself trained by masked LM, replaced it. By default
+    that of the model's family: replaced_token (electra), else masked_lm."""
     generator_size: float | None = None
-    """With replaced_token, the width of the generator as a share of the model's. None means a
+    """Width of the generator as a fraction of the model's, with replaced_token. By default a
     quarter, or that of --from."""
     discriminator_weight: float = DISCRIMINATOR_WEIGHT
-    """With replaced_token, how many times telling replaced tokens counts beside guessing."""
+    """Weight of the loss on replaced tokens, with replaced_token; that of the generator has weight
+    1."""
 
     def __post_init__(self) -> None:
-        """Refuse values that leave nothing to predict or nothing to predict from."""
         _check(
             "max_length", self.max_length, self.max_length >= MIN_LENGTH, f"{MIN_LENGTH} or more"
         )
@@ -216,7 +217,7 @@ class PretrainingSettings:
 
     @property
     def pair_task(self) -> PairTask:
-        """What is learnt of pairs, however it was said."""
+        """The task on pairs, from `pairs`, `next_sentence`, `rows` and `objective`."""
         if self.replaces:
             return "none"
         if self.pairs is None:
@@ -225,18 +226,18 @@ class PretrainingSettings:
 
     @property
     def replaces(self) -> bool:
-        """Whether replaced tokens are to be told."""
+        """Whether the objective is replaced token detection."""
         return self.objective == "replaced_token"
 
     @property
     def heads(self) -> tuple[str, ...]:
-        """The heads that a model needs to learn this."""
+        """The heads that a model needs for these tasks."""
         if self.replaces:
             return ("replaced_token",)
         return ("masked_lm",) if self.pair_task == "none" else ("masked_lm", self.pair_task)
 
     def masking_rule(self, step: int = 1) -> MaskingRule:
-        """The rate and shares of a step, counted from 1: the final ones after so many steps."""
+        """Compute the rate and shares of a step, counted from 1."""
         begin, end = self._rule(), self.at_end()._rule()
         done = min(1.0, (step - 1) / max(1, self.masking_schedule_steps))
         return MaskingRule(
@@ -248,12 +249,12 @@ class PretrainingSettings:
 
     @property
     def shares(self) -> Shares:
-        """Hidden, replaced and kept, with the objective's where one was not given."""
+        """The shares masked, replaced and kept, with the objective's defaults."""
         return self._shares_beside(self._usual_shares[0])
 
     @property
     def _usual_shares(self) -> list[Shares]:
-        """Of the objective; where it is not said, masked LM's and ELECTRA's."""
+        """Possible default shares: the objective's, or both if it is not known."""
         if self.objective is None:
             return [BERT_SHARES, ELECTRA_SHARES]
         return [ELECTRA_SHARES if self.replaces else BERT_SHARES]
@@ -264,7 +265,7 @@ class PretrainingSettings:
         return hidden, replaced, kept
 
     def with_shares(self) -> "PretrainingSettings":
-        """The same with all shares said."""
+        """Return a copy with all shares filled in."""
         hidden, replaced, kept = self.shares
         return replace(self, mask_share=hidden, random_share=replaced, keep_share=kept)
 
@@ -273,7 +274,7 @@ class PretrainingSettings:
         return MaskingRule(self.masking_rate, mask_share, random_share, self.masking)
 
     def at_end(self) -> "PretrainingSettings":
-        """The settings at the end of the schedule, without one."""
+        """Return the settings at the end of the schedule, without a schedule."""
         final: dict[str, Any] = {
             name.removeprefix("final_"): getattr(self, name)
             for name in FINAL_FIELDS
@@ -283,18 +284,20 @@ class PretrainingSettings:
         return replace(self, **final, masking_schedule_steps=0)
 
     def load_segmenter(self) -> Segmenter | None:
-        """What cuts Chinese text into words, if anything was named.
+        """Load the Chinese word list or segmenter, if one is named.
 
         Raises:
-            ConfigError: it is not there, or does not do that.
+            ConfigError: it does not exist, or does not split text into words.
         """
         if self.word_list is not None:
             return read_word_list(self.word_list)
         return None if self.segmenter is None else load_segmenter(self.segmenter)
 
     def identity(self) -> dict[str, Any]:
-        """What decides the batches, as plain JSON; equal to an earlier version's where that could
-        say the same."""
+        """Return the settings that determine the batches, as plain JSON.
+
+        It equals that of earlier versions where these could express the same settings.
+        """
         found = asdict(self) | {"next_sentence": self.pair_task == "next_sentence"}
         found["pairs"] = "sentence_order" if self.pair_task == "sentence_order" else None
         found["objective"] = "replaced_token" if self.replaces else None
@@ -312,15 +315,15 @@ class PretrainingSettings:
 
 
 FIRST_START_LENGTH = 32
-"""The default of the first version, which wrote it down in any case."""
+"""Default of the first version, which always recorded it."""
 
 SHARES = ("mask_share", "random_share", "keep_share")
 BERT_SHARES = (0.8, 0.1, 0.1)
 ELECTRA_SHARES = (0.85, 0.0, 0.15)
-"""Shares of the chosen tokens that are hidden, replaced at random, and kept. ELECTRA's are those of
-its released code; its paper hides all of them. A small generator that sees no word it has to guess
-may stay long with mere word frequencies: after 30 M tokens its loss at hidden words was 6.89 nats,
-and with some words kept at most 6.56 after 17 M (one run each)."""
+"""Shares of the chosen tokens that are masked, replaced at random, and kept. ELECTRA's are those of
+its released code; its paper masks all of them. A small generator that never sees a token it has to
+predict may stay long with mere token frequencies: after 30 M tokens its loss at masked tokens was
+6.89 nats, and with some tokens kept at most 6.56 after 17 M (one run each)."""
 
 FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
 

@@ -1,7 +1,7 @@
-"""What the folder of a sentence encoder says besides its weights: pooling, norm and length.
+"""The files of a sentence encoder's folder besides its weights: pooling, norm and length.
 
-The files are those of sentence-transformers; a folder without them says nothing. They are written
-in its first form, which every version reads.
+They are those of sentence-transformers, all optional, and written in its first format, which every
+version reads.
 """
 
 import json
@@ -19,23 +19,24 @@ from bertsmith.text.tokenizer_files import FEWEST_TOKENS
 Pooling = Literal["mean", "first_token", "pooler"]
 
 POOLINGS: dict[str, Pooling] = {"mean_tokens": "mean", "cls_token": "first_token"}
-"""The ways of pooling that we have, by the folder's names."""
+"""Supported poolings by their names in the folder."""
 
 NEWER_NAMES = {"mean": "mean_tokens", "cls": "cls_token"}
 
 LENGTH_FAMILIES = ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta")
 LENGTH_FILES = tuple(f"sentence_{family}_config.json" for family in LENGTH_FAMILIES)
-"""The first that says something counts. Ours is the first; early versions named it by family."""
+"""Files that may hold the length; the first with any setting counts. We write the first one; early
+versions named it by family."""
 
 PROMPT_FILE = "config_sentence_transformers.json"
 
 MODULES = {"Transformer": "", "Pooling": "1_Pooling", "Normalize": "2_Normalize"}
-"""The steps from a text to its vector, and where each keeps its settings."""
+"""The modules from a text to its vector, and the folder of each one's settings."""
 
 
 @dataclass(frozen=True)
 class SentenceFolder:
-    """How a folder wants its vectors made; None where it does not say."""
+    """Pooling settings of a folder; None where it has none."""
 
     pooling: Pooling | None = None
     normalize: bool = False
@@ -43,12 +44,13 @@ class SentenceFolder:
 
     @classmethod
     def read(cls, directory: Path, *, pooling: Pooling | None = None) -> "SentenceFolder":
-        """Read modules.json, the config.json of its Pooling and one of `LENGTH_FILES`, if there.
+        """Read modules.json, its Pooling's config.json and one of `LENGTH_FILES`.
 
-        `pooling` replaces the folder's, which may then be one that we have not.
+        Missing files count as empty. `pooling` replaces the folder's, which may then be
+        unsupported.
 
         Raises:
-            CheckpointError: a file is damaged, or asks for what we cannot do.
+            CheckpointError: a file is damaged, or asks for something unsupported.
         """
         modules = read_settings(directory / "modules.json", [])
         if not all(isinstance(module, dict) for module in modules):
@@ -72,7 +74,7 @@ class SentenceFolder:
         )
 
     def write(self, directory: Path, hidden_size: int) -> None:
-        """Write the same files into the folder of a model of this width.
+        """Write these files into the folder of a model of width `hidden_size`.
 
         Raises:
             ConfigError: sentence-transformers has no such pooling.
@@ -105,10 +107,10 @@ class SentenceFolder:
 
 
 def check_prompt(file: Path) -> None:
-    """Refuse a file that wants words put before every text, as some are trained with.
+    """Refuse a file with a default prompt before every text.
 
     Raises:
-        CheckpointError: names them.
+        CheckpointError: names the prompt.
     """
     settings = read_settings(file, {})
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
@@ -122,7 +124,7 @@ def check_prompt(file: Path) -> None:
 
 
 def check_case(directory: Path, tokenizer: Tokenizer) -> None:
-    """Refuse a folder that wants upper case lowered before a tokenizer that tells it apart.
+    """Refuse a folder that wants lowercasing if its tokenizer is cased.
 
     Raises:
         CheckpointError: names the file.
@@ -140,13 +142,13 @@ def check_case(directory: Path, tokenizer: Tokenizer) -> None:
 
 
 def find_length_file(directory: Path) -> Path:
-    """Which of `LENGTH_FILES` a folder goes by; the first where there is none."""
+    """Return the one of `LENGTH_FILES` that applies; by default the first."""
     said = (directory / name for name in LENGTH_FILES if read_settings(directory / name, {}))
     return next(said, directory / LENGTH_FILES[0])
 
 
 def read_length(file: Path) -> int | None:
-    """How many tokens of a text a file lets the encoder read."""
+    """Read the maximum length in tokens; None if a file has none."""
     length = read_settings(file, {}).get("max_seq_length")
     if length is None or (type(length) is int and length >= FEWEST_TOKENS):
         return length
@@ -157,7 +159,7 @@ def read_length(file: Path) -> int | None:
 
 
 def read_pooling(file: Path) -> Pooling | None:
-    """The one way of pooling that a file switches on."""
+    """Read the single pooling that a file switches on."""
     settings = read_settings(file, {})
     wanted = [
         name.removeprefix("pooling_mode_")
@@ -178,7 +180,7 @@ def read_pooling(file: Path) -> Pooling | None:
 
 
 def read_settings(file: Path, absent: Any) -> Any:
-    """The JSON value of a file, of the type of `absent`, which stands for a missing file."""
+    """Read a JSON file of the type of `absent`; return that if missing."""
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What every fine-tuning is asked for; a task adds its own settings by inheriting."""
+"""Settings of every fine-tuning; tasks add their own by inheritance."""
 
 import math
 from collections.abc import Mapping
@@ -14,100 +14,101 @@ ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
 UNASKED: Mapping[str, Any] = {"cls_attention": "keep"}
-"""What runs did that are older than a setting, which they do not tell."""
+"""Behaviour of runs that are older than a setting and do not record it."""
 DEFAULT_EPOCHS = 4
 MIN_STEPS = 100
-"""Steps that a new head needs at least, however few the examples. With 16 to 500 sentences 50, 200
+"""Least number of steps for a new head, however few the examples. With 16 to 500 sentences 50, 200
 and 400 do no better, and 25 much worse (`benchmarks/results/few-labels.md`)."""
 BASE_LEARNING_RATE = 5e-5
 BASE_HIDDEN_SIZE = 768
-"""The rate the paper recommends for its base model (appendix A.3); narrower ones bear more."""
+"""The paper recommends this rate for its base model (appendix A.3); narrower models tolerate more.
+"""
 
 
 @dataclass(frozen=True)
 class FinetuneSettings:
-    """What to learn from, how long, and where to.
+    """Settings of `finetune` that all tasks share.
 
-    A task's own settings have a field `columns` beside these: how its files are read.
+    A task's own settings define `columns`: the options for reading its files.
     """
 
     model: Path
-    """Folder of the pre-trained model to start from."""
+    """Folder of the pre-trained model."""
     train: Path
-    """Labelled examples to learn from: .csv, .tsv or .jsonl, also as .gz, .xz or .zst."""
+    """Labelled examples to train on: .csv, .tsv or .jsonl, also as .gz, .xz or .zst."""
     out: Path
     """Folder to write the fine-tuned model to."""
     eval: Path = NOT_GIVEN
-    """Labelled examples to score by. They are never learnt from, and should not be among
-    --train."""
+    """Labelled examples to score by. They are never trained on, and should not be among --train."""
     seeds: int | None = None
-    """Do it so many times, with as many seeds from --seed on: tells the mean of the scores and
-    their standard deviation, and keeps the best model."""
+    """Number of runs with different seeds, from --seed on. The mean and the standard deviation of
+    the scores are reported, and the best model is kept."""
     folds: int | None = None
-    """Cross-validate: divide --train into so many parts with equal shares of each label, hold out
-    each of them once, and tell the mean of the scores and their standard deviation."""
+    """Cross-validation: number of parts that --train is divided into, with equal shares of each
+    label; each part is held out once. The mean and the standard deviation of the scores are
+    reported."""
     limit: int | None = None
-    """Take only the first so many examples of --train."""
+    """Number of examples of --train to use, from the first; all by default."""
     eval_limit: int | None = None
-    """Take only the first so many examples of --eval."""
+    """Number of examples of --eval to use, from the first; all by default."""
     max_length: int | None = None
-    """Read texts in this many tokens at most. As many as the model reads, where not given; fewer
-    save time and memory."""
+    """Maximum sequence length in tokens; less saves time and memory. By default the model's
+    maximum."""
     epochs: float | None = None
-    """How often each example is seen. 4 where not given, and more with few examples."""
+    """Number of passes over the examples. By default 4, and more with few examples."""
     steps: int | None = None
-    """How many updates of the weights, instead of --epochs."""
+    """Number of updates of the weights, instead of --epochs."""
     batch_size: int = 16
-    """Examples per update."""
+    """Batch size: examples per update."""
     learning_rate: float | None = None
-    """How far an update moves the weights. Chosen by the model's width where not given: 5e-5 for
-    a base model (768 wide), in proportion more for narrower ones."""
+    """Peak learning rate: how far an update moves the weights. By default 5e-5 for a base model
+    (768 wide), and in proportion more for narrower ones."""
     weight_decay: float = 0.01
-    """How strongly weights are pulled towards zero; biases and LayerNorm never are."""
+    """Weight decay: how strongly weights are pulled towards zero; biases and LayerNorm never are.
+    """
     warmup_fraction: float = 0.1
-    """The share of the updates in which the learning rate rises from zero."""
+    """Warmup: the fraction of the updates in which the learning rate rises from zero."""
     dropout: float = 0.1
-    """The share of the model's activations that is left out at random while it learns, so that it
-    does not learn the examples by heart. Counts whatever the model was pre-trained with."""
+    """Dropout: the fraction of activations that is zeroed at random in training, so that the model
+    does not memorize the examples. Replaces the value of pre-training."""
     layer_decay: float = 1.0
-    """Let lower layers learn more slowly: each layer's rate is this share of the rate of the layer
-    above it. 1 treats all alike; 0.8 to 0.95 are usual with few examples."""
+    """Layer-wise learning rate decay: the ratio of each layer's rate to that of the layer above it.
+    1 treats all layers alike; 0.8 to 0.95 are usual with few examples."""
     freeze_layers: int = 0
-    """Leave the embeddings and so many layers from the bottom as they are; it also saves time."""
+    """Number of layers, from the bottom, that are excluded from training, together with the
+    embeddings; saves time."""
     freeze_embeddings: bool = False
-    """Leave the embeddings as they are."""
+    """Exclude the embeddings from training."""
     metric: str = ""
-    """The score by which the best weights are chosen."""
+    """Score by which the best weights are chosen."""
     patience: int | None = None
-    """Stop early, after this many evaluations without a better score, or as good a one with a lower
-    loss."""
+    """Early stopping: number of evaluations in a row without a better score, or an equal one with a
+    lower loss, after which training ends. By default it does not end early."""
     cls_attention: ClsAttention = "auto"
-    """Where a head judges whole texts by [CLS]: what [CLS] looks at in the last layer as learning
-    begins. `keep`: what pre-training taught it. `reset`: all tokens alike, as the layer's queries
-    begin at zero. `auto`: reset if `bertsmith pretrain` made the model from random weights and
-    taught it hardly anything of pairs of segments, as happens in runs of some minutes, or nothing,
-    as with --pairs none."""
+    """Attention of [CLS] in the last layer at the start, for heads that read [CLS]. `keep`: as
+    pre-trained. `reset`: uniform over all tokens, by setting the layer's queries to zero. `auto`:
+    reset if `bertsmith pretrain` trained the model from random weights and it learned hardly
+    anything about pairs of segments, as in runs of some minutes, or nothing, as with --pairs none.
+    """
     from_scratch: bool = False
-    """Begin with random weights instead of the model's own: the score shows what you would have
-    without pre-training."""
+    """Start from random weights instead of the model's own, as a baseline without pre-training."""
     seed: int = 0
-    """Decides everything random: the new head, the order of the examples, dropout."""
+    """Random seed of the new head, the order of the examples and dropout."""
     device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps."""
+    """Device: auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
     threads: int | None = None
-    """Processor threads; as many as there are cores where not given."""
+    """Number of processor threads; by default one for each core."""
     resume: bool = False
     """Continue the stopped run in --out from its checkpoint, as if it had never stopped."""
     overwrite: bool = False
-    """Replace what is in --out."""
+    """Replace the contents of --out."""
 
     columns: Any = None
-    """How the files are read."""
+    """Options for reading the files."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be trained with."""
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--epochs and --steps exclude each other. Give one of them.")
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
@@ -140,8 +141,10 @@ class FinetuneSettings:
             )
 
     def check_held_out(self) -> None:
-        """Refuse a run that nothing is held out from; a recipe may leave that to the command line,
-        so it is not asked of all settings."""
+        """Refuse a run without eval examples.
+
+        A recipe may leave --eval to the command line, so `__post_init__` does not check it.
+        """
         if self.folds is None and self.eval == NOT_GIVEN:
             raise ConfigError(
                 "--eval: not given. Name labelled examples to score by, or pass --folds 5 to take "
@@ -149,7 +152,7 @@ class FinetuneSettings:
             )
 
     def check_positive(self, *names: str) -> None:
-        """Refuse settings that are given and not a number above 0."""
+        """Refuse settings that are given and not a finite number above 0."""
         for name in names:
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
@@ -158,16 +161,16 @@ class FinetuneSettings:
 
     @property
     def is_series(self) -> bool:
-        """Whether several runs are asked for."""
+        """Whether the settings define several runs."""
         return self.seeds is not None or self.folds is not None
 
     @property
     def figure(self) -> str:
-        """Which of the evaluation's figures `metric` stands for."""
+        """The key of `metric` among the eval scores."""
         return self.metric
 
     def num_steps(self, steps_per_epoch: int) -> int:
-        """How many updates the run has."""
+        """Compute the number of updates."""
         if self.steps is not None:
             return self.steps
         if self.epochs is not None:
@@ -175,7 +178,7 @@ class FinetuneSettings:
         return max(DEFAULT_EPOCHS * steps_per_epoch, MIN_STEPS)
 
     def rate(self, hidden_size: int) -> float:
-        """The learning rate for a model of this width."""
+        """Compute the learning rate for a model of width `hidden_size`."""
         if self.learning_rate is not None:
             return self.learning_rate
         return BASE_LEARNING_RATE * BASE_HIDDEN_SIZE / hidden_size
@@ -186,12 +189,11 @@ class WindowSettings(FinetuneSettings):
     """Settings of a task that reads long texts in windows."""
 
     long_texts: LongTexts = "window"
-    """What becomes of texts longer than --max-length: all of them is read, in windows that
-    overlap, or the end is cut off. Either way they are counted."""
+    """Treatment of texts longer than --max-length: window reads all of them in overlapping windows,
+    cut drops the end. Either way they are counted."""
     stride: int | None = None
-    """How many tokens neighbouring windows share; a quarter of --max-length where not given."""
+    """Overlap of neighbouring windows in tokens; by default a quarter of --max-length."""
 
     @property
     def windowing(self) -> Windowing:
-        """Both in one."""
         return Windowing(self.long_texts, self.stride)
