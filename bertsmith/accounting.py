@@ -1,9 +1,9 @@
-"""What a model comes to before it runs: its shape goes in; parameters, operations, bytes come out.
+"""Parameters, operations and bytes of a model, computed from its shape before it runs.
 
-Parameters are those of the model itself, built without memory (torch's "meta" device): each counts
-once, however often it is used. Operations are those of its matrix products, a multiply-add being
-two, as the packed engine computes them: for real tokens, and logits of the vocabulary at predicted
-positions alone. What remains, such as LayerNorm and the optimizer, is a few operations per number.
+Parameters are those of the model itself, built without memory (torch's "meta" device); each counts
+once, however often it is used. Operations are those of matrix products, a multiply-add being two,
+as the packed engine computes them: for real tokens, with vocabulary logits at predicted positions
+only. Other operations, such as LayerNorm and the optimizer, are a few per number.
 """
 
 import re
@@ -25,10 +25,11 @@ from bertsmith.model.skeleton import skeleton
 from bertsmith.training.flat import Layout as FlatLayout
 
 FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
-"""The usual count: a vocabulary of V, 512 positions and 2 segments, L layers, all H wide."""
+"""The usual parameter count: a vocabulary of V, 512 positions and 2 segments, L layers of width H.
+"""
 
 RELEASED_VOCABULARY = 30522
-"""Word pieces of the released English models."""
+"""Vocabulary size of the released English models."""
 
 WORD, PROJECTION, POOLER = "word embedding", "embedding projection", "pooler"
 ATTENTION, FEED_FORWARD, LAYER_NORMS = "attention", "feed-forward", "LayerNorms"
@@ -38,7 +39,7 @@ MASKED_LM = "masked_lm head"
 GENERATOR = "generator"
 PER_SEQUENCE = (POOLER, "next_sentence head", "sentence_order head", "classify head",
                 "multi_label head", "regress head", "choose head")  # fmt: skip
-"""What is computed once for a sequence."""
+"""Components that are computed once per sequence."""
 
 COMPONENTS = (
     (r"embeddings\.word\.", WORD),
@@ -52,15 +53,15 @@ COMPONENTS = (
     (r"heads\.(\w+)\.", r"\1 head"),
     (r"(\w+)\.", r"\1"),
 )
-"""Beginnings of parameters' names and what they belong to; the first that fits counts."""
+"""Patterns of parameter names and their components; the first match counts."""
 
 
 @dataclass(frozen=True)
 class Component:
-    """Parameters of one kind: numbers in matrices and embeddings, and in vectors, each once.
+    """Parameters of one kind, in `matrices` (with embeddings) and `vectors`, each once.
 
-    `used` counts the matrices as often as a pass through the model multiplies by them, `per_layer`
-    all parameters that one layer uses; both differ from the rest where layers share weights.
+    `used` counts a matrix once per multiplication in a forward pass, `per_layer` all parameters
+    that one layer uses; both differ from the rest where layers share weights.
     """
 
     matrices: int = 0
@@ -70,12 +71,12 @@ class Component:
 
     @property
     def total(self) -> int:
-        """All parameters of the kind."""
+        """The number of parameters of the kind."""
         return self.matrices + self.vectors
 
 
 def component_of(name: str) -> str:
-    """What a parameter of this name belongs to.
+    """Map a parameter's name to its component.
 
     >>> component_of("layers.3.attention_norm.weight"), component_of("heads.masked_lm.bias")
     ('LayerNorms', 'masked_lm head')
@@ -87,7 +88,7 @@ def component_of(name: str) -> str:
 
 
 def pretraining_model(config: BertConfig) -> BertModel:
-    """The model that pre-training makes of a config, without memory for its weights."""
+    """Build the model that pre-training makes of a config, without memory."""
     family = family_named(config.model_type)
     with skeleton():
         if family.objective == "replaced_token":
@@ -96,7 +97,7 @@ def pretraining_model(config: BertConfig) -> BertModel:
 
 
 def count_parameters(model: nn.Module) -> dict[str, Component]:
-    """A model's parameters by component, in the order of the model."""
+    """Count a model's parameters by component, in the model's order."""
     once = {id(parameter) for parameter in model.parameters()}
     layers = max(1, len(getattr(model, "layers", ())))
     counts: dict[str, Component] = {}
@@ -118,18 +119,20 @@ def count_parameters(model: nn.Module) -> dict[str, Component]:
 
 
 def is_head(component: str) -> bool:
-    """Whether a component is a head, or the generator that a model is trained with; all others are
-    the encoder, with its pooler."""
+    """Return whether a component is a head or generator, not the encoder.
+
+    The encoder includes the pooler.
+    """
     return component.endswith(" head") or component == GENERATOR
 
 
 def total(counts: Mapping[str, Component], *, heads: bool = True) -> int:
-    """All parameters, or those of the encoder with its pooler alone."""
+    """Sum the parameters, or those of the encoder with its pooler."""
     return sum(each.total for name, each in counts.items() if heads or not is_head(name))
 
 
 def formula(config: BertConfig) -> int:
-    """`FORMULA` for a config.
+    """Evaluate `FORMULA` for a config.
 
     >>> formula(BertConfig.from_preset("base", vocab_size=30000))
     108369408
@@ -139,7 +142,7 @@ def formula(config: BertConfig) -> int:
 
 
 def beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> dict[str, int]:
-    """What the formula leaves out of the encoder, and counts too much (negative), line by line."""
+    """List the encoder's parameters that `FORMULA` misses, or overcounts (negative)."""
     width, layers = config.hidden_size, config.num_hidden_layers
     assumed = {
         WORD: ("V·H", config.vocab_size * width),
@@ -163,10 +166,10 @@ def beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> dict[
 
 @dataclass(frozen=True)
 class Work:
-    """What goes through a model, in batches or in a step of them.
+    """The input size of a model, in batches or in one step.
 
-    `looks` counts pairs of tokens that look at each other: the sum of the squared lengths of the
-    sequences. `predicted` counts the positions with logits of the vocabulary.
+    `looks` counts pairs of tokens in attention: the sum of the squared lengths of the sequences.
+    `predicted` counts the positions with vocabulary logits.
     """
 
     tokens: float = 0.0
@@ -183,18 +186,18 @@ class Work:
         )
 
     def times(self, factor: float) -> "Work":
-        """So many times the same."""
+        """Multiply all counts by `factor`."""
         return Work(*(factor * count for count in astuple(self)))
 
 
 def real_work(batch: Batch, predicted: int) -> Work:
-    """A batch by its real tokens."""
+    """Count a batch by its real tokens."""
     looks = sum(length**2 for length in batch.lengths)
     return Work(batch.num_tokens, looks, predicted, batch.num_sequences)
 
 
 def computed_work(batch: Batch, predicted: int) -> Work:
-    """A batch as a CPU computes it: products are filled up to one of a few counts of rows."""
+    """Count a batch as a CPU computes it, padded to standard sizes."""
     blocks = Layout(batch.lengths, torch.device("cpu")).blocks
     return Work(
         rounded_up(batch.num_tokens),
@@ -205,18 +208,18 @@ def computed_work(batch: Batch, predicted: int) -> Work:
 
 
 def num_heads(config: BertConfig) -> int:
-    """Attention heads of all layers, without those that were pruned."""
+    """Count the attention heads of all layers, without pruned ones."""
     return sum(len(config.heads_of(layer)) for layer in range(config.num_hidden_layers))
 
 
 def training_flops(
     counts: Mapping[str, Component], config: BertConfig, work: Work
 ) -> dict[str, float]:
-    """Operations of a pass forward and backward, by what they are for.
+    """Count the operations of a forward and a backward pass, by purpose.
 
-    Forward, a matrix costs two operations a number for every row that meets it, which for BERT's
-    layers are `24·H²` a token and layer; scores and their weighted means cost 4 operations a number
-    of a head for every look, `4·H` a layer. Backward costs twice as much: gradients of inputs and
+    Forward, a matrix costs two operations per number and row, which for BERT's layers are `24·H²`
+    per token and layer; attention scores and their weighted means cost 4 operations per number of a
+    head and pair of tokens, `4·H` per layer. Backward costs twice as much: gradients of inputs and
     of weights.
     """
     names = {name: each.used for name, each in counts.items() if name != WORD}
@@ -241,7 +244,7 @@ def training_flops(
 
 
 def flops_of(model: BertModel, work: Work) -> dict[str, float]:
-    """`training_flops` of a model and of those that are trained with it, by what they are for."""
+    """Count `training_flops` of a model and its companions, by purpose."""
     found = training_flops(count_parameters(model), model.config, work)
     for name, companion in model.companions.items():
         theirs = training_flops(count_parameters(companion), companion.config, work)
@@ -253,12 +256,11 @@ def flops_of(model: BertModel, work: Work) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes of a run at its peak. `shared` lies in memory that all processes see.
+    """Peak bytes of a run.
 
-    `weights` are fp32, with a copy in what is computed in; `optimizer` are both moments;
-    `gradients` are one set for each process, in fp32 where several are summed. `activations` are
-    those of one process, of its largest batch, with the logits and gradients that exist beside
-    them.
+    `weights` are fp32, with a copy in the computing precision; `optimizer` holds both moments;
+    `gradients` is one set per process, in fp32 where several are summed. `activations` are those of
+    one process in its largest batch, with the logits and gradients that exist beside them.
     """
 
     weights: int
@@ -269,12 +271,12 @@ class Memory:
 
     @property
     def shared(self) -> int:
-        """What exists once."""
+        """The bytes that exist once, in memory shared by all processes."""
         return self.weights + self.optimizer + self.gradients
 
     @property
     def everything(self) -> int:
-        """All but the processes themselves: interpreter, libraries, machine code."""
+        """All bytes except the processes' own: interpreter, libraries, machine code."""
         return self.shared + self.num_processes * self.activations
 
 
@@ -287,7 +289,7 @@ def memory(
     is_fused: bool,
     sums_gradients: bool,
 ) -> Memory:
-    """What training keeps: arrays of the model's size, and each process's activations.
+    """Compute the memory of training: model-sized arrays and activations.
 
     Args:
         work: the largest batch that a process computes at once.
@@ -310,12 +312,12 @@ def memory(
 
 
 def saved_activations(config: BertConfig, work: Work, width: int, *, is_fused: bool) -> float:
-    """Bytes that the layers keep of a batch for the backward pass, at `width` bytes a number.
+    """Count the bytes that layers save for the backward pass.
 
-    A token keeps in each layer vectors of H numbers: what enters, query, key and value, what the
-    heads have read, two inputs of LayerNorms and what the first one gives; with dropout two masks
-    (10, else 8); and what enters and leaves the activation. Every look of every head keeps its
-    weight, and with dropout a mask and the product of both.
+    At `width` bytes a number, each layer saves per token vectors of H numbers: its input, query,
+    key and value, the context, two inputs of LayerNorms and the first one's output, and with
+    dropout two masks (10, else 8); also input and output of the activation function. Each head
+    saves its weight for each pair of tokens, and with dropout a mask and the product of both.
     """
     has_dropout = config.hidden_dropout_prob > 0
     vectors = (10 if has_dropout else 8) * config.hidden_size + 2 * config.intermediate_size
@@ -327,7 +329,7 @@ def saved_activations(config: BertConfig, work: Work, width: int, *, is_fused: b
 
 
 def vocabulary_bytes(config: BertConfig, work: Work, width: int) -> float:
-    """Bytes of the logits held at once, and of the word embedding's gradient while it is summed."""
+    """Count the bytes of concurrent logits and the word embedding's gradient."""
     words = config.vocab_size
     at_once = min(work.predicted, max(1, MAX_LOGITS // words))
     in_parts = work.predicted > at_once

@@ -1,7 +1,7 @@
-"""Two model folders and something to try them on in, what each is worth out, side by side.
+"""Comparison of two model folders: parameters, bytes, speed and scores.
 
-Whatever makes a model smaller is judged by this: parameters, bytes, speed and scores, all measured
-in one run, so that a student can be set beside its teacher and a pruned model beside the whole.
+Every way to make a model smaller is judged by this. Both models are measured in one run, so that a
+student can be compared with its teacher and a pruned model with the original.
 """
 
 import statistics
@@ -27,8 +27,8 @@ from bertsmith.tasks.predictor import Predictor
 from bertsmith.text.tokenizer import Tokenizer
 
 TIMED_CHARS = 16_000
-"""Characters of the texts that are timed, some 4,000 tokens: seconds of a base model on a CPU, and
-enough that a small one is not timed for its beginnings."""
+"""Characters of the timed texts, some 4,000 tokens: seconds of a base model on a CPU, and enough
+that a small one is not dominated by its start-up."""
 
 TIMED_SECONDS = 6.0
 MIN_ROUNDS = 5
@@ -37,46 +37,46 @@ RANDOM_TOKENS = 64
 
 
 Measure = Callable[[BertModel], dict[str, float]]
-"""A model in, its figures by name out."""
+"""Function from a model to metrics by name."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What two models are tried on: labelled `data` of their task, or texts to make vectors of.
+    """Input of a comparison: labelled `data`, or texts to encode.
 
-    Without either, they are timed on texts of random tokens.
+    Without either, the models are timed on texts of random tokens.
     """
 
     data: Path | None = None
     columns: Any = None
-    """How `data` is read, of the task's `columns`."""
+    """Options for reading `data`, of the task's `columns`."""
     limit: int | None = None
     texts: Sequence[Text] = ()
     device: str = "auto"
     precision: str = "auto"
     seconds: float | None = None
-    """How long both are timed, together; `TIMED_SECONDS` where not given."""
+    """Seconds of timing for both models together; None: `TIMED_SECONDS`."""
     measure: Measure | None = None
-    """Without data, what pre-trained models are scored by."""
+    """Metrics of pre-trained models, without data."""
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What one model costs and gives."""
+    """Cost and scores of one model."""
 
     parameters: Mapping[str, int]
-    """In `total`, and of `embeddings`, `encoder` and `pooler_and_heads`."""
+    """The `total`, and those of `embeddings`, `encoder` and `pooler_and_heads`."""
     weight_bytes: int
-    """The size of the files that hold the weights."""
+    """Size of the weight files."""
     texts_per_second: float
-    """From text to answer; or to vector, where there is no data."""
+    """From text to prediction; without data, from text to vector."""
     scores: Mapping[str, float] = field(default_factory=dict)
-    """The task's figures on the trial's data, or those of `measure`."""
+    """The task's metrics on the trial's data, or those of `measure`."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two models side by side, and how speed was measured."""
+    """Two models side by side, and the conditions of timing."""
 
     before: Figures
     after: Figures
@@ -84,14 +84,12 @@ class Comparison:
     num_timed: int
     num_rounds: int
     num_skipped: int = 0
-    """Rows of the data that lacked something."""
+    """Rows of the data that were skipped because a value was missing."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        """A table, and how speed was measured."""
         rows = [("", "before", "after", "change"), *self._rows()]
         wide, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
@@ -116,7 +114,7 @@ class Comparison:
 
 
 def row(label: str, before: float, after: float, form: str) -> tuple[str, str, str, str]:
-    """A row of the table: two numbers, and the change as a share of the first.
+    """Format a row of the table: two numbers and the relative change.
 
     >>> row("weights", 200, 150, "{} MB")
     ('weights', '200 MB', '150 MB', '-25.0%')
@@ -126,7 +124,7 @@ def row(label: str, before: float, after: float, form: str) -> tuple[str, str, s
 
 
 def compare(before: str | Path, after: str | Path, trial: Trial) -> Comparison:
-    """Measure two model folders on the same things, in turn.
+    """Measure two model folders on the same input, in turn.
 
     Raises:
         CheckpointError: a folder is incomplete, or of no task where the trial has data.
@@ -150,14 +148,14 @@ def compare(before: str | Path, after: str | Path, trial: Trial) -> Comparison:
 
 @dataclass(frozen=True)
 class Runner:
-    """A model as a user would run it."""
+    """A loaded model as users run it."""
 
     path: Path
     model: AnyPredictor | TextEncoder
 
     @classmethod
     def load(cls, path: Path, trial: Trial) -> "Runner":
-        """The task's predictor where there is data, else what makes vectors."""
+        """Load the task's predictor if there is data, otherwise a text encoder."""
         device, precision = trial.device, trial.precision
         if trial.data is None:
             encoder = TextEncoder.load(path, device=device, precision=precision, pooling="mean")
@@ -167,23 +165,21 @@ class Runner:
 
     @property
     def precision(self) -> str:
-        """What it computes in."""
         return self.model.loaded.precision
 
     @property
     def tokenizer(self) -> Tokenizer:
-        """The folder's."""
         return self.model.loaded.tokenizer
 
     def run(self, things: Sequence[Any]) -> None:
-        """From texts to vectors, or from examples to predictions."""
+        """Encode texts, or predict examples."""
         if isinstance(self.model, Predictor):
             self.model.predict(things)
         else:
             self.model(things)
 
     def scores(self, trial: Trial) -> tuple[dict[str, float], int]:
-        """The figures on what the trial holds out, and how many rows of it were skipped."""
+        """Compute the metrics on the trial, and count skipped rows."""
         if trial.measure is not None:
             with torch.no_grad():
                 return trial.measure(load_model(self.path)), 0
@@ -194,13 +190,13 @@ class Runner:
         return tally.figures(), reader.num_skipped
 
     def figures(self, texts_per_second: float, scores: Mapping[str, float]) -> Figures:
-        """What was measured, with the size of the model as it lies in its folder."""
+        """Combine the measurements with the size of the stored model."""
         parameters = parameters_of(load_model(self.path))
         return Figures(parameters, weight_bytes(self.path), texts_per_second, scores)
 
 
 def timed_things(runner: Runner, trial: Trial) -> list[Any]:
-    """The first examples or texts of a trial, as many as are timed."""
+    """Return the trial's first examples or texts, as many as are timed."""
     if trial.data is not None and isinstance(runner.model, Predictor):
         reader = runner.model.task.reader(trial.data, trial.columns, labelled=True)
         return first_of(rows_of(reader, trial.limit), lambda example: int(example.num_chars))
@@ -209,7 +205,7 @@ def timed_things(runner: Runner, trial: Trial) -> list[Any]:
 
 
 def first_of(things: Iterable[Any], size: Callable[[Any], int]) -> list[Any]:
-    """The first things, up to `TIMED_CHARS` characters; at least one, if there is one."""
+    """Return the first items, up to `TIMED_CHARS` characters, but at least one."""
     first: list[Any] = []
     total = 0
     for thing in things:
@@ -221,7 +217,7 @@ def first_of(things: Iterable[Any], size: Callable[[Any], int]) -> list[Any]:
 
 
 def random_texts(tokenizer: Tokenizer) -> list[str]:
-    """Texts of random tokens of a vocabulary; always the same ones."""
+    """Generate texts of random tokens; always the same ones."""
     special = tokenizer.special_ids
     ids = np.array([id_ for id_ in range(tokenizer.vocab_size) if id_ not in special])
     rng = np.random.default_rng(0)
@@ -230,9 +226,9 @@ def random_texts(tokenizer: Tokenizer) -> list[str]:
 
 
 def alternate(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[list[float], int]:
-    """The median time of each run in seconds, and how often each was timed.
+    """Time runs in turn; return each median in seconds, and the rounds.
 
-    They take turns, so that what slows the machine down for a while falls on all of them.
+    By turns, a slow moment of the machine affects all of them.
     """
     for run in runs:
         run()  # the first call prepares what later ones find ready
@@ -247,7 +243,7 @@ def alternate(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[lis
 
 
 def parameters_of(model: BertModel) -> dict[str, int]:
-    """Parameters of all, of the embeddings, of the encoder's layers, and of the rest."""
+    """Count parameters: total, embeddings, layers of the encoder, and the rest."""
     counts = {"total": 0, "embeddings": 0, "encoder": 0, "pooler_and_heads": 0}
     for name, component in count_parameters(model).items():
         place = "encoder" if name in IN_LAYERS else "pooler_and_heads"
@@ -257,5 +253,5 @@ def parameters_of(model: BertModel) -> dict[str, int]:
 
 
 def weight_bytes(directory: Path) -> int:
-    """The size of the files that hold a folder's weights."""
+    """Sum the sizes of a folder's weight files."""
     return sum(file.stat().st_size for file in weight_files(directory))

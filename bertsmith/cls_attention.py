@@ -1,7 +1,7 @@
-"""What [CLS] looks at as fine-tuning begins: what pre-training taught it, or all tokens alike.
+"""Attention of [CLS] at the start of fine-tuning: as pre-trained, or uniform over all tokens.
 
-`auto` decides by the run that pre-trained the model: it tells whether anything was learnt of pairs
-of segments, the only task from which [CLS] learns where to look.
+`auto` decides by the pre-training run: its loss shows whether anything was learned about pairs of
+segments, the only task that trains the attention of [CLS].
 """
 
 import json
@@ -18,21 +18,22 @@ from bertsmith.tasks.pretraining import PAIR_TERMS
 from bertsmith.tasks.settings import FinetuneSettings
 
 GUESSING = math.log(2)
-"""The loss (nats) of guessing whether B follows A."""
+"""Loss (nats) of guessing whether B follows A."""
 LEARNT = 0.95 * GUESSING
-"""Below it, [CLS] has learnt something of pairs. With tiny models of some minutes, at 0.68 and 0.69
-a reset gained 1 to 4 points on SST-2; at 0.52 it gained 0 to 2, but RTE lost 2. Between them
-nothing was measured (`benchmarks/results/own-texts-imdb.md`)."""
+"""Loss below which [CLS] has learned something about pairs. With tiny models of some minutes, at
+0.68 and 0.69 a reset gained 1 to 4 points on SST-2; at 0.52 it gained 0 to 2, but RTE lost 2.
+Nothing was measured in between (`benchmarks/results/own-texts-imdb.md`)."""
 
 
 def begin_attention(model: BertModel, settings: FinetuneSettings, head: str | None) -> None:
-    """Reset the last layer's queries where `settings.cls_attention` wants it, and say so in
-    `model.load_report.note`.
+    """Reset the last layer's queries to zero if the settings say so.
+
+    A reset is noted in `model.load_report.note`.
 
     Args:
         model: loaded from `settings.model`, with the head `head` of a task.
-        settings: how it is to be fine-tuned.
-        head: what reads the model; None for the task that compares vectors.
+        settings: those of the fine-tuning.
+        head: the head that reads the model; None for the task that compares vectors.
 
     Raises:
         ConfigError: a reset is asked for, and no head reads [CLS] or layers share their attention.
@@ -57,16 +58,16 @@ def begin_attention(model: BertModel, settings: FinetuneSettings, head: str | No
 
 
 def can_learn(model: BertModel, settings: FinetuneSettings) -> bool:
-    """Whether the last layer has queries of its own, from pre-training, which will learn anew."""
+    """Return whether the last layer has trainable, pre-trained queries of its own."""
     is_frozen = settings.freeze_layers >= model.config.num_layers
     return has_own_queries(model) and not (is_frozen or settings.from_scratch)
 
 
 def reason_to_reset(directory: Path) -> str:
-    """Why the folder's [CLS] does not know where to look, in words; empty if it may.
+    """Return the reason for a reset, in words; empty if none.
 
-    Only a run that began at random is judged: a model that it went on from may have known more than
-    the run's own texts let it show.
+    Only runs from random weights are judged: an earlier model may have learned more than the run's
+    own texts show.
     """
     run = run_of(directory)
     settings, held_out = mapping(run, "settings"), mapping(mapping(run, "summary"), "held_out")
@@ -88,7 +89,7 @@ def reason_to_reset(directory: Path) -> str:
 
 
 def run_of(directory: Path) -> Mapping[str, Any]:
-    """What a folder tells of the run that made it; nothing where none is told."""
+    """Read a folder's run.json; empty if missing or damaged."""
     try:
         run = json.loads((directory / "run.json").read_text(encoding="utf-8"))
     except (
@@ -102,6 +103,6 @@ def run_of(directory: Path) -> Mapping[str, Any]:
 
 
 def mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The mapping of this name; an empty one where there is none."""
+    """Return the mapping under a name; empty if there is none."""
     value = values.get(name)
     return value if isinstance(value, Mapping) else {}

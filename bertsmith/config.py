@@ -1,9 +1,8 @@
-"""Settings: a TOML recipe and command-line flags in, frozen dataclasses out.
+"""Settings from TOML recipes and command-line flags, as frozen dataclasses.
 
-Every component keeps its settings in a frozen dataclass beside its code. A recipe is the
-same tree written as TOML and is read strictly: an unknown key, a wrong type or an impossible
-value is an error that names the file, the key and what would be right. Precedence, weakest
-first: the dataclass's default, the recipe, the command line.
+Each component keeps its settings in a frozen dataclass beside its code. A recipe is the same tree
+in TOML, read strictly: an unknown key, a wrong type or an impossible value is an error that names
+the file, the key and the fix. Precedence, weakest first: default, recipe, command line.
 """
 
 import dataclasses
@@ -29,8 +28,9 @@ def shipped_recipes(kind: str = "*") -> dict[str, Path]:
 
 
 def find_recipe(recipe: Path, folder: Path = Path()) -> Path:
-    """Find a recipe's file: `recipe` within `folder`, else the package's of that name, such as
-    "quarter-hour" or "pretrain/quarter-hour.toml".
+    """Find a recipe's file: `recipe` within `folder`, otherwise the package's.
+
+    Names of the package's are such as "quarter-hour" or "pretrain/quarter-hour.toml".
 
     Raises:
         ConfigError: neither exists.
@@ -81,7 +81,7 @@ def read_recipe(path: Path, folder: Path = Path()) -> dict[str, Any]:
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    """Whether tables and lists are nested in more levels."""
+    """Return whether tables and lists are nested deeper than `levels`."""
     if not isinstance(value, dict | list):
         return False
     items = value.values() if isinstance(value, dict) else value
@@ -95,9 +95,9 @@ def from_mapping(
 
     Args:
         cls: a dataclass whose fields are dataclasses or plain annotated values.
-        values: the tables; keys are field names, as `spelling` gives them.
-        place: where the tables come from, for messages.
-        default: what fields absent from `values` keep; without it, their declared defaults.
+        values: the tables; keys are field names in the spelling of `spelling`.
+        place: source of the tables, for messages.
+        default: values of fields absent from `values`; without it, their declared defaults.
 
     Raises:
         ConfigError: an unknown key, a wrong type, a missing required value, or a value that the
@@ -147,7 +147,9 @@ def parse_with_recipe(
 
 
 def spelling(name: str) -> str:
-    """A field's name as people write it: one that Python reserves has a `_` more in the code.
+    """Return the user's spelling of a field's name, without a trailing `_`.
+
+    Names that Python reserves have one in the code.
 
     >>> spelling("from_"), spelling("corpus")
     ('from', 'corpus')
@@ -156,7 +158,7 @@ def spelling(name: str) -> str:
 
 
 def to_jsonable(value: Any) -> Any:
-    """Nested dataclasses, paths and tuples as what `json.dump` can write."""
+    """Convert nested dataclasses, paths and tuples to plain JSON values."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             spelling(field.name): to_jsonable(getattr(value, field.name))
@@ -192,7 +194,7 @@ def _unknown_key(place: str, key: str, known: list[str], nested: Mapping[str, st
 
 
 def _nested_keys(cls: type[Any]) -> dict[str, str]:
-    """Keys of the tables below `cls`, with the table each belongs to: a common slip."""
+    """Map keys of nested tables to "[table] key", for hints."""
     return {
         field.name: f"[{table}] {field.name}"
         for table, hint in typing.get_type_hints(cls).items()
@@ -219,7 +221,7 @@ def _has_default(field: "dataclasses.Field[Any]") -> bool:
 
 
 def _unset(cls: type[T]) -> T:
-    """An instance in which fields without a default are tyro's "must be given on the line"."""
+    """Build an instance whose required fields are marked as missing for tyro."""
     import tyro
 
     required = {

@@ -1,8 +1,8 @@
-"""A model folder and a corpus → a model that goes on from the folder's weights, made to fit.
+"""Continued pre-training: a model folder adapted to a corpus.
 
-The shape is the folder's. What may differ is told in a report: a vocabulary that the corpus's has
-more pieces than, positions, heads that the folder has not (new) or has and pre-training has not
-(dropped). Whatever else differs is refused before anything is written.
+The shape is the folder's. A report lists what differs: additional tokens of the corpus's
+vocabulary, positions, heads that the folder lacks (new) or that pre-training lacks (dropped). Any
+other difference is refused before anything is written.
 """
 
 import contextlib
@@ -38,31 +38,30 @@ from bertsmith.text.wordpiece import WordPieceTokenizer
 
 @dataclass(frozen=True)
 class StartReport:
-    """What became of the folder that a run goes on from; saved in `run.json`."""
+    """Changes to the folder that a run starts from; saved in `run.json`."""
 
     folder: str
     weights: Mapping[str, str]
-    """SHA-256 of each file of weights."""
+    """SHA-256 of each weight file."""
     num_kept: int
-    """Weights that were taken over, by Hugging Face's count."""
+    """Number of weights kept, as Hugging Face counts them."""
     num_words: tuple[int, int]
-    """Pieces of the vocabulary, before and after."""
+    """Vocabulary size, before and after."""
     num_unknown: int
-    """New pieces of characters that the old vocabulary has not; they begin as the mean word."""
+    """Number of new tokens with unknown characters; they start as the mean embedding."""
     num_positions: tuple[int, int]
-    """Tokens that the model can read, before and after."""
+    """Maximum length in tokens, before and after."""
     new: tuple[str, ...]
-    """Heads that the folder lacks, and how each begins."""
+    """Heads that the folder lacks, and their initialization."""
     dropped: tuple[str, ...]
-    """Weights that pre-training has no use for, by their names in the folder."""
+    """Weights that pre-training does not use, by their names in the folder."""
 
     def __str__(self) -> str:
-        """In a line, for the beginning of a run."""
         return "; ".join(" ".join(line.split()) for line in describe_start(asdict(self)))
 
 
 def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
-    """The lines of a `StartReport`, as plain values, or of none."""
+    """Yield lines on a `StartReport`, given as plain values; none for None."""
     if report is None:
         return
     words, positions = report["num_words"], report["num_positions"]
@@ -91,23 +90,23 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Source:
-    """A folder to go on from, as it was read."""
+    """A loaded model folder to continue from."""
 
     name: str
     directory: Path
     model: BertModel
-    """It has the heads that will be trained; `fit` changes it."""
+    """The model with the heads to train; `fit` changes it."""
     tokenizer: Tokenizer
     stored: frozenset[str]
-    """Which heads the folder has, and whether it has a `pooler`."""
+    """Names of the heads that the folder has, and `pooler` if it has one."""
     pooler: Pooler | None
-    """The folder's, where the model that is trained has none."""
+    """The folder's pooler, where the trained model has none."""
     generator: BertModel | None = None
-    """The folder's, if replaced tokens are to be told; `fit` changes it."""
+    """The folder's generator, for replaced token detection; `fit` changes it."""
 
     @classmethod
     def open(cls, name: Path, heads: Sequence[str]) -> "Source":
-        """Read a folder, or a model of the hub; heads and pooler that it lacks are random.
+        """Load a folder or a hub model; missing heads are random.
 
         Raises:
             CheckpointError: it is incomplete, altered, or holds another kind of model or tokenizer.
@@ -122,7 +121,7 @@ class Source:
 
     @property
     def weights(self) -> dict[str, str]:
-        """SHA-256 of each file of weights, by its name."""
+        """Compute the SHA-256 of each weight file, by name."""
         files = weight_files(self.directory)
         if self.generator is not None:
             files += weight_files(self.directory / GENERATOR)
@@ -130,16 +129,17 @@ class Source:
 
     @property
     def trained(self) -> BertModel:
-        """The model that is trained: with its generator, if there is one."""
+        """Return the model to train, with its generator if it has one."""
         return self.model if self.generator is None else ElectraPair.of(self.model, self.generator)
 
     def fit(
         self, tokenizer: Tokenizer, corpus: Path, counts: Callable[[], Tensor], positions: int
     ) -> StartReport:
-        """Make the model read `corpus`, whose tokenizer this is, and `positions` tokens at once.
+        """Extend the model to the corpus's vocabulary and to `positions` tokens.
 
         Args:
-            counts: gives how often each word of the corpus occurs; asked for a new head only.
+            tokenizer: the tokenizer of `corpus`.
+            counts: returns the frequency of each token; called for a new head only.
 
         Raises:
             ConfigError: the tokenizer is neither the folder's nor an extension of it.
@@ -167,7 +167,7 @@ class Source:
         )
 
     def _new_heads(self, counts: Callable[[], Tensor]) -> Iterator[str]:
-        """Start the masked-LM head if the folder has none, and name all that is new."""
+        """Initialize a missing masked-LM head, and describe all new parts."""
         if "masked_lm" in self.model.heads and "masked_lm" not in self.stored:
             start_masked_lm_head(cast(MaskedLMHead, self.model.heads["masked_lm"]), counts())
             yield "masked-LM head, from the word embedding and the corpus's word frequencies"
@@ -179,17 +179,17 @@ class Source:
 
 
 def stored_config(name: Path) -> BertConfig:
-    """The config of a folder, or of a model of the hub.
+    """Read the config of a folder, or of a hub model.
 
     Raises:
-        CheckpointError: there is none, or it is of no family that we have.
+        CheckpointError: there is none, or its family is not supported.
     """
     directory = find_checkpoint(name)
     return build_config(directory, read_config(directory))
 
 
 def stored_objective(name: Path) -> ObjectiveName:
-    """What the model of a folder has learnt of tokens, or its family when it was new."""
+    """Return the objective of a folder's pre-training, or its family's default."""
     settings = read_config(find_checkpoint(name))
     family = family_of(settings)
     guesses = family.architectures[frozenset({"masked_lm"})]
@@ -197,13 +197,13 @@ def stored_objective(name: Path) -> ObjectiveName:
 
 
 def stored_pooler(directory: Path) -> Pooler | None:
-    """The pooler of a folder, if it has one."""
+    """Load the pooler of a folder, if it has one."""
     return load_model(directory, heads=()).pooler
 
 
 @contextlib.contextmanager
 def with_pooler(model: BertModel, pooler: Pooler | None) -> Iterator[None]:
-    """In the block, a model without a pooler has this one."""
+    """Give a model without a pooler this one, within the block."""
     before = model.pooler
     model.pooler = before or pooler
     try:
@@ -213,10 +213,10 @@ def with_pooler(model: BertModel, pooler: Pooler | None) -> Iterator[None]:
 
 
 def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> None:
-    """See that a corpus's tokenizer is the model's, perhaps with more pieces behind its own.
+    """Check that a corpus's tokenizer equals or extends the model's.
 
     Raises:
-        ConfigError: says the first thing that differs.
+        ConfigError: names the first difference.
     """
     if (difference := first_difference(old, new)) is not None:
         raise ConfigError(
@@ -227,7 +227,7 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
 
 
 def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
-    """How `new` differs from `old` other than by further pieces; None where it does not."""
+    """Describe a difference of `new` other than additional tokens, if any."""
     if type(old) is not type(new):
         return "it is of another kind"
     for id_, (theirs, ours) in enumerate(zip(old.vocab, new.vocab, strict=False)):
@@ -245,7 +245,7 @@ def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
 
 
 def deciding_settings(tokenizer: Tokenizer) -> dict[str, Any]:
-    """The settings that decide ids, comparable."""
+    """Return the settings that affect token ids, comparable."""
     settings = tokenizer.settings()
     for name in ("model_max_length", "decoder_cleanup", "trim_offsets"):
         settings.pop(name, None)

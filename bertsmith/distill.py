@@ -1,14 +1,10 @@
-"""A fine-tuned model and examples in, a smaller model that does the same out.
+"""Distillation: a fine-tuned teacher and examples in, a smaller model out.
 
-It is fine-tuning with another objective: the student begins as layers of its teacher and learns
-from labels and from what the teacher says. At the end both stand side by side.
-
-The last layer's vectors are learnt on request only. With 3 of the 6 layers of all-MiniLM-L6-v2 on
-SST-2 (teacher 0.864 on 2,500 other sentences; means of two seeds), students on the teacher's own
-2,000 sentences came to 0.846 without them, 0.843 with weight 1 and 0.841 with weight 3; with 6,000
-further sentences without labels, and one seed, to 0.861 either way. It is such texts that make a
-teacher worth having: its layers fine-tuned on the 2,000 labels alone came to 0.848. Layers 1, 3, 5
-did as well as 0, 2, 5.
+The student starts as layers of its teacher and is trained on labels and on the teacher's outputs.
+The loss on last-layer vectors is off by default: with 3 of the 6 layers of all-MiniLM-L6-v2 on
+SST-2 (teacher 0.864), students on the teacher's own 2,000 sentences reached 0.846 without it, 0.843
+with weight 1, 0.841 with weight 3 (two seeds); with 6,000 unlabelled sentences 0.861 either way.
+Without a teacher, its layers fine-tuned on the labels reached 0.848; 1, 3, 5 do as well as 0, 2, 5.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -55,30 +51,28 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class DistillSettings(StudentSettings):
-    """Who teaches, what the student is made of, and what it learns by."""
+    """Settings of distillation: teacher, student, losses and unlabelled texts."""
 
     unlabelled: Path | None = None
-    """Texts without labels, read as --train is: the teacher alone says what is right of them. An
-    update reads as many of them as is their share of all texts."""
+    """Texts without labels, read as --train is, on which only the teacher's outputs are targets.
+    Each update has them in proportion to their share of all texts."""
     cache: Path | None = None
-    """Compute what the teacher says of each text once, and keep it in this folder for all epochs
-    and for later runs on the same texts: other seeds, students or weights. Takes a few numbers for
-    each text, or word; with --hidden-weight also two bytes for each number of each token's
-    vector."""
+    """Cache folder for the teacher's outputs, which are computed once for all epochs and for later
+    runs on the same texts (other seeds, students or loss weights). Takes a few numbers per text, or
+    word; with --hidden-weight also two bytes per number of each token's vector."""
 
 
 @dataclass(frozen=True)
 class Distilled:
-    """What came of a run: the student's scores, and both models side by side."""
+    """The result of a run: the student's scores, and the comparison."""
 
     student: FineTuned
     made_of: str
     num_unlabelled: int
     comparison: Comparison | None
-    """Teacher and student; None where the examples are not those of files."""
+    """Teacher and student; None where the examples are not read from files."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return {
             **self.student.to_json(),
             "made_of": self.made_of,
@@ -87,7 +81,6 @@ class Distilled:
         }
 
     def __str__(self) -> str:
-        """What was learnt from whom, the student's scores, and the table."""
         lines = [f"student: {self.made_of}", str(self.student)]
         if self.num_unlabelled:
             lines.insert(1, f"the teacher alone spoke of {self.num_unlabelled:,} further texts")
@@ -98,7 +91,7 @@ class Distilled:
 
 @dataclass(frozen=True)
 class LoadedTeacher:
-    """A teacher as its folder has it: the model in fp32, and the task as it does it."""
+    """A teacher from its folder: the fp32 model and its task."""
 
     path: Path
     model: BertModel
@@ -118,13 +111,13 @@ def distill(
     before: Callable[[], object] = lambda: None,
     say: Say = lambda line: None,
 ) -> Distilled:
-    """Teach a smaller model what a fine-tuned one does.
+    """Train a smaller model to do what a fine-tuned one does.
 
-    `settings.model` does not count: the student begins as `student.start`. `before` is as for
+    `settings.model` is ignored: the student starts as `student.start`. `before` is as in
     `finetune`.
 
     Raises:
-        CheckpointError: the teacher does another task, or the student reads otherwise than it.
+        CheckpointError: the teacher has another task, or the student another vocabulary.
         ConfigError: more layers than the teacher has, labels that it does not know, a cache that
             was made for something else; and as `finetune`.
     """
@@ -162,7 +155,7 @@ def _distill(
 def load_teacher(
     path: Path, task_type: type[Task[Any, Any]], task: Task[Any, Any]
 ) -> LoadedTeacher:
-    """The model of a folder, if it does this task.
+    """Load the model of a folder, if it does this task.
 
     Raises:
         CheckpointError: it does another one, or none.
@@ -187,7 +180,7 @@ def load_teacher(
 
 
 def what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
-    """What a folder is a model of, in words."""
+    """Describe the fine-tuning of a folder's model."""
     if task is None:
         return "was not fine-tuned"
     heads = " and ".join(f"'{name}'" for name in model.heads)
@@ -195,7 +188,7 @@ def what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
 
 
 def task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, Any]:
-    """The task of the examples with the teacher's labels."""
+    """Return the task of the examples with the teacher's labels."""
     try:
         return task.taught_by(teacher.task)
     except ConfigError as error:
@@ -210,7 +203,7 @@ def plan_of(
     teacher: LoadedTeacher,
     say: Say,
 ) -> tuple[Plan, list[Any]]:
-    """Everything that training needs, checked, and the examples without labels."""
+    """Check and prepare all of a training; also return unlabelled examples."""
     whole, tokenizer = load_for_task(settings, lesson)
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
     model, made_of = student.shortened(whole)
@@ -242,10 +235,10 @@ def plan_of(
 def teaching_of(
     student: DistillSettings, model: BertModel, teacher: LoadedTeacher, task: Task[Any, Any]
 ) -> Teaching:
-    """How much each loss term counts.
+    """Return the weights of the loss terms.
 
     Raises:
-        ConfigError: what both models give cannot be compared.
+        ConfigError: the outputs of both models cannot be compared.
     """
     sizes = model.config.hidden_size, teacher.model.config.hidden_size
     if task.head is None and sizes[0] != sizes[1]:
@@ -260,7 +253,7 @@ def teaching_of(
 def read_unlabelled(
     settings: FinetuneSettings, student: DistillSettings, lesson: Lesson[Any]
 ) -> list[Any]:
-    """The examples without labels; none where no file is given."""
+    """Read the examples without labels; empty if no file is given."""
     if student.unlabelled is None:
         return []
     if settings.batch_size < 2:
@@ -279,8 +272,10 @@ def build_lessons(
     tokenizer: Tokenizer,
     unlabelled: Sequence[Any],
 ) -> list[FineTuning]:
-    """The task over examples with labels, and over those without if there are any; the rows of all
-    are numbered."""
+    """Build the objectives over labelled and, if any, unlabelled examples.
+
+    All their rows are numbered in one sequence.
+    """
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:
         sizes = divide_batch(settings.batch_size, len(lesson.train), len(unlabelled))
@@ -304,7 +299,7 @@ def build_lessons(
 
 
 def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples:
-    """The same with a target that numbers the rows, by which what is known of them is found."""
+    """Add a target that numbers the rows, to look up cached outputs."""
     encoded = examples.encoded
     numbers = np.arange(first, first + len(encoded.rows), dtype=np.int64)
     targets = {**encoded.row_targets, ROWS: numbers}
@@ -314,7 +309,7 @@ def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples
 def live_teacher(
     settings: FinetuneSettings, teacher: LoadedTeacher, *, hidden: bool
 ) -> LiveTeacher:
-    """The teacher in the precision of the run; its head computes in fp32, as the student's."""
+    """Move the teacher to the run's device and precision, heads in fp32."""
     device = select_device(settings.device)
     with compute_settings(device, settings.threads):
         dtype = DTYPES[select_precision(settings.precision, device)]
@@ -332,7 +327,7 @@ def cached(
     settings: FinetuneSettings,
     say: Say,
 ) -> Teacher:
-    """What the teacher says of all rows, kept in a folder."""
+    """Build the teacher whose outputs are cached in a folder."""
     texts = all_texts([lesson.train.encoded.rows for lesson in lessons])
     facts: Mapping[str, Any] = {
         "teacher": teacher.fingerprint,
@@ -345,7 +340,7 @@ def cached(
 
 
 def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
-    """The rows of several sets, one set after the other."""
+    """Concatenate the rows of several sets."""
     return EncodedTexts(
         tuple(row for part in parts for row in part.ids),
         tuple(row for part in parts for row in part.type_ids),
@@ -354,7 +349,7 @@ def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:
 
 
 def side_by_side(settings: FinetuneSettings, student: DistillSettings, say: Say) -> Comparison:
-    """Teacher and student on the examples to score by."""
+    """Compare teacher and student on the eval examples."""
     say("measuring teacher and student side by side")
     trial = Trial(
         data=settings.eval,

@@ -1,7 +1,7 @@
-"""A pre-trained model and a corpus in, a smaller pre-trained model out.
+"""Distillation in pre-training: a pre-trained teacher and a corpus in, a smaller model out.
 
-It is pre-training with another objective: the student begins as layers of its teacher, and learns
-to guess hidden words as the teacher does.
+It is pre-training with another objective: the student starts as layers of its teacher, and is
+trained to predict masked tokens as the teacher does.
 """
 
 from collections.abc import Sequence
@@ -47,35 +47,34 @@ from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
 
 LEARNING_RATE = 5e-4
-"""DistilBERT's, where none is given: a student made of a teacher's layers bears more than one that
-goes on as it was."""
+"""DistilBERT's rate, the default: layers taken from a teacher tolerate more than a continued model.
+"""
 
 
 @dataclass(frozen=True)
 class PretrainingStudentSettings(StudentSettings):
-    """Who teaches, what the student is made of, and what it learns by."""
+    """Settings of distillation in pre-training: teacher, student and losses."""
 
     teacher: Path = Path()
-    """Folder of the pre-trained model to learn from, with a masked-LM head. It is only read."""
+    """Folder of the pre-trained teacher, with a masked-LM head. It is only read."""
     family: Literal["distilbert"] | None = None
-    """distilbert: the student has no segments and no pooler, and is saved as a model of that
-    family. Where not given it is of the teacher's family."""
+    """Family of the student: distilbert has no segments and no pooler. By default the teacher's."""
     soft_weight: float = 0.7
-    """How much the teacher's guesses at hidden words count, from 0 to 1; the words themselves count
-    for the rest. DistilBERT has 5 to 2."""
+    """Weight of the distillation loss on masked tokens, from 0 to 1; masked LM has the rest.
+    DistilBERT has 5 to 2."""
     hidden_weight: float = 0.15
-    """How much it counts that the vectors of the last layer point where the teacher's do; 0 does
-    not look at them. DistilBERT has 1 to 5 and 2 of the above."""
+    """Weight of the cosine loss between student and teacher last hidden states; 0 turns it off.
+    DistilBERT has 1, beside 5 and 2 for the above."""
 
     cache: Path | None = None
-    """Keep the teacher's vectors of each batch in this folder, and read them where the batch comes
-    again: in each further round of --duplicates, and in a later run with the same corpus, seed,
-    lengths and batches (another student, other weights). On the same machine it changes no number.
-    Takes two bytes (four in fp32) for each number of each token's vector; with --hidden-weight 0 of
-    the hidden words' alone, a seventh of that."""
+    """Cache folder for the teacher's vectors of each batch, which are read where a batch is
+    repeated: in further rounds of --duplicates, and in later runs with the same corpus, seed,
+    lengths and batches (another student, other loss weights). On the same machine it changes no
+    number. Takes two bytes (four in fp32) per number of each token's vector; with --hidden-weight 0
+    only of masked tokens, a seventh of that."""
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
-        """As `StudentSettings`, and then of the family that is asked for."""
+        """Build the student of a loaded model, in the requested family."""
         student, made_of = super().shortened(model)
         if self.family is None or student.config.model_type == self.family:
             return student, made_of
@@ -84,7 +83,7 @@ class PretrainingStudentSettings(StudentSettings):
 
 @dataclass(frozen=True)
 class DistillPretrainingJob:
-    """Everything that defines a run, apart from the folder it is written to."""
+    """The full definition of a run, except for its output folder."""
 
     corpus: Path
     student: PretrainingStudentSettings
@@ -95,7 +94,7 @@ class DistillPretrainingJob:
     optim: OptimSettings = field(default_factory=OptimSettings)
 
     def __post_init__(self) -> None:
-        """Refuse what a student does not learn."""
+        """Refuse tasks other than masked LM."""
         if (task := self.pretraining.pair_task) != "none":
             raise ConfigError(
                 f"pretraining.pairs: found {task!r}; a student learns hidden words alone, as "
@@ -110,21 +109,20 @@ class DistillPretrainingJob:
 
     @property
     def resolved_optim(self) -> OptimSettings:
-        """With a learning rate, if none was given."""
+        """The optimizer settings with a learning rate."""
         return replace(self.optim, learning_rate=self.optim.learning_rate or LEARNING_RATE)
 
     @property
     def resolved(self) -> "DistillPretrainingJob":
-        """With shares and learning rate where they were not given."""
+        """The job with all default shares and the learning rate filled in."""
         return replace(self, pretraining=self.pretraining.with_shares(), optim=self.resolved_optim)
 
     def pretraining_of(
         self, config: BertConfig, teacher: BertConfig, computing: Computing
     ) -> Pretraining:
-        """The corpus as pre-training reads it, for a student of this shape.
+        """Build the pre-training objective for a student of this shape.
 
-        Rows that are computed together are those that suit the teacher, so that what the cache
-        keeps of them serves students of any size.
+        Micro-batches are sized for the teacher, so that cached vectors serve students of any size.
         """
         shape = ModelSettings(max_position_embeddings=config.max_length)
         job = PretrainJob(self.corpus, shape, self.pretraining, self.training, self.resolved_optim)
@@ -140,7 +138,7 @@ def distill_pretraining(
     watchers: Sequence[Watcher] = (),
     resume_command: str = "the same call with resume",
 ) -> dict[str, Any]:
-    """Run a job and give its summary with the facts about its data, and both models side by side.
+    """Run a job; return its summary, corpus facts, and the comparison.
 
     Raises:
         BertsmithError: settings, models, corpus or folder do not allow it (nothing was written), or
@@ -242,8 +240,7 @@ def distill_pretraining(
 
 
 def describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
-    """Where the teacher's vectors are kept, how much room they need, and whether they come again
-    in this run."""
+    """Describe the cache of the teacher's vectors: folder, size and reuse."""
     settings = job.pretraining
     share = 1.0 if cache.holds_all else settings.masking_rate
     numbers = share * job.training.batch_size * settings.max_length * cache.width
@@ -253,7 +250,7 @@ def describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
 
 
 def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
-    """The model of a folder, if it can guess hidden words.
+    """Load the model and tokenizer of a folder with a masked-LM head.
 
     Raises:
         CheckpointError: it has no masked-LM head.
@@ -268,7 +265,7 @@ def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
 
 
 def check_sizes(student: StudentSettings, model: BertModel, teacher: BertModel) -> None:
-    """Refuse two models whose guesses are not about the same words."""
+    """Refuse two models with different vocabulary sizes."""
     sizes = model.config.vocab_size, teacher.config.vocab_size
     if sizes[0] != sizes[1]:
         raise CheckpointError(
@@ -278,7 +275,7 @@ def check_sizes(student: StudentSettings, model: BertModel, teacher: BertModel) 
 
 
 def check_corpus(pretraining: Pretraining, teacher: Path, tokenizer: Tokenizer) -> None:
-    """Refuse a corpus that the teacher does not read.
+    """Refuse a corpus of another vocabulary than the teacher's.
 
     Raises:
         CheckpointError: it was built with another vocabulary.
@@ -288,7 +285,7 @@ def check_corpus(pretraining: Pretraining, teacher: Path, tokenizer: Tokenizer) 
 
 
 def result_of(summary: Summary, facts: dict[str, Any], comparison: Comparison) -> dict[str, Any]:
-    """The summary as one flat object, and the comparison."""
+    """Flatten the summary, facts and final losses; add the comparison."""
     found = asdict(summary)
     last_step, held_out = found.pop("last_step"), found.pop("held_out")
     figures = {name: value for name, value in last_step.items() if "loss" in name or "acc" in name}

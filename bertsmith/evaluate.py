@@ -1,4 +1,4 @@
-"""A fine-tuned model and labelled data in, its scores out, for any task."""
+"""Evaluation of a fine-tuned model on labelled data, for any task."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,10 +10,10 @@ from bertsmith.tasks.task import Evaluation, Outcome, Tally
 
 
 class OutcomeWatcher(Protocol):
-    """Whoever wants to see what became of each example, such as a list of misses."""
+    """A receiver of each example's outcome, such as a list of errors."""
 
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        """Take in a portion."""
+        """Receive a portion of examples and their outcomes."""
         ...
 
 
@@ -25,9 +25,9 @@ def evaluate(
     limit: int | None = None,
     watchers: Sequence[OutcomeWatcher] = (),
 ) -> Evaluation:
-    """Score a model on the labelled rows of a file, or on its first `limit`.
+    """Score a model on a file's labelled rows, or its first `limit`.
 
-    The file is read a portion at a time, so it may have any size; `watchers` see what became of
+    The file is read a portion at a time, so it may have any size; `watchers` receive the outcome of
     each example.
 
     Raises:
@@ -50,7 +50,7 @@ def tally_examples(
     place: Path,
     watchers: Sequence[OutcomeWatcher] = (),
 ) -> Tally:
-    """What a model makes of examples of the file `place`, for `Tally.result`."""
+    """Predict the examples of the file `place`, and accumulate their scores."""
     tally: Tally = predictor.task.tally(place)
     for chunk in in_chunks(examples):
         predictions = predictor.predict(chunk)

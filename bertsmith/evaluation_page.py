@@ -1,7 +1,6 @@
-"""Labelled examples and predictions → an HTML page: what is taken for what, how far confidence can
-be believed, and whether long texts fare worse.
+"""An HTML page of an evaluation: confusion matrix, calibration, and scores by text length.
 
-Sums are taken as predictions pass, so files of any size will do.
+Sums are updated as predictions arrive, so files may have any size.
 """
 
 from collections.abc import Sequence
@@ -19,9 +18,9 @@ from bertsmith.report import Chart, Series, write_report
 from bertsmith.tasks.task import Evaluation, Outcome, Task
 
 FIRST_LENGTH = 32
-"""Lengths are grouped by doubling, from this number of characters on."""
+"""Upper limit, in characters, of the first length group; each further limit is twice the last."""
 MAX_CLASSES = 40
-"""A confusion matrix of more classes does not fit a page."""
+"""Most classes of a confusion matrix that fits on the page."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class LengthGroup:
 
 
 class Confusion(NamedTuple):
-    """How often what stands in a row (`names`) was taken for what stands in a column."""
+    """Counts of predictions by gold name (row) and predicted name (column)."""
 
     unit: str
     names: tuple[str, ...]
@@ -44,7 +43,7 @@ class Confusion(NamedTuple):
 
 @dataclass
 class Survey:
-    """Takes in outcomes and sums up what the page shows."""
+    """Accumulator of outcomes for the page."""
 
     calibration: Calibration = field(default_factory=Calibration)
     num_examples: int = 0
@@ -53,7 +52,7 @@ class Survey:
     _scores: dict[int, float] = field(default_factory=dict)
 
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        """Take in labelled examples with what became of them."""
+        """Add labelled examples with their outcomes."""
         sure = [outcome for outcome in outcomes if outcome.confidence is not None]
         self.calibration.add(
             np.array([outcome.confidence for outcome in sure], dtype=np.float64),
@@ -68,11 +67,11 @@ class Survey:
 
     @property
     def distance(self) -> float:
-        """How far the answers are from what is right, on average."""
+        """The mean distance from gold: 1 minus the mean score."""
         return 1 - sum(self._scores.values()) / max(1, self.num_examples)
 
     def lengths(self) -> list[LengthGroup]:
-        """Groups of examples by rising length."""
+        """The groups of examples by rising length."""
         return [
             LengthGroup(
                 first=0 if group == 0 else FIRST_LENGTH * 2 ** (group - 1) + 1,
@@ -93,7 +92,7 @@ def write_page(
     model: Path,
     data: Path,
 ) -> None:
-    """Write the page of an evaluation that `survey` has watched."""
+    """Write the page of an evaluation whose outcomes `survey` received."""
     write_report(
         path,
         "evaluation.html",
@@ -113,8 +112,7 @@ def write_page(
 
 
 def scores_of(evaluation: Evaluation) -> list[tuple[str, float]]:
-    """The single figures of an evaluation, by name; thresholds that let all or nothing pass are
-    told in words."""
+    """List the evaluation's numbers by name, without unbounded thresholds."""
     return [
         (name.replace("_", " "), value)
         for name, value in evaluation.to_json().items()
@@ -123,7 +121,7 @@ def scores_of(evaluation: Evaluation) -> list[tuple[str, float]]:
 
 
 def confusion_of(evaluation: Evaluation) -> Confusion | None:
-    """The evaluation's confusion matrix, if it has one that fits."""
+    """Return the evaluation's confusion matrix, if it has one that fits."""
     match evaluation:
         case ClassReport():
             names = tuple(row.label for row in evaluation.classes)
@@ -136,8 +134,10 @@ def confusion_of(evaluation: Evaluation) -> Confusion | None:
 
 
 def reliability(calibration: Calibration) -> Chart | None:
-    """Share of right predictions over confidence; on the diagonal, probabilities mean what they
-    say. None where the task tells no confidence."""
+    """Draw accuracy over confidence; None without confidences.
+
+    On the diagonal, probabilities are calibrated.
+    """
     if not calibration.num_predictions:
         return None
     points = [(each.confidence, each.accuracy) for each in calibration.bins()]

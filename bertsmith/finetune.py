@@ -1,7 +1,7 @@
-"""A pre-trained model and labelled examples in, a model fine-tuned to a task out.
+"""Fine-tuning: a pre-trained model and labelled examples in, a model of a task out.
 
-Everything that the user gave is checked before training begins and before an earlier output is
-touched. Of all that was held against the held-out examples, the best weights are kept.
+All input is checked before training begins and before an earlier output is touched. The weights of
+the best evaluation are kept.
 """
 
 import shutil
@@ -53,18 +53,18 @@ from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
 
 MIN_EXAMPLES = 4
-"""Examples of a step that are worth a process of their own."""
+"""Examples of a step that justify a process of their own."""
 
 START_NOTE = "start_note"
-"""The key in `run.json` of what was changed in the loaded weights, in words."""
+"""Key in `run.json` of the changes to the loaded weights, in words."""
 
 EVALUATION_SHARE = 0.1
-"""Held-out examples are scored after each epoch, but not more often than ten times in a run."""
+"""Eval examples are scored after each epoch, but at most ten times in a run."""
 
 
 @dataclass(frozen=True)
 class FineTuned:
-    """What came of a run: its scores as the saved folder gives them, and how it went."""
+    """The result of a run: scores of the saved folder, and statistics."""
 
     out: Path
     task: str
@@ -78,21 +78,19 @@ class FineTuned:
     notes: tuple[str, ...]
     load_report: str
     start_note: str
-    """Which of the loaded weights were changed before learning began, if any."""
+    """Changes to the loaded weights before training; empty if none."""
     best_step: int
     best_score: float
-    """The figure by which the best weights were chosen."""
+    """The score by which the best weights were chosen."""
     learning_rate: float
     training: Summary
     evaluation: Any
     """An `Evaluation`."""
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return {**to_jsonable(self), "evaluation": self.evaluation.to_json()}
 
     def __str__(self) -> str:
-        """What was learnt from, where the model is, and its scores."""
         lines = [
             f"learnt {self.learnt} from {self.num_train:,} texts in "
             f"{self.training.steps:,} steps and {self.training.elapsed_seconds:.1f} s; "
@@ -121,8 +119,7 @@ CHOSEN = "the scores are of the texts by which the best weights were chosen, so 
 
 
 def notes_on(result: Mapping[str, Any]) -> list[str]:
-    """What a reader of a run's scores should know of its start and its examples, by the fields of
-    `FineTuned`."""
+    """List remarks on a run's start and examples, from fields of `FineTuned`."""
     start = [result["start_note"]] if result["start_note"] else []
     notes = [note.format(result[name]) for name, note in NOTES.items() if result[name]]
     of_examples = [f"of the training data, {note}" for note in result["notes"]]
@@ -138,16 +135,16 @@ def finetune(
     lesson: Lesson[Any] | None = None,
     before: Callable[[], object] = lambda: None,
 ) -> FineTuned:
-    """Fine-tune a model to a task, and score what was saved.
+    """Fine-tune a model to a task, and score the saved model.
 
-    The examples are those of the settings' files, or of `lesson`. `before` is called when all is
-    read and checked, and before anything is written.
+    The examples are those of the settings' files, or of `lesson`. `before` is called when
+    everything is read and checked, and before anything is written.
 
     Raises:
-        InputError: the examples cannot be read, or are nothing to learn.
+        InputError: the examples cannot be read, or there are none to train on.
         CheckpointError: the model folder is incomplete or not a BERT.
         ConfigError: a setting that this model or machine cannot meet, or an occupied `out`.
-        Interrupted: the user asked to stop; a checkpoint was written to go on from.
+        Interrupted: the user asked to stop; a checkpoint to resume from was written.
     """
     check_out(settings)
     with computing_as_begun(settings):
@@ -191,14 +188,14 @@ def computing_as_begun(settings: FinetuneSettings) -> AbstractContextManager[Non
 
 
 def write_result(out: Path, result: Mapping[str, Any]) -> None:
-    """Mark a run as complete: what is not written down is made again when it is resumed."""
+    """Mark a run as complete; without this, resuming scores it again."""
     folder = RunFolder(out)
     folder.write_run({**folder.read_run(), "result": dict(result)})
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A run of which everything was read and checked, and nothing written yet."""
+    """A checked run, of which nothing is written yet."""
 
     task_type: type[Task[Any, Any]]
     settings: FinetuneSettings
@@ -208,11 +205,11 @@ class Plan:
     objective: ExampleObjective
     load_report: str
     facts: Mapping[str, Any] = field(default_factory=dict)
-    """What `run.json` is to hold besides."""
+    """Further entries of `run.json`."""
 
 
 def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> FineTuned:
-    """Train, and score what was saved."""
+    """Train, and score the saved model."""
     settings, lesson, objective = plan.settings, plan.lesson, plan.objective
     folder = RunFolder(settings.out)
     to_train = not (settings.resume and "summary" in folder.read_run())
@@ -247,7 +244,7 @@ def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> F
 
 
 def check_out(settings: FinetuneSettings) -> None:
-    """Refuse to write over the model that training starts from, or unasked over anything else."""
+    """Refuse an `out` that holds the starting model, or another run."""
     settings.check_held_out()
     out = settings.out
     if settings.model.resolve().is_relative_to(out.resolve()):
@@ -264,7 +261,7 @@ def check_out(settings: FinetuneSettings) -> None:
 
 
 def check_kind(settings: FinetuneSettings) -> None:
-    """Refuse to resume a series of runs as a single one, or a single one as a series."""
+    """Refuse to resume a series as a single run, or the reverse."""
     folder = RunFolder(settings.out)
     if not settings.resume or not folder.run_path.exists():
         return
@@ -283,7 +280,7 @@ def check_kind(settings: FinetuneSettings) -> None:
 
 
 def load_for_task(settings: FinetuneSettings, lesson: Lesson[Any]) -> tuple[BertModel, Tokenizer]:
-    """The model with the task's head, and its tokenizer.
+    """Load the model with the task's head, and its tokenizer.
 
     A stored head is kept if it was trained for the very same labels.
     """
@@ -308,7 +305,7 @@ def load_for_task(settings: FinetuneSettings, lesson: Lesson[Any]) -> tuple[Bert
 
 
 def is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
-    """Whether a loaded model's head is not a stored one for these labels."""
+    """Return whether the head was not loaded for these labels."""
     assert model.load_report is not None
     encoder = f"{model.config.model_type}."
     is_missing = any(not name.startswith(encoder) for name in model.load_report.missing)
@@ -318,7 +315,7 @@ def is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
 def build_objective(
     settings: FinetuneSettings, lesson: Lesson[Any], tokenizer: Tokenizer
 ) -> FineTuning:
-    """Both sets of examples as token ids, divided for the processes of this machine."""
+    """Encode all examples, and divide steps among this machine's processes."""
     task, limit = lesson.task, tokenizer.model_max_length
     train = task.encode(tokenizer, lesson.train, limit, labelled=True)
     held_out = task.encode(tokenizer, lesson.held_out, limit, labelled=True)
@@ -342,16 +339,16 @@ def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
 
 
 def count_parts(settings: FinetuneSettings) -> int:
-    """How many parts of a step are computed at the same time on this machine, at most."""
+    """Return the most parts of a step that are computed in parallel."""
     device = select_device(settings.device)
     with compute_settings(device, settings.threads):
         return max(1, min(count_trainers(device), settings.batch_size // MIN_EXAMPLES))
 
 
 def check_parts(folder: RunFolder, batch_size: int, num_parts: int) -> None:
-    """Refuse to continue a run whose steps were divided otherwise: that is not the same run.
+    """Refuse to resume a run whose steps were divided differently.
 
-    Of another `batch_size` other checks tell.
+    The division affects dropout. A changed `batch_size` is left to other checks.
 
     Raises:
         ConfigError: names the `--threads` to give.
@@ -370,7 +367,7 @@ def check_parts(folder: RunFolder, batch_size: int, num_parts: int) -> None:
 
 
 def check_start(folder: RunFolder, settings: FinetuneSettings) -> None:
-    """Refuse to continue a run that began otherwise.
+    """Refuse to resume a run with another `--cls-attention`.
 
     Raises:
         ConfigError: names the `--cls-attention` to give.
@@ -390,9 +387,10 @@ def train(
     watchers: Sequence[Watcher],
     resume_command: str,
 ) -> tuple[Summary, BestWeights]:
-    """Run the training loop, which saves the best weights; also tells where they are from.
+    """Run the training loop; return its summary and the best weights.
 
-    A run that was stopped after it, before its scores were there, is not trained again.
+    The loop saves these weights; a run that was stopped after it, before scoring, is not trained
+    again.
     """
     settings, model, objective = plan.settings, plan.model, plan.objective
     device = select_device(settings.device)
@@ -449,7 +447,7 @@ def train(
 
 
 def optim(settings: FinetuneSettings, config: BertConfig) -> LayerwiseOptim:
-    """How the weights of a model of this shape are updated."""
+    """Build the optimizer settings for a model of this shape."""
     return LayerwiseOptim(
         learning_rate=settings.rate(config.hidden_size),
         weight_decay=settings.weight_decay,
@@ -465,8 +463,7 @@ def optim(settings: FinetuneSettings, config: BertConfig) -> LayerwiseOptim:
 def evaluate_saved(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, lesson: Lesson[Any]
 ) -> Evaluation:
-    """The scores of the folder as it now stands, by the same road as `bertsmith evaluate`, on the
-    very examples by which its weights were chosen."""
+    """Score the saved folder, as `bertsmith evaluate` does, on the eval examples."""
     device = select_device(settings.device)
     loaded = load_for_inference(
         settings.out, heads=task_type.heads, device=settings.device, precision=settings.precision

@@ -112,7 +112,7 @@ class FineTuning:
         self.num_parts = min(num_parts, self.num_groups)
         self.micro_batch_tokens = micro_batch_tokens
         self.seed = seed
-        # Taken before words are numbered anew: that goes by both sets of examples.
+        # Taken before token ids are remapped, which depends on both sets of examples.
         self._digests = train.encoded.digest(), held_out.encoded.digest()
         self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
 

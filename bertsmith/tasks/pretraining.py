@@ -53,8 +53,8 @@ HELD_OUT_MASKING: dict[str, Any] = {
     "random_share": None,
     "keep_share": None,
 }
-"""Shares are the objective's own, so figures of runs that hide their texts otherwise can be
-compared."""
+"""Masking of eval rows; shares are the objective's own. It is equal in all runs, so that runs with
+different masking can be compared."""
 EVALUATION_TOKENS = 8192
 UNIGRAM_TOKENS = 20_000_000
 COUNTED_DOCUMENTS = 1000
@@ -63,7 +63,7 @@ IdArray = NDArray[np.int64]
 
 
 PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop"}
-"""The loss term of each pair task."""
+"""Name of the loss term of each pair task."""
 
 
 @dataclass(frozen=True)

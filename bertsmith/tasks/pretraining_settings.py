@@ -154,7 +154,7 @@ class PretrainingSettings:
         _check("masking_rate", rate, 0 < rate < 1, "more than 0 and less than 1")
         for name, share in zip(SHARES, self.shares, strict=True):
             _check(name, share, 0 <= share <= 1, "0 to 1")
-        # Where the family is yet to say what is learnt, the shares may be right for either.
+        # Until the family determines the objective, the shares may be valid for either.
         totals = [sum(self._shares_beside(usual)) for usual in self._usual_shares]
         holds = any(math.isclose(total, 1) for total in totals)
         _check(" + ".join(SHARES), round(totals[0], 6), holds, "1")
