@@ -1,9 +1,8 @@
-"""A pre-trained model and GLUE's folders in, every task fine-tuned and a table of scores out.
+"""GLUE: a pre-trained model fine-tuned to every task of the benchmark, and a table of scores.
 
-Each task is learnt once for each seed, in a run folder of its own; a run that is complete is never
-repeated, one that was stopped goes on from its checkpoint. Scores are those of the development
-files, by which each run also chose its best weights, as is usual where the benchmark's own test
-labels are secret.
+Each task is trained once per seed, in a run folder of its own; a complete run is never repeated, a
+stopped one resumes from its checkpoint. Scores are those of the development files, by which each
+run also chose its best weights, as is usual where the benchmark's test labels are secret.
 """
 
 import itertools
@@ -41,49 +40,50 @@ from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder
 
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
-"""By which weights are chosen where it is not the accuracy."""
+"""Metrics by which weights are chosen, where it is not the accuracy."""
 
 
 @dataclass(frozen=True)
 class GlueSettings:
-    """Which model, which tasks, how often, and where to."""
+    """Settings of `bertsmith glue`."""
 
     model: Path
-    """Folder of the pre-trained model to start from."""
+    """Folder of the pre-trained model."""
     data: Path
-    """Folder with the benchmark's own (CoLA, SST-2, RTE, …), each with train.tsv and dev.tsv."""
+    """Folder with the benchmark's own folders (CoLA, SST-2, RTE, …), each with train.tsv and
+    dev.tsv."""
     out: Path
-    """Folder for the runs, the table and the files for a submission. The same command goes on
-    where it was stopped: what is complete is not repeated. Of each task the weights of the best
-    seed stay."""
+    """Folder for the runs, the table and the files for a submission. The same command resumes a
+    stopped benchmark: complete runs are not repeated. Of each task the weights of the best seed are
+    kept."""
     tasks: tuple[str, ...] = ()
-    """Which tasks, such as RTE MRPC; all that are found where not given."""
+    """Tasks to run, such as RTE MRPC; by default all that are found."""
     seeds: int = 3
-    """How often each task is learnt, each time with another seed."""
+    """Number of runs per task, each with another seed."""
     sample: int | None = None
-    """Take only so many examples of each training file, drawn at random by the seed. (STS-B
-    is sorted by kind of text, so that its first rows say little.)"""
+    """Number of examples of each training file to use, drawn at random by the seed; all by default.
+    (STS-B is sorted by kind of text, so its first rows are not representative.)"""
     max_length: int | None = None
-    """Read texts in this many tokens at most; as many as the model reads where not given."""
+    """Maximum sequence length in tokens. By default the model's maximum."""
     epochs: float | None = 3.0
-    """How often each example is seen."""
+    """Number of passes over the examples."""
     steps: int | None = None
-    """How many updates of the weights, instead of --epochs."""
+    """Number of updates of the weights, instead of --epochs."""
     batch_size: int = 16
-    """Examples per update."""
+    """Batch size: examples per update."""
     learning_rate: float | None = None
-    """How far an update moves the weights. Chosen by the model's width where not given."""
+    """Peak learning rate: how far an update moves the weights. By default chosen by the model's
+    width."""
     cls_attention: ClsAttention = "auto"
-    """What [CLS] looks at as learning begins; see `bertsmith finetune classify --help`."""
+    """Attention of [CLS] at the start; see `bertsmith finetune classify --help`."""
     device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps."""
+    """Device: auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
     threads: int | None = None
-    """Processor threads; as many as there are cores where not given."""
+    """Number of processor threads; by default one for each core."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
         check_all_largest(self, "--")
         if self.seeds < 1:
             raise ConfigError(f"--seeds: found {self.seeds}; allowed is 1 or more.")
@@ -91,9 +91,9 @@ class GlueSettings:
 
 @dataclass(frozen=True)
 class GlueRun:
-    """One task, learnt with one seed.
+    """A run of one task with one seed.
 
-    `scores` has the official ones, from -1 or 0 to 1, for each file to score by: `MNLI-m` and
+    `scores` holds the official ones, from -1 or 0 to 1, for each development file: `MNLI-m` and
     `MNLI-mm`, otherwise the task's name alone.
     """
 
@@ -103,17 +103,17 @@ class GlueRun:
     scores: dict[str, dict[Score, float]]
     seconds: float
     start_note: str = ""
-    """Which of the loaded weights were changed before learning began, if any."""
+    """Changes to the loaded weights before training; empty if none."""
 
     @property
     def figure(self) -> float:
-        """The mean of all scores: what counts for the average."""
+        """The mean of all scores, which enters the average."""
         return float(np.mean([value for each in self.scores.values() for value in each.values()]))
 
 
 @dataclass(frozen=True)
 class GlueReport:
-    """All runs of a benchmark, task by task."""
+    """All runs of a benchmark by task."""
 
     out: Path
     runs: dict[str, list[GlueRun]]
@@ -121,12 +121,11 @@ class GlueReport:
 
     @property
     def averages(self) -> list[float]:
-        """The mean over the tasks, seed by seed."""
+        """The mean over the tasks, for each seed."""
         by_seed = zip(*self.runs.values(), strict=True)
         return [float(np.mean([run.figure for run in runs])) for runs in by_seed]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return {
             "tasks": {
                 name: {
@@ -144,7 +143,7 @@ class GlueReport:
         }
 
     def __str__(self) -> str:
-        """A row for each task with its scores times 100, and the average."""
+        """Format a row per task, scores times 100, and the average."""
         num_seeds = len(self.averages)
         rows = [("task", "scores", "mean", f"{num_seeds} seed{'s' * (num_seeds > 1)}")]
         for name, runs in self.runs.items():
@@ -169,7 +168,7 @@ class GlueReport:
 
 
 Tell = Callable[[str], None]
-"""Takes a line that says how far the work is."""
+"""Receiver of progress lines."""
 
 
 def run_glue(
@@ -178,12 +177,12 @@ def run_glue(
     command: str = "the same command",
     tell: Tell = lambda line: None,
 ) -> GlueReport:
-    """Learn every task that is found, as often as asked, and score it.
+    """Train and score every task found, once per seed.
 
     Raises:
         InputError: no task is there, or one of its files cannot be read.
         ConfigError: `out` holds runs with other settings.
-        Interrupted: the user asked to stop; the same call goes on from there.
+        Interrupted: the user asked to stop; the same call resumes there.
     """
     found = find_tasks(settings.data, settings.tasks)
     numbers = itertools.count(1)
@@ -210,7 +209,7 @@ def complete(
     command: str,
     tell: Tell,
 ) -> GlueRun:
-    """A run: as it was noted if it is complete, else after the rest of it."""
+    """Return a complete run, or finish it first."""
     name = f"{found.task.name}, seed {settings.seed}"
     run = read_run(found.task, settings)
     if run is not None:
@@ -223,7 +222,7 @@ def complete(
 
 
 def run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> FinetuneSettings:
-    """How one run is fine-tuned."""
+    """Build the fine-tuning settings of one run."""
     task = found.task
     # Both kinds of task can draw a sample, which not every task can.
     settings_of: Any = task_named(task.kind).settings
@@ -250,7 +249,7 @@ def run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetun
 
 
 def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
-    """A complete run with these settings; None if it is not there or not complete.
+    """Read a complete run with these settings; None if missing or incomplete.
 
     Raises:
         ConfigError: the folder holds a run with other settings.
@@ -275,7 +274,7 @@ def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
 
 
 def as_run(task: GlueTask, settings: FinetuneSettings, noted: dict[str, Any]) -> GlueRun:
-    """A run from what `run.json` has noted of it."""
+    """Build a `GlueRun` from its entry in `run.json`."""
     return GlueRun(
         task.name,
         settings.seed,
@@ -289,7 +288,7 @@ def as_run(task: GlueTask, settings: FinetuneSettings, noted: dict[str, Any]) ->
 def learn(
     found: FoundTask, settings: FinetuneSettings, watchers: Sequence[Watcher], command: str
 ) -> GlueRun:
-    """Fine-tune, or go on with it, and score all development files."""
+    """Fine-tune, or resume, and score all development files."""
     name = f"{found.task.name}, seed {settings.seed}"
     finish(task_named(found.task.kind), Run(name, settings), watchers, command)
     folder = RunFolder(settings.out)
@@ -307,7 +306,7 @@ def learn(
 
 
 def score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dict[str, Any]:
-    """The evaluation of a run's model on another file."""
+    """Evaluate a run's model on another file."""
     with compute_settings(select_device(settings.device), settings.threads):
         predictor = load_predictor(
             settings.out, device=settings.device, precision=settings.precision
@@ -316,7 +315,7 @@ def score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dict
 
 
 def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
-    """The benchmark's scores out of an evaluation's."""
+    """Select the benchmark's scores from an evaluation's."""
     found = dict(report)
     for each in report.get("classes", ()):
         if each["label"] == "1":
@@ -325,8 +324,7 @@ def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
 
 
 def conclude(found: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) -> list[Path]:
-    """Write the predictions of a task's best run, where there are test files, and remove the
-    weights of its other runs."""
+    """Predict the test files with the best run; delete other runs' weights."""
     best = max(runs, key=lambda run: run.figure)
     for run in runs:
         if run is not best:
@@ -346,7 +344,7 @@ def conclude(found: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) 
 def predict_test(
     task: GlueTask, run: GlueRun, path: Path, out: Path, settings: GlueSettings
 ) -> Path:
-    """Predict a test file in the form of a submission; one that is up to date stays."""
+    """Predict a test file as a submission, unless up to date."""
     if out.exists() and all(
         changed_at(out) >= changed_at(of) for of in (path, run.folder / WEIGHTS)
     ):
@@ -367,12 +365,12 @@ def predict_test(
 
 
 def changed_at(path: Path) -> int:
-    """When a file was written last, in nanoseconds."""
+    """Return a file's modification time in nanoseconds."""
     return path.stat().st_mtime_ns
 
 
 def by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:
-    """The values of each score of each file, seed by seed."""
+    """Group scores by file and name, in order of seeds."""
     return {
         file: {score: [run.scores[file][score] for run in runs] for score in scores}
         for file, scores in runs[0].scores.items()
@@ -380,20 +378,20 @@ def by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:
-    """Mean and standard deviation (of a sample; none of a single value), and the values."""
+    """Compute mean and sample standard deviation (None of a single value)."""
     sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
     return {"mean": float(np.mean(values)), "sd": sd, "values": list(values)}
 
 
 def shown(values: Sequence[float]) -> str:
-    """Mean ± standard deviation, times 100."""
+    """Format mean ± standard deviation, times 100."""
     figures = spread(values)
     sd = "" if figures["sd"] is None else f" ± {100 * figures['sd']:.1f}"
     return f"{100 * figures['mean']:.1f}{sd}"
 
 
 def shown_scores(runs: Sequence[GlueRun]) -> str:
-    """Every official score by its name."""
+    """Format every official score with its name."""
     found = by_score(runs)
     return ", ".join(
         f"{file + ' ' if len(found) > 1 else ''}{SCORE_NAMES[score]} {shown(values)}"

@@ -1,6 +1,6 @@
-"""How much memory processes hold, as the system counts it (on Linux alone), and its lack.
+"""Memory of processes, as Linux counts it, and errors for its lack.
 
-What processes share, a run's arrays and the code of libraries, counts once.
+Shared memory, such as a run's arrays and the code of libraries, counts once.
 """
 
 import errno
@@ -39,10 +39,10 @@ def asked_bytes(error: BaseException) -> int | None:
 
 
 def resident_bytes(process_ids: Iterable[int]) -> int | None:
-    """Memory that processes hold together now; None where the system does not tell.
+    """Return the memory that processes hold together; None if unknown.
 
-    A page of an array that several of them see counts for each in part. The code of libraries is
-    that of the process that has read most of it: other programs may have the same.
+    A shared page of an array counts for each process in part. Code of libraries counts as in the
+    process that has most of it resident, since other programs may share it.
     """
     own, code = 0, 0
     try:
@@ -57,7 +57,7 @@ def resident_bytes(process_ids: Iterable[int]) -> int | None:
 
 
 def available_bytes() -> int | None:
-    """Memory that programs can still have; None where the system does not tell."""
+    """Return the memory that programs can still allocate; None if unknown."""
     try:
         return KILOBYTE * _kilobytes(Path("/proc/meminfo"))["MemAvailable"]
     except (OSError, KeyError):
@@ -65,7 +65,7 @@ def available_bytes() -> int | None:
 
 
 def _kilobytes(file: Path) -> dict[str, int]:
-    """The lines `name: number kB` of one of the system's files."""
+    """Parse the lines `name: number kB` of a file in /proc."""
     lines = [line.split() for line in file.read_text(encoding="utf-8").splitlines()]
     return {
         words[0].rstrip(":"): int(words[1])

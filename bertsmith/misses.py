@@ -1,10 +1,8 @@
-"""Predictions that were wrong, in a file, the most confident first: where to look for the reason.
+"""A file of wrong predictions, the most confident first.
 
-Where answers are numbers, hardly any is exact, and a list of all would say nothing: of them, the
-`FARTHEST` rows that are farthest off are written, the farthest first.
-
-They are written as they come, and put into order at the end by their places in that file, so that
-only 16 bytes for each are held.
+Where answers are numbers, hardly any is exact; of these the `FARTHEST` rows with the largest error
+are written, the largest first. Rows are spooled to disk and sorted at the end, so that only 16
+bytes of each are in memory.
 """
 
 import csv
@@ -24,13 +22,13 @@ from bertsmith.files import atomic_write, writing
 from bertsmith.tasks.task import Outcome
 
 FARTHEST = 100
-"""So many rows are written where hardly any is exactly right."""
+"""Number of rows written where hardly any prediction is exact."""
 
 FIELDS = ("row", "text", "gold", "predicted", "confidence", "score")
 
 
 class Misses:
-    """Takes in outcomes and keeps the wrong ones; made by `write_misses`."""
+    """Accumulator of wrong outcomes; made by `write_misses`."""
 
     def __init__(self, spool: IO[bytes], path: Path) -> None:
         self._spool = spool
@@ -43,7 +41,7 @@ class Misses:
         return len(self._urgency)
 
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        """Take in labelled examples with what became of them."""
+        """Add labelled examples with their outcomes."""
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:
                 line = self._encode(_record(example, outcome))
@@ -53,7 +51,7 @@ class Misses:
                 self._starts.append(self._starts[-1] + len(line))
 
     def in_order(self, at_most: int | None = None) -> Iterator[bytes]:
-        """The lines, most urgent first; equals as they came."""
+        """Yield the lines, most urgent first; equals in order of arrival."""
         order = np.argsort(-np.asarray(self._urgency), kind="stable")
         for place in order[:at_most].tolist():
             self._spool.seek(self._starts[place])
@@ -62,7 +60,7 @@ class Misses:
 
 @contextmanager
 def write_misses(path: Path, at_most: int | None = None) -> Iterator[Misses]:
-    """Collect misses in the block; `path` appears when it ends without an error.
+    """Collect misses in the block; write `path` when it ends without error.
 
     It holds all of them, or the `at_most` most urgent.
 
@@ -96,12 +94,15 @@ def _closing(spool: IO[bytes]) -> Iterator[None]:
 
 
 def _folder(path: Path) -> Path | None:
-    """Where the spool is: beside the file, since it may be as large, if there is a folder."""
+    """Return the folder of the spool: `path`'s own, if it exists.
+
+    The spool may be as large as the file, and temporary folders may be small.
+    """
     return path.parent if path.parent.is_dir() else None
 
 
 def _urgency(outcome: Outcome) -> float:
-    """What was believed most comes first; without confidences, what is most wrong."""
+    """Return the confidence; without one, the negative score."""
     return -outcome.score if outcome.confidence is None else outcome.confidence
 
 

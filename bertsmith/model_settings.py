@@ -1,7 +1,6 @@
-"""What kind of model is pre-trained, and of what size: settings enter, a model's config leaves.
+"""Settings of a pre-training run's model, and the config that they define.
 
-Fields that are not given have the values of a new model, or those of the model that a run goes on
-from.
+Fields that are None get the values of a new model, or those of the model that a run starts from.
 """
 
 from collections.abc import Mapping
@@ -17,39 +16,38 @@ from bertsmith.model.family import Family, family_named
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """Kind and size of the model. With --from, what is not given is as that model has it."""
+    """Settings of the model. With --from, the defaults are those of that model."""
 
     preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] | None = None
-    """One of BERT's released sizes; tiny learns in minutes on a laptop, large wants a large GPU.
-    auto: the one that will know most after --minutes on this machine, by timing some steps.
-    None means mini, or the shape of --from."""
+    """Model size, one of BERT's released ones: tiny learns in minutes on a laptop, large needs a
+    large GPU; auto times some steps and takes the size that will be best after --minutes on this
+    machine. By default mini, or the shape of --from."""
     family: Literal["bert", "roberta", "albert", "distilbert", "electra"] | None = None
-    """Which relative of BERT: roberta and distilbert do not tell segments apart, distilbert has
-    half of a size's layers, albert one layer's weights for all of them, electra embeddings of their
-    own width. None means bert, or that of --from."""
+    """Model family: bert; roberta and distilbert, without segments, the latter with half of a
+    size's layers; albert, whose layers share their weights; or electra, whose embeddings have their
+    own width. By default bert, or that of --from."""
     max_position_embeddings: int | None = None
-    """The longest text, in tokens, that the model can ever read. None means 512, or what --from
-    reads; that is lengthened by repeating its positions, or shortened."""
+    """Number of position embeddings: the longest input in tokens that the model can ever read. By
+    default 512, or that of --from; other numbers repeat or cut the positions of --from."""
     shared: Literal["all", "attention", "feed_forward", "none"] | None = None
-    """What albert's layers have in common; all where nothing is said."""
+    """Weights that the layers of albert share; by default all."""
     hidden_dropout_prob: float | None = None
-    """The share of each layer's outputs that is left out at random while it learns. None means 0.1,
-    or as in --from."""
+    """Dropout of hidden states: the fraction of each layer's outputs that is zeroed at random in
+    training. By default 0.1, or that of --from."""
     attention_probs_dropout_prob: float | None = None
-    """The same for attention weights."""
+    """Dropout of attention weights. By default 0.1, or that of --from."""
     initializer_range: float | None = None
-    """The spread of the random weights that training begins with. A tiny model leaves the plateau,
-    on which it only knows how frequent words are, much sooner with 0.05. None means 0.02."""
+    """Standard deviation of the initial weights. With 0.05 a tiny model leaves the plateau of mere
+    token frequencies much sooner. By default 0.02."""
     position_initializer: Literal["normal", "sinusoidal"] | None = None
-    """What the position embeddings begin with: random numbers as all weights do (normal), or sines
-    and cosines (sinusoidal), with which it is less a matter of the seed when a small model leaves
-    that plateau. They are trained in both cases. None means normal."""
+    """Initialization of position embeddings: normal, random as all weights; or sinusoidal, sines
+    and cosines, with which small models leave that plateau at steps that depend less on the seed.
+    They are trained in both cases. By default normal."""
     pooling: Literal["first_token", "mean"] | None = None
-    """What stands for a whole text: the vector of [CLS] (that is meant by None), or the mean over
-    all tokens."""
+    """Pooling of a text's vector: first_token, the vector of [CLS], or mean, over all tokens. By
+    default first_token."""
 
     def __post_init__(self) -> None:
-        """Refuse what the family has not."""
         check_all_largest(self, "model.")
         if self.shared is not None and self.family != "albert":
             raise ConfigError(
@@ -59,27 +57,30 @@ class ModelSettings:
 
     @property
     def resolved(self) -> "ModelSettings":
-        """With the values of a new model where none are given."""
+        """The settings with the defaults of a new model filled in."""
         return ModelSettings(**{**NEW_MODEL, **self.given})
 
     @property
     def resolved_family(self) -> Family:
-        """That of a new model."""
+        """The family, by default that of a new model."""
         return family_named(self.family or NEW_MODEL["family"])
 
     @property
     def given(self) -> dict[str, Any]:
-        """What was said."""
+        """The fields that are not None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def as_in(self, config: BertConfig) -> "ModelSettings":
-        """With the values of a trained model where none are given."""
+        """Return a copy with the values of a trained model filled in."""
         theirs = {name: getattr(config, name) for name in NEW_MODEL if name not in FIXED}
         theirs["max_position_embeddings"] = config.max_length
         return ModelSettings(**{**theirs, **self.given})
 
     def config(self, corpus: Corpus, preset: str | None = None) -> BertConfig:
-        """The config of a new model for a corpus, of another `preset` if one is given."""
+        """Build the config of a new model for a corpus.
+
+        `preset` replaces that of the settings.
+        """
         changes, tokenizer = self.resolved.given, corpus.tokenizer()
         family = family_named(changes.pop("family")).config
         del changes["position_initializer"]  # of the first weights, not of the shape
@@ -99,7 +100,7 @@ NEW_MODEL: Mapping[str, Any] = {
     "position_initializer": "normal",
     "pooling": "first_token",
 }
-"""What a new model has where nothing else is asked for."""
+"""Default values of a new model."""
 
 FIXED = ("family", "preset", "shared", "initializer_range", "position_initializer", "pooling")
-"""What a trained model has already."""
+"""Fields that a trained model determines."""

@@ -1,8 +1,8 @@
-"""What a pre-training run will take: a job goes in, a forecast of it comes out, before it runs.
+"""Forecast of a pre-training run: time, memory and operations, before it runs.
 
-Arithmetic comes from the shapes of the model and of some batches of the run's own objective. Time
-comes from a few seconds of real steps by all processes of the run; on hardware that is not here,
-from its published peak and a share of it that is assumed.
+Operations follow from the shapes of the model and of some batches of the run's own objective. Time
+is measured in a few seconds of real steps by all processes of the run; for other hardware it
+follows from its published peak and an assumed efficiency.
 """
 
 import math
@@ -51,42 +51,42 @@ PEAKS: Mapping[str, float] = {
     "RTX-4090": 165e12,
     "RTX-3090": 71e12,
 }
-"""Operations a second in bf16, without sparsity, from the makers' data sheets (SXM where there are
-several forms; of the RTX cards with sums in fp32)."""
+"""Operations per second in bf16, without sparsity, from the makers' data sheets (SXM where there
+are several forms; for RTX cards with fp32 accumulation)."""
 
 SAMPLED_STEPS = 4
 SAMPLED_ROWS = 256
-"""At most so many rows of each step that is looked at."""
+"""Most rows per sampled step."""
 
 TRIAL_STEP_SECONDS = 1.0
-"""A trial's steps have fewer rows than the run's where those would take much longer."""
+"""A trial's steps have fewer rows than the run's where those would take much longer than this."""
 ASSUMED_SHARE = 0.3
-"""Of the speed of a matrix product; decides how many rows a trial's steps have."""
+"""Assumed fraction of matrix-product speed, which sets the rows of a trial's steps."""
 
 PROCESS_BYTES = 180e6
-"""What a process holds before it computes: the libraries' own data. Seen here: 165 to 190 MB."""
+"""Bytes that a process holds before it computes: the libraries' own data. Measured: 165 to 190 MB.
+"""
 CODE_BYTES = 124e6
-"""The code of libraries, once for all processes."""
+"""Bytes of library code, once for all processes."""
 SHAPE_BYTES = 15e6
-"""What products of one more count of rows take in a process: oneDNN keeps machine code and scratch
-space for each shape it has met. Seen here: 14 MB for tiny, 16 MB for mini."""
+"""Bytes per further row count of products in a process: oneDNN keeps machine code and scratch space
+for each shape. Measured: 14 MB for tiny, 16 MB for mini."""
 HELD_TWICE = 2
-"""Memory that a process holds, for each byte that its activations need at the same time: freed
-pieces are used again only where something fits in. Seen here: 1.9 to 2.1 times."""
+"""Bytes held by a process per byte of concurrent activations: freed memory is reused only where
+something fits in. Measured: 1.9 to 2.1."""
 COUNTED_ROWS = 2048
-"""Rows in which the counts that a run meets are looked for; few are met later."""
+"""Rows in which a run's row counts are sampled; few are new later."""
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """Hardware that is not here: operations a second, and the share of them that training gets."""
+    """Hardware elsewhere: its operations per second, and the efficiency of training."""
 
     name: str
     flops: float
     efficiency: float
 
     def __post_init__(self) -> None:
-        """Refuse what no hardware does."""
         if not 0 < self.flops < math.inf:
             raise ConfigError(f"--flops: found {self.flops:g}; allowed is above 0, as 989e12.")
         if not 0 < self.efficiency <= 1:
@@ -98,7 +98,7 @@ class Accelerator:
 def accelerators(
     names: Sequence[Hardware], flops: float | None, efficiency: float
 ) -> list[Accelerator]:
-    """Those of `PEAKS` that are named, and one of `flops` operations a second."""
+    """Select `names` from `PEAKS`; add one of `flops` operations per second."""
     assert set(PEAKS) == set(get_args(Hardware))
     found = [Accelerator(name, PEAKS[name], efficiency) for name in names]
     if flops is not None:
@@ -108,9 +108,9 @@ def accelerators(
 
 @dataclass(frozen=True)
 class Phase:
-    """Steps that are alike: from number `first` to `last` (None: to the end), and one of them.
+    """Steps of one kind, from `first` to `last` (None: to the end).
 
-    `real` counts a step's real tokens, `computed` what is computed for them; `largest` is the
+    `real` counts the real tokens of a step, `computed` what is computed for them; `largest` is the
     largest batch that a process computes at once, `share` the tokens of the process that has most
     of a step. `flops` are those of the real tokens.
     """
@@ -124,16 +124,18 @@ class Phase:
     flops: Mapping[str, float]
 
     def steps_within(self, steps: float) -> float:
-        """How many steps of a run of `steps` belong to the phase."""
+        """Count the steps of this phase in a run of `steps`."""
         last = steps if self.last is None else min(self.last, steps)
         return max(0.0, last - self.first + 1)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What a few seconds of real steps have shown. `step_seconds` are those of the run's own step
-    in `phase`, an index; `shapes` are counts of rows that a process has met; `peak_bytes` is None
-    where the system does not tell."""
+    """Measurements of a few seconds of real steps.
+
+    `step_seconds` are those of a full step in phase number `phase`; `shapes` counts the row counts
+    that a process has met; `peak_bytes` is None where the system does not report it.
+    """
 
     phase: int
     num_steps: int
@@ -146,8 +148,11 @@ class Trial:
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a run will take. `trial` is None where nothing was measured, and `problem` says why;
-    `shapes` are counts of rows that products of a process have in the run."""
+    """The forecast of a run.
+
+    `trial` is None where nothing was measured, for the reason `problem`; `shapes` is the number of
+    row counts that a process meets in the run.
+    """
 
     job: PretrainJob
     model: BertModel
@@ -164,7 +169,10 @@ class Forecast:
 
     @property
     def step_seconds(self) -> Sequence[float] | None:
-        """What a step of each phase takes here; the phase that was not timed by its arithmetic."""
+        """The seconds per step of each phase here; None without a trial.
+
+        They are scaled by operations from the phase that was timed.
+        """
         if self.trial is None:
             return None
         timed = sum(self.phases[self.trial.phase].flops.values())
@@ -174,7 +182,7 @@ class Forecast:
 
     @property
     def num_steps(self) -> float | None:
-        """Steps of the run; None where it is measured in minutes and nothing was timed."""
+        """The number of steps; None if minutes are given but nothing was timed."""
         if self.job.training.steps is not None:
             return float(self.job.training.steps)
         if self.step_seconds is None or self.trial is None:
@@ -192,7 +200,7 @@ class Forecast:
 
     @property
     def num_evaluations(self) -> int:
-        """How often held-out text is measured."""
+        """The number of evaluations."""
         steps, every = self.num_steps, self.job.training.eval_every
         times = MAX_TIMES if self.evaluations is None else self.evaluations.times
         if steps is None or (self.job.training.steps is None and every is None):
@@ -201,7 +209,7 @@ class Forecast:
         return 1 + math.ceil(steps / every)
 
     def over_run(self, amounts: Sequence[float]) -> float | None:
-        """The sum over all steps of what each phase's step has."""
+        """Sum over all steps an amount per step of each phase."""
         steps = self.num_steps
         if steps is None:
             return None
@@ -212,12 +220,12 @@ class Forecast:
 
     @property
     def tokens(self) -> float | None:
-        """Real tokens of the run."""
+        """The number of real tokens."""
         return self.over_run([phase.real.tokens for phase in self.phases])
 
     @property
     def epochs(self) -> float | None:
-        """How often the run goes through the corpus; None where there is no corpus."""
+        """The number of passes through the corpus; None without one."""
         if not self.rows_per_epoch:
             return None
         return self.over_run(
@@ -229,7 +237,7 @@ class Forecast:
 
     @property
     def flops(self) -> Mapping[str, float] | None:
-        """Operations of the run for its real tokens, by what they are for."""
+        """The operations for the run's real tokens, by purpose."""
         kinds = list(self.phases[0].flops)
         sums = {kind: self.over_run([phase.flops[kind] for phase in self.phases]) for kind in kinds}
         found = {kind: count for kind, count in sums.items() if count is not None}
@@ -237,7 +245,7 @@ class Forecast:
 
     @property
     def seconds(self) -> float | None:
-        """How long the run takes here, evaluations included."""
+        """The duration of the run here, with evaluations."""
         if self.step_seconds is None or self.trial is None:
             return None
         steps = self.over_run(self.step_seconds)
@@ -246,7 +254,7 @@ class Forecast:
 
     @property
     def peak_bytes(self) -> float:
-        """The most memory at a time: as seen in the trial, else as estimated."""
+        """The peak memory, as measured in the trial, otherwise estimated."""
         if self.trial is None or self.trial.peak_bytes is None:
             return self.estimate
         further = (self.shapes - self.trial.shapes) * SHAPE_BYTES * self.memory.num_processes
@@ -254,11 +262,14 @@ class Forecast:
 
     @property
     def estimate(self) -> float:
-        """Memory of the steps, as it is told without having seen any."""
+        """The memory of the steps, estimated without a trial."""
         return estimate_bytes(self.memory, self.computing, self.shapes)
 
     def seconds_on(self, other: Accelerator) -> tuple[float, float | None]:
-        """Seconds of a step of the last phase, and of the run without evaluations, elsewhere."""
+        """Estimate seconds of a last-phase step and of the run elsewhere.
+
+        Evaluations are not included.
+        """
         speed = other.flops * other.efficiency
         run = self.flops
         return (
@@ -268,14 +279,14 @@ class Forecast:
 
 
 def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -> Forecast:
-    """Look at some batches of a job, time its steps for `seconds`, and tell what it will take.
+    """Sample some batches of a job, time its steps, and forecast it.
 
     Args:
-        seconds: 0 measures nothing.
-        has_text: whether the job's corpus is one to learn from, and epochs mean something.
+        seconds: duration of the timing; 0 measures nothing.
+        has_text: whether the job's corpus is real, so that epochs have a meaning.
 
     Raises:
-        BertsmithError: the job cannot be run either.
+        BertsmithError: the job could not be run either.
     """
     job.training.budget()
     job = job.prepared
@@ -342,7 +353,7 @@ def _plan_evaluations(
 def count_shapes(
     objective: Pretraining, phases: Sequence[Phase], steps: float | None, computing: Computing
 ) -> int:
-    """Counts of rows that products of one process have in a run of so many steps, if known."""
+    """Count the distinct row counts of one process's products in a run."""
     longest = max(1, COUNTED_ROWS // objective.batch_size)
     return sum(
         _count_shapes(
@@ -366,7 +377,7 @@ def _count_shapes(objective: Pretraining, first: int, num_steps: int, computing:
 
 
 def estimate_bytes(needed: Memory, computing: Computing, shapes: int) -> float:
-    """Memory of a run's steps without having seen any of them."""
+    """Estimate the memory of a run's steps without a trial."""
     if computing.device.type != "cpu":
         return float(needed.everything)
     each = PROCESS_BYTES + shapes * SHAPE_BYTES + HELD_TWICE * needed.activations
@@ -374,7 +385,7 @@ def estimate_bytes(needed: Memory, computing: Computing, shapes: int) -> float:
 
 
 def _problem(estimate: float, computing: Computing, seconds: float) -> str:
-    """Why nothing can be measured; empty where it can."""
+    """Return the reason why nothing can be measured; empty if it can."""
     if seconds <= 0:
         return "not asked for"
     free = available_bytes()
@@ -384,7 +395,7 @@ def _problem(estimate: float, computing: Computing, seconds: float) -> str:
 
 
 def _phases(objective: Pretraining, model: BertModel, computing: Computing) -> Iterator[Phase]:
-    """The phases of a run, from some of its batches."""
+    """Yield the phases of a run, from some of its batches."""
     start = objective.settings.start_steps if objective.start is not None else 0
     for first, last in ([(1, start)] if start else []) + [(start + 1, None)]:
         yield _look_at(objective, model, computing, first, last)
@@ -393,7 +404,7 @@ def _phases(objective: Pretraining, model: BertModel, computing: Computing) -> I
 def _look_at(
     objective: Pretraining, model: BertModel, computing: Computing, first: int, last: int | None
 ) -> Phase:
-    """What the first steps of a phase have to compute."""
+    """Count the work of a phase from its first steps."""
     rows = min(objective.batch_size, SAMPLED_ROWS)
     sampled = objective.resized(rows, objective.eval_rows)
     steps = [sampled.micro_batches(step) for step in range(first, first + SAMPLED_STEPS)]
@@ -423,7 +434,7 @@ def _try(
     phases: Sequence[Phase],
     seconds: float,
 ) -> Trial:
-    """Real steps of the phase that most of the run is in, by all its processes."""
+    """Time steps of the longest phase, by all its processes."""
     phase = len(phases) - 1
     if job.training.steps is not None and phases[0].steps_within(job.training.steps) > (
         phases[-1].steps_within(job.training.steps)
@@ -450,7 +461,7 @@ def _try(
 
 
 def _trial_rows(objective: Pretraining, computing: Computing, phase: Phase) -> int:
-    """How many rows a trial's steps have: whole batches for every process."""
+    """Choose the rows of a trial's steps: whole batches for every process."""
     if computing.device.type != "cpu":
         return objective.batch_size
     together = computing.num_processes * objective.micro_batch_size
@@ -462,13 +473,13 @@ def _trial_rows(objective: Pretraining, computing: Computing, phase: Phase) -> i
 
 
 def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int]:
-    """How many rows of each phase go through the corpus once."""
+    """Return the rows of each phase in one pass of the corpus."""
     sources = [objective.start or objective.train, objective.train][-len(phases) :]
     return [source.anchors.num_anchors for source in sources]
 
 
 def to_json(found: Forecast, others: Sequence[Accelerator] = ()) -> dict[str, Any]:
-    """The forecast as plain JSON; seconds, bytes and operations."""
+    """Return the forecast as plain JSON, in seconds, bytes and operations."""
     step = found.phases[-1]
     run_flops = found.flops
     steps = found.num_steps

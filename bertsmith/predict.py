@@ -1,7 +1,7 @@
-"""Texts in, what a model says about them out: the road from a folder to an answer.
+"""Prediction: the right predictor for a model folder, and predictions for any number of examples.
 
-`load` gives the predictor that fits the folder; `iter_predictions` runs any number of examples
-through one in bounded memory.
+`load` returns the predictor of a folder; `iter_predictions` runs examples through one in bounded
+memory.
 """
 
 import itertools
@@ -24,7 +24,7 @@ from bertsmith.tasks.predictor import Predictor
 CHUNK_EXAMPLES = 1024
 """Examples read, sorted by length and predicted together; more gains little and delays output."""
 CHUNK_CHARS = 4_000_000
-"""Fewer examples are taken together where they are so long."""
+"""Most characters in such a chunk, which then has fewer examples."""
 
 AnyPredictor = Predictor[Any, Any, Any]
 Item = TypeVar("Item", bound=Any)
@@ -33,10 +33,10 @@ Item = TypeVar("Item", bound=Any)
 def load(
     path: str | Path, *, device: str = "auto", precision: str = "auto"
 ) -> AnyPredictor | MaskFiller | TextEncoder:
-    """The predictor for a model folder, by the head that it holds.
+    """Load the predictor of a model folder, by its head.
 
-    A fine-tuned model gives its task's (a `Classifier` turns texts to labels, a `Regressor` to
-    numbers), a pre-trained one a `MaskFiller` (text with [MASK] to words), and one with neither a
+    A fine-tuned model gives its task's (a `Classifier` maps texts to labels, a `Regressor` to
+    numbers), a pre-trained one a `MaskFiller` (texts with [MASK] to tokens), and one with neither a
     `TextEncoder` (texts to vectors).
 
     >>> classifier = load("runs/reviews")  # doctest: +SKIP
@@ -67,7 +67,9 @@ def load_predictor(
     long_texts: LongTexts | None = None,
     stride: int | None = None,
 ) -> AnyPredictor:
-    """The predictor of a fine-tuned model; long texts are read as in training, if nothing is said.
+    """Load the predictor of a fine-tuned model.
+
+    Long texts are read as in training unless `long_texts` or `stride` is given.
 
     Raises:
         CheckpointError: as `load`; also if the model is of no task.
@@ -89,13 +91,13 @@ def load_predictor(
 def iter_predictions(
     predictor: AnyPredictor, examples: Iterable[Item]
 ) -> Iterator[tuple[Item, Any]]:
-    """Each example with its prediction, in order; a portion of the examples is held at a time."""
+    """Yield each example with its prediction, in order, in bounded memory."""
     for chunk in in_chunks(examples):
         yield from zip(chunk, predictor.predict(chunk), strict=True)
 
 
 def in_chunks(examples: Iterable[Item]) -> Iterator[list[Item]]:
-    """The examples in lists of `CHUNK_EXAMPLES`, or of fewer long ones; the last is shorter."""
+    """Yield lists of `CHUNK_EXAMPLES` examples, or fewer long ones."""
     chunk: list[Item] = []
     num_chars = 0
     for example in examples:
@@ -109,7 +111,7 @@ def in_chunks(examples: Iterable[Item]) -> Iterator[list[Item]]:
 
 
 def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:
-    """All examples of a reader, or its first `limit`.
+    """Return all examples of a reader, or its first `limit`.
 
     Raises:
         ConfigError: `limit` is not above 0.
@@ -123,5 +125,5 @@ def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:
 
 
 def as_text(example: Example) -> Text:
-    """The example's text, or its pair of texts."""
+    """Return the example's text, or its pair of texts."""
     return example.text if example.pair is None else (example.text, example.pair)

@@ -1,7 +1,6 @@
-"""What defines a pre-training run → its objective and the model with which it begins.
+"""The definition of a pre-training run, its objective and its initial model.
 
-Where something was not said, a new model has what suits its size and family, and one that goes on
-from a folder (`from_`) what stands there.
+Defaults are those of the model's size and family, or, with `from_`, those of the folder.
 """
 
 from collections.abc import Mapping
@@ -37,12 +36,12 @@ LEARNING_RATES = {
     "base": 2e-4,
     "large": 1e-4,
 }
-"""Where no learning rate is given: the larger the model, the smaller the steps it bears. With the
-rate of tiny, mini learnt nothing in 240 steps; with its own it had left the plateau after 800."""
+"""Default learning rates: the larger the model, the smaller the steps it tolerates. With the rate
+of tiny, mini learned nothing in 240 steps; with its own it had left the plateau after 800."""
 
 CONTINUED_SHARE = 1 / 3
-"""Of the rate from scratch, what a trained model goes on with where none is given. The higher the
-rate is warmed up again, the more is learnt of the new texts and forgotten of the old (Gupta et al.
+"""Default learning rate of a continued model, as a fraction of that from scratch. The higher the
+rate is warmed up again, the more is learned of the new texts and forgotten of the old (Gupta et al.
 2023, "Continual pre-training of large language models: how to (re)warm your model?"). A first trial
 (tiny, 3 minutes of Wikipedia, 40 seconds of documentation) gave 2.178 bits per character of the
 documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
@@ -59,7 +58,7 @@ LEARNING_STEPS = 100
 
 @dataclass(frozen=True)
 class PretrainJob:
-    """Everything that defines a run, apart from the folder it is written to."""
+    """The full definition of a run, except for its output folder."""
 
     corpus: Path
     model: ModelSettings = field(default_factory=ModelSettings)
@@ -67,10 +66,10 @@ class PretrainJob:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     optim: OptimSettings = field(default_factory=OptimSettings)
     from_: Path | None = None
-    """The model to go on from, a folder or "org/name" on the hub; a new one where not given."""
+    """Model to continue from, a folder or "org/name" on the hub; by default a new one."""
 
     def __post_init__(self) -> None:
-        """Refuse a shape beside a model that has one."""
+        """Refuse a shape beside `from_`, which determines it."""
         for name in FIXED if self.from_ is not None else ():
             if (found := getattr(self.model, name)) is not None:
                 raise ConfigError(
@@ -85,36 +84,38 @@ class PretrainJob:
             )
 
     def with_preset(self, preset: Any) -> "PretrainJob":
-        """The same with a model of another size."""
+        """Return a copy with a model of another size."""
         return replace(self, model=replace(self.model, preset=preset))
 
     @property
     def resolved(self) -> "PretrainJob":
-        """With all that was not given; of a new model the size must be known, not "auto"."""
+        """The job with all defaults; a new model's size must be known."""
         job = self.prepared
         return job if self.from_ is not None else replace(job, optim=job.resolved_optim)
 
     @property
     def prepared(self) -> "PretrainJob":
-        """With what the model has with which the run begins, where it was not given; but for the
-        rate, which has to wait for a size that is yet to be chosen."""
+        """The job with all defaults but a new model's learning rate.
+
+        That rate depends on the size, which may yet have to be chosen.
+        """
         if self.from_ is None:
             job = replace(self, model=self.model.resolved)
             return job.for_family(job.model.resolved_family)
         return self.going_on_from_folder(self.from_)
 
     def going_on_from_folder(self, folder: Path) -> "PretrainJob":
-        """With what the model of a folder has and has learnt, where nothing was said."""
+        """Fill in defaults from a folder's model and pre-training."""
         config, learnt = stored_config(folder), self.pretraining
         objective = learnt.objective or stored_objective(folder)
         job = replace(self, pretraining=replace(learnt, objective=objective))
         return job.going_on_from(config).for_family(family_named(config.model_type))
 
     def for_family(self, family: Family) -> "PretrainJob":
-        """With what a new model of the family learns of tokens and pairs, where nothing was said.
+        """Fill in the family's objective and pair task.
 
         Raises:
-            ConfigError: a model of the family has no head for what was said.
+            ConfigError: a model of the family has no head for a given setting.
         """
         learnt = self.pretraining
         if learnt.objective is None:
@@ -129,19 +130,19 @@ class PretrainJob:
 
     @property
     def resolved_optim(self) -> OptimSettings:
-        """With the learning rate that suits a new model of the preset, if none was given."""
+        """The optimizer settings, by default with the rate of the preset."""
         rate = self.optim.learning_rate or LEARNING_RATES[vars(self.model.resolved)["preset"]]
         return replace(self.optim, learning_rate=rate)
 
     def going_on_from(self, config: BertConfig) -> "PretrainJob":
-        """With what a trained model of this shape has, and the rate that suits it, if not given."""
+        """Fill in shape and learning rate from a trained model's config."""
         rate = CONTINUED_SHARE * LEARNING_RATES[nearest_preset(config)]
         optim = replace(self.optim, learning_rate=self.optim.learning_rate or rate)
         return replace(self, model=self.model.as_in(config), optim=optim)
 
 
 def nearest_preset(config: BertConfig) -> str:
-    """The released size whose layers have about as many weights.
+    """Return the released size with the nearest number of layer weights.
 
     >>> nearest_preset(BertConfig(30522, 384, 6, 12, 1536))
     'small'
@@ -160,12 +161,12 @@ def build_objective(
     """Open both splits of a prepared job's corpus.
 
     Args:
-        computing: what steps are divided for; not at all if nothing is to be computed.
-        config: the shape of the model, if it is not the job that tells.
+        computing: hardware that steps are divided for; None if nothing is to be computed.
+        config: the shape of the model, if the job does not determine it.
 
     Raises:
-        ConfigError: rows are to be longer than the model can read.
-        CorpusError: the corpus is damaged, or has not the pairs that are asked for.
+        ConfigError: rows are longer than the model can read.
+        CorpusError: the corpus is damaged, or lacks the requested pairs.
     """
     longest = vars(job.model.resolved)["max_position_embeddings"]
     if longest < MIN_LENGTH:
@@ -199,7 +200,7 @@ def build_objective(
 
 
 def _rows_at_once(job: PretrainJob, computing: Computing, config: BertConfig | None) -> int:
-    """How many rows a process computes at once."""
+    """Return the number of rows that a process computes at once."""
     share = -(-job.training.batch_size // computing.num_processes)
     if job.training.micro_batch_size is not None:
         return min(job.training.micro_batch_size, share)
@@ -208,9 +209,10 @@ def _rows_at_once(job: PretrainJob, computing: Computing, config: BertConfig | N
 
 
 def even_rows(batch_size: int, num_processes: int, at_most: int) -> int:
-    """Rows of a micro-batch with which the busiest process has fewest; the most of them.
+    """Choose the micro-batch rows that give the busiest process fewest rows.
 
-    Micro-batches are dealt out in turn, and the others wait for a process that has more.
+    The largest such number is taken. Micro-batches are assigned in turn, and the other processes
+    wait for the busiest.
 
     >>> even_rows(64, num_processes=2, at_most=13)
     8
@@ -286,13 +288,13 @@ def look_back(training: TrainingSettings, run: Mapping[str, Any]) -> Outlook:
 
 
 def choose_size(job: PretrainJob, objective: Pretraining, computing: Computing) -> Choice:
-    """The size that serves the job's minutes best."""
+    """Choose the best size for the job's minutes."""
     config = partial(job.model.config, objective.train.corpus)
     return choose_preset(objective, config, job.training.minutes, computing)
 
 
 def model_config(job: PretrainJob, corpus: Corpus) -> BertConfig:
-    """The shape of the model with which a prepared run begins."""
+    """Build the config of a prepared run's initial model."""
     if job.from_ is None:
         return job.model.config(corpus)
     stored, settings = stored_config(job.from_), vars(job.model)
@@ -306,7 +308,7 @@ def model_config(job: PretrainJob, corpus: Corpus) -> BertConfig:
 
 
 def build_model(job: PretrainJob, objective: Pretraining) -> BertModel:
-    """A model of the shape with which the run begins, new from the seed."""
+    """Build the initial model of a run, random from the seed."""
     config = model_config(job, objective.train.corpus)
     torch.manual_seed(job.training.seed)
     model = objective.new_model(config)

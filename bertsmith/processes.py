@@ -1,7 +1,7 @@
-"""Work that other processes do: items in, results out in the same order, on all cores.
+"""Parallel map over processes, with results in order.
 
-Only a few items are on their way at a time, so memory does not grow with their number. A worker
-never outlives the main process, even if that is killed.
+Only a few items are in flight at a time, so memory does not grow with their number. A worker never
+outlives the main process, even if that is killed.
 """
 
 import multiprocessing
@@ -27,7 +27,7 @@ Result = TypeVar("Result")
 
 
 def num_processes(asked: int | None = None) -> int:
-    """As many as were asked for, or one for each core that this process may use.
+    """Return the requested number, by default one for each available core.
 
     Raises:
         ConfigError: fewer than one.
@@ -44,10 +44,10 @@ def num_processes(asked: int | None = None) -> int:
 def map_in_order(
     work: Callable[[Item], Result], items: Iterable[Item], processes: int
 ) -> Generator[Result, None, None]:
-    """Give `work(item)` for each item, done in this process or in `processes` others.
+    """Yield `work(item)` for each item, computed here or by `processes` workers.
 
     Args:
-        work: has to be picklable; each process gets one copy and keeps what it remembers.
+        work: has to be picklable; each process has one copy, which keeps its state.
 
     Raises:
         ConfigError: a process was ended from outside.
@@ -91,7 +91,7 @@ def _in_order(
 
 
 class _Worker:
-    """Another process, which does an item at a time.
+    """A process that handles one item at a time.
 
     It alone holds the other end of its pipe, so that its death ends a result that it was about to
     write. The standard library's pool shares one pipe among all, and waits for the rest forever.
@@ -110,7 +110,7 @@ class _Worker:
             theirs.close()
 
     def do(self, item: Any) -> Any:
-        """What the work makes of an item; raises what it raises."""
+        """Return the result of `work` for an item, or raise its error."""
         try:
             self._pipe.send(item)
             result, error = self._pipe.recv()
@@ -134,13 +134,13 @@ class _Worker:
         )
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         self._process.join()
 
 
 def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
-    """Do items until the main process needs no more."""
+    """Process items until the main process needs no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
     threading.Thread(target=_end_with_parent, daemon=True).start()
     while True:
@@ -155,7 +155,7 @@ def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker if the main process was killed and cannot tell it to."""
+    """End this worker when the main process ends, even if killed."""
     if parent := multiprocessing.parent_process():
         wait([parent.sentinel])
         os._exit(1)

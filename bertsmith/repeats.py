@@ -1,8 +1,8 @@
-"""One fine-tuning several times over: with other seeds, or with other parts of the data held out.
+"""A series of fine-tuning runs, over seeds or over folds of the data.
 
-How good a model seems depends on luck: the new head's weights, the order of the examples, which
-of them are held out. So the mean over several runs and its spread are told, and the best is kept.
-Every run has a folder of its own, and a stopped series goes on where it stopped.
+Scores depend on chance: the initial weights of the head, the order of the examples, the choice of
+held-out ones. So the mean and the standard deviation over several runs are reported, and the best
+model is kept. Each run has a folder of its own, and a stopped series can be resumed.
 """
 
 import json
@@ -40,16 +40,16 @@ from bertsmith.training.run_folder import CHOICES, RunFolder, run_names
 Kind = Literal["seed", "fold"]
 Say = Callable[[str], object]
 Train = Callable[..., Any]
-"""`finetune`, or what is called as it is and gives a result with the same facts."""
+"""`finetune`, or a function with its signature and the same fields in its result."""
 
 WEIGHTS = "model.safetensors"
 CHANGING = ("resume", "overwrite", "json", "threads", "out")
-"""Settings that may differ when a series is continued: its folder may be called otherwise."""
+"""Settings that may differ when a series is resumed; its folder may have been renamed."""
 
 
 @dataclass(frozen=True)
 class Spread:
-    """The mean of a figure over the runs, and its standard deviation (of a sample: n - 1)."""
+    """Mean and sample standard deviation (n - 1) of a score."""
 
     mean: float
     deviation: float
@@ -57,7 +57,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Repeats:
-    """What came of a series: each run's result as in its `run.json`, and the figures' spread."""
+    """The results of a series' runs, and the spread of scores."""
 
     out: Path
     kind: Kind
@@ -68,16 +68,15 @@ class Repeats:
     results: tuple[dict[str, Any], ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return dict(to_jsonable(self))
 
     def _score(self, result: Mapping[str, Any]) -> float:
-        """By what a run was chosen, on the scale of the figures if it is among them."""
+        """Return the eval score by `metric`, or else the best score."""
         score: float = result["evaluation"].get(self.metric, result["best_score"])
         return score
 
     def __str__(self) -> str:
-        """A line for each figure and for each run."""
+        """Format a line for each score and for each run."""
         width = max(len(name) for name in (*self.figures, *self.names))
         lines = [
             f"{name:<{width}}  {spread.mean:.4f} ± {spread.deviation:.4f}"
@@ -95,8 +94,7 @@ class Repeats:
 
 
 def notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
-    """What a reader of the scores should know of the examples of all runs together, and of how they
-    began, which is the same for all."""
+    """List remarks on all runs' examples, and on their common start."""
     totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
     totals["start_note"] = results[0].get(START_NOTE, "")
     totals["notes"] = list(dict.fromkeys(note for result in results for note in result["notes"]))
@@ -107,7 +105,7 @@ def notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
 
 @dataclass(frozen=True)
 class Run:
-    """One of a series: its name, settings, and examples where they are not read from files."""
+    """One run of a series; `lesson` is None if read from files."""
 
     name: str
     settings: FinetuneSettings
@@ -123,13 +121,12 @@ def finetune_repeatedly(
     *,
     train: Train = finetune,
 ) -> Repeats:
-    """Fine-tune with `settings.seeds` seeds, or on `settings.folds` folds, and keep the best.
+    """Fine-tune with several seeds or folds, and keep the best model.
 
-    What stood in the folder is touched when the first run has read and checked everything.
+    Earlier contents of the folder are kept until the first run has read and checked everything.
 
     Raises:
-        ConfigError: other settings than those of the series that is to be continued; and as
-            `finetune`.
+        ConfigError: other settings than those of the series to resume; and as `finetune`.
     """
     check_out(settings)
     with computing_as_begun(settings):
@@ -186,7 +183,7 @@ def choices_of(settings: FinetuneSettings) -> dict[str, Any] | None:
 def runs_of(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind
 ) -> Iterator[Run]:
-    """The runs of a series."""
+    """Yield the runs of a series."""
     held_out = settings.train if kind == "fold" else settings.eval
     alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False, overwrite=False)
     names = run_names(vars(settings), kind)
@@ -201,9 +198,10 @@ def runs_of(
 
 
 def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
-    """Lessons that each hold out another part of the examples, with equal shares of each stratum.
+    """Divide the examples into folds with equal shares of each stratum.
 
-    Examples of one unit (`Task.unit`), such as those with the same text, are held out together.
+    Returns a lesson per fold, which holds out that fold. Examples of one unit (`Task.unit`), such
+    as those with the same text, stay in one fold.
 
     Raises:
         ConfigError: fewer units than folds.
@@ -228,7 +226,7 @@ def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
 
 
 def units_of(lesson: Lesson[Any], seed: int) -> list[list[int]]:
-    """The places of the training examples that stay together, in an order drawn by the seed."""
+    """Group the indices of training examples by unit, in random order."""
     units: dict[Any, list[int]] = {}
     for place in np.random.default_rng(seed).permutation(len(lesson.train)).tolist():
         units.setdefault(lesson.task.unit(lesson.train[place]), []).append(place)
@@ -236,9 +234,10 @@ def units_of(lesson: Lesson[Any], seed: int) -> list[list[int]]:
 
 
 def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> dict[int, int]:
-    """The fold of each place: a unit comes to the fold that has least of its stratum so far.
+    """Assign each index to a fold, so that strata are balanced.
 
-    The largest come first, so that the small ones even out what those have made unequal.
+    A unit goes to the fold that has least of its stratum so far; large units go first, so that
+    small ones balance them.
     """
     fold_of: dict[int, int] = {}
     of_stratum = [Counter[str]() for _ in range(num_folds)]
@@ -254,7 +253,7 @@ def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> d
 
 
 def describe(settings: FinetuneSettings, kind: Kind) -> dict[str, Any]:
-    """What `run.json` says of a series: its settings, and what its files hold."""
+    """Build a series' entry in `run.json`: settings and hashes of its files."""
     plan = {name: value for name, value in to_jsonable(settings).items() if name not in CHANGING}
     # Instead of threads: what they change is how a step is divided.
     plan["num_parts"] = count_parts(settings)
@@ -263,7 +262,7 @@ def describe(settings: FinetuneSettings, kind: Kind) -> dict[str, Any]:
 
 
 def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
-    """See whether a new series can begin in the folder, or the one in it is the one asked for."""
+    """Check that a series can begin, or resume, in the folder."""
     check_out(settings)
     if settings.resume:
         check_same(folder, series)
@@ -278,7 +277,7 @@ def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[
 
 
 def check_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
-    """Refuse to continue a series with other settings, or on other examples."""
+    """Refuse to resume a series with other settings or examples."""
     run, plan = folder.read_run(), series["series"]
     before = {**UNASKED, **run.get("series", {})}
     differing = [name for name in plan if before.get(name) != plan[name]]
@@ -303,7 +302,7 @@ def check_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
 
 
 def is_done(run: Run) -> bool:
-    """Whether a run's scores are there."""
+    """Return whether a run has been scored."""
     folder = RunFolder(run.settings.out)
     return folder.run_path.exists() and "result" in folder.read_run()
 
@@ -315,7 +314,7 @@ def finish(
     resume_command: str,
     train: Train = finetune,
 ) -> dict[str, Any]:
-    """The result of a run: as it was written if it is complete, else after the rest of it."""
+    """Return the result of a run, after completing it if necessary."""
     folder = RunFolder(run.settings.out)
     if is_done(run):
         result: dict[str, Any] = folder.read_run()["result"]
@@ -332,13 +331,13 @@ def carry_out(
     resume_command: str,
     train: Train,
 ) -> dict[str, Any]:
-    """Train, and give the result as it is written."""
+    """Train, and return the result as plain JSON."""
     result = train(task_type, run.settings, watchers, resume_command, lesson=run.lesson)
     return dict(json.loads(json.dumps(result.to_json())))
 
 
 def drop_worse(runs: Sequence[Run], results: Sequence[dict[str, Any]]) -> None:
-    """Remove the weights of all runs so far but the best."""
+    """Delete the weights of all runs so far but the best."""
     best = best_of(results)
     for place in range(len(results)):
         if place != best:
@@ -346,7 +345,7 @@ def drop_worse(runs: Sequence[Run], results: Sequence[dict[str, Any]]) -> None:
 
 
 def best_of(results: Sequence[dict[str, Any]]) -> int:
-    """The place of the best score; the first of equals."""
+    """Return the index of the best score; the first of equals."""
     return max(range(len(results)), key=lambda place: (results[place]["best_score"], -place))
 
 
@@ -357,7 +356,7 @@ def conclude(
     runs: Sequence[Run],
     results: Sequence[dict[str, Any]],
 ) -> Repeats:
-    """Make the best run's model the folder's, and write what came of the series."""
+    """Move the best model to the series' folder; write the result."""
     best = best_of(results)
     source = runs[best].settings.out
     for path in source.iterdir():
@@ -383,9 +382,9 @@ def conclude(
 
 
 def spreads(evaluations: Sequence[dict[str, Any]]) -> dict[str, Spread]:
-    """Mean and deviation of every score that all evaluations have.
+    """Compute mean and deviation of every score that all evaluations have.
 
-    A threshold that lets all or nothing pass in one of them has no mean.
+    A score that is unbounded in one of them, such as a threshold, is left out.
     """
     names = [
         name

@@ -1,8 +1,8 @@
-"""Figures → one HTML file that needs nothing beside it: no script, no font, no network.
+"""HTML reports in one file without scripts, fonts or network.
 
-Templates are Jinja files beside the code that fills them and extend `report.html`, which holds
-the style for wide and narrow screens, light and dark. Everything a template is given is escaped,
-so a text from a data set is shown as it is and never becomes markup.
+Templates are Jinja files beside the code that fills them; they extend `report.html`, which holds
+the style for wide and narrow screens, light and dark. All values are escaped, so that a text from a
+data set never becomes markup.
 """
 
 import math
@@ -15,10 +15,10 @@ from bertsmith.files import atomic_write
 
 TEMPLATES_DIR = Path(__file__).parent
 MAX_POINTS = 200
-"""A curve of more points is averaged in groups: its width on the page shows no more."""
+"""Most points of a curve; more are averaged in groups, as the page's width shows no more."""
 
 MIN_SPAN = 1e-9
-"""An axis shorter than this has no marks that could be told apart."""
+"""Shortest axis with marks that can be told apart."""
 
 # Drawing in these units lets the text of a chart stay readable on a narrow phone.
 WIDTH, HEIGHT = 440, 270
@@ -27,24 +27,24 @@ LEFT, RIGHT, TOP, BOTTOM = 50, 14, 14, 44
 Style = Literal["line", "dots", "reference", "mean"]
 Color = Literal[0, 1, 2, 3, 4, 5, 6, 7]
 COLORS: tuple[Color, ...] = (0, 1, 3, 4, 5, 6, 7)
-"""Those for equals, apart also for the colour-blind; in the style `mean` each has dashes of its
-own. 2 is a soft one for references."""
+"""Colors of curves of equal rank, distinct also for the colour-blind; in the style `mean` each has
+dashes of its own. 2 is a soft one for references."""
 Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Band:
-    """What a curve lies in: x with the lower and the upper bound there."""
+    """The band around a curve: x, and its bounds there."""
 
     bounds: Sequence[tuple[float, float, float]]
 
 
 @dataclass(frozen=True)
 class Series:
-    """One curve: its name in the legend, its points, how and in which of the colors it is drawn.
+    """A curve: its name in the legend, points, style and color.
 
     A `reference` is a dashed level at the height of its first point, across the whole chart. A
-    `mean` may lie in a band.
+    `mean` may have a band.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on an axis: its place in the drawing and its text."""
+    """A mark on an axis: its position and its text."""
 
     place: float
     text: str
@@ -64,8 +64,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Curve:
-    """A series as it is drawn: `path` is the outline of the line, `dots` the places of points,
-    `area` the outline of the band."""
+    """A series as SVG: `path` of the line, `dots`, `area` of the band."""
 
     series: Series
     path: str
@@ -75,14 +74,14 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Series in one picture; the vertical axis begins at `low`, or at 0."""
+    """Several series in one drawing; the vertical axis begins at `low`."""
 
     title: str
     x_label: str
     y_label: str
     series: Sequence[Series]
     is_share: bool = False
-    """Whether heights are shares from 0 to 1, which are written as percentages."""
+    """Whether heights are fractions from 0 to 1, which are written as percentages."""
     low: float = 0.0
 
     width: int = WIDTH
@@ -119,7 +118,7 @@ class Chart:
 
     @property
     def curves(self) -> list[Curve]:
-        """What is drawn, in the order of the series."""
+        """The curves in the order of the series."""
         return [self._curve(series) for series in self.series]
 
     @property
@@ -158,12 +157,12 @@ class Chart:
 
 
 def _outline(points: Sequence[Point]) -> str:
-    """A path through places in the drawing."""
+    """Build an SVG path through points of the drawing."""
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
 def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
-    """At most `limit` points: the means of groups of neighbours.
+    """Reduce points to at most `limit`, the means of groups of neighbours.
 
     >>> thin([(1, 2), (3, 4), (5, 6), (7, 8)], limit=2)
     [(2.0, 3.0), (6.0, 7.0)]
@@ -179,7 +178,9 @@ def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
 
 
 def round_step(span: float) -> float:
-    """A step of 1, 2 or 5 times a power of ten that divides `span` in three to seven parts.
+    """Choose a step of 1, 2 or 5 times a power of 10.
+
+    It divides `span` in three to seven parts.
 
     >>> round_step(0.7), round_step(9.3)
     (0.1, 2.0)
@@ -192,7 +193,7 @@ def round_step(span: float) -> float:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round values from `low` to `high`.
+    """List round values from `low` to `high`.
 
     >>> ticks(0, 2.5)
     [0.0, 0.5, 1.0, 1.5, 2.0, 2.5]
@@ -203,7 +204,10 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def render(template: str, **values: Any) -> str:
-    """Fill a template, named by its path within the package, such as `demo/report.html`."""
+    """Fill a template, named by its path within the package.
+
+    An example is `demo/report.html`.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -219,7 +223,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def write_report(path: Path, template: str, **values: Any) -> None:
-    """Render a template into a file, which appears whole or not at all."""
+    """Render a template into a file, whole or not at all."""
     page = render(template, **values)
     with atomic_write(path, "w") as file:
         file.write(page)
