@@ -1,4 +1,4 @@
-"""`python -m bertsmith` is the command line."""
+"""Entry point of `python -m bertsmith`."""
 
 from bertsmith.cli import main
 

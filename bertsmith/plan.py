@@ -182,7 +182,7 @@ class Forecast:
 
     @property
     def num_steps(self) -> float | None:
-        """The number of steps; None if minutes are given but nothing was timed."""
+        """The number of steps; None if it depends on a missing trial."""
         if self.job.training.steps is not None:
             return float(self.job.training.steps)
         if self.step_seconds is None or self.trial is None:

@@ -1,9 +1,8 @@
-"""Gold data and a file of predictions in, scores out: for any system, without a model.
+"""Scores from gold data and a file of predictions, of any system, without a model.
 
-Rows are read as they are counted, so files may have any size; of numbers 16 bytes for each row are
-kept, for their ranks, and of answers all texts, as they are found by their questions' ids.
-
-What needs torch is imported where it is needed: answers and labels are scored without waiting.
+Rows are counted as they are read, so files may have any size; numbers take 16 bytes per row, for
+their ranks, and answers are kept in full, as they are looked up by question id. Modules that need
+torch are imported where needed: answers and labels are scored without waiting for it.
 """
 
 import math
@@ -60,17 +59,19 @@ def score_answer_files(
     threshold: float | None = None,
     language: ScoredLanguage = "auto",
 ) -> AnswerReport:
-    """Score predicted answers as the official scorers of SQuAD 1.1, 2.0 and CMRC 2018 do.
+    """Score predicted answers as the official scorers of SQuAD and CMRC do.
+
+    These are SQuAD 1.1, 2.0 and CMRC 2018.
 
     Args:
         gold: a file of questions with their answers (see `data/questions.py`).
         predictions: `.json`, an object from each question's id to the answer, or `.jsonl` with
             `id` and `answer` in each line; empty where there is no answer.
-        no_answer_probs: the same with the probability that there is no answer, any finite number
-            (`no_answer_score` in `.jsonl`).
-        threshold: answers whose probability is above it are taken back; where not given, 1, and in
-            `.jsonl`, which has differences of logits and answers that go by them already, none.
-        language: whose rules compare two texts.
+        no_answer_probs: a file of the same form with the probability that there is no answer, any
+            finite number (`no_answer_score` in `.jsonl`).
+        threshold: answers whose probability is above it are replaced by no answer; by default 1,
+            and in `.jsonl`, which has differences of logits and answers decided by them, none.
+        language: language whose rules compare two texts.
 
     Raises:
         ConfigError: a threshold without probabilities, or one that is no finite number.
@@ -98,7 +99,7 @@ def score_answers(
     threshold: float | None,
     language: ScoredLanguage,
 ) -> AnswerReport:
-    """The same for right answers by their questions' ids."""
+    """Score predicted answers against right ones by question id."""
     given = read_answers(predictions)
     questions = QuestionScores(find_language(right.values()) if language == "auto" else language)
     for id_, answers in right.items():
@@ -127,11 +128,11 @@ def score_answers(
 
 
 def score_class_files(gold: Path, predictions: Path, columns: Columns | None = None) -> ClassReport:
-    """Score predicted labels, one for each row of `gold` and in its order.
+    """Score predicted labels, one for each row of `gold` in order.
 
     `predictions` is a `.txt` with a label on each line, or a `.csv`, `.tsv` or `.jsonl` with a
     column `prediction` or `label`, such as `bertsmith predict --out` writes; where both are there,
-    `label` is taken for the right one.
+    `label` is the gold label.
 
     Raises:
         InputError: a file cannot be read, the rows do not belong together, or one number is
@@ -163,9 +164,9 @@ def score_class_files(gold: Path, predictions: Path, columns: Columns | None = N
 def score_label_set_files(
     gold: Path, predictions: Path, columns: Columns | None = None, *, separator: str = ","
 ) -> MultiLabelReport:
-    """The same where a text has any number of labels, or none.
+    """Score predicted label sets, one for each row of `gold` in order.
 
-    They are written as one text with `separator` between them, in `.jsonl` also as a list; the
+    Labels are written as one text with `separator` between them, in `.jsonl` also as a list; the
     column of predictions may also be called `labels`.
 
     Raises:
@@ -198,10 +199,10 @@ def score_label_set_files(
 def score_number_files(
     gold: Path, predictions: Path, columns: Columns | None = None
 ) -> "NumberReport":
-    """Score predicted numbers, one for each row of `gold` and in its order.
+    """Score predicted numbers, one for each row of `gold` in order.
 
-    `predictions` is as for labels; its column may also be called `value` or `score`, and a `label`
-    beside one of these is taken for the right number.
+    `predictions` is as in `score_class_files`; its column may also be called `value` or `score`,
+    and a `label` beside one of these is the gold number.
 
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
@@ -224,10 +225,9 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     """Score predicted labels of words, sentence by sentence.
 
     `predictions` has the same sentences in the same order, in any format of labelled words; its
-    labels may follow another scheme, unless `columns` names one for both. How text is cut and
-    whether labels are repaired holds for both, too; the other `columns` are those of `gold`, and in
-    `predictions` the usual places are read. Sentences without words are passed over in both, as not
-    every format has them.
+    labels may follow another scheme, unless `columns` names one for both. The word rule and repair
+    apply to both, too; the other `columns` are those of `gold`, while `predictions` has the usual
+    columns. Sentences without words are skipped in both, as not every format has them.
 
     Raises:
         InputError: a file cannot be read, or the sentences are not the same.
@@ -262,7 +262,11 @@ def check_words(
     given: TaggedSentence | None,
     number: int,
 ) -> None:
-    """Raise InputError unless both are there and have the same words."""
+    """Check that both sentences exist and have the same words.
+
+    Raises:
+        InputError: one is missing, or they differ.
+    """
     if right is None or given is None:
         shorter, longer = (gold, predictions) if right is None else (predictions, gold)
         raise InputError(
@@ -280,10 +284,10 @@ def check_words(
 def score_choice_files(
     gold: Path, predictions: Path, columns: ChoiceColumns | None = None
 ) -> "ChoiceReport":
-    """Score predicted choices, one for each row of `gold` and in its order.
+    """Score predicted choices, one for each row of `gold` in order.
 
-    `predictions` is as for labels, with the choices' numbers counted from 0, as `bertsmith predict`
-    writes them.
+    `predictions` is as in `score_class_files`, with the numbers of choices counted from 0, as
+    `bertsmith predict` writes them.
 
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
@@ -309,7 +313,11 @@ def score_choice_files(
 
 
 def choice_number(path: Path, place: int, prediction: Example, num_choices: int) -> int:
-    """A predicted choice's number; InputError if there is no such choice."""
+    """Parse the number of a predicted choice.
+
+    Raises:
+        InputError: there is no such choice.
+    """
     label = str(prediction.label)
     number = whole_number(label)
     if number is None or number >= num_choices:
@@ -328,7 +336,9 @@ def in_pairs(
     columns: Sequence[str] = LABEL_COLUMNS,
     several: bool = False,
 ) -> Iterator[tuple[Gold, Example]]:
-    """Each example of `gold` with its prediction, of one label or `several`; see `read_labels`.
+    """Yield each example of `gold` with its prediction.
+
+    A prediction has one label or `several`; see `read_labels`.
 
     Raises:
         InputError: there is not one prediction for each row, or one is for another row.

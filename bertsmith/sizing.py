@@ -1,9 +1,8 @@
-"""How large a model will serve best: minutes on this machine go in, a preset comes out.
+"""Choice of a model size for a number of minutes on this machine.
 
 A larger model learns more from each token, and sees fewer of them in the same time; until it has
-left the plateau on which it knows word frequencies only, it is worth less than a small one. So a
-few steps of each size are timed, the smallest first, and the largest is taken that gets as many
-tokens as it needs.
+left the plateau of mere token frequencies, it is worse than a small one. So some steps of each size
+are timed, the smallest first, and the largest that gets the tokens it needs is taken.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,24 +15,23 @@ from bertsmith.timing import Computing, StepTimer
 
 NEEDED_TOKENS = {"tiny": 0.0, "mini": 60e6, "small": 250e6, "medium": 500e6, "base": 2e9}
 """Tokens from which a size should beat the next smaller one given the same time. Estimates: after
-7.8 M tokens of film reviews mini guesses 29.3 % of held-out words and tiny 28.5 %, in 2.7 times the
-time; tiny still gains much later (37.5 % at 41 M)."""
+7.8 M tokens of film reviews mini predicts 29.3 % of held-out tokens and tiny 28.5 %, in 2.7 times
+the time; tiny still improves much later (37.5 % at 41 M)."""
 
 TRIAL_ROWS = 16
 SHARED_SPEED = 0.9
-"""What a process does beside others of what it does alone: they share caches and memory."""
+"""Speed of a process beside others relative to alone: they share caches and memory."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The preset, and the tokens that each size tried would learn from in the time."""
+    """The chosen preset, and the tokens that each tried size would see."""
 
     preset: str
     minutes: float
     tokens: Mapping[str, float]
 
     def __str__(self) -> str:
-        """What was chosen, and by which figures."""
         tried = ", ".join(
             f"{name} {count / 1e6:,.1f} M of {NEEDED_TOKENS[name] / 1e6:,.0f} M tokens needed"
             for name, count in self.tokens.items()
@@ -48,10 +46,10 @@ def choose_preset(
     minutes: float | None,
     computing: Computing,
 ) -> Choice:
-    """Time the presets on rows of `objective`, up to the first that is too large.
+    """Time the presets on rows of `objective`, up to one too large.
 
     Args:
-        config: gives the config of a new model of a preset.
+        config: builds the config of a new model of a preset.
 
     Raises:
         ConfigError: the run is not measured in minutes.
@@ -72,7 +70,7 @@ def choose_preset(
 
 
 def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Computing) -> float:
-    """About how fast all processes train a model, from a few steps of one of them.
+    """Estimate the training speed of all processes from some steps of one.
 
     Starting the others would take longer than the steps. `bertsmith plan` does, for one size.
     """

@@ -1,4 +1,4 @@
-"""Who learns from whom: settings → a teacher, and a student that is smaller and reads as it does.
+"""Settings of distillation: a teacher, and a smaller student with its vocabulary.
 
 A student is made of the teacher's own layers, every second of them, as DistilBERT (Sanh et al.
 2019, section 3); or it is another model with the same vocabulary.
@@ -18,29 +18,29 @@ from bertsmith.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class StudentSettings:
-    """Who teaches, what the student is made of, and what it learns by."""
+    """Settings of distillation: teacher, student and loss weights."""
 
     teacher: Path = NOT_GIVEN
-    """Folder of the model to learn from. It is only read."""
+    """Folder of the teacher model. It is only read."""
     student: Path | None = None
-    """Folder of a smaller model to start from, with the teacher's vocabulary. Where not given, the
+    """Folder of a smaller model to start from, with the teacher's vocabulary. By default the
     student is made of the teacher's own layers."""
     num_layers: int | None = None
-    """How many of the teacher's layers the student is made of, spread from the first to the last.
-    Half of them where not given."""
+    """Number of teacher layers that the student is made of, spread from the first to the last; by
+    default half of them."""
     soft_weight: float = 0.5
-    """How much the teacher's answers count, from 0 to 1; the right answers count for the rest."""
+    """Weight of the distillation loss on the teacher's outputs, from 0 to 1; the loss on labels has
+    the rest."""
     soft_temperature: float = 2.0
-    """Of choices, how much of the less likely ones is learnt: both models' logits are divided by
-    this, which makes them more alike. 1 leaves them as they are."""
+    """Temperature of distillation over classes: both models' logits are divided by it, so that less
+    likely classes count more; 1 leaves them unchanged."""
     hidden_weight: float = 0.0
-    """How much it counts that the vectors of the last layer point where the teacher's do; 0 does
-    not look at them. Only a student as wide as its teacher has such vectors."""
+    """Weight of the cosine loss between student and teacher last hidden states; 0 turns it off.
+    Requires equal hidden sizes."""
     cache: Path | None = None
-    """Keep what the teacher says in this folder."""
+    """Cache folder for the teacher's outputs."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be learnt by."""
         if self.num_layers is not None and self.student is not None:
             raise ConfigError("--num-layers and --student exclude each other. Give one of them.")
         if not 0 <= self.soft_weight <= 1:
@@ -54,13 +54,13 @@ class StudentSettings:
 
     @property
     def start(self) -> Path:
-        """The folder that the student's weights come from."""
+        """The folder of the student's initial weights."""
         if self.teacher == NOT_GIVEN:
             raise ConfigError("--teacher: not given. Name the folder of the model to learn from.")
         return self.student or self.teacher
 
     def check_out(self, out: Path) -> None:
-        """Refuse to write over the teacher or the student's first weights, or among a cache."""
+        """Refuse an output folder that holds the teacher, student or cache."""
         for flag, folder in (("--teacher", self.teacher), ("--student", self.student)):
             if folder is not None and folder.resolve().is_relative_to(out.resolve()):
                 raise ConfigError(f"{out}: holds {flag} {folder}. Choose another --out.")
@@ -71,7 +71,9 @@ class StudentSettings:
             )
 
     def shortened(self, model: BertModel) -> tuple[BertModel, str]:
-        """The student of the model that was loaded from `start`, and what it is made of.
+        """Build the student from the loaded model; also describe its origin.
+
+        `model` is loaded from `start`.
 
         Raises:
             ConfigError: more layers than the teacher has, or none.
@@ -90,10 +92,10 @@ class StudentSettings:
         return truncate_layers(model, keep), f"layers {named} of the {num_layers} of {self.teacher}"
 
     def check_widths(self, student: BertConfig, teacher: BertConfig) -> None:
-        """Refuse vectors that cannot be compared.
+        """Refuse the loss on hidden states for different hidden sizes.
 
         Raises:
-            ConfigError: the two are not equally wide, and vectors are to be learnt.
+            ConfigError: the sizes differ and `hidden_weight` is not 0.
         """
         if self.hidden_weight and student.hidden_size != teacher.hidden_size:
             raise ConfigError(
@@ -106,10 +108,10 @@ class StudentSettings:
 def check_vocabularies(
     teacher: Path, of_teacher: Tokenizer, student: Path, of_student: Tokenizer
 ) -> None:
-    """Refuse a student that does not read as its teacher does.
+    """Refuse a student whose vocabulary is not the teacher's.
 
     Raises:
-        CheckpointError: says in what they differ.
+        CheckpointError: names a difference.
     """
     if of_teacher.fingerprint == of_student.fingerprint:
         return
@@ -121,7 +123,7 @@ def check_vocabularies(
 
 
 def differing(mine: Tokenizer, theirs: Tokenizer) -> str:
-    """In what two vocabularies differ: size, a piece, or a setting."""
+    """Describe a difference of two vocabularies: size, token or setting."""
     if mine.vocab_size != theirs.vocab_size:
         return f"{mine.vocab_size:,} and {theirs.vocab_size:,} pieces"
     pairs = enumerate(zip(mine.vocab, theirs.vocab, strict=True))
@@ -134,7 +136,7 @@ def differing(mine: Tokenizer, theirs: Tokenizer) -> str:
 
 
 def facts_of(settings: StudentSettings, fingerprint: str, made_of: str) -> dict[str, Any]:
-    """What `run.json` says of teacher and student."""
+    """Build the entries of teacher and student in `run.json`."""
     return {
         "teacher": str(settings.teacher),
         "teacher_sha256": fingerprint,

@@ -1,8 +1,8 @@
-"""A few real steps: an objective and a model go in, how long a step takes here comes out.
+"""Timing of training steps: an objective and a model in, seconds per step on this machine out.
 
-The steps are those of a run: by all its processes, with batches made ahead and weights updated.
-They are timed in two parts, since the arithmetic of a step grows with its rows and the update of
-the weights does not.
+The steps are those of a run: by all its processes, with prefetched batches and weight updates. They
+are timed in two parts, since the gradients of a step take time in proportion to its rows and the
+update does not.
 """
 
 import contextlib
@@ -28,34 +28,36 @@ from bertsmith.training.team import Team
 from bertsmith.training.trainer import DTYPES
 
 RATE = 1e-6
-"""So small a learning rate that the weights stay what they are."""
+"""A learning rate so small that the weights stay the same."""
 
 MAX_TOKENS = 32 * 128
-"""Tokens that a process computes at once on a CPU where nothing else is said: twice as many train
-tiny no faster, a quarter of them a sixth slower."""
+"""Tokens that a process computes at once on a CPU by default: twice as many train tiny no faster, a
+quarter of them a sixth slower."""
 MAX_KEPT = 512 * 10**6
 """Bytes of activations that it then keeps for the backward pass: 8 rows of 128 tokens of base in
-bf16, 4 in fp32, but for a single row that needs more. A generator's come on top."""
+bf16, 4 in fp32, unless a single row needs more. Those of a generator are not included."""
 
 TRIAL_ROWS = (2, 8, 32, 128)
 """Held-out rows that are timed, one number after the other."""
 
 MIN_STEPS = 3
 WARM_UP_STEPS = 3
-"""The first steps prepare everything: machine code for each shape, memory, caches."""
+"""First steps, which prepare machine code for each shape, memory and caches."""
 
 
 @dataclass(frozen=True)
 class Computing:
-    """What a run computes on, in what, and by how many processes."""
+    """The hardware of a run: device, precision and number of processes."""
 
     device: torch.device
     precision: Precision
     num_processes: int
 
     def rows_at_once(self, length: int, config: BertConfig | None = None) -> int:
-        """The most rows of `length` tokens that a process computes at once, of a model of any shape
-        or of this one."""
+        """Return the most rows that a process computes at once.
+
+        Rows have `length` tokens. Without `config`, the model may have any shape.
+        """
         if self.device.type != "cpu":
             return sys.maxsize
         rows = MAX_TOKENS // length
@@ -67,7 +69,7 @@ class Computing:
 
     @contextlib.contextmanager
     def as_one_process(self) -> Iterator[None]:
-        """In the block torch has the threads that one of the processes has."""
+        """Give torch the threads of one process, within the block."""
         before = torch.get_num_threads()
         torch.set_num_threads(max(1, before // self.num_processes))
         try:
@@ -78,8 +80,11 @@ class Computing:
 
 @dataclass(frozen=True)
 class StepTime:
-    """What steps took. `compute` are seconds of the gradients for a token of the process that has
-    most of them, `update` seconds of a step; `tokens` are all real ones of a step, on average."""
+    """Measured times of steps.
+
+    `compute` is seconds of gradients per token of the process with most of them, `update` seconds
+    of the update per step; `tokens` is the mean number of real tokens per step.
+    """
 
     compute: float
     update: float
@@ -87,21 +92,21 @@ class StepTime:
     num_steps: int
 
     def seconds(self, share: float) -> float:
-        """What a step takes in which no process has more than `share` tokens."""
+        """Compute the seconds of a step whose busiest process has `share` tokens."""
         return share * self.compute + self.update
 
 
 def longest_share(batches: Sequence[Batch], num_members: int) -> int:
-    """Tokens of the process that has most of a step, whose batches are dealt out in turn."""
+    """Count the tokens of the busiest process; batches are assigned in turn."""
     sizes = [batch.num_tokens for batch in batches]
     return max(sum(sizes[member::num_members]) for member in range(num_members))
 
 
 class StepTimer:
-    """Times steps of `objective` by a team of `num_members` processes; use it as a context.
+    """Timer of an objective's steps by `num_members` processes; a context manager.
 
     Args:
-        model: on its device; its weights hardly move.
+        model: on its device; its weights hardly change.
     """
 
     def __init__(
@@ -124,9 +129,9 @@ class StepTimer:
         self.team.__exit__(None, None, None)
 
     def time(self, first: int, *, seconds: float = 0.0, warm_up: int = WARM_UP_STEPS) -> StepTime:
-        """Do steps from number `first` on, for so many seconds and at least `MIN_STEPS`.
+        """Run steps from `first` on, for `seconds` but at least `MIN_STEPS`.
 
-        A team can be timed once, since its workers make their batches ahead.
+        It can be called once, since workers prefetch their batches.
         """
         self.team.train()
         compute: list[float] = []
@@ -149,7 +154,7 @@ class StepTimer:
         )
 
     def _step(self, step: int, micro_batches: Sequence[Batch]) -> float:
-        """One step; when its gradients were there."""
+        """Run one step; return the time at which its gradients were complete."""
         self.team.compute(step, micro_batches)
         computed = time.perf_counter()
         self.team.sum_gradients()
@@ -157,7 +162,7 @@ class StepTimer:
         return computed
 
     def time_evaluation(self) -> float:
-        """Seconds that the objective's held-out figures take once everything is prepared."""
+        """Measure the seconds of an evaluation after a warm-up."""
         began = 0.0
         with self.team.measuring() as model, torch.inference_mode():
             for _ in range(2):

@@ -1,8 +1,8 @@
-"""A tokenizer and texts of a domain → the tokenizer with the domain's own pieces behind its own.
+"""Extension of a tokenizer by tokens learned from texts of a domain.
 
-What it has keeps its id, so a model can go on with it: only the new pieces need new rows
-(`bertsmith pretrain --from`). How well it fits is measured before and after, on the texts that were
-learnt from and on those that were not.
+Existing tokens keep their ids, so a model can be continued with it: only the new tokens need new
+embeddings (`bertsmith pretrain --from`). Fertility is measured before and after, on the training
+texts and on held-out ones.
 """
 
 from collections import Counter
@@ -29,30 +29,30 @@ from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, cou
 
 @dataclass(frozen=True)
 class ExtensionSettings:
-    """Which tokenizer to extend, and what to learn its new pieces from."""
+    """Settings for extending a tokenizer."""
 
     from_: Annotated[Path, tyro.conf.arg(name="from")]
-    """The model or tokenizer folder whose vocabulary is extended, or a vocab.txt."""
+    """Model or tokenizer folder whose vocabulary is extended, or a vocab.txt."""
     texts: tuple[str, ...]
     """Texts of the domain: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet,
     each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are searched."""
     add: int = 2000
-    """How many pieces to add."""
+    """Number of tokens to add."""
     min_frequency: int = 2
-    """A pair of pieces seen less often than this is not worth a token."""
+    """Minimum frequency of a pair that is merged; rarer pairs do not become a token."""
     character_coverage: float = 0.9999
-    """The share of all characters that must have a token in the end."""
+    """Character coverage: the share of all characters that must have a token."""
     held_out: tuple[str, ...] = ()
-    """Texts to measure on; not learnt from, even if --texts names them too. Without them a share of
-    the documents is kept out of learning."""
+    """Held-out texts, on which the tokenizer is evaluated; not learned from, even if --texts names
+    them too. Without them a share of the documents is held out."""
     held_out_share: float = 0.02
-    """The share of the documents to keep out of learning, chosen by their text."""
+    """Share of the documents to hold out, chosen by a hash of their text."""
     text_column: str = "text"
-    """The column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
+    """Column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
     errors: Errors = "strict"
-    """What to do with a line or row that cannot be read: stop there, or skip and count it."""
+    """Handling of a line or row that cannot be read: stop there (strict), or skip and count it."""
     processes: int | None = None
-    """How many processes count words. None means one for each core."""
+    """Number of processes that count words; by default one for each core."""
 
     def __post_init__(self) -> None:
         if not self.texts:
@@ -64,7 +64,7 @@ class ExtensionSettings:
 
     @property
     def reading(self) -> TokenizerSettings:
-        """How the texts are read and divided: as for a vocabulary that is learnt from nothing."""
+        """The settings for reading and dividing the texts."""
         return TokenizerSettings(
             files=self.texts,
             min_frequency=self.min_frequency,
@@ -79,32 +79,32 @@ class ExtensionSettings:
 
 @dataclass
 class ExtensionReport:
-    """What was read, what was added, and how many pieces a word takes before and after."""
+    """Report of extension: texts read, tokens added, statistics before and after."""
 
     reading: TokenizerReport = field(default_factory=TokenizerReport)
     num_old: int = 0
     added: tuple[str, ...] = ()
     fits: dict[str, tuple[Fit, Fit]] = field(default_factory=dict)
-    """Before and after, by what was measured on: `learnt from`, and `held out` where there is."""
+    """Statistics before and after, by texts: `learnt from`, and `held out` if there are any."""
 
     @property
     def sources(self) -> SourceReport:
-        """What was read of the texts."""
+        """The report of reading the texts."""
         return self.reading.learning
 
 
 def extend_tokenizer(
     settings: ExtensionSettings, on_step: Callable[[str], object] = lambda name: None
 ) -> tuple[Tokenizer, ExtensionReport]:
-    """Learn new pieces and append them; the same texts give the same ones in any order.
+    """Learn new tokens, whatever the order of texts, and append them.
 
     Args:
-        on_step: told the name of each step as it begins.
+        on_step: called with the name of each step as it begins.
 
     Raises:
         CheckpointError: no tokenizer there, or one that cannot be extended.
         InputError: a file that cannot be read, or no words in any of them.
-        ConfigError: fewer pieces asked for than there are new characters.
+        ConfigError: fewer tokens asked for than there are new characters.
     """
     old = Tokenizer.load(tokenizer_place(settings.from_))
     check_extensible(old, settings.from_)
@@ -122,7 +122,7 @@ def extend_tokenizer(
 
 
 def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSettings) -> Tokenizer:
-    """The tokenizer with pieces learnt from these words behind its own."""
+    """Build the tokenizer with tokens learned from `counts` appended."""
     least = settings.min_frequency
     if isinstance(old, ByteBpeTokenizer):
         return extend_byte_bpe(old, counts, settings.add, min_frequency=least)
@@ -145,7 +145,7 @@ def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSet
 
 
 def tokenizer_place(place: Path) -> Path:
-    """A file or folder that is here, or the folder of a model on the hub."""
+    """Return a local path, or the folder of a hub model."""
     if place.exists():
         return place
     from bertsmith.model.huggingface import find_checkpoint  # torch takes a while to import
@@ -154,12 +154,12 @@ def tokenizer_place(place: Path) -> Path:
 
 
 def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
-    """Refuse a tokenizer with added tokens that would become ordinary pieces.
+    """Refuse a tokenizer with added tokens that would become ordinary ones.
 
-    New pieces come behind all old ids, added tokens included, so these become part of the
-    vocabulary. That changes nothing where no word of a text can look like one of them. (The pieces
+    New tokens come behind all old ids, added tokens included, so these become part of the
+    vocabulary. That changes nothing where no word of a text can look like one of them. (The tokens
     of byte-level BPE are made by merges, and no merge makes an added token; in a unigram model they
-    are as unlikely as its least likely piece.)
+    are as unlikely as its least likely token.)
 
     Raises:
         CheckpointError: an added token is a word.

@@ -55,7 +55,7 @@ class TokenizerSettings:
     """Lowercasing: whether 'Paris' and 'paris' are the same word. --no-lowercase keeps them apart:
     use it for tasks that look for names."""
     strip_accents: bool | None = None
-    """Accent stripping: whether 'café' and 'cafe' are the same word. None means: unless
+    """Accent stripping: whether 'café' and 'cafe' are the same word. By default they are, unless
     --no-lowercase is given."""
     surplus: float = 0.2
     """Surplus of tokens to learn, as a share of those asked for. As many are dropped again, those
@@ -82,7 +82,7 @@ class TokenizerSettings:
     errors: Errors = "strict"
     """Handling of a line or row that cannot be read: stop there (strict), or skip and count it."""
     processes: int | None = None
-    """Number of processes that count words. None means one for each core."""
+    """Number of processes that count words; by default one for each core."""
 
     def __post_init__(self) -> None:
         if not self.files:

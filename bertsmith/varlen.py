@@ -1,9 +1,9 @@
-"""Attention over a packed row at once, on CUDA: one kernel for sequences of any lengths.
+"""Attention over a whole packed row by one CUDA kernel, for sequences of any lengths.
 
-torch has the kernel since 2.10 as `varlen_attn`, whose keyword arguments differ from version to
-version, so only positional ones are given. That function has no dropout; the operator beneath it
-has, with gradients. Whether a machine can do it, does it right, and gains by it is found by trying:
-`hardware.varlen_trial` remembers what `try_varlen` found.
+torch has the kernel since 2.10 as `varlen_attn`, whose keyword arguments differ between versions,
+so only positional ones are given. That function has no dropout; the operator beneath it has, with
+gradients. A trial shows whether a machine has the kernel, correct and faster than blocks:
+`hardware.varlen_trial` caches the result of `try_varlen`.
 """
 
 import contextlib
@@ -17,17 +17,17 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 MAX_HEAD_SIZE = 128
-"""The kernels take up to 256, but beyond this not on every card with gradients."""
+"""The kernels take up to 256, but above this not on every card with gradients."""
 
 MAX_ERROR = 1e-2
-"""How far results and gradients in bf16 may be off. Attention by blocks is off by 2e-3 to 3.3e-3 on
-a CPU, what computes something else by about 1."""
+"""Largest relative error of bf16 results and gradients. Attention by blocks has 2e-3 to 3.3e-3 on a
+CPU, a wrong computation about 1."""
 
 MIN_GAIN = 1.1
 
 TRIAL_LENGTHS = (512, 256, 128, 32)
 TRIAL_ROWS = 8
-"""Sequences of each length; in whole blocks, without padding, so the rival is at its best."""
+"""Sequences of each length; blocks of equal lengths have no padding, which favours the rival."""
 TRIAL_HEADS = 12
 TRIAL_HEAD_SIZE = 64
 TRIAL_DROPOUT = 0.1
@@ -37,9 +37,9 @@ SHOWN_CHARACTERS = 100
 
 @dataclass(frozen=True)
 class Bounds:
-    """Where sequences lie in a packed row: number `i` from `starts[i]` to `starts[i + 1]`.
+    """Bounds of sequences in a packed row: `starts[i]` to `starts[i + 1]`.
 
-    `starts` is int32 [sequences + 1] on the row's device, `longest` the most tokens of one.
+    `starts` is int32 [sequences + 1] on the row's device, `longest` the most tokens of a sequence.
     """
 
     starts: Tensor
@@ -48,10 +48,10 @@ class Bounds:
 
 @dataclass(frozen=True)
 class VarlenTrial:
-    """What came of trying the kernel on a device: seconds forward and backward, for both ways.
+    """The result of trying the kernel: seconds forward and backward, both ways.
 
     `error` is the largest relative error of its result and gradients. `has_dropout` is whether it
-    can leave out attention weights. If it cannot be used at all, `problem` says why.
+    can drop attention weights. If it cannot be used at all, `problem` says why.
     """
 
     varlen_seconds: float = 0.0
@@ -62,13 +62,13 @@ class VarlenTrial:
 
     @property
     def pays(self) -> bool:
-        """Whether it is right, and clearly faster than blocks."""
+        """Whether the kernel is correct, and clearly faster than blocks."""
         is_right = self.problem is None and self.error <= MAX_ERROR
         return is_right and MIN_GAIN * self.varlen_seconds < self.blocks_seconds
 
 
 def fits(qkv: Tensor, head_size: int) -> bool:
-    """Whether the kernel takes arrays of this device, type and width of a head."""
+    """Return whether the kernel supports this device, dtype and head size."""
     is_half = qkv.dtype in (torch.bfloat16, torch.float16)
     return qkv.is_cuda and is_half and head_size % 8 == 0 and head_size <= MAX_HEAD_SIZE
 
@@ -81,10 +81,10 @@ def varlen_attention(
     keys: Bounds,
     dropout_prob: float = 0.0,
 ) -> Tensor:
-    """Softmax(QK^T / sqrt(d)) V of each sequence, [queries, heads, head_size].
+    """Compute softmax(QK^T / sqrt(d)) V per sequence, [queries, heads, head_size].
 
     Shapes: `query` [queries, heads, head_size], `key` and `value` [tokens, heads, head_size]; they
-    may be parts of one array.
+    may be views of one array.
     """
     where = (queries.starts, keys.starts, queries.longest, keys.longest)
     if dropout_prob:
@@ -97,9 +97,9 @@ def varlen_attention(
 
 
 def try_varlen(device: torch.device) -> VarlenTrial:
-    """Compare the kernel with exact attention and time it; takes a fraction of a second.
+    """Compare the kernel with exact attention and time it, within a second.
 
-    It does not matter what the caller computes meanwhile: modes and random numbers are as before.
+    Modes and random state of the caller are preserved.
     """
     with _undisturbed(device):
         try:
@@ -136,7 +136,7 @@ def _try(device: torch.device) -> VarlenTrial:
 
 
 def in_blocks(qkv: Tensor) -> Tensor:
-    """The trial's sequences by torch's fused attention, each length by itself."""
+    """Compute the trial's sequences by torch's fused attention, length by length."""
     parts = torch.split(qkv, [TRIAL_ROWS * length for length in TRIAL_LENGTHS])
     contexts = []
     for part, length in zip(parts, TRIAL_LENGTHS, strict=True):
@@ -146,7 +146,7 @@ def in_blocks(qkv: Tensor) -> Tensor:
 
 
 def _outcome(attend: Callable[[Tensor], Tensor], qkv: Tensor, gradient: Tensor) -> Sequence[Tensor]:
-    """The result, and the gradients of query, key and value."""
+    """Return the result, and the gradients of query, key and value."""
     context = attend(qkv)
     (found,) = torch.autograd.grad(context, qkv, gradient)
     return (context.detach(), *found.unbind(1))
@@ -158,7 +158,7 @@ def _distance(found: Tensor, exact: Tensor) -> float:
 
 
 def _has_dropout(qkv: Tensor, gradient: Tensor, bounds: Bounds) -> bool:
-    """Whether weighted means of ones vary with dropout, about one, and have a gradient."""
+    """Check that averages of ones vary with dropout about 1, with gradients."""
     query, key, value = qkv.unbind(1)
     ones = torch.ones_like(value)
     try:
@@ -172,7 +172,7 @@ def _has_dropout(qkv: Tensor, gradient: Tensor, bounds: Bounds) -> bool:
 
 
 def _seconds(run: Callable[[], object], device: torch.device, calls: int = 10) -> float:
-    """The shortest time of a call, of some that follow one another without a pause."""
+    """Return the shortest mean time of a call among batches of calls."""
     times = []
     for _ in range(5):
         _wait(device)
@@ -191,7 +191,7 @@ def _wait(device: torch.device) -> None:
 
 @contextlib.contextmanager
 def _undisturbed(device: torch.device) -> Iterator[None]:
-    """Gradients can be taken, nothing is cast, and random numbers afterwards are as they were."""
+    """Enable gradients, disable autocast, and restore the random state afterwards."""
     devices = [device] if device.type == "cuda" else []
     with (
         torch.inference_mode(False),
