@@ -1,4 +1,4 @@
-"""Multiple choice: a csv, tsv or jsonl file in, prompts with their choices out.
+"""Read multiple-choice examples from csv, tsv and jsonl files.
 
 Rows may have different numbers of choices: each choice is scored beside the prompt by itself, so
 nothing has to be filled up. In a csv or tsv file, empty cells at the end mean that there are fewer.
@@ -25,7 +25,10 @@ LABELS = ("label", "gold", "answer_key", "answerkey", "correct", "target", "answ
 
 @dataclass(frozen=True, slots=True)
 class ChoiceExample:
-    """A prompt, two or more choices, and the place of the right one, from 0; `row` is its line."""
+    """Prompt, two or more choices, and the index of the right one.
+
+    `row` is its line in the file.
+    """
 
     text: str
     choices: tuple[str, ...]
@@ -34,45 +37,45 @@ class ChoiceExample:
 
     @property
     def content(self) -> tuple[str, tuple[str, ...]]:
-        """What the model reads."""
+        """Texts that the model reads."""
         return self.text, self.choices
 
     @property
     def num_chars(self) -> int:
-        """How long all its texts are."""
+        """Number of characters of its texts."""
         return len(self.text) + sum(map(len, self.choices))
 
 
 @dataclass(frozen=True)
 class ChoiceColumns:
-    """Which columns of a table hold what, and how rows that lack something are treated."""
+    """Columns of a table by role, and the treatment of incomplete rows."""
 
     text_column: str | None = None
-    """Column with the prompt: its name, or its number counted from 1. Found by the usual names
-    (prompt, sent1, context, premise, question, ...) if not given."""
+    """Prompt column: its name, or its number counted from 1. Default: the first of the usual names
+    (prompt, sent1, context, premise, question, ...)."""
     start_column: str | None = None
-    """Column with words that every choice begins with. Found if not given: sent2 of SWAG, or a
-    question where the prompt is another text, which it is about. none: there are no such words."""
+    """Column with the words that every choice begins with; none: there are no such words. Default:
+    sent2 of SWAG, or a question where the prompt is another text, which it is about."""
     choice_columns: str | None = None
-    """Columns with the choices: names or numbers with commas, or a range of numbers such as 3-6;
-    in a jsonl file also one key that holds a list. Found by the usual names (choices, ending0 to
-    ending3, choice1, ...) if not given."""
+    """Choice columns: names or numbers with commas, or a range of numbers such as 3-6; in a jsonl
+    file also one key that holds a list. Default: the usual names (choices, ending0 to ending3,
+    choice1, ...)."""
     label_column: str | None = None
-    """Column with the right choice: its number, or its letter (A is the first)."""
+    """Label column, with the right choice: its number, or its letter (A is the first)."""
     first_label: Literal[0, 1] = 0
-    """The number that stands for the first choice."""
+    """Number of the first choice in the label column."""
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
-    columns by their numbers."""
+    """Header row: whether the first row of a csv or tsv file names the columns. auto: yes, unless
+    you give all columns by their numbers."""
     skip_incomplete: bool = False
-    """Leave out rows that lack the prompt, a choice or the label, or have only one choice, and
-    count them, instead of stopping."""
+    """Skip incomplete rows and count them, instead of stopping: those that lack the prompt, a
+    choice or the label, or have only one choice."""
     format: TableFormat = "auto"
-    """What each file is, whatever its name: csv, tsv or jsonl. auto: by its name."""
+    """File format, whatever the name says: csv, tsv or jsonl. auto: by the name."""
 
 
 class ChoiceReader(RecordReader):
-    """The examples of one file, read as they are asked for.
+    """Lazy reader of one file's examples.
 
     Args:
         path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
@@ -117,7 +120,7 @@ class ChoiceReader(RecordReader):
         return ChoiceExample(record["prompt"][0], choices, label, row)
 
     def _label(self, row: int, text: str, num_choices: int) -> int:
-        """The place of the right choice, from 0."""
+        """Parse a label to the index of the right choice, from 0."""
         first = self.columns.first_label
         name = text.strip()
         number = whole_number(name.removesuffix(".0"))
@@ -159,7 +162,7 @@ class ChoiceReader(RecordReader):
 def read_choices(
     path: Path, columns: ChoiceColumns | None = None, *, limit: int | None = None
 ) -> tuple[list[ChoiceExample], int]:
-    """Read labelled examples, at most the first `limit`, and how many rows were skipped.
+    """Read at most `limit` labelled examples, and count the skipped rows.
 
     Raises:
         ConfigError: `limit` is not above 0.

@@ -1,9 +1,9 @@
-"""CoNLL files: a word a line, a sentence a block of lines, its columns in their places.
+"""Parse CoNLL files: a word per line, sentences as blocks of lines.
 
-Two formats: plain columns, as the shared tasks of CoNLL have them (any number, between tabs or
-between spaces), and CoNLL-U, the ten columns of Universal Dependencies. There a multi-word token
-(`8-9 don't`) is no word: its parts (`8 do`, `9 n't`) are, as they have the labels; an empty node
-(`8.1`) stands nowhere in the text and is left out. Both are counted.
+Plain columns, as in CoNLL's shared tasks, stand between tabs or between spaces. CoNLL-U has the ten
+columns of Universal Dependencies. There the parts of a multi-word token (`8 do`, `9 n't` of `8-9
+don't`) are the words, as they have the labels; an empty node (`8.1`) stands nowhere in the text and
+is left out. Both are counted.
 """
 
 import itertools
@@ -26,20 +26,20 @@ DOCUMENT_START = "-DOCSTART-"
 CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 CONLLU_ID = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?")
 LOOKED_AT = 200
-"""Rows that are looked at to find how many columns a file has."""
+"""Rows that are read to find the number of columns."""
 MAX_ROWS = 1_000_000
-"""Rows of a sentence: a file that has lost its empty lines would be a single one. Its characters
-are at most `MAX_ROW_BYTES`."""
+"""Maximum rows of a sentence: a file that has lost its empty lines would be a single one. Its
+characters are at most `MAX_ROW_BYTES`."""
 MAX_KNOWN = 10_000
-"""Labels that are remembered to tell comments from words; more are ids or words."""
+"""Maximum labels remembered to tell comments from words; more are ids or words."""
 MAY_BE_EMPTY = {"feats", "deps", "misc"}
-"""Columns whose `_` says that there is nothing to say; elsewhere it stands for a missing label."""
+"""Columns where `_` means that there is nothing to say; elsewhere it is a missing label."""
 
 
 def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Iterator[list[Row]]:
-    """The lines between empty lines and `-DOCSTART-` lines, which are counted as `documents`.
+    """Yield the blocks between empty lines; count `-DOCSTART-` lines as `documents`.
 
-    Behind a row that is no comment, `-DOCSTART-` is a word like others.
+    After a row that is not a comment, `-DOCSTART-` is an ordinary word.
 
     Raises:
         InputError: a carriage return within a line of the file that messages call `place`, or more
@@ -75,9 +75,9 @@ def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Itera
 
 @dataclass(frozen=True)
 class Shape:
-    """How the rows of a file are cut into columns.
+    """Column layout of a file.
 
-    `row` is the first that is cut so. `ends_in_tab` says that a tab stands behind the last column.
+    `row` is the first row that has it. `ends_in_tab`: a tab stands behind the last column.
     """
 
     row: int
@@ -86,20 +86,20 @@ class Shape:
     ends_in_tab: bool = False
 
     def cut(self, line: str) -> list[str]:
-        """The cells of a row, as many as it has."""
+        """Split a row into cells, as many as it has."""
         return split_columns(line.removesuffix("\t") if self.ends_in_tab else line, self.tabs)
 
     def cells(self, line: str) -> list[str] | None:
-        """The cells of a row; None if they are not as many, or other things stand between them."""
+        """Split a row into cells; None if their number or separators differ."""
         cells = self.cut(line)
         return cells if len(cells) == self.width and (self.tabs or "\t" not in line) else None
 
 
 def find_shape(rows: Sequence[Row], labelled: bool) -> Shape | None:
-    """The shape that most rows have; None if all of them begin as comments do.
+    """Find the layout that most rows have; None if all look like comments.
 
-    Rows that begin with # have no say where there are others. A last column that is empty
-    everywhere is none, unless it would hold the labels.
+    Rows that begin with # count only where there are no others. A last column that is empty
+    everywhere is dropped, unless it would hold the labels.
     """
     telling = [row for row in rows if not row[1].startswith("#")]
     telling = telling or [row for row in rows if not row[1].startswith("# ") and row[1] != "#"]
@@ -114,7 +114,7 @@ def find_shape(rows: Sequence[Row], labelled: bool) -> Shape | None:
 
 
 class ColumnParser:
-    """Blocks of plain columns to sentences; the first rows decide together how many there are.
+    """Parser of sentences in plain columns, whose layout the first rows decide.
 
     Args:
         place: how messages call the file.
@@ -135,7 +135,10 @@ class ColumnParser:
         self._num_comments = 0  # that no sentence has been found to yet
 
     def look(self, blocks: Iterator[list[Row]]) -> Iterator[list[Row]]:
-        """The same blocks, after the shape of the file has been found in the first of them."""
+        """Find the file's layout in its first blocks, then return all blocks.
+
+        Comments after the last sentence are left out and counted.
+        """
         head: list[list[Row]] = []
         num_rows = 0
         for block in blocks:
@@ -154,7 +157,7 @@ class ColumnParser:
             self._known.update(found[self._usual_label_place] for found in cells if found)
 
     def _without_end(self, blocks: Iterator[list[Row]]) -> Iterator[list[Row]]:
-        """The same but for comments behind the last sentence, which are told with it."""
+        """Drop comment blocks after the last sentence; count them with it."""
         held: list[list[Row]] = []
         for block in blocks:
             if held and not all(self._is_comment(line) for _, line in block):
@@ -169,7 +172,7 @@ class ColumnParser:
             yield held[0]
 
     def parse(self, block: list[Row]) -> TaggedSentence | None:
-        """The sentence of a block that `look` gave; None for one of comments alone.
+        """Parse a block from `look`; None if it has only comments.
 
         Raises:
             InputError: a row that does not have the columns of the others, or an empty cell.
@@ -197,7 +200,7 @@ class ColumnParser:
         return TaggedSentence(tuple(words), tuple(labels), rows[0][0], remarks=tuple(remarks))
 
     def _without_comments(self, block: list[Row]) -> list[Row]:
-        """The block without the comments at its head."""
+        """Remove the comments at the head of a block, and count them."""
         first = 0
         while first < len(block) and self._is_comment(block[first][1]):
             first += 1
@@ -206,10 +209,10 @@ class ColumnParser:
         return block[first:]
 
     def _is_comment(self, line: str) -> bool:
-        """Whether a line that begins with # is no row of the word # or of one such as #Paris.
+        """Return whether a line is a comment, not a word such as #Paris.
 
-        It is a row where it has as many columns as the others; but `# id = 7` may have as many by
-        chance, so that there, between spaces, the last must also be what can be a label.
+        A line with as many columns as the others is a row. `# id = 7` may have as many by chance:
+        between spaces, the last column must also be a possible label.
         """
         if not line.startswith("#"):
             return False
@@ -221,7 +224,7 @@ class ColumnParser:
 
     @property
     def _usual_label_place(self) -> int:
-        """Where labels stand, or would: a wrong number is refused only where they are wanted."""
+        """Index of the label column. A wrong number is refused only where labels are wanted."""
         number = whole_number(self.columns.label_column or "") or 0
         return number - 1 if 1 <= number <= self._shape.width else self._shape.width - 1
 
@@ -273,20 +276,20 @@ class ColumnParser:
 
 
 def is_label(text: str) -> bool:
-    """Whether a text is a label of a scheme that tells where spans begin."""
+    """Return whether a text is a label of a scheme that marks spans."""
     return text == OUTSIDE or PREFIXED.fullmatch(text) is not None
 
 
 def split_columns(line: str, tabs: bool) -> list[str]:
-    """The cells of a row; between spaces, any number of them is one border.
+    """Split a row into cells, at tabs or at runs of spaces.
 
-    Only the plain space counts as one, so that a word may be any other.
+    Only the plain space (U+0020) separates, so that a word may be any other.
     """
     return line.split("\t") if tabs else [cell for cell in line.split(" ") if cell]
 
 
 class ConlluParser:
-    """Blocks of CoNLL-U to sentences, with the text as it was before it was cut into words.
+    """Parser of CoNLL-U blocks that also restores the untokenized text.
 
     Args:
         place: how messages call the file.
@@ -305,7 +308,7 @@ class ConlluParser:
         self._counts = counts
 
     def parse(self, block: list[Row]) -> TaggedSentence | None:
-        """The sentence of a block; None for one without words.
+        """Parse a block; None if it has no words.
 
         Raises:
             InputError: a row that is not CoNLL-U, or a word without a label.
@@ -370,10 +373,10 @@ class ConlluParser:
 
 
 def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Place, ...]]:
-    """The text of a sentence in CoNLL-U, as its tokens and `SpaceAfter=No` make it, and its words.
+    """Rebuild a sentence's text from CoNLL-U rows, and locate its words.
 
-    The parts of a multi-word token have their own places where they are what it is made of
-    (`do` + `n't`), else all of them have its place (French `de` + `le` in `du`).
+    Spaces follow `SpaceAfter=No`. The parts of a multi-word token have their own places where they
+    spell it (`do` + `n't`), else all of them have its place (French `de` + `le` in `du`).
     """
     text = ""
     places: list[Place] = []

@@ -1,8 +1,8 @@
-"""Files of text and a tokenizer → a corpus folder, whole or not at all.
+"""Build a corpus folder from text files and a tokenizer, whole or not at all.
 
-One process reads, chooses the split and writes; the others split sentences and encode. What is
-written depends on the text, the tokenizer and the settings only: not on the order of the paths,
-nor on the number of processes.
+One process reads, chooses the split and writes; the others split sentences and encode. The output
+depends on the text, the tokenizer and the settings only: not on the order of the paths, nor on the
+number of processes.
 """
 
 import re
@@ -40,23 +40,26 @@ from bertsmith.text.tokenizer import Tokenizer
 OnProgress = Callable[[SourceReport], None]
 
 KNOWN_NAMES = re.compile(rf"{re.escape(MANIFEST_NAME)}|{TOKENIZER_DIR}|{SHARD_NAME.pattern}")
-"""What stands in a corpus folder; by a pattern, since its manifest may be damaged."""
+"""Names in a corpus folder; a pattern, since its manifest may be damaged."""
 
 
 @dataclass(frozen=True)
 class CorpusSettings:
-    """What shapes the corpus; saved in its manifest."""
+    """Settings of the corpus; saved in its manifest."""
 
     text_column: str = "text"
-    """The column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
+    """Text column of .jsonl, .csv, .tsv and .parquet files."""
     held_out: float = 0.01
-    """The share of documents kept out of training, to measure on; chosen by their text."""
+    """Held-out share: the part of the documents kept out of training for evaluation; chosen by
+    their text."""
     errors: Errors = "strict"
-    """What to do with a line or row that cannot be read: stop there, or skip and count it."""
+    """Lines or rows that cannot be read: stop at the first (strict), or skip and count them (skip).
+    """
     deduplicate: bool = False
-    """Leave out documents that are equal to an earlier one, to the letter; they are counted."""
+    """Deduplication: leave out documents that are equal to an earlier one, to the letter; they are
+    counted."""
     shard_tokens: int = SHARD_TOKENS
-    """How many tokens a file holds before the next one is begun."""
+    """Shard size: the number of tokens in a file before the next one is begun."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.held_out < 1:
@@ -115,7 +118,7 @@ def build_corpus(
 
 
 def check_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = ()) -> None:
-    """See that nothing but an earlier corpus, and that only if asked, would be replaced.
+    """Refuse an output folder unless it is empty or a corpus to overwrite.
 
     Args:
         paths: what the corpus is built from.

@@ -1,8 +1,8 @@
-"""Files of text → documents, one string at a time.
+"""Stream the documents of text files, one string at a time.
 
 Text files separate documents by empty lines; the other formats hold one document in each row.
-Memory is bounded whatever comes: a document or line beyond a few megabytes is handed on in
-parts, at the end of a sentence or word. Nothing is left out without being counted.
+Memory is bounded: a document or line beyond a few megabytes is divided at the end of a sentence or
+word. Nothing is left out without being counted.
 """
 
 import csv
@@ -65,7 +65,7 @@ def iter_documents(
 
 
 def _identity(source: Source) -> tuple[int, int]:
-    """What is the same for a file under all of its names."""
+    """Return device and inode, equal for a file under all of its names."""
     status = source.path.stat()
     return status.st_dev, status.st_ino
 
@@ -82,7 +82,7 @@ def _iter_sources(
 
 
 def _accepted(text: str, report: SourceReport) -> Iterator[str]:
-    """The text as a document, or as several if it is long, or not at all if nothing is visible."""
+    """Yield a text as a document, several if long, none if it is invisible."""
     if not _LETTER_OR_DIGIT.search(text) and not any(map(_is_visible, text)):
         blank = not text.strip(_ASCII_SPACE)
         report.skipped["empty_documents" if blank else "control_only_documents"] += 1
@@ -94,7 +94,7 @@ def _accepted(text: str, report: SourceReport) -> Iterator[str]:
 
 
 def _is_visible(character: str) -> bool:
-    """Whether BERT's cleaning keeps the character and it is more than a space."""
+    """Return whether BERT's cleaning keeps a character and it is not a space."""
     if character.isspace() or character == "\ufffd":
         return False
     return not unicodedata.category(character).startswith("C")
@@ -164,7 +164,7 @@ def _json_name(value: object) -> str:
 
 
 def _checked_text(reading: Reading, place: str, value: object) -> str | None:
-    """A row's text; an absent one (null) counts as an empty document."""
+    """Return a row's text, empty for null; reject what is not a string."""
     if value is None:
         return ""
     column = reading.text_column
@@ -203,7 +203,7 @@ def _iter_table(reading: Reading, stream: io.BufferedReader, *, quoted: bool) ->
 
 
 def _iter_rows(reading: Reading, lines: Lines, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """Rows that are not empty, each with the number of its first line."""
+    """Yield the rows that are not empty, each with its first line's number."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW_BYTES))
     row_lines = _RowLines(lines)
     if quoted:
@@ -226,10 +226,10 @@ def _iter_rows(reading: Reading, lines: Lines, quoted: bool) -> Iterator[tuple[i
 
 
 class _RowLines:
-    """Lines for a csv.reader, which can get those of its present row again.
+    """Line source of a csv.reader that can give back the lines of a row.
 
-    A quote that is never closed takes in all lines up to another quote, and they are rows of
-    their own. What is kept for it is bounded: a row of more than `MAX_ROW_BYTES` is a csv.Error.
+    A quote that is never closed takes in all lines up to another quote, though they are rows of
+    their own. The kept lines are bounded: a row of more than `MAX_ROW_BYTES` is a csv.Error.
     """
 
     def __init__(self, lines: Lines) -> None:
@@ -250,7 +250,6 @@ class _RowLines:
 
     @property
     def first(self) -> int:
-        """The number of the row's first line."""
         return self._row[0][0]
 
     def begin_row(self) -> None:

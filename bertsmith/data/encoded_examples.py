@@ -1,7 +1,7 @@
-"""Examples of a task as token ids and targets: what training shuffles and prediction reads.
+"""Examples of a task as token ids and targets, for training and prediction.
 
-An example has one row of tokens or several: the windows of a long text, the choices of a
-question, the texts that are compared. Its rows always come together; `by_row` parts them.
+An example has one row of tokens or several: the windows of a long text, the choices of a question,
+the texts that are compared. Its rows always stay together; `by_row` separates them.
 """
 
 import hashlib
@@ -18,17 +18,17 @@ from bertsmith.data.encoded_texts import EncodedTexts
 Array = NDArray[Any]
 
 IGNORE_INDEX = -100
-"""The label of a token of which nothing is predicted, as torch and transformers have it."""
+"""Label of a token without a prediction, as in torch and transformers."""
 
 
 @dataclass(frozen=True)
 class EncodedExamples:
-    """Rows of tokens, which rows belong to an example, and what is to be learnt of them.
+    """Token rows of examples, with their targets.
 
     Rows `starts[i]` to `starts[i + 1]` belong to example `i`; `starts` is int64 `[examples + 1]`.
     Targets are named arrays: one value (or row of values) for each example, `[examples, ...]`; for
     each row, `[rows, ...]`; for each token, an array `[tokens]` for each row. `alignment` has one
-    thing per row and is only for decoding: what the row's tokens stand for in the text.
+    entry per row, only for decoding: what the row's tokens stand for in the text.
     """
 
     rows: EncodedTexts
@@ -38,44 +38,43 @@ class EncodedExamples:
     token_targets: Mapping[str, Sequence[Array]] = field(default_factory=dict)
     alignment: Sequence[Any] = ()
     num_parts: NDArray[np.int64] | None = None
-    """In how many equal parts the rows of an example fall, int64 `[examples]`: the choices of a
-    question. The windows of a text are then within a part."""
+    """Number of equal parts of each example's rows, int64 `[examples]`: the choices of a question.
+    The windows of a text are then within a part."""
 
     @classmethod
     def of_texts(cls, texts: EncodedTexts, **example_targets: Array) -> "EncodedExamples":
-        """Examples of one row each."""
+        """Build examples of one row each."""
         return cls(texts, np.arange(len(texts) + 1, dtype=np.int64), example_targets)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
 
     def rows_of(self, example: int) -> range:
-        """The places of an example's rows."""
         return range(int(self.starts[example]), int(self.starts[example + 1]))
 
     @cached_property
     def lengths(self) -> list[int]:
-        """How many tokens each example has, over all its rows."""
+        """Number of tokens of each example, over all its rows."""
         ends = np.concatenate([[0], np.cumsum(self.rows.lengths, dtype=np.int64)])
         lengths: list[int] = np.diff(ends[self.starts]).tolist()
         return lengths
 
     @cached_property
     def num_cut(self) -> list[int]:
-        """How many tokens of each example were too many and are in none of its rows."""
+        """Number of tokens of each example that are in none of its rows."""
         ends = np.concatenate([[0], np.cumsum(self.rows.num_cut, dtype=np.int64)])
         num_cut: list[int] = np.diff(ends[self.starts]).tolist()
         return num_cut
 
     @property
     def num_rows(self) -> list[int]:
-        """How many rows each example has."""
+        """Number of rows of each example."""
         counts: list[int] = np.diff(self.starts).tolist()
         return counts
 
     @property
     def num_windows(self) -> list[int]:
-        """How many rows each part of an example has."""
+        """Number of rows in each part of an example."""
         counts: list[int] = (np.diff(self.starts) // self._parts).tolist()
         return counts
 
@@ -85,18 +84,18 @@ class EncodedExamples:
 
     @property
     def num_truncated(self) -> int:
-        """How many examples lost something."""
+        """Number of examples that lost tokens."""
         return sum(cut > 0 for cut in self.num_cut)
 
     @property
     def num_windowed(self) -> int:
-        """How many examples have more than one row, or one in each part."""
+        """Number of examples with more than one row in a part."""
         return sum(count > 1 for count in self.num_windows)
 
     def thinned(self, max_tokens: int) -> "EncodedExamples":
-        """The same with fewer rows, evenly spread, where an example has more than `max_tokens`.
+        """Return a copy with fewer, evenly spread rows in examples above `max_tokens`.
 
-        The tokens of rows that are left out count as cut.
+        The tokens of rows that are left out count as cut. A part keeps at least one row.
         """
         chosen = [self._spread(example, max_tokens) for example in range(len(self))]
         counts = [len(rows) for rows in chosen]
@@ -124,8 +123,7 @@ class EncodedExamples:
         )
 
     def _spread(self, example: int, max_tokens: int) -> list[int]:
-        """The rows of an example, or as many of them as `max_tokens` allow: of each part the
-        same ones."""
+        """Choose evenly spread rows within `max_tokens`, the same in each part."""
         rows = self.rows_of(example)
         if self.lengths[example] <= max_tokens:
             return list(rows)
@@ -139,7 +137,7 @@ class EncodedExamples:
         return chosen
 
     def by_row(self) -> "EncodedExamples":
-        """Every row as an example of its own; what examples had as targets goes to their rows."""
+        """Return each row as an example of its own, with its example's targets."""
         counts = np.diff(self.starts)
         spread = {name: np.repeat(v, counts, axis=0) for name, v in self.example_targets.items()}
         return replace(
@@ -151,15 +149,15 @@ class EncodedExamples:
         )
 
     def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedExamples":
-        """The same with `numbers[i]` in place of token id `i`."""
+        """Return a copy with `numbers[i]` in place of token id `i`."""
         return replace(self, rows=self.rows.renumbered(numbers))
 
     def owners(self) -> NDArray[np.int64]:
-        """The example of each row, `[rows]`."""
+        """Return the example index of each row, `[rows]`."""
         return np.repeat(np.arange(len(self), dtype=np.int64), np.diff(self.starts))
 
     def mean_over_rows(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The mean over each example's rows, `[examples, columns]` of `[rows, columns]`."""
+        """Average `[rows, columns]` over each example's rows, to `[examples, columns]`."""
         if len(self) == len(values):
             return values
         sums = np.add.reduceat(values, self.starts[:-1], axis=0)
@@ -167,7 +165,7 @@ class EncodedExamples:
         return means
 
     def digest(self) -> str:
-        """SHA-256 of targets, ids and what belongs together."""
+        """Compute the SHA-256 of targets, token ids and the grouping of rows."""
         digest = hashlib.sha256()
         for targets in (self.example_targets, self.row_targets):
             for array in targets.values():

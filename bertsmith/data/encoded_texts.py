@@ -1,4 +1,4 @@
-"""Texts or pairs of texts in, rows of token ids with special tokens out, ready to be packed.
+"""Encode texts and pairs of texts as rows of token ids.
 
 Texts are encoded once and kept as small integer arrays, so that an epoch costs no tokenizing.
 """
@@ -22,9 +22,9 @@ Text = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class EncodedTexts:
-    """Token ids and type ids of texts, int32 arrays of each text's own length.
+    """Token ids and type ids of texts, int32 arrays of each text's length.
 
-    `num_cut` says how many tokens of each text were too many and had to be cut away.
+    `num_cut` is the number of tokens truncated from each text.
     """
 
     ids: tuple[NDArray[np.int32], ...]
@@ -36,16 +36,16 @@ class EncodedTexts:
 
     @cached_property
     def lengths(self) -> list[int]:
-        """How many tokens each text has, special tokens included."""
+        """Number of tokens of each text, special tokens included."""
         return [len(row) for row in self.ids]
 
     @property
     def num_truncated(self) -> int:
-        """How many texts lost something."""
+        """Number of texts that lost tokens."""
         return sum(cut > 0 for cut in self.num_cut)
 
     def renumbered(self, numbers: NDArray[np.int32]) -> "EncodedTexts":
-        """The same with `numbers[i]` in place of token id `i`."""
+        """Return a copy with `numbers[i]` in place of token id `i`."""
         return replace(self, ids=tuple(numbers[row] for row in self.ids))
 
 
@@ -66,7 +66,7 @@ def encode_texts(
 
 
 def as_list(given: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
-    """List what a user gave at once: a list, an array, a column of a table, an iterator.
+    """Convert a user's array, table column or iterator to a list.
 
     `name` is that of the argument, and `cure` says how a list is made of a table.
 
@@ -109,7 +109,7 @@ def check_string(name: str, value: object) -> None:
 
 
 def as_pairs(texts: Sequence[Text]) -> list[tuple[str, str | None]]:
-    """Texts and pairs of texts in one shape, the second of a single text being None.
+    """Convert texts to pairs; the second of a single text is None.
 
     Raises:
         InputError: something that is neither a string nor a tuple of two strings.
@@ -130,7 +130,7 @@ def as_pairs(texts: Sequence[Text]) -> list[tuple[str, str | None]]:
 
 
 def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | None) -> int:
-    """How many tokens of a text to keep: what was requested, else all that the model can read.
+    """Return the requested maximum length, else all that the model can read.
 
     Raises:
         ConfigError: more was requested than the model has positions, or too little for a token
@@ -151,7 +151,7 @@ def max_text_length(tokenizer: Tokenizer, num_positions: int, requested: int | N
 
 
 def fewest_tokens(tokenizer: Tokenizer) -> int:
-    """The special tokens of a pair, and one besides them."""
+    """Count the special tokens of a pair, and one besides them."""
     return tokenizer.num_special_tokens(2) + 1
 
 

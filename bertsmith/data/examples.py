@@ -1,4 +1,4 @@
-"""Labelled rows: a csv, tsv or jsonl file in, examples out, in the file's order.
+"""Read labelled examples from csv, tsv and jsonl files, in the file's order.
 
 A label is a name and stays the string it was, so `1`, `positive` and `not_entailment` are treated
 alike. A row that lacks a text or a label is an error, or is skipped and counted; it never just
@@ -52,17 +52,20 @@ LABEL_COLUMNS = (
 )
 
 LIST_SEPARATOR = "\x1f"
-"""Ends each label of a JSON list of them: ASCII's unit separator, which no label holds."""
+"""End of each label in a JSON list of labels: ASCII's unit separator, which no label holds."""
 
 FLAGS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
-"""How a column says whether a text has the label that the column is called after."""
+"""Values of a column that says whether a text has the label in the column's name."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One text, or a pair of texts, and its label; `row` is its line in the file, from 1."""
+    """Text or pair of texts, and its label.
+
+    `row` is its line in the file, from 1.
+    """
 
     text: str
     pair: str | None = None
@@ -71,50 +74,49 @@ class Example:
 
     @property
     def content(self) -> tuple[str, str | None]:
-        """What is read of it."""
+        """Texts that the model reads."""
         return self.text, self.pair
 
     @property
     def num_chars(self) -> int:
-        """Characters of text."""
+        """Number of characters of its texts."""
         return len(self.text) + len(self.pair or "")
 
     def one_line(self) -> list[str]:
-        """The texts, with white space as single spaces."""
+        """Return the texts with each run of white space as one space."""
         return [" ".join(text.split()) for text in (self.text, self.pair) if text is not None]
 
     def to_json(self) -> dict[str, Any]:
-        """Row and texts."""
         pair = {} if self.pair is None else {"pair": self.pair}
         return {"row": self.row, "text": self.text, **pair}
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table hold what, and how rows that lack something are treated."""
+    """Columns of a table by role, and the treatment of incomplete rows."""
 
     text_column: str | None = None
-    """Column with the text: its name, or its number counted from 1. Found by the usual names
-    (text, sentence, sentence1, review, ...) if not given."""
+    """Text column: its name, or its number counted from 1. Default: the first of the usual names
+    (text, sentence, sentence1, review, ...)."""
     pair_column: str | None = None
-    """Column with the second text, where each row is a pair of texts."""
+    """Column of the second text, where each row is a pair of texts."""
     label_column: str | None = None
-    """Column with the label. Found by the usual names (label, class, target, ...) if not given.
-    Where a text can have several labels, also several columns: names or numbers with commas, or a
-    range of numbers such as 3-8. Each holds 1 or 0 for the label that it is called after."""
+    """Label column. Where a text can have several labels, also several columns: names or numbers
+    with commas, or a range of numbers such as 3-8. Each holds 1 or 0 for the label that it is
+    called after. Default: the first of the usual names (label, class, target, ...)."""
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
-    columns by their numbers."""
+    """Header row: whether the first row of a csv or tsv file names the columns. auto: yes, unless
+    you give all columns by their numbers."""
     skip_incomplete: bool = False
-    """Leave out rows whose text or label is empty or missing, or that have not as many columns as
-    the first, and count them, instead of stopping."""
+    """Skip incomplete rows and count them, instead of stopping: those whose text or label is empty
+    or missing, or that have not as many columns as the first."""
     format: TableFormat = "auto"
-    """What each file is, whatever its name: csv, tsv, jsonl or txt (one text per line). auto: by
-    its name."""
+    """File format, whatever the name says: csv, tsv, jsonl or txt (one text per line). auto: by
+    the name."""
 
 
 class ExampleReader(RecordReader):
-    """The examples of one file, read as they are asked for.
+    """Lazy reader of one file's examples.
 
     Args:
         path: `.csv`, `.tsv`, `.jsonl` or `.txt` (one text per line), plain or `.gz/.xz/.zst`;
@@ -162,7 +164,7 @@ class ExampleReader(RecordReader):
                 yield Example(text, pair, label and _trimmed(label), row)
 
     def _label(self, row: int, found: tuple[str, ...]) -> str | None:
-        """The label, or those of several columns as a list of them; None of a row to be skipped."""
+        """Join the labels of a row's columns; None if the row is skipped."""
         names = self.names["label"]
         if len(names) == 1:
             return "".join(found)
@@ -184,7 +186,7 @@ class ExampleReader(RecordReader):
         )
 
     def _roles(self, lowered: Sequence[str]) -> list[Role]:
-        """What a row holds, where the usual names of texts go by the columns that are there."""
+        """Build the roles; the usual names of texts depend on the columns found."""
         columns = self.columns
         usual_text, usual_pair = (None, None)
         if columns.text_column is None:
@@ -254,12 +256,12 @@ class ExampleReader(RecordReader):
             yield row, record
 
     def _missing_key(self, value: dict[str, Any]) -> str | None:
-        """Also the key of labels that may be empty: it says that there are none."""
+        """Find a missing key; labels need theirs even if they may be empty."""
         names = (name for names in self.names.values() for name in names)
         return next((name for name in names if name not in value), None)
 
     def _extend(self, row: int, found: list[str]) -> None:
-        """Refuse a second text that the lines before this one lack, and a surer label."""
+        """Refuse a second text, or a better label key, that earlier lines lack."""
         self._check_choice(row, found)
         roles = self._roles([name.strip().lower() for name in found])
         places = divide(roles, found, numbers_only=False)["pair"]
@@ -270,11 +272,11 @@ class ExampleReader(RecordReader):
             )
 
     def _texts(self, row: int, role: Role, name: str, value: dict[str, Any]) -> list[str]:
-        """One for each key: a list of labels stays together."""
+        """Return one text per key, as a list of labels stays together."""
         return [self._as_text(row, role, name, value.get(name))]
 
     def _as_text(self, row: int, role: Role, name: str, value: Any) -> str:
-        """A label may be true or false too, and a list where a text has any number of them."""
+        """Convert a value to text; a label may be a number, boolean or list."""
         if role.name == "label" and isinstance(value, bool | int | float):
             return json.dumps(value)
         if role.name == "label" and self.empty_labels and isinstance(value, list):
@@ -291,7 +293,7 @@ def read_examples(
     empty_labels: bool = False,
     pairs: bool | None = None,
 ) -> tuple[list[Example], int]:
-    """Read labelled examples, at most the first `limit`, and how many rows were skipped.
+    """Read at most `limit` labelled examples, and count the skipped rows.
 
     Raises:
         InputError: as in `ExampleReader`; also if a first row looks like an overlooked header.
@@ -310,7 +312,7 @@ def read_examples(
 
 
 def typed_examples(texts: Sequence[str]) -> list[Example]:
-    """Texts as they were typed, each alone; `row` counts them.
+    """Build an example of each text from the command line; `row` counts them.
 
     Raises:
         InputError: one of them is empty.
@@ -322,7 +324,7 @@ def typed_examples(texts: Sequence[str]) -> list[Example]:
 
 
 def typed_pairs(texts: Sequence[str]) -> list[Example]:
-    """Texts as they were typed, two and two; `row` counts the pairs.
+    """Build examples from texts taken two by two; `row` counts the pairs.
 
     Raises:
         InputError: one of them is empty, or the last has no partner.
@@ -338,7 +340,7 @@ def typed_pairs(texts: Sequence[str]) -> list[Example]:
 
 
 def are_pairs(examples: Iterable[Example]) -> bool:
-    """Whether examples are pairs of texts."""
+    """Return whether any example is a pair of texts."""
     return any(example.pair is not None for example in examples)
 
 
@@ -366,7 +368,7 @@ def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list
 
 
 def _trimmed(label: str) -> str:
-    """A label without the white space around it; `LIST_SEPARATOR`, which counts as such, stays."""
+    """Strip white space from a label, but keep `LIST_SEPARATOR`, which `strip` removes."""
     return label if label.endswith(LIST_SEPARATOR) else label.strip()
 
 

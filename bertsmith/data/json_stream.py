@@ -1,7 +1,7 @@
-"""A JSON file that holds one object in, the elements of one of its lists out, one at a time.
+"""Stream the list elements, or the members, of a JSON file's one object.
 
-So much is read as the next element needs, and what has been given is forgotten: a file of any
-size takes the memory of its largest element. Half a surrogate pair is read as U+FFFD.
+Only as much is held as the next element needs: a file of any size takes the memory of its largest
+element. Half a surrogate pair is read as U+FFFD.
 """
 
 import json
@@ -22,13 +22,14 @@ from bertsmith.errors import InputError
 NOT_WHITE = re.compile(r"[^ \t\n\r]")
 NOT_NUMERIC = re.compile(r"[^0-9.eE+-]")
 MAX_VALUE = 1 << 26
-"""Characters of a value: after a quote that is never closed, all of a large file would be one."""
+"""Maximum characters of a value: after an unclosed quote, all of a large file would be one."""
 LONGEST_TOKEN = 16
-"""An error so near the end of what was read may be only a word, number or escape cut in two."""
+"""Characters: an error this near the end of what was read may only be a word, number or escape that
+is cut in two."""
 
 
 def iter_elements(path: Path, key: str) -> Iterator[Any]:
-    """The elements of the list that stands under `key` in a file's one object.
+    """Yield the elements of the list under `key` in a file's object.
 
     Raises:
         InputError: the file cannot be read, is not JSON (with its line), or has no such list.
@@ -55,7 +56,7 @@ def iter_elements(path: Path, key: str) -> Iterator[Any]:
 
 
 def iter_members(path: Path, expected: str) -> Iterator[tuple[str, Any]]:
-    """The keys and values of a file's one object.
+    """Yield the keys and values of a file's object.
 
     Args:
         expected: what the object is to hold, for messages.
@@ -74,7 +75,10 @@ def iter_members(path: Path, expected: str) -> Iterator[tuple[str, Any]]:
 
 
 class _Reader:
-    """The text of a file from `at` on; `text` begins at a line and a column of it, from 1."""
+    """Incremental JSON parser, parsed up to `at` of the buffer `text`.
+
+    `text` begins at `line` and `column` of the file, both from 1.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,7 +89,10 @@ class _Reader:
         self.decode = json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode
 
     def peek(self) -> str:
-        """The next character that is not white space, at which `at` stands then; "" at the end."""
+        """Return the next character that is not white space, and move `at` to it.
+
+        At the end of the file it is an empty string.
+        """
         while (match := NOT_WHITE.search(self.text, self.at)) is None:
             self.at = len(self.text)
             if not self.read():
@@ -94,7 +101,7 @@ class _Reader:
         return match[0]
 
     def take(self, allowed: str) -> str:
-        """The next character, which must be one of `allowed`."""
+        """Take the next character, which must be one of `allowed`."""
         found = self.peek()
         if not found or found not in allowed:
             wanted = " or ".join(f"'{char}'" for char in allowed)
@@ -103,7 +110,7 @@ class _Reader:
         return found
 
     def members(self) -> Iterator[str]:
-        """The keys of an object; who asks for the next one has taken this one's value."""
+        """Yield the keys of an object; the caller takes each value before going on."""
         self.take("{")
         if self.peek() == "}":
             self.at += 1
@@ -118,7 +125,6 @@ class _Reader:
                 return
 
     def elements(self) -> Iterator[Any]:
-        """The elements of a list."""
         self.take("[")
         if self.peek() == "]":
             self.at += 1
@@ -129,7 +135,7 @@ class _Reader:
                 return
 
     def value(self) -> Any:
-        """The next value, of any kind."""
+        """Parse the next value, of any kind."""
         self.peek()
         while True:
             try:
@@ -148,7 +154,7 @@ class _Reader:
                 return self.taken(value, end)
 
     def taken(self, value: Any, end: int) -> Any:
-        """A value that reaches to `end`; `at` stands behind it then."""
+        """Move `at` to `end` and return the value, without half surrogate pairs."""
         start, self.at = self.at, end
         try:
             return without_half_characters(value, self.text[start:end])
@@ -176,13 +182,13 @@ class _Reader:
         return True
 
     def place(self, position: int) -> tuple[int, int]:
-        """Line and column of a position in `text`, both from 1."""
+        """Return line and column of a position in `text`, both from 1."""
         line_start = self.text.rfind("\n", 0, position)
         column = self.column + position if line_start < 0 else position - line_start
         return self.line + self.text.count("\n", 0, position), column
 
     def error(self, found: str, position: int) -> InputError:
-        """What is wrong with the JSON, and where."""
+        """Build the error for invalid JSON at a position."""
         line, column = self.place(position)
         is_cut = position >= len(self.text) or found.startswith("Unterminated string")
         end = " The file ends too early: copy it again." if is_cut else ""

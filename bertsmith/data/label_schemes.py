@@ -1,4 +1,4 @@
-"""How a label per word names spans of words: IOB1, IOB2, BIOES, BMES, BILOU, or plain labels.
+"""Label schemes for spans of words: IOB1, IOB2, BIOES, BMES, BILOU, plain labels.
 
 A label is `O`, or a letter for the word's part in its span, a hyphen and the span's type (`B-PER`);
 where there is only one type, as in word segmentation, the letter stands alone. In the plain scheme
@@ -29,7 +29,7 @@ LETTERS: dict[Scheme, str] = {
     "BMES": "BMES",
     "BILOU": "BILU",
 }
-"""What each scheme writes for the first, inner, last and only word of a span."""
+"""Letters of each scheme for the first, inner, last and only word of a span."""
 
 ROLES: dict[str, Role] = {"B": "B", "I": "I", "M": "I", "E": "E", "L": "E", "S": "S", "U": "S"}
 PREFIXED = re.compile(r"([BIESMLU])-(.+)", re.DOTALL)
@@ -37,14 +37,14 @@ OUTSIDE = "O"
 
 
 class Part(NamedTuple):
-    """A word's part in a span of some type."""
+    """Role of a word in a span, and the span's type."""
 
     role: Role
     type: str
 
 
 class Span(NamedTuple):
-    """Words `start` up to, but not including, `end`, and what they are."""
+    """Label of the words `start` up to, but not including, `end`."""
 
     label: str
     start: int
@@ -56,7 +56,7 @@ NO_PART = Part("O", "")
 
 @lru_cache(maxsize=65_536)
 def parse_label(label: str) -> Part:
-    """The part that a label means in any scheme but the plain one.
+    """Parse a label of any scheme but the plain one.
 
     Raises:
         InputError: the label is neither `O` nor begins with a letter of a scheme.
@@ -74,7 +74,7 @@ def parse_label(label: str) -> Part:
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
-    """The scheme of label sequences, by the letters that occur and where spans begin with I.
+    """Detect the scheme of label sequences by letters and beginnings of spans.
 
     >>> detect_scheme([["I-PER", "I-PER", "O"]]), detect_scheme([["NOUN", "VERB"]])
     ('IOB1', 'plain')
@@ -103,7 +103,7 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> Scheme:
 
 
 def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> Scheme:
-    """The scheme of predicted labels, which is that of the gold ones if it can be.
+    """Detect the scheme of predicted labels: the gold one, if it can be.
 
     Predictions may begin spans with I, or lack what is rare, and yet be of the gold scheme. They
     are of another where a letter says so, where all spans are written with B and I alone, and where
@@ -126,7 +126,7 @@ def scheme_of_predictions(sequences: Iterable[Sequence[str]], gold: Scheme) -> S
 
 
 def _letters(labels: Counter[str]) -> set[str] | None:
-    """The letters of all labels; None where they are plain."""
+    """Collect the letters of all labels; None if the labels are plain."""
     named = [label for label in labels if label != OUTSIDE]
     if not named:
         return set()
@@ -150,12 +150,13 @@ def _part_or_outside(label: str) -> Part:
 
 
 def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -> list[Span]:
-    """The spans of one sequence, in order; in the plain scheme each word but `O` is one.
+    """Find the spans of one sequence, in order.
+
+    In the plain scheme each word but `O` is a span. `strict` leaves out spans that break the
+    scheme, as seqeval's strict mode does.
 
     >>> find_spans(["I-PER", "I-PER", "B-PER", "O"], "IOB1")
     [Span(label='PER', start=0, end=2), Span(label='PER', start=2, end=3)]
-
-    `strict` leaves out spans that break the scheme, as seqeval's strict mode does.
     """
     if scheme == "plain":
         return [Span(label, i, i + 1) for i, label in enumerate(labels) if label != OUTSIDE]
@@ -174,14 +175,17 @@ def find_spans(labels: Sequence[str], scheme: Scheme, *, strict: bool = False) -
 
 
 def _begins(before: Part, part: Part) -> bool:
-    """Whether a span begins with `part`: it says so, or there is nothing for it to continue."""
+    """Return whether a span begins with `part`: it says so, or continues none."""
     if part.role == "O":
         return False
     return part.role in ("B", "S") or before.role in ("O", "E", "S") or before.type != part.type
 
 
 def _is_well_formed(parts: Sequence[Part], scheme: Scheme) -> bool:
-    """Whether a span, given with the part before it, begins and ends as the scheme has it."""
+    """Return whether a span begins and ends as the scheme requires.
+
+    `parts[0]` is the part before the span.
+    """
     before, first, last = parts[0], parts[1], parts[-1]
     if scheme == "IOB1":
         return first.role != "B" or _follows(before, first)
@@ -191,12 +195,12 @@ def _is_well_formed(parts: Sequence[Part], scheme: Scheme) -> bool:
 
 
 def _follows(before: Part, part: Part) -> bool:
-    """Whether a word of the same span, or of one of its type, stands before, without an end."""
+    """Return whether `before` leaves a span of the same type open."""
     return before.role in ("B", "I") and before.type == part.type
 
 
 def count_illegal(labels: Sequence[str], scheme: Scheme) -> int:
-    """In how many places a sequence breaks its scheme; 0 for a legal one.
+    """Count the places where a sequence breaks its scheme.
 
     >>> count_illegal(["I-PER", "I-PER", "O"], "IOB2"), count_illegal(["B-PER", "O"], "BIOES")
     (1, 1)
@@ -208,7 +212,7 @@ def count_illegal(labels: Sequence[str], scheme: Scheme) -> int:
 
 
 def is_legal(before: Part, part: Part, scheme: Scheme) -> bool:
-    """Whether a scheme lets `part` stand behind `before`; the ends of a sequence are `O`."""
+    """Return whether a scheme allows `part` after `before`; sequence ends are `O`."""
     if scheme in ("IOB1", "IOB2"):
         if part.role in ("E", "S"):
             return False
@@ -220,7 +224,7 @@ def is_legal(before: Part, part: Part, scheme: Scheme) -> bool:
 
 
 def write_labels(spans: Iterable[Span], num_words: int, scheme: Scheme) -> list[str]:
-    """The labels of a sequence with these spans, which must not overlap.
+    """Write the labels of a sequence with these spans, which must not overlap.
 
     >>> write_labels([Span("PER", 0, 2), Span("PER", 2, 3)], 4, "IOB1")
     ['I-PER', 'I-PER', 'B-PER', 'O']
@@ -236,7 +240,7 @@ def write_labels(spans: Iterable[Span], num_words: int, scheme: Scheme) -> list[
 
 
 def _span_letters(span: Span, labels: Sequence[str], scheme: Scheme) -> str | list[str]:
-    """The letters of a span's words; `labels` holds what stands before it."""
+    """Choose the letters of a span's words; `labels` holds those before it."""
     size = span.end - span.start
     if scheme == "plain":
         return [""] * size
@@ -250,7 +254,7 @@ def _span_letters(span: Span, labels: Sequence[str], scheme: Scheme) -> str | li
 
 
 def convert_labels(labels: Sequence[str], scheme: Scheme, target: Scheme) -> list[str]:
-    """The same spans in another scheme; in its own, a sequence that broke it becomes legal.
+    """Convert labels to another scheme; in their own, illegal sequences become legal.
 
     >>> convert_labels(["I-PER", "I-PER", "O"], "IOB1", "BIOES")
     ['B-PER', 'E-PER', 'O']

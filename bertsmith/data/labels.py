@@ -1,7 +1,7 @@
-"""Labels as the user wrote them in, the classes of a model or numbers out.
+"""Convert labels to the class indices of a model, or to numbers.
 
-A model's classes are the labels of its training examples, sorted, so the same examples give
-the same numbering in any order. What cannot be a set of classes is refused before training.
+A model's classes are the labels of its training examples, sorted, so the same examples give the
+same numbering in any order. Labels that cannot be classes are refused before training.
 """
 
 import math
@@ -22,15 +22,15 @@ MAX_FRACTIONS = 20
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 INTEGER = re.compile(r"[+-]?\d+")
 TRUTH = {"true": Decimal(1), "false": Decimal(0)}
-"""Numbers that stand for the same as these words, in any case."""
+"""Numbers that are equal to these truth values, in any letter case."""
 MAX_NUMBER = float(np.finfo(np.float32).max)
-"""Numbers further from 0 are infinite to a model."""
+"""Largest number of fp32; a model reads larger ones as infinite."""
 
 
 def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
-    """The labels that occur, sorted: by value if all are numbers, else by name.
+    """Collect the labels, sorted by value if all are numbers, else by name.
 
-    Whole numbers among names are taken, as in `1, 2, spam`; `mixed_labels` says so.
+    Whole numbers among names are allowed, as in `1, 2, spam`; `mixed_labels` says so.
 
     Raises:
         InputError: the labels cannot be classes: only one of them, another in every row,
@@ -60,7 +60,7 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
 
 
 def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
-    """Refuse values that are written in two ways; `rows` says where each comes first.
+    """Refuse a value in two spellings; `rows` has the first row of each label.
 
     Numbers among other names may be names too, unless truth values stand there.
     """
@@ -121,7 +121,7 @@ def check_predicted_names(
 
 
 def mixed_labels(examples: Sequence[Example]) -> str | None:
-    """What to tell a user whose classes are numbers and names; None where they are of one kind."""
+    """Describe a mix of numbers and names among the labels; None without."""
     counts = Counter(example.label for example in examples if example.label)
     numbers = [name for name in counts if NUMBER.fullmatch(name)]
     words = [name for name in counts if name not in numbers]
@@ -135,7 +135,7 @@ def mixed_labels(examples: Sequence[Example]) -> str | None:
 
 
 def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Each label once, sorted: by value if all are numbers, else by name.
+    """Return the distinct labels, sorted by value if all are numbers, else by name.
 
     >>> sorted_names(["10", "9", "9"]), sorted_names(["10", "9", "none"])
     (('9', '10'), ('10', '9', 'none'))
@@ -149,7 +149,7 @@ def sorted_names(names: Iterable[str]) -> tuple[str, ...]:
 def class_numbers(
     examples: Sequence[Example], names: Sequence[str], path: Path
 ) -> NDArray[np.int64]:
-    """The class of each example as its place in `names`, int64 `[examples]`.
+    """Return the index of each label in `names`, int64 `[examples]`.
 
     Raises:
         InputError: a label that is not in `names`; says where and which are known.
@@ -162,14 +162,14 @@ def class_numbers(
 
 
 def label_set(example: Example, separator: str) -> tuple[str, ...]:
-    """The labels of an example that may have several, or none."""
+    """Split an example's label into its several labels, or none."""
     label = example.label or ""
     parts = label.split(LIST_SEPARATOR if LIST_SEPARATOR in label else separator)
     return tuple(dict.fromkeys(part.strip() for part in parts if part.strip()))
 
 
 def label_names(examples: Sequence[Example], separator: str, path: Path) -> tuple[str, ...]:
-    """The labels that occur in sets of them, sorted by name.
+    """Collect the labels of multi-label examples, sorted by name.
 
     Raises:
         InputError: no example has one.
@@ -183,7 +183,7 @@ def label_names(examples: Sequence[Example], separator: str, path: Path) -> tupl
 def label_flags(
     examples: Sequence[Example], names: Sequence[str], separator: str, path: Path
 ) -> NDArray[np.bool_]:
-    """Which labels each example has, bool `[examples, labels]`.
+    """Encode multi-label examples as flags, bool `[examples, labels]`.
 
     Raises:
         InputError: a label that is not in `names`; says where and which are known.
@@ -211,7 +211,7 @@ def _unknown_label(
 
 
 def numbers(examples: Sequence[Example], path: Path) -> NDArray[np.float64]:
-    """The label of each example as a number, float64 `[examples]`.
+    """Convert the labels to numbers, float64 `[examples]`.
 
     Raises:
         InputError: a label that is no number, or none that fp32 holds; says where.
@@ -225,7 +225,7 @@ def number(
     what: str,
     advice: str = "Fix the row, or choose the column with --label-column.",
 ) -> float:
-    """A label as a number; `what` is said in front of it in messages.
+    """Convert a label to a number; error messages begin with `what`.
 
     Raises:
         InputError: as `numbers`.

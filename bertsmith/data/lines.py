@@ -1,4 +1,4 @@
-"""A stream of bytes → decoded lines, each of bounded length, with its place for messages."""
+"""Decode a stream of bytes into lines of bounded length."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _MAGIC = (
 
 
 class Lines:
-    """The decoded lines of a stream, line ends included, and where the last one stood."""
+    """Decoded lines of a stream, line ends included; `number` is the last line's."""
 
     def __init__(self, reading: Reading, stream: io.BufferedReader) -> None:
         self.number = 0
@@ -37,7 +37,7 @@ class Lines:
         self._offset = 0
 
     def start(self) -> bool:
-        """Look at the first bytes and pass a byte order mark; False for a skipped empty file."""
+        """Check the first bytes and skip a byte order mark; False for a skipped empty file."""
         head = self._stream.peek()[:_HEAD_BYTES]
         path = self._reading.source.path
         if not head:
@@ -55,7 +55,7 @@ class Lines:
         return True
 
     def whole(self) -> Iterator[str]:
-        """Lines as they are; one that is too long for a row is refused."""
+        """Yield whole lines; reject those too long for a row."""
         while raw := self._stream.readline(MAX_ROW_BYTES):
             self.number += 1
             if len(raw) == MAX_ROW_BYTES and not raw.endswith(b"\n"):
@@ -64,7 +64,7 @@ class Lines:
                 yield text
 
     def in_parts(self) -> Iterator[str]:
-        """Lines of at most `MAX_LINE_BYTES`; the parts of a longer one come as lines."""
+        """Yield lines of at most `MAX_LINE_BYTES`, longer ones in parts."""
         rest = b""
         within = False
         while raw := rest + self._stream.readline(MAX_LINE_BYTES - len(rest)):
@@ -115,7 +115,10 @@ class Lines:
 
 
 def place_to_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
-    """The last place before `end` behind a line, sentence or word; `end` if none is near."""
+    """Find the last place before `end` behind a line, sentence or word.
+
+    The first of `stops` that is near wins; without any, the place is `end`.
+    """
     window = max(0, end - _CUT_WINDOW)
     for stop in stops:
         if (found := text.rfind(stop, window, end)) >= 0:
@@ -124,7 +127,7 @@ def place_to_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:
 
 
 def _character_end(raw: bytes) -> int:
-    """Where UTF-8 can be cut near its end without dividing a character."""
+    """Find the last place near the end that divides no UTF-8 character."""
     end = len(raw)
     while end > len(raw) - 4 and raw[end - 1] & 0xC0 == 0x80:
         end -= 1
