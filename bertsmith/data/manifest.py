@@ -1,4 +1,4 @@
-"""manifest.json: what a corpus folder holds, what was left out, and the checksum of each file.
+"""Read and write manifest.json: a corpus folder's counts, settings and checksums.
 
 The manifest is complete: counts can be shown without opening a shard, and a shard that was
 changed, cut short or mixed up with another corpus is found before anything is trained on it.
@@ -47,7 +47,7 @@ class Shard:
 
     @property
     def files(self) -> tuple[ShardFile, ShardFile, ShardFile]:
-        """Ids, sentence bounds, document bounds."""
+        """Files of token ids, sentence bounds and document bounds."""
         return self.token_ids, self.sentence_starts, self.document_starts
 
 
@@ -71,7 +71,7 @@ class SplitManifest:
 
 @dataclass(frozen=True, slots=True)
 class SourcesManifest:
-    """What was read: `skipped` gave no text, by reason; `cut` was divided but not lost."""
+    """Counts of the input: `skipped` gave no text, by reason; `cut` was divided, not lost."""
 
     files: int
     bytes: int
@@ -90,7 +90,7 @@ class TokenizerManifest:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The whole of manifest.json but its format and version, which `read` checks."""
+    """Content of manifest.json without format and version, which `read` checks."""
 
     tokenizer: TokenizerManifest
     splits: Mapping[Split, SplitManifest]
@@ -103,7 +103,7 @@ class Manifest:
         write_json(directory / MANIFEST_NAME, head | asdict(self))
 
     def summary(self) -> dict[str, Any]:
-        """What a person asks of a corpus: all of the manifest but the list of its files."""
+        """Return the manifest with unknown rates, and shard counts instead of files."""
         summary = asdict(self)
         for split in summary["splits"].values():
             split["shards"] = len(split["shards"])
@@ -143,7 +143,7 @@ class Manifest:
 
 
 def _check_names(path: Path, name: str, split: SplitManifest) -> None:
-    """Raise CorpusError if a shard's file is called otherwise than a corpus calls it."""
+    """Raise CorpusError if a shard's file has a name that no corpus uses."""
     for file in (file for shard in split.shards for file in shard.files):
         if not SHARD_NAME.fullmatch(file.name):
             raise CorpusError(
@@ -153,7 +153,7 @@ def _check_names(path: Path, name: str, split: SplitManifest) -> None:
 
 
 def _check_sums(path: Path, name: str, split: SplitManifest) -> None:
-    """Raise CorpusError if a split counts otherwise than its shards, which are held to theirs."""
+    """Raise CorpusError if a split's counts are not the sums of its shards'."""
     for key in ("documents", "sentences", "tokens"):
         found, counted = getattr(split, key), sum(getattr(shard, key) for shard in split.shards)
         if found != counted:
@@ -164,7 +164,7 @@ def _check_sums(path: Path, name: str, split: SplitManifest) -> None:
 
 
 def is_corpus(directory: Path) -> bool:
-    """Whether a folder is a corpus of ours, of any version and in any condition."""
+    """Return whether a folder has the manifest of a corpus, of any version."""
     try:
         fields = json.loads((directory / MANIFEST_NAME).read_bytes())
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):

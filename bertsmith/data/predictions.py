@@ -1,4 +1,4 @@
-"""Files of predictions by any system in, answers by question or labels by row out."""
+"""Read predictions of any system from files: answers by question, labels by row."""
 
 import json
 import math
@@ -23,24 +23,24 @@ from bertsmith.errors import InputError
 
 # First match wins; a label beside a prediction is the right one.
 LABEL_COLUMNS = ("prediction", "predicted", "pred", "value", "label", "labels", "score")
-"""Where predicted labels may stand. A score beside a label is its probability."""
+"""Columns that may hold predicted labels. A score beside a label is its probability."""
 NUMBER_COLUMNS = ("prediction", "predicted", "pred", "value", "score", "label")
-"""Where predicted numbers may stand. A label beside a score is the right one."""
+"""Columns that may hold predicted numbers. A label beside a score is the gold one."""
 
 
 def read_answers(path: Path) -> dict[str, str]:
-    """Predicted answers by their questions' ids."""
+    """Read predicted answers, by question id."""
     return {id_: _checked(path, id_, value, str) for id_, value in _by_id(path, "answer").items()}
 
 
 def read_no_answer_probs(path: Path) -> dict[str, float]:
-    """A finite number by each question's id."""
+    """Read no-answer scores, finite numbers by question id."""
     found = _by_id(path, "no_answer_score")
     return {id_: float(_checked(path, id_, value, float)) for id_, value in found.items()}
 
 
 def _by_id(path: Path, key: str) -> dict[str, Any]:
-    """The values of an object, or those of `key` in the lines of a `.jsonl` file."""
+    """Read the values of an object, or of `key` in `.jsonl` lines, by id."""
     if question_format(path) == "jsonl":
         return _without_doubles(path, _values_of_lines(path, key))
     return _without_doubles(path, iter_members(path, "from each question's id to its answer"))
@@ -65,7 +65,7 @@ def _without_doubles(path: Path, pairs: Iterable[tuple[str, Any]]) -> dict[str, 
 
 
 def _checked(path: Path, id_: str, value: Any, kind: type) -> Any:
-    """A value that is a string, or a finite number."""
+    """Return a value, checked to be a string or a finite number."""
     if kind is str and isinstance(value, str):
         return value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -77,7 +77,7 @@ def _checked(path: Path, id_: str, value: Any, kind: type) -> Any:
 
 
 def _is_finite(number: float) -> bool:
-    """Whether a number of JSON, which may be whole and of any size, is a finite float."""
+    """Return whether a JSON number is a finite float; integers may be too large."""
     try:
         return math.isfinite(number)
     except OverflowError:
@@ -87,11 +87,13 @@ def _is_finite(number: float) -> bool:
 def read_labels(
     path: Path, *, columns: Sequence[str] = LABEL_COLUMNS, several: bool = False
 ) -> Iterator[Example]:
-    """Predicted labels, as examples without a text; `row` is that in the gold file, if said.
+    """Yield predicted labels as examples without a text.
+
+    `row` is the row in the gold file if the predictions say it, else 0.
 
     Args:
         path: `.txt`, `.csv`, `.tsv` or `.jsonl`.
-        columns: where predictions may stand, first match wins: in all lines the same.
+        columns: columns that may hold predictions, first match wins: in all lines the same.
         several: whether a line may have any number of labels: several as one text (see
             `label_set`) or as a JSON list, or none.
 
@@ -105,7 +107,7 @@ def read_labels(
 
 
 class _Cell(NamedTuple):
-    """What stands at line `row` in the column of predictions; `gold_row` is 0 if it is not said."""
+    """Cell of line `row` in the prediction column; `gold_row` is 0 if unknown."""
 
     row: int
     column: str
@@ -114,7 +116,7 @@ class _Cell(NamedTuple):
 
 
 def _cells(path: Path, columns: Sequence[str], *, keep_blank: bool) -> Iterator[_Cell]:
-    """What is predicted of each row; lines with nothing in them are kept, or passed over."""
+    """Yield the prediction of each row; blank lines are kept, or skipped."""
     kind = table_format(path)
     if kind == "txt":
         lines = read_txt(path, keep_empty_end=keep_blank)
@@ -164,7 +166,7 @@ def _cells_of_objects(path: Path, columns: Sequence[str]) -> Iterator[_Cell]:
 
 
 def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) -> str:
-    """The column of predictions among those found, by the usual names `columns`."""
+    """Find the prediction column among those found, by the names `columns`."""
     for name in columns:
         if (place := find_column(name, found, 0)) is not None:
             return found[place]
@@ -181,7 +183,6 @@ def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) 
 
 
 def _single(path: Path, cell: _Cell) -> str:
-    """One label."""
     label = _as_text(path, cell, cell.value, "Give one label on each line.")
     if not label:
         raise InputError(f"{path}:{cell.row}: the label is empty. Give one label on each line.")
@@ -189,7 +190,7 @@ def _single(path: Path, cell: _Cell) -> str:
 
 
 def _several(path: Path, cell: _Cell) -> str:
-    """Any number of labels, a list of them as `ExampleReader` gives it."""
+    """Convert a cell to any number of labels, in the format of `ExampleReader`."""
     advice = "Give labels as one text or as a list."
     if cell.value is None:
         return ""

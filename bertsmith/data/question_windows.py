@@ -1,8 +1,8 @@
-"""Questions with their passages in, rows of tokens out: a question and a window of the passage.
+"""Encode questions with windows of their passages as rows of tokens.
 
 A row is [CLS] question [SEP] part of the context [SEP] (paper, section 4.2). A context that is too
-long comes in several windows that overlap, so that an answer near the end of one stands with more
-around it in the next.
+long comes in several windows that overlap, so that an answer near the end of one has more context
+in the next.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ from bertsmith.data.windows import Window, Windowing, make_windows
 from bertsmith.text.tokenizer import Tokenizer
 
 NO_ANSWER = 0
-"""The place of [CLS], which stands for "no answer in this window" (Devlin et al., 2019, 4.3)."""
+"""Position of [CLS], which stands for "no answer in this window" (Devlin et al., 2019, 4.3)."""
 
 DEFAULT_WINDOWING = Windowing()
 
 Span = tuple[int, int]
-"""First and last token of a part of a context."""
+"""First and last token of an answer in a context."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """The part of a context that a row holds: `size` of its tokens, from `begin` on.
+    """Part of a context that a row holds: `size` tokens from `begin` on.
 
     Token `first + i` of the row is token `begin + i` of the context. Token `k` of the context is
     its characters `context_offsets[k, 0]` to `context_offsets[k, 1]`, int32.
@@ -42,24 +42,25 @@ class ContextWindow:
 
     @property
     def offsets(self) -> NDArray[np.int32]:
-        """The characters of the window's tokens, `[size, 2]`."""
+        """Character offsets of the window's tokens, `[size, 2]`."""
         return self.context_offsets[self.begin : self.begin + self.size]
 
     def holds(self, span: Span) -> bool:
-        """Whether all tokens of a span of the context are in the window."""
+        """Return whether all tokens of a span of the context are in the window."""
         return self.begin <= span[0] and span[1] < self.begin + self.size
 
     def touches(self, span: Span) -> bool:
-        """Whether any token of a span of the context is in the window."""
+        """Return whether any token of a span of the context is in the window."""
         return span[0] < self.begin + self.size and self.begin <= span[1]
 
 
 @dataclass(frozen=True)
 class WindowLabels:
-    """Where in each row an answer starts and ends, int64 `[rows]`; `NO_ANSWER` where none does.
+    """Start and end positions of the answer in each row, int64 `[rows]`.
 
-    `num_cut` counts the windows that hold some of an answer but not all of it, `num_unreachable`
-    the questions whose answer is whole in none of their windows.
+    They are `NO_ANSWER` in a row without one. `num_cut` counts the windows that hold some of an
+    answer but not all of it, `num_unreachable` the questions whose answer is whole in none of their
+    windows.
     """
 
     start_positions: NDArray[np.int64]
@@ -74,7 +75,7 @@ def encode_questions(
     max_length: int,
     windowing: Windowing = DEFAULT_WINDOWING,
 ) -> EncodedExamples:
-    """The windows of each question as its rows, of at most `max_length` tokens.
+    """Encode each question as windows, rows of at most `max_length` tokens.
 
     `alignment` has the `ContextWindow` of each row. Neighbouring questions with one context have
     it tokenized once. `rows.num_cut` counts at a question's first row the tokens that are in none:
@@ -105,23 +106,23 @@ def encode_questions(
 
 
 def offsets_of(encoded: EncodedExamples, question: int) -> NDArray[np.int32]:
-    """The characters of each token of a question's context, `[tokens, 2]`."""
+    """Return the character offsets of a question's context tokens, `[tokens, 2]`."""
     window: ContextWindow = encoded.alignment[int(encoded.starts[question])]
     return window.context_offsets
 
 
 def locate_tokens(tokenizer: Tokenizer, text: str) -> tuple[list[int], NDArray[np.int32]]:
-    """The ids of a text, and the characters `[tokens, 2]` of each, from and up to."""
+    """Encode a text into token ids and their character offsets, `[tokens, 2]`."""
     encoding = tokenizer.encode(text)
     offsets = np.array(encoding.offsets[1:-1], dtype=np.int32).reshape(-1, 2)
     return encoding.ids[1:-1], offsets
 
 
 def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> WindowLabels:
-    """Mark each question's answer in its windows.
+    """Compute the positions of each question's answer in its windows.
 
-    Of several answers the first that stands in the context is learnt, as in the training sets,
-    which have one. The tokens of an answer are all that share a character with it.
+    Of several answers the first that stands in the context is the label; training sets have only
+    one. The tokens of an answer are all that share a character with it.
     """
     positions = np.full((len(encoded.alignment), 2), NO_ANSWER, dtype=np.int64)
     num_cut = num_unreachable = 0
@@ -141,12 +142,12 @@ def label_windows(questions: Sequence[Question], encoded: EncodedExamples) -> Wi
 
 
 def is_answerable(question: Question) -> bool:
-    """Whether there is an answer to learn, be it in the context or not."""
+    """Return whether a question has an answer, in its context or not."""
     return any(answer.text.strip() for answer in question.answers)
 
 
 def answer_span(question: Question, offsets: NDArray[np.int32]) -> Span | None:
-    """The first and the last token of the answer to learn; None if it is not in the context."""
+    """Find the first and last token of the answer; None outside the context."""
     for answer in question.answers:
         start, stop = answer.start, answer.stop
         if start is not None and stop is not None and answer.text.strip():

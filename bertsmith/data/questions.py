@@ -1,13 +1,11 @@
-"""Questions about passages: a SQuAD file in, questions with their answers out, one at a time.
+"""Read questions about passages from SQuAD and jsonl files, one at a time.
 
-SQuAD 1.1 and 2.0 are one format (Rajpurkar et al., 2016 and 2018): articles hold paragraphs, a
-paragraph holds a context and its questions. A question without answers is unanswerable; what
-`is_impossible` says beside that is not asked, as the official scorer does not ask it; an answer
-without a text is none. A `.jsonl` file holds one question in a line instead, as the `datasets`
-library gives them.
+SQuAD 1.1 and 2.0 are one format (Rajpurkar et al., 2016 and 2018). A question without answers is
+unanswerable: `is_impossible` is ignored, as in the official scorer, and an answer without a text is
+none. A `.jsonl` line is one question, as in the `datasets` library.
 
-An answer whose offset does not lead to its text is looked for again, at last with any white space
-between its words, and what is found, or not found, is counted.
+An answer whose offset does not lead to its text is searched for, at last with any white space
+between its words; moved and lost answers are counted.
 """
 
 import re
@@ -38,7 +36,7 @@ QuestionFormat = Literal["json", "jsonl"]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One text that answers a question, and its first character in the context.
+    """Answer to a question, and its first character in the context.
 
     `text` is as the file has it, for scores. `start` is None where the text does not stand in the
     context; `is_moved` says that it stands elsewhere than the file says, or with other white space:
@@ -52,17 +50,17 @@ class Answer:
 
     @property
     def stop(self) -> int | None:
-        """One past its last character in the context."""
+        """End of the answer in the context, exclusive."""
         size = len(self.text) if self.size is None else self.size
         return None if self.start is None else self.start + size
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, the passage to find its answer in, and the answers that are right.
+    """Question, the passage with its answer, and the correct answers.
 
-    Questions of one paragraph share one `context` object. `place` says where in its file the
-    question stands, `row` which question of it this is, from 1.
+    Questions of one paragraph share one `context` object. `place` is its place in the file for
+    messages, `row` its number, from 1.
     """
 
     id: str
@@ -74,24 +72,24 @@ class Question:
 
     @property
     def content(self) -> tuple[str, str]:
-        """What a model reads of it."""
+        """Texts that the model reads."""
         return self.question, self.context
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can be found: the question is blank, or its passage."""
+        """Whether nothing can be found: question or passage is blank."""
         return not (self.question.strip() and self.context.strip())
 
     @property
     def num_chars(self) -> int:
-        """How long its texts are."""
+        """Number of characters of its texts."""
         return len(self.question) + len(self.context)
 
 
 class SeenIds:
-    """Which ids were met, in 12 to 24 bytes for each: a table of 64-bit hashes with free places.
+    """Set of ids in 12 to 24 bytes each: an open-addressing table of 64-bit hashes.
 
-    That any two of a million different ids share a hash has a probability of 3e-8.
+    Any two of a million different ids share a hash with probability 3e-8.
     """
 
     def __init__(self) -> None:
@@ -99,7 +97,7 @@ class SeenIds:
         self._table = array("q", bytes(8 * 1024))
 
     def add(self, id_: str) -> bool:
-        """Note an id; False if it was met before."""
+        """Add an id; return False if it was there before."""
         key = hash(id_) or 1  # 0 is a free place
         if not self._put(key):
             return False
@@ -125,7 +123,7 @@ class SeenIds:
 
 
 class QuestionReader:
-    """The questions of a file, read as they are asked for; of each 12 to 24 bytes are kept.
+    """Lazy reader of a file's questions; it keeps 12 to 24 bytes of each.
 
     Args:
         path: `.json` in SQuAD's format or `.jsonl` with one question a line; also as .gz, .xz or
@@ -248,7 +246,7 @@ class QuestionReader:
         return answer
 
     def _answer_records(self, record: Mapping[str, Any], place: str) -> Iterable[Any]:
-        """The answers as a list of objects, which the `datasets` library gives as two lists."""
+        """Return the answers as objects; the `datasets` library gives two lists."""
         given = record.get("answers")
         if isinstance(given, dict) and not self.placed and "answer_start" not in given:
             return ({"text": text} for text in self._get(given, "text", list, place))
@@ -264,14 +262,14 @@ class QuestionReader:
         return records
 
     def _get_id(self, record: Any, place: str) -> str:
-        """The id; a whole number is taken for its digits, as in files of predictions."""
+        """Return the id; a whole number becomes its digits, as in prediction files."""
         if isinstance(record, dict) and type(record.get("id")) is int:
             return str(record["id"])
         found: str = self._get(record, "id", str, place)
         return found
 
     def _get_start(self, answer: Any, place: str) -> int:
-        """The offset; pandas writes whole numbers as 7.0 where a value of the column is missing."""
+        """Return the offset; pandas writes 7.0 if the column has missing values."""
         given = answer.get("answer_start")
         if isinstance(given, float) and given.is_integer():
             return int(given)
@@ -283,7 +281,7 @@ class QuestionReader:
         return found
 
     def _get(self, record: Any, key: str, kind: type, place: str) -> Any:
-        """The value of a key that must be there, of the kind that it must have."""
+        """Return the value of a required key, checked for its type."""
         if not isinstance(record, dict):
             raise InputError(f"{self.name}: {place} is {json_type(record)}; an object is expected.")
         if key not in record:
@@ -298,7 +296,7 @@ class QuestionReader:
 
 
 def located(context: str, text: str, start: int) -> Answer:
-    """Where `text` answers in `context`, nearest to `start`, its first character by the file."""
+    """Locate an answer in `context`, nearest to `start`, its offset in the file."""
     found = find_again(context, text, start)
     if found is not None:
         return Answer(text, found, is_moved=found != start)
@@ -307,7 +305,7 @@ def located(context: str, text: str, start: int) -> Answer:
 
 
 def find_words(context: str, text: str, start: int) -> tuple[int, int] | None:
-    """From where to where the words of `text` stand, nearest to `start`, with any white space.
+    """Find the span of `text` nearest to `start`, with any white space.
 
     White space at the ends of `text` is not looked for; without it, `text` as it is wins.
 
@@ -325,7 +323,7 @@ def find_words(context: str, text: str, start: int) -> tuple[int, int] | None:
 
 
 def find_again(context: str, text: str, start: int) -> int | None:
-    """Where `text` stands in `context`, next to where it is said to; None if nowhere.
+    """Find the occurrence of `text` nearest to `start`; None if there is none.
 
     >>> find_again("so it is, so it was", "so", 0), find_again("so it is, so it was", "so", 9)
     (0, 10)
@@ -340,7 +338,7 @@ def find_again(context: str, text: str, start: int) -> int | None:
 
 
 def question_format(path: Path) -> QuestionFormat:
-    """The format that a file's name announces.
+    """Return the format that a file's name announces.
 
     Raises:
         InputError: there is no such file, or its name ends in something else.

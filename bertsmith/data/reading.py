@@ -1,4 +1,4 @@
-"""How one file is read: what is asked of it, what happens to a bad row, and where it is counted."""
+"""State of reading one file: settings, rejection of bad rows, and counts."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _SKIP_ADVICE = "or pass --errors skip (what is skipped is counted)"
 
 @dataclass
 class SourceReport:
-    """What was read and what was not; filled while documents stream.
+    """Counts of what was read and skipped, filled while documents stream.
 
     `bytes` counts the text after decompression, `bytes_read` of `bytes_on_disk` the files
     themselves. `skipped` counts by reason what gave no document; `cut` counts the long
@@ -33,7 +33,7 @@ class SourceReport:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One file being read: what is asked of it, and where the counts go."""
+    """Settings and counts for reading one file."""
 
     source: Source
     text_column: str
@@ -41,17 +41,15 @@ class Reading:
     report: SourceReport
 
     def count_bytes(self, count: int) -> None:
-        """Note that so many bytes of the file on disk were read."""
         self.report.bytes_read += count
 
     def reject(self, reason: str, place: str, found: str, advice: str) -> None:
-        """Refuse a line, row or empty file: an error, or one more in the count of skipped."""
+        """Reject a line, row or empty file: raise InputError, or count it as skipped."""
         if self.errors == "strict":
             raise InputError(f"{self.source.path}{place}: {found}. {advice}, {_SKIP_ADVICE}.")
         self.report.skipped[reason] += 1
 
     def reject_empty(self) -> None:
-        """Refuse a file without a byte."""
         self.reject("empty_files", "", "the file is empty", "Remove it")
 
     def describe_missing_column(self, names: Iterable[object]) -> str:

@@ -1,8 +1,8 @@
-"""Rows of a table by what their columns are for: a csv, tsv or jsonl file in, texts by role out.
+"""Read the rows of csv, tsv and jsonl files as texts by role.
 
 A role (the prompt, its choices, a score) is read from the column that was asked for, by name or by
-number, else from the usual one that is there. A role of many texts is read from several columns;
-a jsonl file may also keep them as a list under one key.
+number, else from the first usual name that is there. A role of many texts is read from several
+columns; a jsonl file may also keep them as a list under one key.
 """
 
 import re
@@ -34,7 +34,7 @@ RANGE = re.compile(r"(\d+)-(\d+)")
 
 @dataclass(frozen=True)
 class Role:
-    """Something that a row holds, and where it may stand.
+    """Role of a column, such as the prompt or a score, and its usual names.
 
     Attributes:
         name: what it is called in messages.
@@ -64,7 +64,7 @@ class Role:
     def columns(
         self, found: Sequence[str], *, numbers_only: bool, taken: Collection[int] = ()
     ) -> list[int] | None:
-        """Where it stands among the columns `found`; None if it does not.
+        """Find its places among the columns `found`; None if there are none.
 
         Those `taken` hold something else, unless they are asked for.
         """
@@ -77,7 +77,7 @@ class Role:
         return next(filter(None, free), None)
 
     def _usual_columns(self, usual: str, found: Sequence[str]) -> list[int]:
-        """The column of this name; of a role of many, also those with a number behind it."""
+        """Find the column of this name; for many texts, numbered ones too."""
         if not self.is_many:
             place = find_column(usual, found, len(found))
             return [] if place is None else [place]
@@ -88,7 +88,7 @@ class Role:
 
 
 class RecordReader:
-    """The rows of one file by role, read as they are asked for.
+    """Lazy reader of one file's rows, as texts by role.
 
     Args:
         path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
@@ -125,7 +125,7 @@ class RecordReader:
         self.num_skipped = 0
 
     def iter_records(self) -> Iterator[tuple[int, Record]]:
-        """Each row's line number and texts.
+        """Yield each row's line number and texts.
 
         Empty texts at the end of a role of many are left out, such a row has fewer; where a row
         may have none, empty texts are left out wherever they stand.
@@ -176,7 +176,7 @@ class RecordReader:
         return [role for role in self.roles if role.is_read]
 
     def has(self, name: str) -> bool:
-        """Whether the table has a column for the role of this name."""
+        """Return whether the table has a column for the role of this name."""
         return name in self.names
 
     def _close_gaps(self, record: Record) -> None:
@@ -187,14 +187,14 @@ class RecordReader:
                 record[role.name] = tuple(text for text in texts if text.strip())
 
     def _lacks(self, role: Role, record: Record) -> bool:
-        """Whether a row has not what it should; one of a role of many texts may be missing."""
+        """Return whether a role's text, or one of its texts, is missing."""
         texts = record.get(role.name, ())
         if not texts:
             return self.has(role.name) and not role.may_be_empty
         return not all(text.strip() for text in texts)
 
     def _records(self) -> Iterator[tuple[int, Record | None]]:
-        """Each row's number and texts; None for one that is to be skipped."""
+        """Yield each row's number and texts; None for a row to skip."""
         kind = self.found_format
         if kind == "jsonl":
             return self._read_objects()
@@ -271,13 +271,13 @@ class RecordReader:
             raise lacking
 
     def _missing_key(self, value: dict[str, Any]) -> str | None:
-        """A key that this object lacks and has to have."""
+        """Find a required key that an object lacks."""
         needed = [role for role in self.roles if not (role.may_be_empty or role.is_many)]
         names = (name for role in needed for name in self.names.get(role.name, ()))
         return next((name for name in names if name not in value), None)
 
     def _extend(self, row: int, found: list[str]) -> None:
-        """Take in keys that the lines before this one lack.
+        """Add the keys that the lines before this one lack.
 
         Raises:
             InputError: one of them is what each line must have, or none; or would have been taken
@@ -297,8 +297,7 @@ class RecordReader:
                 self.names[role.name] = names
 
     def _check_choice(self, row: int, found: list[str]) -> None:
-        """Refuse a key that says more surely than the one in use that it holds the only text of a
-        role."""
+        """Refuse a key that would have been chosen before the one in use."""
         places = divide(self.roles, found, numbers_only=False)
         for role in self._read_roles:
             names = [found[i] for i in places[role.name] or ()]
@@ -311,7 +310,7 @@ class RecordReader:
                 )
 
     def _texts(self, row: int, role: Role, name: str, value: dict[str, Any]) -> list[str]:
-        """What an object holds under one key."""
+        """Return the texts under one key of an object."""
         found = value.get(name)
         items = found if role.is_many and isinstance(found, list) else [found]
         return [self._as_text(row, role, name, item) for item in items]
@@ -331,7 +330,7 @@ class RecordReader:
         )
 
     def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[str, list[int]]:
-        """Where each role stands among the columns `found`; fills `names`."""
+        """Find each role's places among the columns `found`; fill `names`."""
         numbers = [f"column {place + 1}" for place in range(len(found))]
         places: dict[str, list[int]] = {}
         divided = divide(self.roles, found, numbers_only=numbers_only)
@@ -365,7 +364,7 @@ class RecordReader:
         return f"{self.place}: {asked}. {columns}. {advice}{self._other_borders(found)}"
 
     def _other_borders(self, found: list[str]) -> str:
-        """What to say of a single column that seems to be several between other characters."""
+        """Suggest another separator if a single column seems to be several."""
         kind = self.found_format
         rival = next((c for c in RIVALS.get(kind, ()) if len(found) == 1 and c in found[0]), None)
         if rival is None:
@@ -385,19 +384,19 @@ RIVALS = {
     "csv": {";": "semicolons", "\t": "tabs", "|": "bars"},
     "tsv": {",": "commas", ";": "semicolons", "|": "bars"},
 }
-"""What stands between columns, and what may stand there in a file with the wrong ending."""
+"""Separators of columns, and those of files with the wrong ending."""
 
 RAGGED = {
     "tsv": "In a .tsv file every tab starts a new column. Fix the row.",
     "csv": "Put a text that holds a comma, quote or line end in double quotes.",
 }
-"""What to do about a row that has not as many columns as the first."""
+"""Advice on a row that has not as many columns as the first."""
 
 
 def divide(
     roles: Sequence[Role], found: Sequence[str], *, numbers_only: bool
 ) -> dict[str, list[int] | None]:
-    """The columns of each role among those `found`; None of one that has none.
+    """Assign columns to roles; None to a role without any.
 
     A column that was asked for serves that role alone, any other the first that looks for it; but
     a role that is not read leaves others what they cannot do without.
@@ -425,12 +424,11 @@ def _first_come(
 
 
 def take(cells: Sequence[str], places: dict[str, list[int]]) -> Record:
-    """The cells of each role."""
     return {name: without_empty_end([cells[i] for i in where]) for name, where in places.items()}
 
 
 def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
-    """The texts up to the last one that is not empty."""
+    """Return the texts up to the last one that is not empty."""
     last = max((i for i, text in enumerate(texts) if text.strip()), default=-1)
     return tuple(texts[: last + 1])
 
@@ -438,7 +436,7 @@ def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
 def asked_columns(
     asked: str, found: Sequence[str], is_many: bool, *, numbers_only: bool
 ) -> list[int] | None:
-    """The places of columns asked for by name or number; None if one of them is not there."""
+    """Find the columns asked for by name or number; None if one is missing."""
     names = [] if numbers_only else found
     place = find_column(asked, names, len(found))
     if place is not None or not is_many:
@@ -456,13 +454,13 @@ def asked_columns(
 
 
 def is_numbers(asked: str) -> bool:
-    """Whether columns were asked for by their numbers alone."""
+    """Return whether columns were asked for by their numbers alone."""
     parts = asked.split(",")
     return bool(RANGE.fullmatch(asked)) or all(part.strip().isdecimal() for part in parts)
 
 
 def find_column(name: str | None, found: Sequence[str], width: int) -> int | None:
-    """The place of the column with this name, else with this number (from 1)."""
+    """Find the column with this name, else with this number (from 1)."""
     if name is None:
         return None
     for spelling in (str, str.strip, lambda value: value.strip().lower()):
@@ -474,18 +472,18 @@ def find_column(name: str | None, found: Sequence[str], width: int) -> int | Non
 
 
 def stands_twice(name: str, found: Sequence[str]) -> bool:
-    """Whether several columns have this name."""
+    """Return whether several columns have this name."""
     return sum(column.strip().lower() == name.strip().lower() for column in found) > 1
 
 
 def natural_key(name: str) -> tuple[str, int, str]:
-    """Sorts `choice10` after `choice9`, and `choice` before both, however long the numbers are."""
+    """Return a sort key: `choice`, `choice9`, `choice10`, for numbers of any length."""
     stem = name.rstrip("0123456789")
     number = name[len(stem) :].lstrip("0")
     return stem, len(number) if name != stem else -1, number
 
 
 def listed(names: Iterable[str]) -> str:
-    """Column names for a message, long ones and long lists cut short."""
+    """Format column names for a message; cut long names and long lists."""
     shown = [f"'{name}'" if len(name) <= 30 else f"'{name[:29]}…'" for name in names]
     return ", ".join(shown[:12]) + (f", … ({len(shown)} in all)" if len(shown) > 12 else "")

@@ -1,8 +1,8 @@
-"""Texts that belong together: a csv, tsv or jsonl file in, pairs, triples or scored pairs out.
+"""Read text pairs, triples and scored pairs from csv, tsv and jsonl files.
 
 A pair is a text and one that should come near it (a question and its answer); a triple has texts
-beside them that should not; a scored pair says how alike its two texts are. Which of them a file
-holds is seen from its columns.
+beside them that should not; a scored pair says how alike its two texts are. The columns show which
+of them a file holds.
 """
 
 import math
@@ -32,7 +32,7 @@ Kind = Literal["pairs", "scored"]
 
 @dataclass(frozen=True, slots=True)
 class RelatedTexts:
-    """Two texts that belong together, texts that do not, or a score; `row` is the line."""
+    """Anchor and positive text, with negatives or a score; `row` is the line."""
 
     anchor: str
     positive: str
@@ -42,46 +42,49 @@ class RelatedTexts:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All its texts, the anchor first."""
+        """All texts, the anchor first."""
         return self.anchor, self.positive, *self.negatives
 
     @property
     def content(self) -> tuple[str, ...]:
-        """What the model reads."""
+        """Texts that the model reads."""
         return self.texts
 
     @property
     def num_chars(self) -> int:
-        """How long all its texts are."""
+        """Number of characters of its texts."""
         return sum(map(len, self.texts))
 
 
 @dataclass(frozen=True)
 class RelatedColumns:
-    """Which columns of a table hold what, and how rows that lack something are treated."""
+    """Columns of a table by role, and the treatment of incomplete rows."""
 
     text_column: str | None = None
-    """Column with the text: its name, or its number counted from 1. Found by the usual names
-    (anchor, query, question, sentence1, ...) if not given."""
+    """Anchor column, with the text: its name, or its number counted from 1. Default: the first of
+    the usual names (anchor, query, question, sentence1, ...)."""
     pair_column: str | None = None
-    """Column with the text that belongs to it (positive, answer, sentence2, ...)."""
+    """Positive column, with the text that belongs to the anchor. Default: the first of the usual
+    names (positive, answer, sentence2, ...)."""
     negative_columns: str | None = None
-    """Columns with texts that do not belong to it: names or numbers with commas; in a jsonl file
-    also one key that holds a list (negative, negatives, ...). Each row may have as many as it
-    likes, or none."""
+    """Negative columns, with texts that do not belong to the anchor: names or numbers with commas;
+    in a jsonl file also one key that holds a list. Each row may have any number of them. Default:
+    the first of the usual names (negative, negatives, ...)."""
     label_column: str | None = None
-    """Column with a number that says how alike the two texts are (score, similarity, ...)."""
+    """Label column, with a number that says how alike the two texts are. Default: the first of the
+    usual names (score, similarity, ...)."""
     header: Literal["auto", "yes", "no"] = "auto"
-    """Whether the first row of a csv or tsv file names the columns. auto: yes, unless you give all
-    columns by their numbers."""
+    """Header row: whether the first row of a csv or tsv file names the columns. auto: yes, unless
+    you give all columns by their numbers."""
     skip_incomplete: bool = False
-    """Leave out rows that lack a text or a score, and count them, instead of stopping."""
+    """Skip incomplete rows and count them, instead of stopping: those that lack a text or a score.
+    """
     format: TableFormat = "auto"
-    """What each file is, whatever its name: csv, tsv or jsonl. auto: by its name."""
+    """File format, whatever the name says: csv, tsv or jsonl. auto: by the name."""
 
 
 class RelatedReader(RecordReader):
-    """The rows of one file, read as they are asked for.
+    """Lazy reader of one file's rows.
 
     Args:
         path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
@@ -163,7 +166,7 @@ def read_related(
     *,
     limit: int | None = None,
 ) -> tuple[list[RelatedTexts], int]:
-    """Read rows, at most the first `limit`, and how many were skipped.
+    """Read at most `limit` rows, and count the skipped ones.
 
     Raises:
         ConfigError: `limit` is not above 0.
@@ -181,12 +184,12 @@ def read_related(
 
 
 def kind_of(rows: Sequence[RelatedTexts]) -> Kind:
-    """Whether rows are scored pairs, or pairs and triples."""
+    """Determine from the first row whether rows are scored pairs."""
     return "scored" if rows[0].score is not None else "pairs"
 
 
 def score_range(scores: Sequence[float]) -> tuple[float, float]:
-    """The scores that stand for nothing alike (a cosine of 0) and for the same (1).
+    """Return the scores that stand for cosines of 0 and 1.
 
     Scores from 0 to 1, or from -1 to 1, are cosines already; others are taken to fill their
     range: 0 to 5 in STS-B, 1 to 5 in SICK.

@@ -1,8 +1,8 @@
-"""A document's text → its sentences, by rules for English and Chinese, in any mixture.
+"""Split text into sentences, by rules for English and Chinese in any mixture.
 
-One regular expression finds the places where a sentence might end; only a full stop behind a
-Latin word needs a second look (abbreviations, initials, numbers). Nothing is lost but the white
-space between sentences. The rules are built in; nothing is downloaded or learnt.
+One regular expression finds the places where a sentence might end; only a full stop behind a Latin
+word needs a second look (abbreviations, initials, numbers). Nothing is lost but the white space
+between sentences. The rules are built in; nothing is downloaded or trained.
 """
 
 import re
@@ -61,7 +61,7 @@ _END = re.compile(
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text in order, without white space at their ends.
+    """Split a text into sentences, without white space at their ends.
 
     A line end is always the end of a sentence. A full stop is none before a lower-case word
     or behind an abbreviation or initial, unless a word follows that often opens a sentence.
@@ -86,7 +86,10 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _ends_sentence(text: str, start: int, dot: int, end: int) -> bool:
-    """Whether the full stop at `dot` ends what began at `start`; the next word is at `end`."""
+    """Return whether the full stop at `dot` ends the sentence from `start` on.
+
+    The next word is at `end`.
+    """
     before = text[dot - 5 : dot]
     number_follows = text[end : end + 1].isdigit()
     if before.isalpha() and before.islower() and not number_follows:

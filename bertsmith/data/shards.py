@@ -1,4 +1,4 @@
-"""The corpus on disk: encoded documents → .npy shards, and shards → memory-mapped token ids.
+"""Write a corpus as .npy shards, and read it memory-mapped.
 
 Ids are clean: no special tokens, no padding. Each shard is three standard .npy files, the ids
 (uint16 where the vocabulary allows, else uint32) and the bounds of sentences and documents.
@@ -34,7 +34,7 @@ COUNTED_TOKENS = 1 << 22
 
 
 def id_dtype(vocab_size: int) -> np.dtype[Any]:
-    """The smallest of uint16 and uint32 that holds every id.
+    """Return the smallest of uint16 and uint32 that holds every id.
 
     >>> id_dtype(30522), id_dtype(119547)
     (dtype('uint16'), dtype('uint32'))
@@ -60,7 +60,7 @@ class Block:
 
 
 class SplitWriter:
-    """Writes the blocks of one split into numbered shards; memory holds bounds only.
+    """Writer of one split's blocks to numbered shards; memory holds bounds only.
 
     Files are written in place: use it inside `bertsmith.files.atomic_dir`.
     """
@@ -105,7 +105,7 @@ class SplitWriter:
             self._shard = None
 
     def finish(self) -> SplitManifest:
-        """Close the last shard and give the counts of all."""
+        """Close the last shard and return the counts of all."""
         self._finish_shard()
         return SplitManifest(
             documents=sum(shard.documents for shard in self._shards),
@@ -119,7 +119,7 @@ class SplitWriter:
         )
 
     def close(self) -> None:
-        """Let go of the open file of an unfinished shard."""
+        """Close the open file of an unfinished shard."""
         if self._shard is not None:
             self._shard.close()
 
@@ -133,7 +133,7 @@ def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 class _ShardWriter:
-    """One shard: ids go to disk as they come, bounds when it is finished."""
+    """Writer of one shard: ids go to disk as they come, bounds at its end."""
 
     def __init__(self, directory: Path, stem: str, dtype: np.dtype[Any]) -> None:
         self.tokens = 0
@@ -175,7 +175,7 @@ class _ShardWriter:
 
 
 def _starts(lengths: list[np.ndarray]) -> np.ndarray:
-    """Lengths → where each begins, and the end of the last: uint32 `[count + 1]`."""
+    """Compute start offsets from lengths, and the end: uint32 `[count + 1]`."""
     return np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.uint32)
 
 
@@ -184,7 +184,7 @@ def _describe(path: Path) -> ShardFile:
 
 
 class _NpyWriter:
-    """A one-dimensional .npy file that grows; its header is put right at the end.
+    """Writer of a growing one-dimensional .npy file; `close` corrects its header.
 
     Everything goes through `file.write`, unlike `numpy.save`, whose error for a full disk
     does not say that the disk is full.
@@ -258,7 +258,7 @@ class Corpus:
         return cls(directory, split, manifest)
 
     def token_ids(self, start: int, end: int) -> np.ndarray:
-        """Ids of the tokens `start` to `end` of the split, which lie inside one document.
+        """Return the ids of tokens `start` to `end`, which lie inside one document.
 
         The result, uint16 or uint32 `[end - start]`, is a read-only view of the file.
         """
@@ -267,7 +267,7 @@ class Corpus:
         return self._ids[shard][start - first : end - first]
 
     def count_tokens(self) -> np.ndarray:
-        """How often each id occurs, int64 `[vocabulary]`; a shard is read a part at a time."""
+        """Count each id, int64 `[vocabulary]`, reading a part of a shard at a time."""
         counts = np.zeros(self.vocab_size, dtype=np.int64)
         for shard in self._ids:
             for start in range(0, len(shard), COUNTED_TOKENS):
@@ -276,7 +276,7 @@ class Corpus:
         return counts
 
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer that the ids belong to, from the folder's own copy.
+        """Load the tokenizer of the ids, from the folder's own copy.
 
         Raises:
             CorpusError: the copy is another tokenizer than the one that built the corpus, by the
@@ -320,7 +320,7 @@ def _load(directory: Path, file: ShardFile, count: int) -> np.ndarray:
 
 
 def _join_starts(shards: Iterator[np.ndarray]) -> np.ndarray:
-    """Bounds of each shard → bounds over all of them."""
+    """Join the bounds of each shard to bounds over all of them."""
     joined = [np.zeros(1, np.int64)]
     for starts in shards:
         joined.append(starts[1:].astype(np.int64) + joined[-1][-1])

@@ -1,4 +1,4 @@
-"""Paths as the user typed them → the files to read, each once, and their plain bytes.
+"""Find the files that a user's paths name, and open their decompressed bytes.
 
 Files, folders (searched recursively) and globs are taken; the result is sorted, so the order of
 the arguments never changes what is built from them. Compression is undone while reading.
@@ -34,7 +34,7 @@ _ZSTD_INPUT_BYTES = 1 << 10
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One file of documents and how to read it, as its name says."""
+    """File of documents, with its format and compression."""
 
     path: Path
     format: Format
@@ -42,7 +42,7 @@ class Source:
 
     @classmethod
     def from_name(cls, path: Path) -> "Source | None":
-        """Read format and compression off the file's name; None for a name we do not know."""
+        """Parse format and compression from a file's name; None if unknown."""
         parts = path.name.lower().split(".")
         compression = compression_of(path)
         stem = parts[:-1] if compression else parts
@@ -52,13 +52,13 @@ class Source:
 
 
 def compression_of(path: Path) -> Compression | None:
-    """How a file is compressed, as its name says."""
+    """Return the compression that a file's name says."""
     ending = path.name.lower().rpartition(".")[2]
     return next((name for name in COMPRESSIONS if name == ending), None)
 
 
 def find_sources(paths: Iterable[str | Path]) -> tuple[list[Source], Counter[str]]:
-    """The files that `paths` name, sorted, each once.
+    """Find the files that `paths` name, sorted, each once.
 
     The counter says what was left aside: `unsupported_files` inside folders and globs, and
     `repeated_files`, the same file reached by another path or link. Hidden files in folders
@@ -113,7 +113,7 @@ def _walk(folder: Path) -> Iterator[Path]:
 
 
 def _is_vocabulary(file: Path) -> bool:
-    """Whether a file that was only found, not named, is a tokenizer's list and no text."""
+    """Return whether a file that was found, not named, is a tokenizer's list."""
     is_list = file.name in ("vocab.txt", "merges.txt")
     return is_list and file.with_name("tokenizer_config.json").exists()
 
@@ -137,7 +137,7 @@ def _stat(path: Path) -> os.stat_result:
 def open_path(
     path: Path, compression: Compression | None, on_read: Callable[[int], None]
 ) -> Iterator[io.BufferedReader]:
-    """Open the file's plain bytes; `on_read` is told how many bytes of the file were taken.
+    """Open a file's decompressed bytes; `on_read` gets the number of bytes read.
 
     Raises:
         InputError: also later, while reading: the file is damaged or cut short.
@@ -161,7 +161,7 @@ def open_path(
 def open_source(
     source: Source, on_read: Callable[[int], None]
 ) -> AbstractContextManager[io.BufferedReader]:
-    """Open the plain bytes of a source, as `open_path` does."""
+    """Open a source's decompressed bytes, as `open_path` does."""
     return open_path(source.path, source.compression, on_read)
 
 
@@ -186,7 +186,7 @@ def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:
 
 
 class _XzReader(io.RawIOBase):
-    """The plain bytes of .xz streams, which stand one after another with zeros between them.
+    """Decompressed bytes of .xz streams, one after another with zeros between.
 
     Python's own LZMAFile takes a later stream that is damaged at its head, and whatever else
     stands behind a stream, for the end of the file; here it is an error.
@@ -232,7 +232,7 @@ class _XzReader(io.RawIOBase):
 
 
 class _ZstdReader(io.RawIOBase):
-    """Zstandard frames as plain bytes.
+    """Decompressed bytes of Zstandard frames.
 
     zstandard's own stream reader takes a file that is cut short for one that ends there; a
     frame that is still open at the end is an EOFError here.

@@ -1,4 +1,4 @@
-"""Files of rows: csv, tsv, jsonl or plain lines in, cells or objects with line numbers out.
+"""Read rows of csv, tsv, jsonl and text files, with their line numbers.
 
 In a `.csv` file quotes follow RFC 4180; in a `.tsv` file they are plain characters, as in the
 published data sets that come in this form.
@@ -25,15 +25,15 @@ FoundFormat = Literal["csv", "tsv", "jsonl", "txt"]
 TableFormat = Literal["auto", FoundFormat]
 ASK_FORMAT = "If it is a table by another name, say which: --format tsv (or csv, jsonl)."
 STANDARD_INPUT = Path("-")
-"""Stands for standard input, read as one text per line."""
+"""Path of standard input, read as one text per line."""
 CHUNK_BYTES = 1 << 16
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-"""How JSON writes surrogates; plain ones are no UTF-8."""
+"""JSON's escapes of surrogates; unescaped ones are no UTF-8."""
 
 
 def iter_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file with their line ends, decompressed as its name says.
+    """Yield a UTF-8 file's lines with their ends, decompressed by its name.
 
     Only a line feed ends a line. A byte order mark is dropped.
 
@@ -56,7 +56,7 @@ def iter_lines(path: Path) -> Iterator[str]:
 
 
 def iter_text(path: Path) -> Iterator[str]:
-    """The text of a UTF-8 file in chunks, decompressed as its name says.
+    """Yield a UTF-8 file's text in chunks, decompressed by its name.
 
     Line ends stay as they are. A byte order mark is dropped.
 
@@ -77,7 +77,7 @@ def iter_text(path: Path) -> Iterator[str]:
 
 
 def _decode_part(decoder: codecs.IncrementalDecoder, chunk: bytes, place: str, offset: int) -> str:
-    """The text of bytes that stand at `offset`; of no bytes, which end the file, nothing."""
+    """Decode bytes that stand at `offset`; no bytes end the file."""
     offset -= len(decoder.getstate()[0])
     try:
         return decoder.decode(chunk, final=not chunk)
@@ -86,7 +86,7 @@ def _decode_part(decoder: codecs.IncrementalDecoder, chunk: bytes, place: str, o
 
 
 def table_format(path: Path, asked: TableFormat | None = None) -> FoundFormat:
-    """Tell a file's format as asked, else by its name; one text per line from standard input.
+    """Return a file's format as asked, else by its name; txt for standard input.
 
     Args:
         asked: None where the user cannot ask for one, so that no message says so.
@@ -113,7 +113,7 @@ def table_format(path: Path, asked: TableFormat | None = None) -> FoundFormat:
 
 
 def place_name(path: Path) -> str:
-    """How messages call a file."""
+    """Return the name of a file in messages."""
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
@@ -156,7 +156,10 @@ def _check_is_text(place: str, head: bytes) -> None:
 
 
 def check_line_ends(place: str, content: str) -> None:
-    """Raise InputError for a line that others may hide in, as carriage returns alone end them."""
+    """Raise InputError for a carriage return within a line.
+
+    Carriage returns alone may end lines, and others then hide in this one.
+    """
     if "\r" in content:
         raise _lone_return(place)
 
@@ -169,16 +172,16 @@ def _lone_return(place: str) -> InputError:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that decimal digits write; None for other text.
+    """Parse decimal digits; None for other text.
 
-    More than nine digits are none either: nothing here is counted so far, and Python refuses to
-    read some thousands of them.
+    More than nine digits are none either: no count here is that large, and Python refuses to parse
+    some thousands of them.
     """
     return int(text) if text.isdecimal() and len(text) <= 9 else None
 
 
 def read_tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each line's number and cells; quotes are plain characters, and blank lines have no cells.
+    """Yield each line's number and cells; quotes are plain, blank lines have none.
 
     Raises:
         InputError: a carriage return within the first line, which is then the whole file.
@@ -191,7 +194,7 @@ def read_tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int, str]]:
-    """Each line's number and text; empty lines at the end are no rows, unless they are to be kept.
+    """Yield each line's number and text; empty lines at the end only if kept.
 
     Raises:
         InputError: a carriage return within the first line, which is then the whole file.
@@ -210,7 +213,7 @@ def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int,
 
 
 def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Each row's first line number and cells, as in RFC 4180; blank lines have no cells.
+    """Yield each row's first line number and cells (RFC 4180); blank lines have none.
 
     Raises:
         InputError: quotes that do not match, or a carriage return that alone ends a line, with
@@ -248,7 +251,7 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 def read_rows(
     path: Path, kind: FoundFormat, *, keep_blank: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Read the rows of a csv or tsv file. Blank lines are none, or rows without a cell.
+    """Yield the rows of a csv or tsv file; blank lines only if kept.
 
     Raises:
         InputError: as in `read_csv` and `read_tsv`.
@@ -258,7 +261,7 @@ def read_rows(
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Each object and its line number; blank lines are passed over.
+    """Yield each object and its line number; blank lines are skipped.
 
     NaN is read as null: so pandas writes what is missing. Half a surrogate pair is read as U+FFFD,
     see `without_half_characters`.
@@ -286,7 +289,7 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make an object of its pairs, of which JSON's readers would keep the last for each key.
+    """Build an object from pairs; JSON's readers keep the last of equal keys.
 
     Raises:
         ValueError: a key stands there twice.
@@ -305,7 +308,7 @@ JSON = json.JSONDecoder(
 
 
 def without_half_characters(value: Any, source: str) -> Any:
-    r"""A JSON value with U+FFFD, the replacement character, for each half of a surrogate pair.
+    r"""Replace each half of a surrogate pair in a JSON value by U+FFFD.
 
     Such a half, as in a text that was cut within an emoji (`"\ud83d"`), is no character and stands
     in no UTF-8 file. The row stays, its offsets hold, and the output shows where something was.
@@ -336,13 +339,13 @@ def _mended(value: Any) -> Any:
 
 
 def json_fault(error: ValueError | RecursionError) -> str:
-    """Why a text could not be read as JSON, for messages."""
+    """Describe why a text could not be read as JSON, for messages."""
     if isinstance(error, json.JSONDecodeError):
         return f"{error.msg} at column {error.colno:,}"
     return "lists or objects too deep" if isinstance(error, RecursionError) else str(error)
 
 
 def json_type(value: Any) -> str:
-    """What kind of JSON value this is, for messages."""
+    """Name the type of a JSON value, for messages."""
     names = {list: "a list", dict: "an object", str: "a string", bool: "true or false"}
     return "null" if value is None else names.get(type(value), "a number")

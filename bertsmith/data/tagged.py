@@ -1,4 +1,4 @@
-"""What a reader of labelled words gives: a sentence, its labels, and where its words stand."""
+"""Sentences with a label per word, and the settings of their readers."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,18 +27,18 @@ REMARKS: dict[Remark, str] = {
     "repaired_predictions": "{:,} sentences had predicted labels that break the scheme, and were "
     "repaired",
 }
-"""What is said of so many of each."""
+"""Message for each kind of remark; `{}` is the count."""
 
 TagFormat = Literal["auto", "conll", "conllu", "jsonl", "text"]
 
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """Words and, where the file has them, a label for each; `row` is its line, from 1.
+    """Words of a sentence and, where the file has them, their labels.
 
-    `scheme` is that of the labels. `given` is the text that the words were found in and their
-    places there; None where the file has words alone. `remarks` has a name for each thing that was
-    not taken as it stands.
+    `row` is its line in the file, from 1. `scheme` is that of the labels. `given` is the text that
+    the words were found in and their places there; None where the file has words alone. `remarks`
+    has a name for each thing that was not taken as it stands.
     """
 
     words: tuple[str, ...]
@@ -50,12 +50,12 @@ class TaggedSentence:
 
     @property
     def content(self) -> tuple[str, ...]:
-        """What the model reads of it."""
+        """Words that the model reads."""
         return self.words
 
     @property
     def num_chars(self) -> int:
-        """How long its words are together."""
+        """Number of characters of its words."""
         return sum(map(len, self.words))
 
     @cached_property
@@ -67,39 +67,41 @@ class TaggedSentence:
 
     @property
     def text(self) -> str:
-        """The text as it was given; of words that came alone, the words joined."""
+        """Text as it was given; of words that came alone, the words joined."""
         return self._located[0]
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """First character of each word in `text`, and one past its last."""
+        """Start and end (exclusive) of each word in `text`, in characters."""
         return self._located[1]
 
 
 @dataclass(frozen=True)
 class TagColumns:
-    """Where words and labels stand in a file, and how sentences that lack something are treated."""
+    """Columns of words and labels, and the treatment of incomplete sentences."""
 
     format: TagFormat = "auto"
-    """conll (a word a line, columns between tabs or spaces, an empty line after each sentence),
-    conllu, jsonl ({"words": [...], "labels": [...]} or {"text": ..., "entities": [...]}), text (one
-    text per line, to predict). auto: by the file's name and its first lines."""
+    """File format: conll (a word a line, columns between tabs or spaces, an empty line after each
+    sentence), conllu, jsonl ({"words": [...], "labels": [...]} or {"text": ..., "entities":
+    [...]}), text (one text per line, to predict). auto: by the file's name and its first lines.
+    """
     word_column: str | None = None
-    """Column with the word: its number counted from 1, in conllu also its name, in jsonl the key.
-    The first column where not given."""
+    """Word column: its number counted from 1, in conllu also its name, in jsonl the key. Default:
+    the first column; form in conllu."""
     label_column: str | None = None
-    """Column with the label, in the same way. The last column where not given; upos in conllu."""
+    """Label column: its number, name or key, as for the word. Default: the last column; upos in
+    conllu."""
     split: WordRule | None = None
-    """How running text is cut into words: words (punctuation and Chinese characters alone), spaces
-    (it is cut already, at white space), characters. As in training where not given, words there."""
+    """Word splitting of running text: words (punctuation and Chinese characters alone), spaces (it
+    is cut already, at white space), characters. Default: as in training; words there."""
     scheme: Scheme | None = None
-    """What the labels are; found by looking at them where not given. plain: each stands for one
-    word, as parts of speech do."""
+    """Label scheme. plain: each label stands for one word, as parts of speech do. Default: found by
+    looking at the labels."""
     repair: bool = False
-    """Make label sequences that break their scheme legal, in files and in predictions: whatever
-    does not continue an entity begins one. They are counted in any case."""
+    """Repair label sequences that break their scheme, in files and in predictions: whatever does
+    not continue an entity begins one. They are counted in any case."""
     strict: bool = False
-    """Count only entities whose labels follow the scheme, as seqeval's strict mode does; where not
-    given, whatever does not continue an entity begins one, as conlleval has it."""
+    """Strict scoring: count only entities whose labels follow the scheme, as seqeval's strict mode
+    does. Default: whatever does not continue an entity begins one, as in conlleval."""
     skip_incomplete: bool = False
-    """Leave out sentences with a row that cannot be read, and count them, instead of stopping."""
+    """Skip sentences with a row that cannot be read and count them, instead of stopping."""

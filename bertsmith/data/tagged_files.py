@@ -1,4 +1,4 @@
-"""Files of labelled words: CoNLL columns, CoNLL-U, jsonl or plain text in, sentences out, streamed.
+"""Stream sentences with labelled words from CoNLL, CoNLL-U, jsonl and text files.
 
 Nothing is dropped without being counted: `TaggedReader.counts` has the documents, comments,
 multi-word tokens, empty nodes and misaligned entities met so far, and the sentences skipped.
@@ -50,7 +50,7 @@ SUFFIXES: dict[str, FoundFormat] = {
     "bio": "conll",
     "iob": "conll",
 }
-"""Formats that a name tells; for any other the first lines are looked at."""
+"""Formats by the ending of a name; for others the first lines are read."""
 
 PARSERS: dict[str, type[ColumnParser | ConlluParser | ObjectParser]] = {
     "conll": ColumnParser,
@@ -60,13 +60,13 @@ PARSERS: dict[str, type[ColumnParser | ConlluParser | ObjectParser]] = {
 
 UNREADABLE = ("csv", "parquet", "json", "pdf", "zip")
 DETECTED_FROM = 5000
-"""Sentences that are held to find the scheme of their labels."""
+"""Sentences read ahead to detect the label scheme."""
 LOOKED_AT = 200
-"""Lines that are looked at to find a format."""
+"""Lines read ahead to detect the format."""
 MAX_HELD = 1 << 22
-"""Characters that are held to find a format or a scheme; with more of them, fewer lines."""
+"""Maximum characters read ahead to detect a format or a scheme."""
 MOST = 3 / 4
-"""The share of rows that must have as many columns; running text hardly ever has it."""
+"""Share of rows that must have the same number of columns; running text hardly ever has it."""
 Item = TypeVar("Item")
 FORMAT_NAMES: dict[FoundFormat, str] = {
     "conll": "columns, a word a line",
@@ -77,13 +77,13 @@ FORMAT_NAMES: dict[FoundFormat, str] = {
 
 
 class TaggedReader:
-    """The sentences of one file, read as they are asked for.
+    """Lazy reader of one file's sentences.
 
     Args:
         path: a file of words and labels, plain or `.gz/.xz/.zst`; or `STANDARD_INPUT`.
         columns: where words and labels stand.
         labelled: whether labels are wanted.
-        beside: the scheme of gold labels, of which predicted ones are too if they can be.
+        beside: the scheme of the gold labels, assumed of predicted ones if it can be theirs.
 
     Attributes:
         counts: what was left out or noticed so far, by name; `skipped` are sentences that could
@@ -145,10 +145,10 @@ class TaggedReader:
         return self._parsed(parser.parse, blocks)
 
     def _with_scheme(self, sentences: Iterator[TaggedSentence]) -> Iterator[TaggedSentence]:
-        """The same, with the scheme that the first of them show, or that was asked for.
+        """Set the scheme that was asked for, or that the first sentences show.
 
-        Whoever asks for fewer than are read ahead finds no more in `counts` than was met up to the
-        sentence given last.
+        Sentences are read ahead, but `counts` holds only what was met up to the sentence given
+        last.
         """
         first: list[TaggedSentence] = []
         counts: list[Counter[str]] = []  # as they stood at each of the first
@@ -172,7 +172,7 @@ class TaggedReader:
             yield self._finished(sentence, scheme)
 
     def _finished(self, sentence: TaggedSentence, scheme: Scheme) -> TaggedSentence:
-        """The sentence with its scheme, and legal labels if that was asked for.
+        """Set a sentence's scheme, and repair its labels if asked.
 
         Raises:
             InputError: a label that is none in this scheme.
@@ -189,7 +189,7 @@ class TaggedReader:
         return replace(sentence, labels=labels, scheme=scheme, remarks=remarks)
 
     def _set_counts(self, counts: Counter[str]) -> None:
-        """Other counts in the same place, which the parsers know."""
+        """Replace the counts in place: the parsers hold the same object."""
         self.counts.clear()
         self.counts.update(counts)
 
@@ -203,7 +203,7 @@ class TaggedReader:
             raise InputError(f"{place_name(self.path)}: {error}") from None
 
     def found_by_looking(self) -> str | None:
-        """What to say of a format that neither a flag nor the file's name tells; else None.
+        """Describe a format that neither flag nor file name tells; else None.
 
         Raises:
             InputError: as in `find_format`.
@@ -220,7 +220,7 @@ class TaggedReader:
 
     @property
     def num_skipped(self) -> int:
-        """Sentences left out so far because they could not be read."""
+        """Number of sentences left out because they could not be read."""
         return self.counts["skipped"]
 
     def _parsed(
@@ -243,7 +243,7 @@ class TaggedReader:
 def read_tagged(
     path: Path, columns: TagColumns | None = None, *, limit: int | None = None
 ) -> tuple[list[TaggedSentence], Counter[str]]:
-    """Labelled sentences of a file, at most the first `limit`, and what the reader counted.
+    """Read at most `limit` labelled sentences, and return the reader's counts.
 
     Raises:
         InputError: as in `TaggedReader`.
@@ -253,7 +253,7 @@ def read_tagged(
 
 
 def find_format(path: Path, columns: TagColumns, *, labelled: bool) -> FoundFormat:
-    """How a file is to be read: as asked, else by its name, else by its first lines.
+    """Find a file's format: as asked, else by its name, else by content.
 
     Raises:
         InputError: there is no such file, or it is of a kind that has no labelled words.
@@ -273,7 +273,7 @@ def find_format(path: Path, columns: TagColumns, *, labelled: bool) -> FoundForm
 
 
 def up_to(limit: int, items: Iterable[Item], size: Callable[[Item], int]) -> Iterator[Item]:
-    """Give the first items, until they have reached a size together."""
+    """Yield the first items, until their sizes add up to `limit`."""
     total = 0
     for item in items:
         yield item
@@ -307,10 +307,11 @@ def _format_by_content(path: Path, labelled: bool) -> FoundFormat:
 
 
 def _looks_like_columns(rows: list[str], head: list[str]) -> bool:
-    """Whether documents are marked, or blocks of rows have mostly as many columns.
+    """Return whether lines look like CoNLL columns rather than running text.
 
-    A row that lacks one does not make a file running text: the parser is to tell of it. Lines of a
-    single word each are rows as well where they stand in several blocks.
+    They do if documents are marked, or blocks of rows mostly have the same number of columns. A row
+    that lacks one does not make a file running text: the parser reports it. Lines of a single word
+    each are rows as well where they stand in several blocks.
     """
     if any(line.startswith(DOCUMENT_START) for line in head):
         return True
@@ -330,5 +331,5 @@ def _is_filled(line: str) -> bool:
 
 
 def _are_words(rows: list[str]) -> bool:
-    """Whether lines without spaces are words, and not texts of a script that has none."""
+    """Return whether lines without spaces are words, not texts in unspaced scripts."""
     return sum(len(find_words(row)) for row in rows) <= 2 * len(rows)

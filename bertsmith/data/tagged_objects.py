@@ -1,4 +1,4 @@
-"""Labelled words as JSON objects: words with labels, or a text with entities by character.
+"""Parse JSON objects with labelled words, or a text with entities by character.
 
 An entity takes every word that it touches. Where it ends within a word it is counted as
 `misaligned_entities`; where two want the same word the object is refused, as a word has one label.
@@ -27,7 +27,7 @@ QUOTES = {"``": ('"', "“", "„", "«"), "''": ('"', "”", "“", "»"), "`":
 
 
 class ObjectParser:
-    """JSON objects to sentences.
+    """Parser of JSON objects to sentences.
 
     Args:
         place: how messages call the file.
@@ -44,7 +44,7 @@ class ObjectParser:
         self.labelled = labelled
 
     def parse(self, item: tuple[int, Mapping[str, Any]]) -> TaggedSentence:
-        """The sentence of an object and its line's number.
+        """Parse an object and its line's number to a sentence.
 
         Raises:
             InputError: keys or values that are not those of a sentence.
@@ -94,7 +94,7 @@ class ObjectParser:
         return labels
 
     def _strings(self, row: int, key: str, value: Any) -> tuple[str, ...]:
-        """A list of words or labels; a label may be a number, and keeps its spelling."""
+        """Return a list of words or labels; a label may be a number."""
         if not isinstance(value, list):
             raise self._refusal(row, f"'{key}' is {json_type(value)}", "A list is expected")
         numbers = key not in (*WORD_KEYS, self.columns.word_column)
@@ -138,7 +138,7 @@ class ObjectParser:
         return replace(sentence, labels=tuple(labels), remarks=tuple(remarks))
 
     def _entity(self, row: int, text: str, entry: Any) -> tuple[int, int, str]:
-        """Start, end and label of an entity: an object, or a list of these three."""
+        """Parse start, end and label of an entity: an object, or a list."""
         match entry:
             case {"start": int() as start, "end": int() as end, "label": str() as label}:
                 pass
@@ -164,7 +164,7 @@ class ObjectParser:
 
 
 def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:
-    """A line of running text as a sentence without labels."""
+    """Parse a line of running text to a sentence without labels."""
     text = line.rstrip("\r\n")
     places = find_words(text, columns.split or "words")
     return TaggedSentence(
@@ -173,7 +173,7 @@ def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:
 
 
 def locate_given(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...]] | None:
-    """Where words stand in their text, one behind the other; None if one is not found.
+    """Locate words in their text, in order; None if one is not found.
 
     Words may be written as treebanks escape them.
 
@@ -194,7 +194,7 @@ def locate_given(text: str, words: Iterable[str]) -> tuple[str, tuple[Place, ...
 
 
 def spellings(word: str) -> tuple[str, ...]:
-    """A word as it stands, and what it can be in running text if a treebank has escaped it.
+    """Return a word, and the form that a treebank may have escaped.
 
     The escapes are those of the Penn Treebank: brackets (`-LRB-`), slashes and asterisks (`\\/`),
     and quotation marks, which are words of their own.

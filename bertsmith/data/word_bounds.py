@@ -1,4 +1,4 @@
-"""Where words begin: token ids in, a flag for each token out.
+"""Find the tokens that begin a word.
 
 A token begins a word unless its id continues one (`Tokenizer.continues_word`); at the beginning of
 a sentence it always does. Chinese characters are tokens of their own, so their words come from a
@@ -15,21 +15,21 @@ from bertsmith.text.tokenizer import Memory, Tokenizer
 
 
 def chinese_pieces(tokenizer: Tokenizer) -> np.ndarray:
-    """The pieces that are one Chinese character, and "" for all others: str `[vocabulary]`."""
+    """Return the tokens that are one Chinese character, "" for others: str `[vocabulary]`."""
     chinese = code_ranges("CHINESE")
     return np.array([p if len(p) == 1 and p in chinese else "" for p in tokenizer.vocab])
 
 
 class WordBounds:
-    """The words of a tokenizer's ids.
+    """Finder of the tokens that begin a word.
 
     Args:
         tokenizer: says which ids continue a word.
         segmenter: cuts neighbouring Chinese characters into words; each is a word without it.
-            What it said of short texts is remembered.
+            Results for short texts are cached.
 
     Raises:
-        ConfigError: a segmenter is given, and no piece of the tokenizer is a Chinese character.
+        ConfigError: a segmenter is given, and no token of the tokenizer is a Chinese character.
     """
 
     def __init__(self, tokenizer: Tokenizer, segmenter: Segmenter | None = None) -> None:
@@ -45,7 +45,7 @@ class WordBounds:
             )
 
     def begins(self, ids: np.ndarray, is_fresh: np.ndarray) -> np.ndarray:
-        """Whether each token begins a word, bool `[tokens]`.
+        """Compute whether each token begins a word, bool `[tokens]`.
 
         `is_fresh` marks tokens that begin a sentence, or stand after a gap in the text.
         """
@@ -55,7 +55,7 @@ class WordBounds:
         return begins
 
     def _join_characters(self, ids: np.ndarray, is_fresh: np.ndarray, begins: np.ndarray) -> None:
-        """Take back the beginning of characters that go on with a word."""
+        """Clear the flags of Chinese characters that continue a word."""
         is_chinese = self._is_chinese[ids]
         follows = np.append(False, is_chinese[:-1])
         firsts = np.flatnonzero(is_chinese & (is_fresh | ~follows))
@@ -68,7 +68,6 @@ class WordBounds:
             begins[first + self._places[text[start:end]]] = True
 
     def _find_places(self, text: str) -> np.ndarray:
-        """Where the words of a text begin."""
         assert self._segmenter is not None
         lengths = [len(word) for word in self._segmenter(text)]
         return np.cumsum([0, *lengths[:-1]])
