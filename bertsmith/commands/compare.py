@@ -33,13 +33,13 @@ class Settings(ComparisonSettings):
 
     files: tyro.conf.Positional[tuple[Path, ...]]
     """Recipes of `bertsmith pretrain`, and at most one comparison file (with the tables [recipes]
-    or [tasks]). The first recipe is what the others are held against."""
+    or [tasks]). The first recipe is the baseline."""
     json: bool = False
     """Print one JSON object instead of a table."""
 
 
 def parse(args: Sequence[str], prog: str) -> Request[Settings]:
-    """Read the flags; recipes are read later, all at once."""
+    """Parse the flags; recipes are read later, all at once."""
     config = (tyro.conf.FlagCreatePairsOff,)
     settings = tyro.cli(Settings, args=args, prog=prog, description=DESCRIPTION, config=config)
     return Request(settings, shlex.join([*prog.split(), *args]))
@@ -63,5 +63,5 @@ def main(request: Request[Settings]) -> None:
 
 
 def tell(line: str) -> None:
-    """Say on standard error how far the work is."""
+    """Print a line of progress on standard error."""
     print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`bertsmith compress vocabulary`: a model and texts → one with the word pieces of these texts."""
+"""`bertsmith compress vocabulary`: a model and texts → one with only their tokens."""
 
 import json as json_module
 from collections.abc import Sequence

@@ -24,21 +24,21 @@ SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass(frozen=True)
 class Settings:
-    """What to read, with which vocabulary, and where to write."""
+    """The command line of `bertsmith corpus build`."""
 
     files: tyro.conf.Positional[tuple[str, ...]]
     """Texts: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet (a document in
     each row), each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are
     searched."""
     tokenizer: Path
-    """The tokenizer folder, as written by 'tokenizer train', or a vocab.txt."""
+    """Tokenizer folder, as written by 'tokenizer train', or a vocab.txt."""
     out: Path
     """The folder to write the corpus to."""
     corpus: Annotated[CorpusSettings, tyro.conf.arg(name="")] = field(
         default_factory=CorpusSettings
     )
     processes: int | None = None
-    """How many processes split sentences and encode. None means one for each core."""
+    """Number of processes that split sentences and encode. None: one for each core."""
     overwrite: bool = False
     """Replace an earlier corpus in the folder, once the new one is complete."""
     json: bool = False
@@ -52,10 +52,10 @@ class Settings:
 def main(settings: Annotated[Settings, tyro.conf.arg(name="")]) -> None:
     """Turn texts into a corpus that a BERT can be pre-trained on.
 
-    Documents are split into sentences (by rules for English and Chinese), and sentences into the
-    ids of their word pieces. The corpus folder holds these ids, the bounds of sentences and
-    documents, a copy of the tokenizer, and a manifest that says what was read and what was
-    skipped. A few documents are held out, to measure on text that was never trained on.
+    Documents are split into sentences (by rules for English and Chinese), and sentences into token
+    ids. The corpus folder holds these ids, the bounds of sentences and documents, a copy of the
+    tokenizer, and a manifest that says what was read and what was skipped. A few documents are held
+    out of training, for evaluation.
     """
     started_at = time.perf_counter()
     tokenizer = Tokenizer.load(settings.tokenizer)
@@ -81,7 +81,7 @@ def main(settings: Annotated[Settings, tyro.conf.arg(name="")]) -> None:
 
 @contextmanager
 def _progress() -> Iterator[OnProgress]:
-    """A bar on a terminal, a line now and then elsewhere; both on standard error."""
+    """Show progress on standard error: a bar on a terminal, else a line at times."""
     if not sys.stderr.isatty():
         yield _Lines().show
         return

@@ -1,4 +1,4 @@
-"""`bertsmith corpus inspect`: what a corpus folder holds, with every checksum compared."""
+"""`bertsmith corpus inspect`: a corpus folder → counts, examples, and verified checksums."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def main(
 
     Args:
         corpus: The corpus folder, as written by 'corpus build'.
-        examples: How many documents of each split to show the beginning of.
+        examples: Number of documents of each split whose beginning is shown.
         json_: Print one JSON object instead of text.
     """
     if examples < 0:
@@ -51,7 +51,7 @@ def main(
 
 
 def _examples(corpus: Corpus, count: int) -> Iterator[str]:
-    """The beginnings of documents spread evenly over a split."""
+    """Yield the beginnings of documents spread evenly over a split."""
     tokenizer = corpus.tokenizer()
     count = min(count, corpus.num_documents)
     for document in np.linspace(0, corpus.num_documents, count, endpoint=False).astype(int):

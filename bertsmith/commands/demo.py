@@ -13,12 +13,12 @@ from bertsmith.training.display import Display
 
 
 def main(settings: Annotated[DemoSettings, tyro.conf.arg(name="")], json: bool = False) -> None:
-    """Go the whole road, on the documentation that is on this computer.
+    """Train and evaluate a BERT on the documentation that is on this computer.
 
-    Learns a vocabulary from the documentation of Python and of the installed packages,
-    pre-trains a small BERT on it, teaches it with a few labelled paragraphs to tell which library
-    a text is about, and scores it beside the same model without pre-training and beside plain
-    methods. Needs no download. At the end, open report.html.
+    Learns a vocabulary from the documentation of Python and of the installed packages, pre-trains a
+    small BERT on it, fine-tunes it with a few labelled paragraphs to tell which library a text is
+    about, and compares it with the same model without pre-training and with plain methods. Needs no
+    download. At the end, open report.html.
 
     Args:
         json: Print one JSON object instead of text.
@@ -29,12 +29,12 @@ def main(settings: Annotated[DemoSettings, tyro.conf.arg(name="")], json: bool =
 
 
 def say(line: str) -> None:
-    """Tell what happens, on standard error."""
+    """Print a line of progress on standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def describe(results: dict[str, Any]) -> Iterator[str]:
-    """Three lines of results and where the report is."""
+    """Yield three lines of results and the path of the report."""
     pretraining, seconds = results["pretraining"], results["seconds"]["total"]
     accuracy = {row["name"]: row["accuracy"]["mean"] for row in results["comparison"]}
     num_labels = results["question"]["num_train"]

@@ -1,4 +1,4 @@
-"""`bertsmith distill TASK`: a fine-tuned model and examples → a smaller model for the same."""
+"""`bertsmith distill TASK`: a fine-tuned model and examples → a smaller one for the task."""
 
 import dataclasses
 import json as json_module
@@ -35,7 +35,7 @@ NoModel = Annotated[Path, tyro.conf.Suppress]
 
 @dataclass(frozen=True)
 class DistillRequest(Request[FinetuneSettings]):
-    """A request for a task."""
+    """Parsed command line of `bertsmith distill TASK`."""
 
     task: type[Task[Any, Any]]
     student: DistillSettings
@@ -63,8 +63,7 @@ def parse(args: Sequence[str], prog: str) -> DistillRequest:
 
 
 def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
-    """The task's settings without the model to start from, the student's, and what only the command
-    line has."""
+    """Build the settings class: those of task and student, without the initial model."""
     fields = [
         ("distillation", DistillSettings, dataclasses.field(default_factory=DistillSettings)),
         ("eval", Eval, dataclasses.field(default=NOT_GIVEN)),
@@ -92,7 +91,7 @@ def main(request: DistillRequest) -> None:
 
 
 def repeat(request: DistillRequest) -> None:
-    """The same with several seeds or folds."""
+    """Distill with several seeds or folds, then print the summary."""
     if request.settings.folds is not None and request.student.cache is not None:
         raise ConfigError(
             "--cache and --folds exclude each other: each fold learns from other texts. Leave one "
@@ -112,5 +111,5 @@ def _distill(student: DistillSettings, task: Any, settings: Any, *args: Any, **n
 
 
 def say(line: str) -> None:
-    """Tell the user what is being done, beside the result."""
+    """Print a line of progress on standard error."""
     print(line, file=sys.stderr, flush=True)

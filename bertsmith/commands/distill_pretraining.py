@@ -67,7 +67,7 @@ def parse(args: Sequence[str], prog: str) -> Request[Settings]:
 
 
 def main(request: Request[Settings]) -> None:
-    """Train, then print what it came to and both models side by side."""
+    """Train, then print the results and both models side by side."""
     settings = request.settings
     job = DistillPretrainingJob(
         corpus=settings.corpus,

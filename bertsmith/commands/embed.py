@@ -40,13 +40,14 @@ def main(
         model: Folder of a BERT; a sentence encoder's own settings are followed.
         file: Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst;
             or - for one text per line from standard input.
-        out: Where the vectors go: .npy (one fp32 array, [texts, hidden]) or .jsonl (one object
-            per text).
-        pooling: What a vector is made of: the mean over the tokens, the vector of [CLS]
-            (first_token), or the pooler's. As the folder says where not given, else mean.
-        normalize: Give every vector the length 1, so that a product of two is their cosine.
-        max_length: Cut texts to this many tokens; all that the model reads where not given.
-        device: auto, cpu, cuda, cuda:1, mps.
+        out: Output file: .npy (one fp32 array, [texts, hidden]) or .jsonl (one object per text).
+        pooling: Pooling of token vectors to one: the mean over the tokens, the vector of [CLS]
+            (first_token), or the pooler's. Default: as the folder says, else mean.
+        normalize: Normalization: scale every vector to length 1, so that a product of two is their
+            cosine.
+        max_length: Maximum length: cut texts to this many tokens. Default: all that the model
+            reads.
+        device: Device: auto, cpu, cuda, cuda:1, mps.
         precision: Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact,
             and the fastest where the processor has VNNI), or auto for the faster of fp32 and bf16.
         json: Print one JSON object instead of text.
@@ -84,7 +85,7 @@ def main(
 def embed(
     encoder: TextEncoder, source: ExampleReader, out: Path
 ) -> tuple[dict[str, Any], CosineAgreement | None]:
-    """Write the vector of every text, a chunk of texts at a time; gives what is to be reported."""
+    """Write the vectors of all texts, chunk by chunk; return the report."""
     started = time.perf_counter()
     num_texts = num_truncated = 0
     first: list[Text] = []

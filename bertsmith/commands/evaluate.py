@@ -39,32 +39,32 @@ class Settings:
     """Labelled examples: .csv, .tsv or .jsonl, also as .gz, .xz or .zst; or what the task was
     trained with."""
     limit: int | None = None
-    """Take only the first so many rows. For pairs of texts without scores, which are scored by
-    search: it holds a vector of each text and compares every one with all, so that ten times as
-    many rows take ten times the memory and a hundred times the comparisons."""
+    """Number of rows to take, from the first. Pairs of texts without scores are evaluated by
+    search, which holds a vector of each text and compares every one with all: ten times as many
+    rows take ten times the memory and a hundred times the comparisons."""
     max_length: int | None = None
-    """Read texts in this many tokens at most; as in training where not given."""
+    """Maximum length of texts in tokens. Default: as in training."""
     long_texts: LongTexts | None = None
-    """What becomes of longer texts: read in windows that overlap, or cut. As in training where not
-    given."""
+    """Long texts, above the maximum length: read in windows that overlap (window), or cut. Default:
+    as in training."""
     stride: int | None = None
-    """How many tokens neighbouring windows share; as in training where not given."""
+    """Stride: the number of tokens that neighbouring windows share. Default: as in training."""
     device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps."""
+    """Device: auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
     fastest where the processor has VNNI), or auto for the faster of fp32 and bf16."""
     errors: Path | None = None
-    """Write every wrong answer to this .jsonl or .csv file: text, right answer, the model's, and
-    how sure it was; the most confident first. Where answers are numbers (regress, embed), the 100
-    rows that are farthest off, the farthest first."""
+    """Errors file, .jsonl or .csv, for every wrong answer: text, right answer, the model's, and how
+    sure it was; the most confident first. Where answers are numbers (regress, embed), it has the
+    100 rows that are farthest off, the farthest first."""
     report: Path | None = None
-    """Write an HTML page: confusion matrix, calibration, score by length."""
+    """HTML page to write: confusion matrix, calibration, score by length."""
     json: bool = False
     """Print one JSON object instead of text."""
 
     columns: tyro.conf.Suppress[Any] = None
-    """How the file is read."""
+    """Columns of the file."""
 
 
 def parse(args: Sequence[str], prog: str) -> Settings:
@@ -80,7 +80,7 @@ def main(settings: Settings) -> None:
 
 
 def measure(settings: Settings) -> None:
-    """Score the model, and show and write what was found."""
+    """Score the model, print the result, and write the page."""
     predictor = load_predictor(
         settings.model,
         device=settings.device,
@@ -112,13 +112,13 @@ def measure(settings: Settings) -> None:
 
 
 class Sample:
-    """Keeps the first examples that pass, for a second look: standard input is read once only."""
+    """The first examples that pass, kept for a second look: standard input is read once."""
 
     def __init__(self) -> None:
         self.examples: list[Any] = []
 
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
-        """Take in examples with what became of them."""
+        """Keep the first `SAMPLED_FROM` examples, fewer of long ones."""
         if sum(example.num_chars for example in self.examples) < CHUNK_CHARS:
             self.examples += examples[: SAMPLED_FROM - len(self.examples)]
 
@@ -126,7 +126,7 @@ class Sample:
 def score(
     predictor: AnyPredictor, settings: Settings, watchers: Sequence[OutcomeWatcher]
 ) -> Evaluation:
-    """The scores; `--errors` is written on the way."""
+    """Compute the scores; `--errors` is written on the way."""
     with ExitStack() as stack:
         if settings.errors is not None:
             is_distance = predictor.task.outcome_scale == "distance"

@@ -20,16 +20,16 @@ def main(
     precision: Literal["auto", "fp32", "bf16"] = "auto",
     json: bool = False,
 ) -> None:
-    """Let a pre-trained BERT fill in hidden words.
+    """Fill in the hidden words of a text with a pre-trained BERT.
 
-    Write [MASK] (for RoBERTa, <mask>) where a word is to be guessed. This shows what a model has
-    learnt about your language before it is taught any task.
+    Write [MASK] (for RoBERTa, <mask>) where a word is to be guessed. This shows what a model knows
+    of your language before it is fine-tuned.
 
     Args:
         model: Folder of a pre-trained model.
         text: A text with [MASK] in one or more places, in quotes.
-        top: How many words to show for each [MASK].
-        device: auto, cpu, cuda, cuda:1, mps.
+        top: Number of words to show for each [MASK].
+        device: Device: auto, cpu, cuda, cuda:1, mps.
         precision: Number format of the computation: fp32, bf16, or auto for the fastest.
         json: Print one JSON object instead of text.
     """
@@ -47,5 +47,4 @@ def main(
 
 
 def shown(word: Word) -> str:
-    """A word with its probability."""
     return f"{word.token} {word.probability:.1%}"

@@ -29,7 +29,7 @@ Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --f
 
 @dataclass(frozen=True)
 class FinetuneRequest(Request[FinetuneSettings]):
-    """A request for a task."""
+    """Parsed command line of `bertsmith finetune TASK`."""
 
     task: type[Task[Any, Any]]
     json: bool
@@ -45,7 +45,7 @@ def parse(args: Sequence[str], prog: str) -> FinetuneRequest:
 
 
 def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
-    """The task's settings and what only the command line has."""
+    """Build the settings class: the task's, and flags of the command line alone."""
     json = ("json", Json, dataclasses.field(default=False))
     needed = ("eval", Eval, dataclasses.field(default=NOT_GIVEN))
     return dataclasses.make_dataclass(
@@ -67,7 +67,7 @@ def main(request: FinetuneRequest) -> None:
 
 
 def repeat(request: FinetuneRequest) -> None:
-    """The same with several seeds or folds."""
+    """Fine-tune with several seeds or folds, then print the summary."""
 
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)

@@ -44,5 +44,5 @@ def main(request: Request[Settings]) -> None:
 
 
 def tell(line: str) -> None:
-    """Say on standard error how far the work is."""
+    """Print a line of progress on standard error."""
     print(line, file=sys.stderr, flush=True)

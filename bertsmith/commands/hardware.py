@@ -1,4 +1,4 @@
-"""`bertsmith hardware`: what this computer does best, as measured."""
+"""`bertsmith hardware`: measure this computer, and show what bertsmith uses on it."""
 
 import json
 import sys
@@ -76,7 +76,7 @@ def describe_time(found: Measurement) -> str:
 
 
 def describe_attention(found: Measurement) -> str:
-    """The path of each precision and use, and the lengths at which the other one is faster."""
+    """Describe the attention path of each use, with exceptions by length."""
     uses: dict[str, list[tuple[str, str]]] = {}
     for name, path in found.attention.items():
         use, _, length = name.rpartition(" ")
@@ -85,6 +85,6 @@ def describe_attention(found: Measurement) -> str:
 
 
 def _describe_paths(paths: Sequence[tuple[str, str]]) -> str:
-    """`fused` or `explicit (fused at 512 tokens)`."""
+    """Format paths as `fused` or `explicit (fused at 512 tokens)`."""
     different = [f"{path} at {length} tokens" for length, path in paths if path != paths[0][1]]
     return paths[0][1] + (f" ({', '.join(different)})" if different else "")

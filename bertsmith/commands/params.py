@@ -1,4 +1,4 @@
-"""`bertsmith params`: how many parameters a model has, and where they are."""
+"""`bertsmith params`: count a model's parameters, by component."""
 
 import json
 import sys
@@ -52,16 +52,16 @@ def main(
     Args:
         model: A size (tiny, mini, small, medium, base, large) or the folder of a model.
         layers: Number of layers; with --hidden it stands for a size.
-        hidden: Width of the vectors.
-        heads: Attention heads in a layer; one for every 64 of the width where not given.
-        intermediate: Width inside the feed-forward layers; 4 times the width where not given.
-        vocab_size: Word pieces; 30,522 where not given, as in the released English models.
-        max_positions: The longest text in tokens; 512 where not given.
-        type_vocab: Kinds of segments; as the family has them where not given, 2 for bert.
-        embedding: Width of the embeddings, of albert and electra, where it is one of its own.
-        family: Which relative of BERT, for a size; bert where not given. distilbert has half of a
-            size's layers.
-        shared: What albert's layers have in common; all where not given.
+        hidden: Hidden size: the width of the vectors.
+        heads: Attention heads in a layer. Default: one for every 64 of the hidden size.
+        intermediate: Intermediate size: the width inside the feed-forward layers. Default: 4 times
+            the hidden size.
+        vocab_size: Vocabulary size in tokens. Default: 30,522, as in the released English models.
+        max_positions: Position embeddings: the longest text in tokens. Default: 512.
+        type_vocab: Segment types. Default: as the family has them, 2 for bert.
+        embedding: Embedding size of albert and electra, where it is not the hidden size.
+        family: Model family, for a size. distilbert has half of a size's layers. Default: bert.
+        shared: Parameter sharing: what albert's layers have in common. Default: all.
         json_: Print one JSON object instead of text.
     """
     sizes: dict[str, Any] = {
@@ -84,7 +84,7 @@ def main(
 
 
 def account(model: BertModel) -> dict[str, Any]:
-    """Everything the command tells, as plain JSON."""
+    """Return the figures of the command as plain JSON values."""
     counts = count_parameters(model)
     everything = total(counts)
     return {
@@ -101,7 +101,7 @@ def account(model: BertModel) -> dict[str, Any]:
 
 
 def describe(facts: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
-    """The account as a page of text."""
+    """Format the figures as a page of text."""
     config, components = facts["config"], facts["components"]
     rows = [("component", "one layer", "parameters")]
     rows += [_row(name, each) for name, each in components.items() if not is_head(name)]
@@ -134,7 +134,7 @@ def _row(name: str, each: Mapping[str, int]) -> tuple[str, str, str]:
 
 
 def _against_formula(facts: Mapping[str, Any], encoder: str) -> list[str]:
-    """From the usual formula to the exact count, line by line."""
+    """Format the steps from the usual formula to the exact count."""
     rows = [(f"{FORMULA}, the usual formula", f"{facts['formula']:,}")]
     rows += [(f"  {name}", f"{count:+,}") for name, count in facts["beyond_formula"].items()]
     rows.append((encoder, f"{facts['encoder']:,}"))
@@ -147,7 +147,7 @@ def _megabytes(count: int) -> str:
 
 
 def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
-    """The model of a folder, or one of a size without memory for its weights."""
+    """Load a folder's model, or build one without memory for its weights."""
     if name is not None and name not in PRESETS:
         return _load(name, sizes)
     missing = [flag for key, flag in list(FLAGS.items())[:2] if key not in sizes]
@@ -160,7 +160,7 @@ def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
 
 
 def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
-    """The model of a folder."""
+    """Load a folder's model; refuse `sizes` beside it."""
     if Path(name).name == name and not Path(name).exists():
         raise ConfigError(
             f"params: found '{name}', which is neither a size nor a folder here. Sizes are "
@@ -190,7 +190,7 @@ FLAGS = {
 
 
 def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
-    """A config from a preset and sizes, with the family's proportions where none are given."""
+    """Build a config from a preset and sizes, by the family's proportions."""
     given = dict(sizes)
     family = family_named(given.pop("family", BertConfig.model_type)).config
     _check_known(family, given)
@@ -209,7 +209,7 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
 
 
 def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
-    """Refuse what models of the family have not."""
+    """Refuse sizes that the family's config does not have."""
     known = {field.name for field in fields(family)}
     for name in given:
         if name not in known:
@@ -225,7 +225,7 @@ def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
 
 
 def _notes(model: BertModel) -> list[str]:
-    """What a folder lacks, or holds beside the model."""
+    """List what a folder lacks, or holds beside the model."""
     found = model.load_report
     assert found is not None
     return [f"the folder: {found}"] if found.missing or found.unused else []

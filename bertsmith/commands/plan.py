@@ -1,4 +1,4 @@
-"""`bertsmith plan`: what a pre-training run will take, before it runs."""
+"""`bertsmith plan`: forecast arithmetic, memory and time of a pre-training run."""
 
 import json
 import sys
@@ -37,23 +37,23 @@ class Settings(pretrain.Settings):
     """The command line of `bertsmith plan`."""
 
     corpus: Path | None = None  # type: ignore[assignment]
-    """The folder that `bertsmith corpus build` wrote; random text where not given."""
+    """Folder that `bertsmith corpus build` wrote. Default: random text."""
     out: Path | None = None  # type: ignore[assignment]
-    """Where the run would be written; nothing is."""
+    """Folder of the run; nothing is written."""
     vocab_size: int | None = None
-    """Word pieces of the random text; 30,522 where not given, as in the released English models."""
+    """Vocabulary size of the random text, in tokens. Default: 30,522, as in the released English
+    models."""
     measure_seconds: float = 5.0
-    """How long real steps are timed; 0 leaves that out."""
+    """Seconds for which real steps are timed; 0 leaves that out."""
     hardware: tuple[Hardware, ...] = ()
-    """Tell how long it would take on these, too, by their published speed in bf16."""
+    """Other hardware to forecast the time on, by its published speed in bf16."""
     flops: float | None = None
-    """The same for hardware of so many operations a second, such as 989e12."""
+    """Speed of other hardware to forecast the time on, in operations a second, such as 989e12."""
     efficiency: float = 0.4
-    """The share of its published speed that training is assumed to reach there. Small models reach
-    far less, since their products are too small for such hardware."""
+    """Model FLOPs utilization: the share of its published speed that training is assumed to reach
+    on other hardware. Small models reach far less, since their products are too small for it."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be planned for."""
         check_all_largest(self, "--")
         if self.measure_seconds < 0:
             found = self.measure_seconds
@@ -72,7 +72,7 @@ def parse(args: Sequence[str], prog: str) -> Settings:
 
 
 def main(settings: Settings) -> None:
-    """Look, measure, and print the forecast."""
+    """Measure a few steps, and print the forecast."""
     settings.training.budget()
     with _with_corpus(settings) as job:
         found = forecast(
@@ -84,7 +84,7 @@ def main(settings: Settings) -> None:
 
 @contextmanager
 def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
-    """The job, in the block with a corpus of random text where it has none."""
+    """Build the job, with a corpus of random text where it has none."""
     if settings.corpus is None:
         with tempfile.TemporaryDirectory(prefix="bertsmith-plan-") as folder:
             write_random_corpus(Path(folder), settings.vocab_size or RELEASED_VOCABULARY)
@@ -99,7 +99,7 @@ def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
 
 
 def describe(facts: dict[str, Any], found: Forecast) -> str:
-    """The forecast as tables."""
+    """Format the forecast as tables."""
     blocks = [_overview(facts, found), _arithmetic(facts), _memory(facts), _time(facts)]
     return "\n\n".join("\n".join(block) for block in blocks)
 
@@ -125,7 +125,7 @@ def _overview(facts: dict[str, Any], found: Forecast) -> list[str]:
 
 
 def _model_name(found: Forecast) -> str:
-    """Size, with a family other than BERT, or the folder that the run goes on from."""
+    """Name the model by size and family, or by its initial folder."""
     if found.job.from_ is not None:
         return str(found.job.from_)
     family, preset = found.model.config.model_type, str(found.job.model.preset)
@@ -195,7 +195,7 @@ def _time(facts: dict[str, Any]) -> list[str]:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows with columns of equal width, the first to the left."""
+    """Align rows in columns of equal width, the first to the left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -207,7 +207,7 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _big(count: float) -> str:
-    """A count to three digits.
+    """Format a count to three digits.
 
     >>> _big(40_877_398), _big(9_876)
     ('40.9 M', '9,876')
@@ -219,7 +219,7 @@ def _big(count: float) -> str:
 
 
 def _flop(count: float | None) -> str:
-    """Operations with a prefix.
+    """Format a number of operations with a prefix.
 
     >>> _flop(1.234e10), _flop(None)
     ('12.3 GFLOP', '')

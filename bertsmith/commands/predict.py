@@ -1,4 +1,4 @@
-"""`bertsmith predict`: a fine-tuned model and texts → what it says of them."""
+"""`bertsmith predict`: a fine-tuned model and texts → its predictions."""
 
 import json as json_module
 import os
@@ -38,18 +38,18 @@ class Settings:
     """Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst; or what
     the task was trained with."""
     out: Path | None = None
-    """Write one JSON object per text to this .jsonl file instead; where words are labelled, CoNLL
-    columns if the name ends in .conll; answers to questions as one object from each question's id
-    to its answer if it ends in .json. Files of any size will do."""
+    """Output file instead of lines: .jsonl with one JSON object per text; where words are labelled,
+    CoNLL columns if the name ends in .conll; answers to questions as one object from each
+    question's id to its answer if it ends in .json. Files of any size will do."""
     max_length: int | None = None
-    """Read texts in this many tokens at most; as in training where not given."""
+    """Maximum length of texts in tokens. Default: as in training."""
     long_texts: LongTexts | None = None
-    """What becomes of longer texts: read in windows that overlap, or cut. As in training where not
-    given."""
+    """Long texts, above the maximum length: read in windows that overlap (window), or cut. Default:
+    as in training."""
     stride: int | None = None
-    """How many tokens neighbouring windows share; as in training where not given."""
+    """Stride: the number of tokens that neighbouring windows share. Default: as in training."""
     device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps."""
+    """Device: auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
     fastest where the processor has VNNI), or auto for the faster of fp32 and bf16."""
@@ -57,7 +57,7 @@ class Settings:
     """Print one JSON object, which holds all predictions, instead of lines."""
 
     columns: tyro.conf.Suppress[Any] = None
-    """How the file is read."""
+    """Columns of the file."""
 
 
 def parse(args: Sequence[str], prog: str) -> Settings:
@@ -74,7 +74,7 @@ def main(settings: Settings) -> None:
 
 
 def predict(settings: Settings) -> None:
-    """Load the model, and answer text after text."""
+    """Load the model, and predict text after text."""
     predictor = load_predictor(
         settings.model,
         device=settings.device,
@@ -110,7 +110,7 @@ def predict(settings: Settings) -> None:
 
 
 def check_ending(path: Path, endings: Sequence[str]) -> None:
-    """Refuse a name that promises another format than any that is written."""
+    """Refuse a file name with an ending for which no format is written."""
     if path.suffix.lower() not in endings:
         raise ConfigError(
             f"--out: found '{path}'; allowed for this model are names that end in "
@@ -120,7 +120,7 @@ def check_ending(path: Path, endings: Sequence[str]) -> None:
 
 @dataclass
 class Totals:
-    """What is counted while predictions pass."""
+    """Counts of predictions, taken while they pass."""
 
     num_texts: int = 0
     num_windowed: int = 0
@@ -129,7 +129,7 @@ class Totals:
     num_empty: int = 0
 
     def counting(self, pairs: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-        """Pass examples with their predictions on."""
+        """Count examples and predictions, and yield them."""
         for example, prediction in pairs:
             self.num_texts += 1
             self.num_windowed += prediction.num_windows > 1
@@ -151,7 +151,7 @@ def show(
     pairs: Iterator[tuple[Any, Any]],
     totals: Totals,
 ) -> dict[str, Any]:
-    """Write or print all predictions; gives the beginning of the JSON report."""
+    """Write or print all predictions; return the beginning of the JSON report."""
     task = predictor.task
     if settings.out is not None:
         ending = settings.out.suffix.lower()
@@ -173,9 +173,9 @@ def show(
 
 
 def print_line(line: Any) -> None:
-    """Print a string, or a rich text in colours where the terminal has them.
+    """Print a string, or a rich text in colours on a terminal.
 
-    Elsewhere it is printed as it is: a console would make its tabs spaces.
+    Elsewhere it is printed plain: a console would turn its tabs into spaces.
     """
     from rich.console import Console
 
@@ -187,7 +187,7 @@ def print_line(line: Any) -> None:
 
 
 def noting(first: list[Any], source: Iterable[Any]) -> Iterator[Any]:
-    """Pass examples on and keep the first `SAMPLED_FROM` in `first`, fewer of long ones."""
+    """Yield the examples, and keep the first `SAMPLED_FROM` in `first`, fewer of long ones."""
     num_chars = 0
     for example in source:
         if len(first) < SAMPLED_FROM and num_chars < CHUNK_CHARS:
@@ -197,13 +197,13 @@ def noting(first: list[Any], source: Iterable[Any]) -> Iterator[Any]:
 
 
 def write_records(path: Path, records: Iterable[str]) -> None:
-    """Write one record after the other; a file that stood there is replaced when all is done."""
+    """Write one record after the other; the file is replaced when all is done."""
     with atomic_write(path, "w") as file:
         file.writelines(records)
 
 
 def write_entries(path: Path, entries: Iterable[tuple[str, Any] | None]) -> None:
-    """Write one JSON object of all entries, as it grows; otherwise as `write_records`."""
+    """Write one JSON object of all entries; the file is replaced when all is done."""
     with atomic_write(path, "w") as file:
         separator = "{"
         for entry in entries:
@@ -215,12 +215,12 @@ def write_entries(path: Path, entries: Iterable[tuple[str, Any] | None]) -> None
 
 
 def as_characters(word: str) -> str:
-    """A word of the command line; U+FFFD for each byte that was no UTF-8, as in files."""
+    """Decode a command-line word; U+FFFD replaces bytes that are not UTF-8."""
     return os.fsencode(word).decode("utf-8", "replace")
 
 
 def examples_to_predict(predictor: AnyPredictor, settings: Settings) -> Iterable[Any]:
-    """The examples that the command line names."""
+    """Return the examples that the command line names."""
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:
         examples: list[Any] = predictor.task.from_words(list(map(as_characters, settings.text)))

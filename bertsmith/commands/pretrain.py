@@ -1,4 +1,4 @@
-"""`bertsmith pretrain`: teach a new BERT the texts of a corpus."""
+"""`bertsmith pretrain`: a corpus → a pre-trained BERT."""
 
 import json
 import sys
@@ -50,11 +50,11 @@ class Settings:
     """The command line of `bertsmith pretrain`."""
 
     corpus: Path
-    """The folder that `bertsmith corpus build` wrote."""
+    """Folder that `bertsmith corpus build` wrote."""
     out: Path
-    """The folder for the model, its checkpoints, journal and curves."""
+    """Folder for the model, its checkpoints, journal and curves."""
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
-    """The model to go on from: a folder, or "org/name" on the Hugging Face hub. The corpus must be
+    """Model to continue from: a folder, or "org/name" on the Hugging Face hub. The corpus must be
     built with its tokenizer or an extension of it."""
     model: Annotated[ModelSettings, tyro.conf.arg(name="")] = field(default_factory=ModelSettings)
     training: Annotated[TrainingSettings, tyro.conf.arg(name="")] = field(
@@ -73,7 +73,7 @@ class Settings:
 
 
 def build_job(settings: Settings) -> PretrainJob:
-    """What the settings define apart from the folder."""
+    """Build the job of the settings, which holds all but the folder."""
     return PretrainJob(
         corpus=settings.corpus,
         model=settings.model,
@@ -91,7 +91,7 @@ def parse(args: Sequence[str], prog: str) -> Request[Settings]:
 
 
 def main(request: Request[Settings]) -> None:
-    """Train, then print what it came to."""
+    """Train, then print the results."""
     settings = request.settings
     job = build_job(settings)
     if settings.resume:
@@ -111,7 +111,7 @@ def main(request: Request[Settings]) -> None:
 
 
 def describe(result: dict[str, Any]) -> str:
-    """The end of a run in a few lines."""
+    """Format the results of a run in a few lines."""
     lines = [
         *describe_start(result.get("source")),
         f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
@@ -165,7 +165,7 @@ def has_learnt(result: Mapping[str, Any]) -> bool:
 
 
 def describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
-    """How well replaced tokens are told."""
+    """Format the eval figures of replaced-token detection."""
     original = 1 - after["held_out_rtd_replaced"]
     found = {name: after[f"held_out_rtd_{name}"] for name in ("recall", "precision", "auc")}
     return [
@@ -177,12 +177,12 @@ def describe_detection(before: Mapping[str, float], after: Mapping[str, float]) 
 
 
 def lacking(result: Mapping[str, Any]) -> str:
-    """What documents of one sentence cannot teach."""
+    """Describe what documents of one sentence lack for SOP or NSP."""
     return "teach no order" if "sop_loss" in result else "have no next sentence"
 
 
 def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float]) -> str:
-    """Held-out loss and accuracy; of a model that went on from another, at the beginning too."""
+    """Format eval loss and accuracy; with `--from`, also those at the beginning."""
     loss, accuracy = f"held_out_{term}_loss", f"held_out_{term}_accuracy"
     if loss not in before:
         return f"loss {after[loss]:.3f}, {after[accuracy]:.1%} right"

@@ -1,4 +1,4 @@
-"""What a training command was asked for, and how to ask for its continuation."""
+"""Settings of a training command, and the command line that resumes it."""
 
 import shlex
 import sys
@@ -15,20 +15,20 @@ SettingsT = TypeVar("SettingsT")
 
 @dataclass(frozen=True)
 class Request(Generic[SettingsT]):
-    """Settings, and the words that continue the run after it was stopped."""
+    """Settings, and the command line that resumes the run."""
 
     settings: SettingsT
     resume_command: str
 
 
 def resume_command(args: Sequence[str], prog: str) -> str:
-    """The command line as it was typed, with `--resume`."""
+    """Return the command line as it was typed, with `--resume`."""
     words = [word for word in args if word not in ("--resume", "--overwrite")]
     return f"{shlex.join([*prog.split(), *words])} --resume"
 
 
 def tell_where_it_resumes(out: Path) -> None:
-    """Say on standard error from which step a run goes on; nothing where there is none."""
+    """Print the step that a run resumes from on standard error, if it exists."""
     folder = RunFolder(out)
     if not folder.run_path.exists():
         return

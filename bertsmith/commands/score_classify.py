@@ -22,11 +22,11 @@ def main(
 
     Args:
         gold: Rows with their right labels: .csv, .tsv or .jsonl, also as .gz, .xz or .zst.
-        predictions: One label for each row, in the same order: .txt with one on each line, or
-            .csv, .tsv or .jsonl with a column 'label' or 'prediction', as written by bertsmith
-            predict --out.
-        multi_label: A text may have several labels, or none.
-        label_separator: What stands between the labels of a text, with --multi-label. A JSON list
+        predictions: One label for each row, in the same order: .txt with one on each line, or .csv,
+            .tsv or .jsonl with a column 'label' or 'prediction', as written by bertsmith predict
+            --out.
+        multi_label: Multi-label: a text may have several labels, or none.
+        label_separator: Separator between the labels of a text, with --multi-label. A JSON list
             needs none.
         json: Print one JSON object instead of text.
     """

@@ -1,4 +1,4 @@
-"""Flags that depend on a task: how its files are read, by the model that a command line names."""
+"""Command-line flags that depend on the task of the model that the line names."""
 
 import dataclasses
 from collections.abc import Collection, Sequence
@@ -23,7 +23,7 @@ def parse_for_folder(settings: type[T], args: Sequence[str], prog: str, descript
 
 
 def columns_type(settings: type[Any], args: Sequence[str]) -> type[Any]:
-    """How the task of the model among `args` reads its files; as tables where there is none.
+    """Return the columns class of the model's task; `Columns` without one.
 
     Raises:
         CheckpointError: there is no such model. For --help it makes no difference.
@@ -41,7 +41,7 @@ def columns_type(settings: type[Any], args: Sequence[str]) -> type[Any]:
 
 
 def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:
-    """The first argument that is neither a flag nor a flag's value."""
+    """Find the first argument that is neither a flag nor a flag's value."""
     is_value = False
     for word in args:
         is_flag = word.startswith("--")
@@ -53,7 +53,7 @@ def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:
 
 
 def switches(settings: type[Any]) -> set[str]:
-    """Flags that take no value: those of a command, and of any task."""
+    """Collect the flags without a value, of a command and of any task."""
     readers = [task.columns for task in tasks().values()]
     hints = [get_type_hints(reader) for reader in (settings, *readers)]
     return {name for fields in hints for name, hint in fields.items() if hint is bool} | {

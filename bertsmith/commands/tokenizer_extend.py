@@ -1,4 +1,4 @@
-"""`bertsmith tokenizer extend`: a tokenizer and texts of a domain → one that has its pieces."""
+"""`bertsmith tokenizer extend`: a tokenizer and texts of a domain → one with their tokens."""
 
 import json
 import shlex
@@ -24,12 +24,12 @@ def main(
     overwrite: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Add the pieces of your own texts to a model's vocabulary.
+    """Add tokens of your own texts to a model's vocabulary.
 
-    A model that was pre-trained on general text spells the words of your field with many pieces.
-    This command finds the pieces that your texts lack and writes a tokenizer folder in which they
-    stand behind the old ones, which keep their ids. 'corpus build --tokenizer' and
-    'pretrain --from' go on with it.
+    A model that was pre-trained on general text spells the words of your field with many tokens.
+    This command finds the tokens that your texts lack and writes a tokenizer folder in which they
+    stand behind the old ones, which keep their ids. 'corpus build --tokenizer' and 'pretrain
+    --from' go on with it.
 
     Args:
         settings: What to extend, and what to learn from.
@@ -52,7 +52,6 @@ def main(
 
 
 def as_json(settings: ExtensionSettings, out: Path, report: ExtensionReport) -> dict[str, Any]:
-    """The report as plain values."""
     return {
         "out": str(out),
         "settings": to_jsonable(settings),
@@ -74,7 +73,7 @@ def as_json(settings: ExtensionSettings, out: Path, report: ExtensionReport) -> 
 
 
 def as_lines(settings: ExtensionSettings, out: Path, report: ExtensionReport) -> Iterator[str]:
-    """The report for a reader."""
+    """Format the report for a reader."""
     total = report.num_old + len(report.added)
     yield f"{out}: {total:,} tokens, the {report.num_old:,} of {settings.from_} and behind them"
     yield (

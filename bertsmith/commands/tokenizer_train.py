@@ -1,4 +1,4 @@
-"""`bertsmith tokenizer train`: texts → a tokenizer folder, and figures on how well it fits."""
+"""`bertsmith tokenizer train`: texts → a tokenizer folder, and statistics of its fit."""
 
 import json
 from collections.abc import Iterator
@@ -29,11 +29,11 @@ def main(
     overwrite: bool = False,
     json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
 ) -> None:
-    """Learn a vocabulary of word pieces from your texts.
+    """Learn a vocabulary of subword tokens from your texts.
 
-    BERT reads text as pieces of words: frequent words are one piece, rare ones are spelled with
-    several, such as 'token ##izer'. This command finds the pieces that suit your texts and
-    writes a tokenizer folder that the other commands, and Hugging Face's libraries, open.
+    BERT reads text as tokens: frequent words are one token, rare ones are spelled with several,
+    such as 'token ##izer'. This command finds the tokens that suit your texts and writes a
+    tokenizer folder that the other commands, and Hugging Face's libraries, open.
 
     Args:
         settings: What to learn from, and how.
@@ -79,7 +79,6 @@ def check_out(out: Path, overwrite: bool) -> None:
 def as_json(
     settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
 ) -> dict[str, Any]:
-    """The report as plain values."""
     return {
         "out": str(out),
         "settings": asdict(settings),
@@ -108,7 +107,7 @@ def _fit_as_json(fit: Fit) -> dict[str, float]:
 def as_lines(
     settings: TokenizerSettings, out: Path, learned: LearnedVocabulary, report: TokenizerReport
 ) -> Iterator[str]:
-    """The report for a reader."""
+    """Format the report for a reader."""
     dropped = learned.dropped_characters
     shown = " ".join(list(dropped)[:SHOWN_CHARACTERS])
     seconds = sum(report.seconds.values())

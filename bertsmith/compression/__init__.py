@@ -1,1 +1,1 @@
-"""Smaller models of a model: fewer layers, attention heads or word pieces."""
+"""Smaller copies of a model: fewer layers, attention heads or tokens."""

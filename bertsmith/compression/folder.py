@@ -1,7 +1,7 @@
-"""A smaller model in, its folder out, and beside it what it costs.
+"""Save a compressed model as a folder, and compare it with its source.
 
-The source is only read. The new folder is a normal one, appears whole or not at all, and tells in
-`compression.json` what was done to make it, each step with what was measured before and after.
+The source is only read. The new folder is a normal one, appears whole or not at all, and records in
+`compression.json` each step that made it, with figures from before and after.
 """
 
 import shutil
@@ -36,12 +36,12 @@ SENTENCE_FILES = (
     "config_sentence_transformers.json",
     "1_Pooling/config.json",
 )
-"""What a sentence encoder's folder has besides model and tokenizer; it stays true."""
+"""Files of a sentence encoder besides model and tokenizer; they stay valid."""
 
 
 @dataclass(frozen=True)
 class CompressSettings:
-    """What every way of making a model smaller is asked."""
+    """Settings of every way of making a model smaller."""
 
     model: tyro.conf.Positional[Path]
     """Folder of the model to make smaller; nothing in it is changed."""
@@ -53,21 +53,21 @@ class CompressSettings:
     """Labelled examples to score a fine-tuned model by, before and after: as --data of `bertsmith
     evaluate`."""
     limit: int | None = None
-    """Take only the first so many rows of --data."""
+    """Number of rows of --data to take, from the first."""
     corpus: Path | None = None
-    """A folder of `bertsmith corpus build` with the model's tokenizer: its held-out rows score a
-    pre-trained model, before and after."""
+    """Corpus for evaluating a pre-trained model, before and after, on its held-out rows: a folder
+    of `bertsmith corpus build` with the model's tokenizer."""
     device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps."""
+    """Device: auto, cpu, cuda, cuda:1, mps."""
     precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
     """Number format in which speed and scores are measured."""
 
     columns: tyro.conf.Suppress[Any] = None
-    """How the files are read."""
+    """Columns of the files."""
 
     @property
     def trial(self) -> Trial:
-        """What the models are measured on."""
+        """Data and settings by which the models are measured."""
         return Trial(
             self.data,
             self.columns,
@@ -79,18 +79,17 @@ class CompressSettings:
 
 @dataclass(frozen=True)
 class Compressed:
-    """What was made."""
+    """Result of a compression."""
 
     out: Path
     done: str
-    """In words."""
+    """Description for a reader."""
     facts: Mapping[str, Any]
-    """For programs: which layers, heads or how many pieces."""
+    """Description for programs: the layers, heads or number of tokens."""
     comparison: Comparison
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
         return {
             "out": str(self.out),
             **to_jsonable(self.facts),
@@ -99,13 +98,12 @@ class Compressed:
         }
 
     def __str__(self) -> str:
-        """What was done, and the table."""
         return "\n".join([self.done, *self.notes, f"model in {self.out}", "", str(self.comparison)])
 
 
 @dataclass(frozen=True)
 class Smaller:
-    """A model that was made smaller and is not saved yet, and what to try it on."""
+    """Compressed model that is not saved yet, with texts to measure it on."""
 
     model: BertModel
     tokenizer: Tokenizer
@@ -114,14 +112,14 @@ class Smaller:
     notes: tuple[str, ...] = ()
     texts: Sequence[str] = ()
     kept_ids: Tensor | None = None
-    """The ids that the tokenizer had of the tokens that it still has; None for all."""
+    """Old ids of the tokens that were kept; None for all."""
 
 
 SettingsT = TypeVar("SettingsT", bound=CompressSettings)
 
 
 def alone_in_out(compress: Callable[[SettingsT], Compressed]) -> Callable[[SettingsT], Compressed]:
-    """Let no other process write `settings.out` while `compress` is at work."""
+    """Lock `settings.out` against other processes while `compress` runs."""
 
     @wraps(compress)
     def compress_alone(settings: SettingsT) -> Compressed:
@@ -132,7 +130,7 @@ def alone_in_out(compress: Callable[[SettingsT], Compressed]) -> Callable[[Setti
 
 
 def open_source(settings: CompressSettings) -> tuple[Path, BertModel, Tokenizer]:
-    """The folder to start from with all that is in it; `out` is checked first."""
+    """Load the source model and its tokenizer, after checking `out`."""
     check_all_largest(settings, "--")
     source = find_checkpoint(settings.model)
     check_out(settings.out, source, overwrite=settings.overwrite)
@@ -140,7 +138,7 @@ def open_source(settings: CompressSettings) -> tuple[Path, BertModel, Tokenizer]
 
 
 def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
-    """Refuse a place where something would be lost.
+    """Refuse an output folder whose content would be lost.
 
     Raises:
         ConfigError: a file, the source itself, a folder with anything but a model in it, or a model
@@ -165,7 +163,7 @@ def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
 
 
 def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compressed:
-    """Save the smaller model, measure it beside its source, and write down what was done."""
+    """Save the smaller model, measure it beside its source, and record both."""
     report, notes = smaller.model.load_report, smaller.notes
     if report is not None and report.unused:
         notes = (*notes, f"left out, having no place in the model: {', '.join(report.unused[:3])}")
@@ -192,7 +190,7 @@ def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compre
 
 
 def measure_of(settings: CompressSettings, source: Path, smaller: Smaller) -> Measure | None:
-    """What scores a pre-trained model, where a corpus is given and no --data."""
+    """Build the measure of a pre-trained model, given a corpus and no --data."""
     if settings.data or settings.corpus is None or "masked_lm" not in smaller.model.heads:
         return None
     tokenizer = Tokenizer.load(source)
@@ -201,7 +199,7 @@ def measure_of(settings: CompressSettings, source: Path, smaller: Smaller) -> Me
 
 
 def copy_sentence_files(source: Path, folder: Path) -> None:
-    """Take along what makes a folder that of a sentence encoder, where it is one."""
+    """Copy the files that make a folder a sentence encoder, if it is one."""
     with summed(folder, *SENTENCE_FILES):
         for name in SENTENCE_FILES:
             if (source / name).is_file():

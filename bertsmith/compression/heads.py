@@ -1,4 +1,4 @@
-"""A model folder and something to weigh heads by in, one without the least of them out."""
+"""Prune the attention heads of a model that matter least."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,23 +36,24 @@ TRANSFORMERS_NOTE = (
 
 @dataclass(frozen=True)
 class HeadSettings(CompressSettings):
-    """Which heads go, and by what they are weighed."""
+    """Settings of head pruning: how many heads, and the data that ranks them."""
 
     examples: Path | None = None
-    """Labelled examples by which heads are weighed, for a fine-tuned model: such as those it was
-    trained with, and better not those of --data."""
+    """Labelled examples that rank the heads of a fine-tuned model: such as those it was trained
+    with, and better not those of --data."""
     corpus: Path | None = None
-    """A folder of `bertsmith corpus build`, instead of --examples, for a pre-trained model: its
-    training rows weigh the heads, and its held-out rows score both models."""
+    """Corpus that ranks the heads of a pre-trained model, instead of --examples: a folder of
+    `bertsmith corpus build`. Its training rows rank the heads, its held-out rows score both models.
+    """
     num_examples: int = 1000
-    """How many examples, or rows of the corpus, heads are weighed by."""
+    """Number of examples, or rows of the corpus, that rank the heads."""
     share: float | None = None
-    """The share of all heads to prune, such as 0.3."""
+    """Pruning ratio: the share of all heads to prune, such as 0.3."""
     keep_heads: int | None = None
-    """How many heads to keep in all layers together, instead of --share. Each layer keeps one."""
+    """Number of heads to keep in all layers together, instead of --share. Each layer keeps one."""
     keep_shape: bool = False
-    """Set heads to zero instead of taking them out: nothing is saved, but transformers 5, which no
-    longer knows of pruned heads, opens the folder."""
+    """Keep the shape: set heads to zero instead of removing them. Nothing is saved, but
+    transformers 5, which no longer supports pruned heads, opens the folder."""
 
 
 @alone_in_out
@@ -89,7 +90,7 @@ def compress_heads(settings: HeadSettings) -> Compressed:
 
 
 def heads_to_prune(settings: HeadSettings, config: BertConfig) -> int:
-    """How many heads the settings ask to prune."""
+    """Compute the number of heads to prune."""
     if (settings.share is None) == (settings.keep_heads is None):
         raise ConfigError("Give --share or --keep-heads; exactly one of them.")
     num_heads, num_layers = len(all_heads(config)), config.num_hidden_layers
@@ -115,7 +116,7 @@ def heads_to_prune(settings: HeadSettings, config: BertConfig) -> int:
 
 
 def share_of_heads(share: float, num_heads: int, num_layers: int) -> int:
-    """A share of all heads as a number of them."""
+    """Convert a share of all heads to a number of heads."""
     if not 0 < share < 1:
         raise ConfigError(
             f"--share: found {share}; allowed is above 0 (no head) and below 1 (every head)."
@@ -132,7 +133,7 @@ def share_of_heads(share: float, num_heads: int, num_layers: int) -> int:
 def weighing_objective(
     settings: HeadSettings, source: Path, model: BertModel, tokenizer: Tokenizer
 ) -> Objective:
-    """What heads are weighed by: all of it is the objective's first step."""
+    """Build the objective whose first step holds all data that ranks heads."""
     if (settings.examples is None) == (settings.corpus is None) or settings.num_examples < 1:
         raise ConfigError(
             "Give --examples FILE (for a fine-tuned model) or --corpus DIR (for a pre-trained "
@@ -150,7 +151,7 @@ def weighing_objective(
 
 
 def task_objective(settings: HeadSettings, path: Path, source: Path) -> FineTuning:
-    """The loss of a fine-tuned model's own task on the first examples of a file."""
+    """Build the loss of the model's task on the first examples of a file."""
     predictor = load_predictor(source, device="cpu", precision="fp32").asked(settings.columns)
     task = predictor.task
     reader = task.reader(path, settings.columns, labelled=True)

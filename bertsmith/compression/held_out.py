@@ -1,4 +1,4 @@
-"""A corpus and a pre-trained model in, what scores the model and its smaller copy out."""
+"""Evaluate a pre-trained model and its smaller copy on a corpus."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,14 +16,14 @@ from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
 from bertsmith.text.tokenizer import Tokenizer
 
 MAX_ROW_TOKENS = 128
-"""Tokens of a corpus row, at most."""
+"""Maximum tokens of a corpus row."""
 
 FORWARD_ROWS = 32
 """Rows in a forward pass."""
 
 
 def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
-    """The training split of a corpus that was built with this tokenizer.
+    """Open the training split of a corpus, built with this tokenizer.
 
     Raises:
         CheckpointError: it was built with another one.
@@ -41,7 +41,7 @@ def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
 def corpus_objective(
     path: Path, model: BertModel, tokenizer: Tokenizer, num_rows: int = 1
 ) -> Pretraining:
-    """What a model with a masked-LM head was pre-trained to do, by the heads that it has.
+    """Build the pre-training objective of a model, by the heads that it has.
 
     Args:
         path: a folder of `bertsmith corpus build`.
@@ -68,12 +68,14 @@ def corpus_objective(
 
 
 def held_out_figures(objective: Pretraining, kept_ids: Tensor | None, unk_id: int) -> Measure:
-    """What measures a model on the held-out rows, and one that knows `kept_ids` alone on the same.
+    """Build a measure of models on the same held-out rows.
+
+    A model of `kept_ids` alone reads the rows in its own ids.
 
     Args:
         objective: in the ids of the whole vocabulary.
         kept_ids: int64 `[kept]`, ascending; None where all are.
-        unk_id: what the smaller model reads in place of all others, in the old ids.
+        unk_id: old id of [UNK], which replaces all ids that are not kept.
     """
 
     def measure(model: BertModel) -> dict[str, float]:
@@ -86,7 +88,7 @@ def held_out_figures(objective: Pretraining, kept_ids: Tensor | None, unk_id: in
 
 
 def in_kept_ids(batch: Batch, kept_ids: Tensor, unk_id: int) -> Batch:
-    """A batch as a model reads it that knows `kept_ids` alone; `unk_id` for all others."""
+    """Map a batch to the ids of the kept tokens, with `unk_id` for others."""
 
     def now(ids: Tensor) -> Tensor:
         known = torch.where(torch.isin(ids, kept_ids), ids, unk_id)

@@ -1,4 +1,4 @@
-"""A model folder in, one with fewer layers out."""
+"""Remove layers of a model."""
 
 from dataclasses import dataclass
 
@@ -16,15 +16,15 @@ from bertsmith.model.truncation import LayerChoice, choose_layers, truncate_laye
 
 @dataclass(frozen=True)
 class LayerSettings(CompressSettings):
-    """Which layers stay."""
+    """Settings of layer removal: which layers stay."""
 
     keep: str | None = None
-    """The layers to keep, counted from 0, such as 0,2,5."""
+    """Layers to keep, counted from 0, such as 0,2,5."""
     num_layers: int | None = None
-    """How many layers to keep, instead of --keep."""
+    """Number of layers to keep, instead of --keep."""
     choice: LayerChoice = "spread"
-    """Which ones, with --num-layers: at equal distances from the first to the last (of twelve, the
-    six that DistilBERT took), the first, or the last."""
+    """Choice of layers, with --num-layers: at equal distances from the first to the last (spread;
+    of twelve, the six that DistilBERT took), the first, or the last."""
 
 
 @alone_in_out
@@ -50,7 +50,7 @@ def compress_layers(settings: LayerSettings) -> Compressed:
 
 
 def layers_to_keep(settings: LayerSettings, num_layers: int) -> list[int]:
-    """The layers that the settings name, or choose."""
+    """Return the layers that the settings name or choose."""
     if (settings.keep is None) == (settings.num_layers is None):
         raise ConfigError("Give --keep or --num-layers; exactly one of them.")
     if settings.num_layers is not None:

@@ -1,4 +1,4 @@
-"""A model folder and texts in, one that knows only the word pieces of these texts out."""
+"""Trim a model's vocabulary to the tokens that texts use."""
 
 import itertools
 from collections.abc import Iterable, Iterator
@@ -28,40 +28,39 @@ from bertsmith.text.used_pieces import Counts, count_pieces, kept_tokens
 
 @dataclass(frozen=True)
 class VocabularySettings(CompressSettings):
-    """Which pieces stay."""
+    """Settings of vocabulary trimming: which tokens stay."""
 
     texts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="FILES")] = ()
-    """Texts whose word pieces to keep: .txt, .jsonl, .csv, .tsv or .parquet, also as .gz, .xz or
-    .zst; folders and patterns are searched."""
+    """Texts whose tokens to keep: .txt, .jsonl, .csv, .tsv or .parquet, also as .gz, .xz or .zst;
+    folders and patterns are searched."""
     corpus: Path | None = None
-    """A folder of `bertsmith corpus build` with the model's tokenizer, instead of --texts. Its
-    held-out rows score a pre-trained model, before and after: the same rows and hidden words for
-    both, where what is left out has become [UNK]."""
+    """Corpus whose tokens to keep, instead of --texts: a folder of `bertsmith corpus build` with
+    the model's tokenizer. Its held-out rows score a pre-trained model, before and after: the same
+    rows and masks for both, where removed tokens have become [UNK]."""
     min_count: int = 1
-    """Keep a piece that occurs at least so often."""
+    """Minimum count: keep a token that occurs at least so often."""
     keep_characters: bool = True
-    """Whether pieces of a single character stay in any case, so that new words of the same alphabet
-    can still be read. --no-keep-characters drops those that do not occur, which saves much in
-    Chinese."""
+    """Keep tokens of a single character in any case, so that new words of the same alphabet can
+    still be read. --no-keep-characters drops those that do not occur, which saves much in Chinese.
+    """
     texts_column: str = "text"
-    """The column that holds the text in .jsonl, .csv, .tsv and .parquet files of --texts."""
+    """Text column of .jsonl, .csv, .tsv and .parquet files of --texts."""
     errors: Errors = "strict"
-    """What to do with a line or row of --texts that cannot be read: stop there, or skip and count
-    it."""
+    """Lines or rows of --texts that cannot be read: stop at the first (strict), or skip and count
+    them (skip)."""
 
     def __post_init__(self) -> None:
-        """Refuse what no vocabulary can be trimmed by."""
         if self.min_count < 1:
             raise ConfigError(f"--min-count: found {self.min_count}; allowed is 1 or more.")
 
 
 @alone_in_out
 def compress_vocabulary(settings: VocabularySettings) -> Compressed:
-    """Keep the word pieces that texts use.
+    """Keep the tokens that texts use.
 
     Raises:
         ConfigError: no texts, or an occupied `out`.
-        InputError: the texts cannot be read, or use no piece.
+        InputError: the texts cannot be read, or use no token.
         CheckpointError: the folder is incomplete or not a BERT.
     """
     if bool(settings.texts) == (settings.corpus is not None):
@@ -96,14 +95,14 @@ def compress_vocabulary(settings: VocabularySettings) -> Compressed:
 
 
 def skipped_notes(read: SourceReport) -> Iterator[str]:
-    """What of the texts was left out."""
+    """Yield a note for each reason why texts were skipped."""
     for reason, count in read.skipped.items():
         if count:
             yield f"{count:,} {reason.replace('_', ' ')} skipped"
 
 
 def piece_counts(settings: VocabularySettings, tokenizer: Tokenizer, read: SourceReport) -> Counts:
-    """How often each token stands in the texts or the corpus."""
+    """Count the tokens of the texts or the corpus."""
     if settings.corpus is not None:
         corpus = open_corpus(settings.corpus, tokenizer)
         counts = corpus.count_tokens()
@@ -115,14 +114,14 @@ def piece_counts(settings: VocabularySettings, tokenizer: Tokenizer, read: Sourc
 
 
 def documents(settings: VocabularySettings, read: SourceReport | None = None) -> Iterable[str]:
-    """The texts that the settings name, one at a time."""
+    """Stream the texts that the settings name."""
     return iter_documents(
         settings.texts, text_column=settings.texts_column, errors=settings.errors, report=read
     )
 
 
 def sample_texts(settings: VocabularySettings, tokenizer: Tokenizer) -> list[str]:
-    """Some of the texts, to be timed on."""
+    """Return some of the texts, for timing."""
     if settings.corpus is None:
         cut = (text[: 8 * RANDOM_TOKENS] for text in documents(settings))
         return first_of(itertools.islice(cut, RANDOM_TEXTS), len)

@@ -1,4 +1,4 @@
-"""How much of a run is done: steps or seconds go in, a share of the whole comes out."""
+"""Budget of a run in steps or seconds, and the share of it that is done."""
 
 from dataclasses import dataclass
 
@@ -16,14 +16,14 @@ class Budget:
     reserve: float = 0.0
 
     def progress(self, step: float, elapsed: float) -> float:
-        """The share, 0 to 1, that is done after `step` steps and `elapsed` seconds."""
+        """Return the share, 0 to 1, done after `step` steps and `elapsed` seconds."""
         if self.steps is not None:
             return min(1.0, step / self.steps)
         assert self.seconds is not None
         return min(1.0, elapsed / max(1e-9, self.seconds - self.reserve))
 
     def is_done(self, step: int, elapsed: float, step_seconds: float) -> bool:
-        """Whether no further step of about `step_seconds` fits in."""
+        """Return whether no further step of about `step_seconds` fits in."""
         if self.steps is not None:
             return step >= self.steps
         assert self.seconds is not None
@@ -87,7 +87,7 @@ class EvaluationPlan:
 
 
 def is_due(before: float, after: float, interval: float) -> bool:
-    """Whether a multiple of `interval` was reached on the way from `before` to `after`.
+    """Return whether a multiple of `interval` lies in `(before, after]`.
 
     >>> [is_due(step - 1, step, 3) for step in (1, 2, 3, 4)]
     [False, False, True, False]

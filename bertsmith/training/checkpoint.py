@@ -1,4 +1,4 @@
-"""Checkpoints of a run: a model and where its training stood go in, and the same comes back out.
+"""Save and load the checkpoints of a run.
 
 A checkpoint is a complete Hugging Face folder with two files more: `training_state.safetensors`
 (the optimizer's moments, and the best weights where a run keeps them) and `training_state.json`
@@ -34,7 +34,7 @@ FOLDER_PATTERN = re.compile(r"step-\d{8,}")
 
 @dataclass
 class TrainingState:
-    """Where a run stands; `identity` is what must not change if it is to be continued."""
+    """Progress of a run; `identity` must be the same when it is continued."""
 
     identity: Mapping[str, Any]
     step: int = 0
@@ -44,7 +44,7 @@ class TrainingState:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was read and found intact; `load_model(path)` gives its weights."""
+    """Loaded checkpoint, found intact; `load_model(path)` gives its weights."""
 
     path: Path
     state: TrainingState
@@ -52,7 +52,7 @@ class Checkpoint:
 
 
 def newest_checkpoint(directory: Path) -> Checkpoint | None:
-    """The last checkpoint in a folder, read and checked; None where there is none.
+    """Load and check the newest checkpoint in a folder; None without any.
 
     Raises:
         CheckpointError: it is damaged.
@@ -62,7 +62,7 @@ def newest_checkpoint(directory: Path) -> Checkpoint | None:
 
 
 def list_checkpoints(directory: Path) -> list[Path]:
-    """Complete-looking checkpoints in a folder, oldest first."""
+    """List the complete-looking checkpoints in a folder, oldest first."""
     if not directory.is_dir():
         return []
     found = [path for path in directory.iterdir() if FOLDER_PATTERN.fullmatch(path.name)]
@@ -130,7 +130,7 @@ CHANGED = {
     "held_out_sha256": "the examples of --eval are not those that it began with",
     "unlabelled_sha256": "the texts of --unlabelled are not those that it began with",
 }
-"""What is said of a setting whose value says nothing to a reader."""
+"""Messages on settings whose values mean nothing to a reader."""
 
 
 def check_identity(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -1,10 +1,8 @@
-"""TensorBoard events: journal entries go in, an events file beside the journal comes out.
+"""Write journal entries as TensorBoard events, beside the journal.
 
-A small model takes dozens of steps a second, more than anyone can look at: about once a second
-the means since the last time are written. Held-out figures are written each time.
-
-They are written in the training loop: the usual writer hands them to a thread, and where a full
-disk ends that one, the loop waits for it for ever.
+A small model takes dozens of steps a second: their means are written about once a second, eval
+metrics each time. They are written in the training loop: the usual writer hands them to a thread,
+and if a full disk ends that thread, the loop waits for it for ever.
 """
 
 import socket
@@ -22,7 +20,7 @@ FLUSH_SECONDS = 30.0
 
 
 class EventWriter:
-    """Writes scalars named as in the journal; close it, or use it as a context."""
+    """Writer of scalars named as in the journal; use it as a context."""
 
     def __init__(self, directory: Path, first_step: int) -> None:
         from tensorboardX.proto.event_pb2 import Event, SessionLog
@@ -39,7 +37,7 @@ class EventWriter:
         self._written_at = self._flushed_at = time.monotonic()
 
     def write(self, entry: Mapping[str, Any]) -> None:
-        """Take in one journal entry."""
+        """Write one journal entry; steps are averaged first."""
         if is_held_out(entry):
             self._add(entry["step"], {k: v for k, v in entry.items() if k.startswith("held_out_")})
             return

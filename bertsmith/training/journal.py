@@ -1,4 +1,4 @@
-"""`journal.jsonl`: one JSON object per step or evaluation goes in; what was written comes back out.
+"""Read and write `journal.jsonl`: one JSON object per step or eval.
 
 Lines are buffered and reach the disk about once a second and at every checkpoint. A run that is
 continued from a checkpoint first cuts what was written after it, a half line included, so that
@@ -21,7 +21,7 @@ FLUSH_SECONDS = 1.0
 
 
 class Journal:
-    """Appends objects to a file of JSON lines; close it, or use it as a context."""
+    """Writer that appends objects to a file of JSON lines; use it as a context."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", newline="\n")
@@ -53,7 +53,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """All whole lines, in order; a last line without its end is left out.
+    """Read all whole lines, in order; a last line without its end is left out.
 
     Raises:
         CheckpointError: a line that is not a JSON object; names the line.
@@ -89,5 +89,5 @@ def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
 
 
 def is_held_out(entry: Mapping[str, Any]) -> bool:
-    """Whether an entry is an evaluation rather than a step."""
+    """Return whether an entry is of an eval rather than a step."""
     return "learning_rate" not in entry

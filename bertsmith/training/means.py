@@ -1,23 +1,22 @@
-"""Means of journal figures over a stretch of steps."""
+"""Means of journal entries over a stretch of steps."""
 
 from collections.abc import Mapping
 
 
 class Means:
-    """Adds up named figures and gives their means; each name is divided by its own count."""
+    """Accumulator of named values and their means, each over its own count."""
 
     def __init__(self) -> None:
         self._sums: dict[str, float] = {}
         self._counts: dict[str, int] = {}
 
     def add(self, values: Mapping[str, float]) -> None:
-        """Take in one set of figures."""
         for name, value in values.items():
             self._sums[name] = self._sums.get(name, 0.0) + value
             self._counts[name] = self._counts.get(name, 0) + 1
 
     def take(self) -> dict[str, float]:
-        """The means since the last call; then begin anew."""
+        """Return the means since the last call, and reset."""
         means = {name: self._sums[name] / self._counts[name] for name in self._sums}
         self._sums, self._counts = {}, {}
         return means

@@ -1,7 +1,7 @@
-"""Batches made ahead on a second thread: a function of the step goes in, its results come out.
+"""Prepare batches ahead on a second thread.
 
-numpy lets go of the interpreter while it works, so the next batches are ready when the model has
-finished the last one.
+numpy releases the interpreter's lock while it works, so the next batches are ready when the model
+has finished the last one.
 """
 
 import queue
@@ -17,7 +17,7 @@ POLL_SECONDS = 0.1
 
 
 class Prefetcher(Generic[T]):
-    """`next` gives `prepare(step)` for rising steps from `first`, made at most `DEPTH` ahead.
+    """Iterator of `prepare(step)` for steps from `first`, at most `DEPTH` ahead.
 
     Use it as a context: leaving it ends the thread. What `prepare` raises is raised in the
     loop, at the step it belongs to.

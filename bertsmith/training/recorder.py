@@ -1,4 +1,4 @@
-"""A run's entries go in once and reach all who keep or show them: journal, TensorBoard, display."""
+"""Fan-out of a run's entries to journal, TensorBoard and display."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
@@ -13,7 +13,7 @@ from bertsmith.training.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Status:
-    """How far a run is: shares from 0 to 1, and seconds of training."""
+    """Progress of a run: shares from 0 to 1, and seconds of training."""
 
     progress: float
     elapsed_seconds: float
@@ -21,19 +21,17 @@ class Status:
 
 
 class Watcher(Protocol):
-    """Whoever wants to see the entries as they come, such as a display."""
+    """Receiver of entries as they come, such as a display."""
 
     def begin(self, computing: str) -> None:
-        """Take in how the run computes, before its first entry."""
+        """Receive how the run computes, before its first entry."""
         ...
 
-    def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        """Take in one entry."""
-        ...
+    def write(self, entry: Mapping[str, Any], status: Status) -> None: ...
 
 
 class Recorder:
-    """Opens a run's journal and events file; use it as a context, which closes them."""
+    """Fan-out of entries; as a context, it closes journal and events file."""
 
     def __init__(self, folder: RunFolder, first_step: int, watchers: Sequence[Watcher]) -> None:
         self._stack = ExitStack()
@@ -42,14 +40,12 @@ class Recorder:
         self._watchers = watchers
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        """Hand one entry to all."""
         self._journal.write(entry)
         self._events.write(entry)
         for watcher in self._watchers:
             watcher.write(entry, status)
 
     def sync(self) -> None:
-        """Put the journal on the disk."""
         self._journal.sync()
 
     def __enter__(self) -> Self:
