@@ -232,7 +232,7 @@ def training_flops(
     per_sequence = sum(used for name, used in names.items() if name in PER_SEQUENCE)
     decoder = counts[WORD].matrices if MASKED_LM in counts else 0
     vocabulary = names.get(MASKED_LM, 0) + decoder
-    # The gradient of the decoder's bias is a product too.
+    # The gradient of the decoder's bias is a matrix product too.
     bias = 2 * work.predicted * config.vocab_size if decoder else 0
     looks = 4 * config.head_size * num_heads(config) * work.looks
     return {

@@ -23,7 +23,7 @@ MAX_DEPTH = 20
 
 
 def shipped_recipes(kind: str = "*") -> dict[str, Path]:
-    """Find the recipes of the package, of a kind such as "pretrain", by name."""
+    """Find the package's recipes of a kind such as "pretrain", by name."""
     return {path.stem: path for path in sorted(RECIPES.glob(f"{kind}/*.toml"))}
 
 
@@ -53,7 +53,7 @@ def find_recipe(recipe: Path, folder: Path = Path()) -> Path:
 
 
 def read_recipe(path: Path, folder: Path = Path()) -> dict[str, Any]:
-    """Read a recipe, by its path within `folder` or its name, into plain tables.
+    """Read a recipe, by path or name, into plain tables.
 
     Raises:
         ConfigError: the file is missing or is not TOML (with line and column).
@@ -127,12 +127,11 @@ def from_mapping(
 def parse_with_recipe(
     cls: type[T], args: Sequence[str], prog: str, description: str, *markers: Any
 ) -> T:
-    """Parse a command line whose first argument may be a recipe, by its path or name.
+    """Parse a command line whose first argument may be a recipe.
 
-    `markers` are tyro's, for the whole command line.
-
-    The recipe replaces the defaults of `cls`, and flags replace the recipe. Fields without a
-    default stay required unless the recipe gives them.
+    The recipe is a path or a name. It replaces the defaults of `cls`, and flags replace the recipe.
+    Fields without a default stay required unless the recipe gives them. `markers` are tyro's, for
+    the whole command line.
     """
     import tyro
 

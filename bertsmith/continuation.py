@@ -121,7 +121,7 @@ class Source:
 
     @property
     def weights(self) -> dict[str, str]:
-        """Compute the SHA-256 of each weight file, by name."""
+        """The SHA-256 of each weight file by name."""
         files = weight_files(self.directory)
         if self.generator is not None:
             files += weight_files(self.directory / GENERATOR)
@@ -129,7 +129,7 @@ class Source:
 
     @property
     def trained(self) -> BertModel:
-        """Return the model to train, with its generator if it has one."""
+        """The model to train, with its generator if it has one."""
         return self.model if self.generator is None else ElectraPair.of(self.model, self.generator)
 
     def fit(

@@ -71,7 +71,7 @@ class Survey:
         return 1 - sum(self._scores.values()) / max(1, self.num_examples)
 
     def lengths(self) -> list[LengthGroup]:
-        """The groups of examples by rising length."""
+        """Group the examples by length, in rising order."""
         return [
             LengthGroup(
                 first=0 if group == 0 else FIRST_LENGTH * 2 ** (group - 1) + 1,

@@ -258,7 +258,7 @@ def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
     if not folder.run_path.exists():
         return None
     run = folder.read_run()
-    # None of them changes what is computed; of threads, what changes it is compared.
+    # These change no result; the division of steps, which threads do change, is checked below.
     passing = {"resume", "overwrite", "threads", "out"}
     wanted = {k: v for k, v in to_jsonable(settings).items() if k not in passing}
     told = {**UNASKED, **run.get("settings", {})}

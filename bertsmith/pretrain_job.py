@@ -123,7 +123,7 @@ class PretrainJob:
         task = learnt.pair_task
         if learnt.pairs is None and task == "next_sentence":
             task = cast(PairTask, family.pair_task)
-        # Both ways to say it agree, where there are two.
+        # `next_sentence` is another spelling of `pairs`, so the two must agree.
         learnt = replace(learnt, pairs=task, next_sentence=task == "next_sentence")
         family.check_pretraining_heads(learnt.heads)
         return replace(self, pretraining=learnt.with_shares())

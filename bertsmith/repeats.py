@@ -200,7 +200,7 @@ def runs_of(
 def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
     """Divide the examples into folds with equal shares of each stratum.
 
-    Returns a lesson per fold, which holds out that fold. Examples of one unit (`Task.unit`), such
+    Returns a `Lesson` per fold, which holds out that fold. Examples of one unit (`Task.unit`), such
     as those with the same text, stay in one fold.
 
     Raises:
@@ -255,7 +255,7 @@ def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> d
 def describe(settings: FinetuneSettings, kind: Kind) -> dict[str, Any]:
     """Build a series' entry in `run.json`: settings and hashes of its files."""
     plan = {name: value for name, value in to_jsonable(settings).items() if name not in CHANGING}
-    # Instead of threads: what they change is how a step is divided.
+    # In place of threads, which change results only by the division of steps.
     plan["num_parts"] = count_parts(settings)
     files = [path for path in (settings.train, settings.eval) if path.is_file()]
     return {"series": plan, "kind": kind, "files": {str(file): sha256_file(file) for file in files}}

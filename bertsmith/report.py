@@ -107,12 +107,12 @@ class Chart:
 
     @property
     def x_ticks(self) -> list[Tick]:
-        """Marks along the horizontal axis."""
+        """The marks of the horizontal axis."""
         return [Tick(self._x(value), f"{value:g}") for value in ticks(0, self.x_max)]
 
     @property
     def y_ticks(self) -> list[Tick]:
-        """Marks along the vertical axis."""
+        """The marks of the vertical axis."""
         shown = "{:.0%}" if self.is_share else "{:g}"
         return [Tick(self._y(v), shown.format(v)) for v in ticks(self.low, self.y_max)]
 

@@ -89,7 +89,7 @@ def varlen_attention(
     where = (queries.starts, keys.starts, queries.longest, keys.longest)
     if dropout_prob:
         forward = torch.ops.aten._flash_attention_forward
-        # Behind the probability: not causal, and no mask of what was dropped.
+        # Arguments after the probability: not causal, no dropout mask returned.
         return forward(query, key, value, *where, dropout_prob, False, False)[0]  # type: ignore[no-any-return]
     from torch.nn.attention.varlen import varlen_attn
 

@@ -1,1 +1,1 @@
-"""What is learnt: one file per task or objective, the folder is the list."""
+"""Tasks and pre-training objectives, one per file."""

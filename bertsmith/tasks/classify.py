@@ -305,7 +305,10 @@ class Classifier(Predictor[Classify, Example, Prediction]):
     @overload
     def __call__(self, texts: Sequence[Text]) -> list[Prediction]: ...
     def __call__(self, texts: str | Sequence[Text]) -> Prediction | list[Prediction]:
-        """Predict one text, or each of several texts or pairs (tuples of two texts)."""
+        """Predict one text, or each of several texts or pairs.
+
+        A pair is a tuple of two texts.
+        """
         if isinstance(texts, str):
             return self([texts])[0]
         return self.predict(texts)

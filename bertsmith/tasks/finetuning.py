@@ -139,7 +139,7 @@ class FineTuning:
 
     @property
     def token_rows(self) -> list[NDArray[np.int32]]:
-        """List the token ids of all rows, of training and eval."""
+        """The token ids of all rows, of training and eval."""
         return [*self.train.encoded.rows.ids, *self.held_out.encoded.rows.ids]
 
     def renumber(self, numbers: NDArray[np.int32]) -> None:

@@ -338,8 +338,8 @@ class Pretraining:
         first_row = (step - phase.first_step) * num_rows
         key = [TRAIN_STREAM, step]
         if self.settings.duplicates:
-            # The rounds are divided into steps, the last of which may have fewer rows; then the
-            # first step comes again.
+            # The rounds are divided into steps, the last of which may have fewer rows; after it
+            # the first step is repeated.
             all_rows = self.settings.duplicates * phase.rows.anchors.num_anchors
             place = (step - phase.first_step) % -(-all_rows // num_rows)
             first_row = place * num_rows

@@ -515,7 +515,10 @@ class Tagger(Predictor[Tag, TaggedSentence, TagPrediction]):
     def __call__(
         self, texts: str | Sequence[str | Sequence[str]]
     ) -> TagPrediction | list[TagPrediction]:
-        """Predict one text, or each of several; a text is a string, or a list of its words."""
+        """Predict one text, or each of several.
+
+        A text is a string, or a list of its words; a single one is a string.
+        """
         if isinstance(texts, str):
             return self([texts])[0]
         return self.predict(texts)
