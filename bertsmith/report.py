@@ -64,7 +64,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Curve:
-    """A series as SVG: `path` of the line, `dots`, `area` of the band."""
+    """A series as SVG: `path` of the line, `dots`, `area`."""
 
     series: Series
     path: str
@@ -98,7 +98,7 @@ class Chart:
 
     @property
     def y_max(self) -> float:
-        """The upper end of the vertical axis: a round value above all points."""
+        """The upper end of the vertical axis, rounded up."""
         points = [y for series in self.series for _, y in series.points]
         bands = [series.band.bounds for series in self.series if series.band is not None]
         highest = max([*points, *(high for bounds in bands for _, _, high in bounds)])
@@ -178,7 +178,7 @@ def thin(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
 
 
 def round_step(span: float) -> float:
-    """Choose a step of 1, 2 or 5 times a power of 10.
+    """Choose a round step: 1, 2 or 5 times a power of ten.
 
     It divides `span` in three to seven parts.
 

@@ -126,9 +126,9 @@ class AnswerTally:
         self.num_empty += example.is_empty
 
     def figures(self) -> dict[str, float]:
-        """Compute mean cross entropy, and exact match and F1 from 0 to 1.
+        """Compute mean cross entropy, exact match and F1.
 
-        `accuracy` is another name of exact match.
+        Scores are from 0 to 1; `accuracy` is another name of exact match.
         """
         scores = self.result().overall
         return {

@@ -149,7 +149,10 @@ class FineTuning:
         self.held_out = replace(held_out, encoded=held_out.encoded.renumbered(numbers))
 
     def micro_batches(self, step: int) -> list[Batch]:
-        """Return a step's batches, a function of data, seed and `step` (from 1)."""
+        """Return a step's batches, a function of data, seed and `step`.
+
+        Steps count from 1.
+        """
         encoded = self.train.encoded
         if (size := self.task.group_size) is not None:
             chosen = self.chosen(step)

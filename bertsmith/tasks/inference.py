@@ -101,9 +101,10 @@ def load_for_inference(
     precision: str = "auto",
     max_length: int | None = None,
 ) -> LoadedModel:
-    """Load a folder whose model has one of `heads`, if any are named.
+    """Load a folder whose model has one of `heads`.
 
-    The head itself always computes in fp32, so that probabilities are not rounded to bf16.
+    Without `heads`, only the encoder is needed. The head itself always computes in fp32, so that
+    probabilities are not rounded to bf16.
 
     Raises:
         CheckpointError: the folder is incomplete, lacks the heads, has one of another kind, or

@@ -259,7 +259,10 @@ class Pretraining:
         return BertModel(config, build_heads(config, self.settings.heads))
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
-        """Compute losses and accuracies on the eval rows; `held_out_loss` sums losses."""
+        """Compute losses and accuracies on the eval rows.
+
+        `held_out_loss` is the weighted sum of the losses.
+        """
         return self.figures(model, self.held_out_batches(model))
 
     def figures(self, model: BertModel, held_out: Iterable[Batch]) -> dict[str, float]:

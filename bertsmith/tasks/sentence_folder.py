@@ -180,7 +180,10 @@ def read_pooling(file: Path) -> Pooling | None:
 
 
 def read_settings(file: Path, absent: Any) -> Any:
-    """Read a JSON file of the type of `absent`; return that if missing."""
+    """Read a JSON file, whose value must be of the type of `absent`.
+
+    A missing file has the value `absent`.
+    """
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
