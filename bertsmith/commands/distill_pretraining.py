@@ -61,7 +61,7 @@ class Settings:
 
 
 def parse(args: Sequence[str], prog: str) -> Request[Settings]:
-    """Read recipe and flags; a length on the line replaces the other kind in the recipe."""
+    """Parse recipe and flags; a given length unsets the recipe's other kind."""
     settings = parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
     return Request(settings, resume_command(args, prog))
 

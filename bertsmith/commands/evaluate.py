@@ -73,7 +73,10 @@ def parse(args: Sequence[str], prog: str) -> Settings:
 
 
 def main(settings: Settings) -> None:
-    """Score, print, then write the page, so that scores are seen even if it cannot be written."""
+    """Score and print, then write the page.
+
+    Scores are seen even if the page cannot be written.
+    """
     outputs = {"--errors": settings.errors, "--report": settings.report}
     with hold_outputs(outputs, settings.data):
         measure(settings)

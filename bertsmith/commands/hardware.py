@@ -76,7 +76,7 @@ def describe_time(found: Measurement) -> str:
 
 
 def describe_attention(found: Measurement) -> str:
-    """Describe the attention path of each use, with exceptions by length."""
+    """Describe the attention path per precision and use, with exceptions by length."""
     uses: dict[str, list[tuple[str, str]]] = {}
     for name, path in found.attention.items():
         use, _, length = name.rpartition(" ")

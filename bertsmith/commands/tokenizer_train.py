@@ -56,7 +56,7 @@ def main(
 
 
 def check_out(out: Path, overwrite: bool) -> None:
-    """Refuse a folder with anything in it, unless it is a tokenizer that may be replaced.
+    """Refuse a folder unless it is empty or a tokenizer to overwrite.
 
     Raises:
         ConfigError: writing there would lose something.

@@ -58,7 +58,7 @@ class HeadSettings(CompressSettings):
 
 @alone_in_out
 def compress_heads(settings: HeadSettings) -> Compressed:
-    """Take out the attention heads that matter least on the examples or the corpus given.
+    """Remove the attention heads that matter least on the given data.
 
     Raises:
         ConfigError: a layer would have no head left, or an occupied `out`.

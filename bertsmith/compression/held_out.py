@@ -23,7 +23,7 @@ FORWARD_ROWS = 32
 
 
 def open_corpus(path: Path, tokenizer: Tokenizer) -> Corpus:
-    """Open the training split of a corpus, built with this tokenizer.
+    """Open the training split of a corpus, which must have this tokenizer.
 
     Raises:
         CheckpointError: it was built with another one.

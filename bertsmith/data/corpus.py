@@ -1,4 +1,4 @@
-"""Build a corpus folder from text files and a tokenizer, whole or not at all.
+"""Build a corpus folder from text files, whole or not at all.
 
 One process reads, chooses the split and writes; the others split sentences and encode. The output
 depends on the text, the tokenizer and the settings only: not on the order of the paths, nor on the

@@ -92,7 +92,7 @@ def as_list(given: object, name: str, cure: str = 'list(frame["text"])') -> list
 
 
 def describe(value: object) -> str:
-    """Name the type of a wrong value; of numbers also the value, of a sequence its items' types."""
+    """Name the type of a wrong value, with a number's value or a sequence's item types."""
     kind = type(value).__name__
     if isinstance(value, Number):
         return f"{kind} {value}"

@@ -1,4 +1,4 @@
-"""Documents, each with its split → blocks of token ids, in the same order, on all cores.
+"""Encode documents to blocks of token ids on all cores, in order.
 
 Batches of text travel to the workers and arrays come back. Batches are cut by the text alone, so
 the blocks are the same whatever the number of processes.

@@ -345,7 +345,7 @@ def are_pairs(examples: Iterable[Example]) -> bool:
 
 
 def random_sample(examples: Sequence[Item], size: int | None, seed: int) -> list[Item]:
-    """Draw `size` of the examples, in their given order; all of them where it is None."""
+    """Draw `size` examples at random, in their given order; None takes all."""
     places = np.random.default_rng(seed).permutation(len(examples))
     return [examples[place] for place in sorted(places[:size].tolist())]
 
@@ -375,7 +375,7 @@ def _trimmed(label: str) -> str:
 def check_header(
     reader: ExampleReader, first: Example, num_examples: int, *, comes_again: bool
 ) -> None:
-    """Refuse a first row whose label never comes again: most likely it names the columns.
+    """Refuse a first row whose label never recurs: it probably names the columns.
 
     A number names none, so it is taken for a label in any case.
 

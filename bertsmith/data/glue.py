@@ -1,10 +1,8 @@
-"""The GLUE benchmark on disk: a folder of task folders in, what each task is and where its files
-lie out.
+"""Find the GLUE benchmark's tasks and files on disk, and write submissions.
 
 Files are those of the benchmark's own download (Wang et al. 2019, gluebenchmark.com): tsv whose
-quotes are plain characters, labels for training and development, none for test. A submission is
-one file per task with the columns `index` and `prediction`, labels by the names of the training
-file.
+quotes are plain characters, labels for training and development, none for test. A submission is one
+file per task with the columns `index` and `prediction`, labels by the names of the training file.
 """
 
 import re
@@ -30,21 +28,21 @@ SCORE_NAMES: dict[Score, str] = {
 }
 
 HIGHEST_SIMILARITY = 5.0
-"""STS-B's scores, and so its predictions, are from 0 to this."""
+"""Maximum of STS-B's scores and predictions; the minimum is 0."""
 
 
 @dataclass(frozen=True)
 class GlueTask:
-    """One task of the benchmark.
+    """Task of the benchmark.
 
     Attributes:
         name: the benchmark's, which is also that of its folder.
         columns: where texts and labels stand in the files for training and development.
         scores: the official ones; a task's figure is their mean.
         kind: whether a label or a number is predicted.
-        dev: files to score by, each with its name in tables.
-        tests: files without labels, each with the name of its file in a submission; paths begin
-            at the folder of all tasks.
+        dev: eval files, each with its name in tables.
+        tests: files without labels, each with the name of its file in a submission; paths begin at
+            the folder of all tasks.
         test_columns: where the texts stand in those, the second one only for pairs.
     """
 
@@ -58,17 +56,17 @@ class GlueTask:
 
     @property
     def dev_files(self) -> tuple[tuple[str, str], ...]:
-        """The files to score by, first the one that chooses weights, each with its name."""
+        """Eval files with their names in tables; the first chooses the weights."""
         return self.dev or (("dev.tsv", self.name),)
 
     @property
     def test_files(self) -> tuple[tuple[str, str], ...]:
-        """The files to predict, each with the name of its file in a submission."""
+        """Files to predict, each with the name of its file in a submission."""
         return self.tests or ((f"{self.name}/test.tsv", self.name),)
 
 
 def pairs_of(first: str, second: str, label: str) -> Columns:
-    """The columns of a task of pairs with a header."""
+    """Build the columns of a task of pairs with a header."""
     # QQP has rows that lack a cell, which the benchmark's own readers leave out.
     return Columns(first, second, label, header="yes", skip_incomplete=True)
 
@@ -138,12 +136,12 @@ TASKS = (
         ("sentence1", "sentence2"),
     ),
 )
-"""In the order of the paper's table 1."""
+"""Tasks in the order of the paper's table 1."""
 
 
 @dataclass(frozen=True)
 class FoundTask:
-    """A task whose files are there. `root` is the folder of all tasks, `folder` that of this."""
+    """Task with its files: `root` is the folder of all tasks, `folder` its own."""
 
     task: GlueTask
     root: Path
@@ -151,16 +149,15 @@ class FoundTask:
 
     @property
     def train(self) -> Path:
-        """The file to learn from."""
         return self.folder / "train.tsv"
 
     def dev_files(self) -> list[tuple[Path, str]]:
-        """The files to score by that are there, each with its name in tables."""
+        """List the eval files that exist, each with its name in tables."""
         files = [(self.folder / file, name) for file, name in self.task.dev_files]
         return [(path, name) for path, name in files if path.is_file()]
 
     def test_files(self) -> list[tuple[Path, str]]:
-        """The files to predict that are there, each with the name of its file in a submission."""
+        """List the files to predict that exist, with their names in a submission."""
         found: dict[str, Path] = {}
         for file, name in self.task.test_files:
             folder, _, rest = file.partition("/")
@@ -171,10 +168,9 @@ class FoundTask:
 
 
 def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
-    """The tasks in a folder, or those of them that are named, in the benchmark's order.
+    """Find the tasks in a folder, all or those named, in the benchmark's order.
 
-    A task is there if a folder of its name (`SST-2`, also `sst2`) has train.tsv and a file to
-    score by.
+    A task is there if a folder of its name (`SST-2`, also `sst2`) has train.tsv and an eval file.
 
     Raises:
         InputError: no task is there, or not one that was named.
@@ -205,7 +201,7 @@ def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
 
 
 def check_names(names: Iterable[str]) -> list[str]:
-    """The benchmark's spelling of names of tasks."""
+    """Return names of tasks in the benchmark's spelling; refuse unknown ones."""
     known = {plain(task.name): task.name for task in TASKS}
     for name in names:
         if plain(name) not in known:
@@ -217,14 +213,14 @@ def check_names(names: Iterable[str]) -> list[str]:
 
 
 def plain(name: str) -> str:
-    """A task's name without case and dashes: `SST-2` and `sst2` are the same."""
+    """Remove case and dashes from a task's name: `SST-2` and `sst2` are equal."""
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 def iter_test_texts(
     path: Path, columns: tuple[str, ...]
 ) -> Iterator[tuple[str, tuple[str, str | None]]]:
-    """The index and the one or two texts of each row of a test file, in order.
+    """Yield the index and the one or two texts of each test row.
 
     A text may be empty, since every row needs a prediction.
 
@@ -244,7 +240,7 @@ def iter_test_texts(
 
 
 def write_submission(path: Path, rows: Iterable[tuple[str, str]]) -> None:
-    """Write a submission's file: the index and the prediction of every row of a test file."""
+    """Write a submission file: index and prediction of each test row."""
     with atomic_write(path, "w") as file:
         file.write("index\tprediction\n")
         for index, prediction in rows:
@@ -252,5 +248,5 @@ def write_submission(path: Path, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def similarity(number: float) -> str:
-    """A prediction of STS-B as it is submitted: within the range of its scores."""
+    """Format a prediction of STS-B, clipped to the range of its scores."""
     return f"{min(max(number, 0.0), HIGHEST_SIMILARITY):.3f}"

@@ -162,7 +162,10 @@ class _Reader:
             raise self.error(json_fault(error), start) from None
 
     def read(self) -> bool:
-        """Read as much again as is held, and at least one chunk; forget what was taken."""
+        """Read at least a chunk, and as much as is held; drop the parsed text.
+
+        Returns False at the end of the file.
+        """
         if len(self.text) - self.at > MAX_VALUE:
             line, column = self.place(self.at)
             raise InputError(

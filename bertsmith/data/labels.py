@@ -78,7 +78,7 @@ def _check_spellings(rows: Mapping[str, int], path: Path) -> None:
 
 
 def _value(name: str) -> Decimal | None:
-    """Convert a number, or a word for a truth value, as 1 or 0; None for another name."""
+    """Convert a number or truth value to a Decimal; None for other names."""
     return Decimal(name) if NUMBER.fullmatch(name) else TRUTH.get(name.lower())
 
 

@@ -36,7 +36,7 @@ class ShardFile:
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One part of a split; its bounds count from its own first token and sentence."""
+    """Part of a split; its bounds count from its own first token and sentence."""
 
     documents: int
     sentences: int

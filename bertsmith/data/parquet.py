@@ -1,4 +1,4 @@
-"""A Parquet file → the texts of one column, a few megabytes at a time."""
+"""Read the texts of a Parquet file's column, a few megabytes at a time."""
 
 import io
 import tempfile
@@ -14,7 +14,7 @@ _BATCH_BYTES = 1 << 22
 
 
 def iter_parquet(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
-    """Texts of the column that is asked for, row by row; an absent one (null) is empty.
+    """Yield the texts of the text column, row by row; null is empty.
 
     Raises:
         InputError: damaged, no such column, or one that does not hold strings.
@@ -59,7 +59,7 @@ def _iter_rows(reading: Reading, file: IO[bytes]) -> Iterator[str]:
 
 
 def _iter_columns(reading: Reading, file: IO[bytes]) -> Iterator[list[bytes | None]]:
-    """The text column, a few megabytes of undecoded values at a time."""
+    """Yield the undecoded values of the text column, a few megabytes at a time."""
     from pyarrow import parquet
 
     table = parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
@@ -98,7 +98,7 @@ def _rows_at_once(metadata: Any) -> int:
 
 
 def _text(reading: Reading, number: int, value: bytes | None) -> str | None:
-    """A row's text; an absent one (null) counts as an empty document."""
+    """Decode a row's text; null is an empty document."""
     if value is None:
         return ""
     reading.report.bytes += len(value)

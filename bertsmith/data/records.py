@@ -165,7 +165,7 @@ class RecordReader:
 
     @property
     def has_header(self) -> bool:
-        """Whether the first row of a csv or tsv file is taken for the names of the columns."""
+        """Whether the first row of a csv or tsv file names the columns."""
         if self.header != "auto":
             return self.header == "yes"
         asked = [role.asked for role in self._read_roles if role.asked or not role.is_optional]

@@ -1,4 +1,4 @@
-"""Chinese text into words, by what the user names: a list of words, or another package's function.
+"""Split Chinese text into words, by a word list or another package's function.
 
 Both become a function from a text of Chinese characters alone to its words, which add up to it.
 """
@@ -17,10 +17,10 @@ SAMPLE = "我们在北京学习语言"
 
 
 def read_word_list(path: Path) -> Segmenter:
-    """Forward maximum matching with the words of a file, one on each line.
+    """Build a forward-maximum-matching segmenter from a file, one word per line.
 
     At each place the longest word that stands there is taken, a single character where there is
-    none. Empty lines are passed over.
+    none. Empty lines are skipped.
 
     Raises:
         ConfigError: the file cannot be read, a line is not one word, or no word has two Chinese
@@ -51,7 +51,7 @@ def _read_words(path: Path) -> Iterator[str]:
 
 
 class MaximumMatching:
-    """The longest known word at each place, from left to right."""
+    """Segmenter that takes the longest known word at each place, left to right."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = frozenset(words)
@@ -61,7 +61,7 @@ class MaximumMatching:
             self._longest[word[0]] = max(len(word), self._longest.get(word[0], 1))
 
     def __call__(self, text: str) -> list[str]:
-        """The words of a text.
+        """Split a text into words.
 
         >>> MaximumMatching(["北京", "北京大学", "学生"])("北京大学生")
         ['北京大学', '生']
@@ -77,7 +77,7 @@ class MaximumMatching:
 
 
 def load_segmenter(name: str) -> Segmenter:
-    """The function that "module:function" names, such as jieba:lcut; its words are checked.
+    """Import the function named "module:function", such as jieba:lcut, with checked output.
 
     Raises:
         ConfigError: there is no such module or function, or it does not cut text into words.
@@ -108,14 +108,14 @@ def load_segmenter(name: str) -> Segmenter:
 
 
 class CheckedSegmenter:
-    """A segmenter of another package, held to giving back the text."""
+    """Segmenter of another package, checked to give back the text."""
 
     def __init__(self, name: str, function: Callable[[str], Iterable[str]]) -> None:
         self._name = name
         self._function = function
 
     def __call__(self, text: str) -> list[str]:
-        """The words of a text.
+        """Split a text into words.
 
         Raises:
             ConfigError: it failed, or what came back are not words that add up to the text.

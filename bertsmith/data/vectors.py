@@ -1,4 +1,4 @@
-"""Vectors in, a .npy or .jsonl file out, written as they come: whole in the end, or not at all."""
+"""Write vectors to a .npy or .jsonl file as they come, whole or not at all."""
 
 import contextlib
 import json
@@ -15,14 +15,14 @@ from bertsmith.files import atomic_write
 
 
 class VectorWriter(Protocol):
-    """Takes the next vectors, fp32 `[texts, size]`, and the texts that they belong to."""
+    """Writer of vectors, fp32 `[texts, size]`, and the texts that they belong to."""
 
     def write(self, examples: Sequence[Example], vectors: NDArray[np.float32]) -> None: ...
 
 
 @contextlib.contextmanager
 def vector_writer(path: Path, size: int) -> Iterator[VectorWriter]:
-    """A writer in the format of the path's ending; the file appears when the block ends well.
+    """Open a writer by the path's ending; the file appears if the block succeeds.
 
     Raises:
         InputError: the disk is full or the folder cannot be written.
@@ -48,8 +48,10 @@ def check_format(path: Path) -> None:
 
 
 class NpyWriter:
-    """One array `[texts, size]`. How many rows there are is known last, and written last: numpy
-    keeps room in the header for any number."""
+    """Writer of one array `[texts, size]`.
+
+    The number of rows is written last: numpy keeps room in the header for any number.
+    """
 
     def __init__(self, file: IO[bytes], size: int) -> None:
         self.file = file
@@ -58,12 +60,10 @@ class NpyWriter:
         self.write_header()
 
     def write(self, examples: Sequence[Example], vectors: NDArray[np.float32]) -> None:
-        """Append rows."""
         self.file.write(np.ascontiguousarray(vectors, "<f4").data)
         self.num_rows += len(vectors)
 
     def write_header(self) -> None:
-        """Write what numpy reads first."""
         shape = (self.num_rows, self.size)
         header = {"descr": "<f4", "fortran_order": False, "shape": shape}
         np.lib.format.write_array_header_1_0(self.file, header)
@@ -77,7 +77,7 @@ class NpyWriter:
 
 
 class JsonWriter:
-    """One JSON object per text: its row in the file that was read, the text, the vector."""
+    """Writer of one JSON object per text: row in the input file, text, vector."""
 
     def __init__(self, file: IO[str]) -> None:
         self.file = file

@@ -1,4 +1,4 @@
-"""Budget of a run in steps or seconds, and the share of it that is done."""
+"""Budget of a run in steps or seconds, and its progress."""
 
 from dataclasses import dataclass
 

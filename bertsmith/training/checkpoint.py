@@ -191,7 +191,7 @@ def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _remove(paths: list[Path]) -> None:
-    """Remove folders; each leaves its name first, so that none is ever seen half removed."""
+    """Remove folders, renaming each first, so that none is seen half removed."""
     for path in paths:
         doomed = path.with_name(f".{path.name.lstrip('.')}.old")
         path.rename(doomed)

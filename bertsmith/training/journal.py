@@ -21,7 +21,7 @@ FLUSH_SECONDS = 1.0
 
 
 class Journal:
-    """Writer that appends objects to a file of JSON lines; use it as a context."""
+    """Writer that appends JSON lines to a file; use it as a context."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", newline="\n")
@@ -53,7 +53,7 @@ class Journal:
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """Read all whole lines, in order; a last line without its end is left out.
+    """Read all whole lines, in order; drop a last line without its end.
 
     Raises:
         CheckpointError: a line that is not a JSON object; names the line.
@@ -74,7 +74,7 @@ def read_journal(path: Path) -> list[dict[str, Any]]:
 
 
 def cut_journal(path: Path, last_step: int) -> list[dict[str, Any]]:
-    """Keep the lines up to `last_step`, byte for byte, and drop a half line at the end.
+    """Keep the lines up to `last_step`, byte for byte; drop a half line.
 
     Returns the entries that stay.
     """

@@ -27,7 +27,9 @@ class Watcher(Protocol):
         """Receive how the run computes, before its first entry."""
         ...
 
-    def write(self, entry: Mapping[str, Any], status: Status) -> None: ...
+    def write(self, entry: Mapping[str, Any], status: Status) -> None:
+        """Receive one entry."""
+        ...
 
 
 class Recorder:
