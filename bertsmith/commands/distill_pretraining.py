@@ -39,9 +39,9 @@ class Settings:
     """The command line of `bertsmith distill pretraining`."""
 
     corpus: Path
-    """The folder that `bertsmith corpus build` wrote, with the teacher's vocabulary."""
+    """Folder that `bertsmith corpus build` wrote, with the teacher's vocabulary."""
     out: Path
-    """The folder for the student, its checkpoints, journal and curves."""
+    """Folder for the student, its checkpoints, journal and curves."""
     distillation: Annotated[PretrainingStudentSettings, tyro.conf.arg(name="")] = field(
         default_factory=PretrainingStudentSettings
     )

@@ -84,7 +84,7 @@ def main(
 
 
 def account(model: BertModel) -> dict[str, Any]:
-    """Return the figures of the command as plain JSON values."""
+    """Return all counts as plain JSON values."""
     counts = count_parameters(model)
     everything = total(counts)
     return {
@@ -101,7 +101,7 @@ def account(model: BertModel) -> dict[str, Any]:
 
 
 def describe(facts: Mapping[str, Any], notes: Sequence[str] = ()) -> str:
-    """Format the figures as a page of text."""
+    """Format the counts as a page of text."""
     config, components = facts["config"], facts["components"]
     rows = [("component", "one layer", "parameters")]
     rows += [_row(name, each) for name, each in components.items() if not is_head(name)]

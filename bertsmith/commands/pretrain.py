@@ -165,7 +165,7 @@ def has_learnt(result: Mapping[str, Any]) -> bool:
 
 
 def describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
-    """Format the eval figures of replaced-token detection."""
+    """Format the eval metrics of replaced-token detection."""
     original = 1 - after["held_out_rtd_replaced"]
     found = {name: after[f"held_out_rtd_{name}"] for name in ("recall", "precision", "auc")}
     return [

@@ -1,4 +1,4 @@
-"""`bertsmith score answer`: questions, right answers and predicted ones → the official figures."""
+"""`bertsmith score answer`: questions, right and predicted answers → the official metrics."""
 
 import json as json_module
 from pathlib import Path
@@ -17,7 +17,7 @@ def main(
 ) -> None:
     """Score answers to questions by any system, without a model.
 
-    The figures are those of the official scorers of SQuAD 1.1 and, where a question has no answer
+    The metrics are those of the official scorers of SQuAD 1.1 and, where a question has no answer
     or --no-answer-probs is given, of SQuAD 2.0; for Chinese those of CMRC 2018.
 
     Args:

@@ -1,7 +1,7 @@
 """Save a compressed model as a folder, and compare it with its source.
 
 The source is only read. The new folder is a normal one, appears whole or not at all, and records in
-`compression.json` each step that made it, with figures from before and after.
+`compression.json` each step that made it, with metrics from before and after.
 """
 
 import shutil

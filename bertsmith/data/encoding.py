@@ -27,7 +27,7 @@ class TextBatch:
 
 
 class Encoder:
-    """Turns documents into a block of clean ids."""
+    """Encoder of documents to blocks of clean ids."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -63,7 +63,6 @@ class Encoder:
         )
 
     def encode_batch(self, batch: TextBatch) -> tuple[Split, Block]:
-        """Encode a batch; its split comes along."""
         return batch.split, self.encode(batch.texts)
 
     def _without_special_tokens(self, text: str) -> str:

@@ -37,13 +37,13 @@ class GlueTask:
 
     Attributes:
         name: the benchmark's, which is also that of its folder.
-        columns: where texts and labels stand in the files for training and development.
-        scores: the official ones; a task's figure is their mean.
+        columns: columns of texts and labels in the files for training and development.
+        scores: the official metrics; a task's score is their mean.
         kind: whether a label or a number is predicted.
         dev: eval files, each with its name in tables.
         tests: files without labels, each with the name of its file in a submission; paths begin at
             the folder of all tasks.
-        test_columns: where the texts stand in those, the second one only for pairs.
+        test_columns: columns of the texts in those, the second one only for pairs.
     """
 
     name: str

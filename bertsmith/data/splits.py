@@ -18,7 +18,7 @@ def text_hash(text: str) -> int:
 
 
 class HeldOutChoice:
-    """Assigns a stream of documents to splits; call `finish` after the last.
+    """Assignment of a stream of documents to splits; call `finish` after the last.
 
     The first document is always for training. While the eval split is empty, the document with the
     smallest hash so far waits: it becomes the eval split if no hash falls below the share.
