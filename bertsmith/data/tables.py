@@ -181,7 +181,9 @@ def whole_number(text: str) -> int | None:
 
 
 def read_tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield each line's number and cells; quotes are plain, blank lines have none.
+    """Yield each line's number and cells; blank lines have no cells.
+
+    Quotes are plain characters.
 
     Raises:
         InputError: a carriage return within the first line, which is then the whole file.
@@ -194,7 +196,9 @@ def read_tsv(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield each line's number and text; empty lines at the end only if kept.
+    """Yield each line's number and text.
+
+    Empty lines at the end are no rows, unless `keep_empty_end`.
 
     Raises:
         InputError: a carriage return within the first line, which is then the whole file.
@@ -213,7 +217,9 @@ def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int,
 
 
 def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row's first line number and cells (RFC 4180); blank lines have none.
+    """Yield each row's first line number and cells; blank lines have no cells.
+
+    Quotes follow RFC 4180.
 
     Raises:
         InputError: quotes that do not match, or a carriage return that alone ends a line, with
@@ -251,7 +257,9 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 def read_rows(
     path: Path, kind: FoundFormat, *, keep_blank: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a csv or tsv file; blank lines only if kept.
+    """Yield the rows of a csv or tsv file.
+
+    Blank lines are skipped, or with `keep_blank` rows without cells.
 
     Raises:
         InputError: as in `read_csv` and `read_tsv`.
