@@ -17,7 +17,7 @@ import torch
 from bertsmith.config import to_jsonable
 from bertsmith.continuation import Source, StartReport, stored_pooler, with_pooler
 from bertsmith.data.unknown_tokens import tell_unknown
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.hardware import (
     compute_settings,
     computing_as,
@@ -64,6 +64,8 @@ def pretrain(
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
             run had to stop.
+        Interrupted: the user asked to stop; with `measure`, which runs of a series have, also where
+            this one is complete.
     """
     job.training.budget()
     folder = RunFolder(out)
@@ -120,6 +122,8 @@ def pretrain(
     source = folder.read_run().get("source")
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
+    if trainer.is_stop_requested and measure is not None:  # one of several runs
+        raise Interrupted(f"{out}: trained, then stopped. Continue with: {resume_command}")
     return {**_result(summary, data, source, entries, out), "mask_token": tokenizer.mask_token}
 
 

@@ -267,7 +267,7 @@ def look_ahead(
                 "none fits in. Give more minutes, fewer rows (--batch-size) or a smaller model."
             )
         steps, plan = round(seconds / step_seconds), EvaluationPlan.of_seconds(seconds, row)
-        told = f"about {max(1, steps)} steps fit into {training.minutes:g} min,"
+        told = f"about {max(1, steps)} steps fit into {training.minutes:.2g} min,"
     notes = [str(plan)] if training.eval_rows is None and str(plan) else []
     if steps < LEARNING_STEPS:
         notes.append(

@@ -7,7 +7,7 @@ from typing import Any
 
 from bertsmith.demo.question import QuestionSize
 from bertsmith.hardware import compute_settings, count_trainers, select_device, select_precision
-from bertsmith.pretrain_job import PretrainJob, build_objective
+from bertsmith.pretrain_job import LEARNING_STEPS, PretrainJob, build_objective
 from bertsmith.sizing import tokens_per_second
 from bertsmith.timing import Computing
 
@@ -72,6 +72,12 @@ class Pace:
                 f"Plan: all {full.pretrain_steps:,} steps of pre-training, about "
                 f"{self.full_seconds / 60:.1f} minutes, and {2 * full.num_draws} fine-tunings."
             )
+        few = ""
+        if scale.pretrain_steps < LEARNING_STEPS:
+            few = (
+                " So few steps teach next to nothing: repeat the demo when the computer is less "
+                "busy, or give it more time."
+            )
         steps = f"all {full.pretrain_steps:,} steps"
         if scale.pretrain_seconds is not None:
             steps = (
@@ -83,7 +89,7 @@ class Pace:
             f"from {self.tokens_per_second:,.0f} tokens a second. Pre-training: {steps}. "
             f"Fine-tuning: {2 * scale.num_draws} times {scale.finetune_steps} steps of "
             f"{2 * full.num_draws} times {full.finetune_steps}. All would take "
-            f"{self.full_seconds / 60:.1f} minutes of pre-training: --minutes {self.minutes}."
+            f"{self.full_seconds / 60:.1f} minutes of pre-training: --minutes {self.minutes}.{few}"
         )
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from bertsmith.demo.figures import PRETRAINED, UNTRAINED
 from bertsmith.demo.places import Places
+from bertsmith.pretrain_job import LEARNING_STEPS
 from bertsmith.report import Chart, Point, Series, write_report
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.run_folder import RunFolder
@@ -76,6 +77,12 @@ def shortened(results: Mapping[str, Any]) -> str:
             "for which this demo is made, since the whole had to fit into five minutes. A model "
             "that has seen less text guesses fewer of the hidden words, and pre-training is worth "
             "less for the question than it could be."
+        )
+    if steps < LEARNING_STEPS:
+        sentences.append(
+            "So few steps teach no more than how frequent words are, so the figures say nothing of "
+            "what pre-training is worth. Repeat the demo when the computer is less busy, or give "
+            "it more time."
         )
     if (draws := results["question"]["num_draws"]) < plan["full_draws"]:
         known = "less well known" if draws > 1 else "not known"

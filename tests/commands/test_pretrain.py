@@ -18,7 +18,7 @@ import torch
 from bertsmith import cli, timing
 from bertsmith.commands.pretrain import describe
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.errors import BertsmithError, ConfigError
+from bertsmith.errors import BertsmithError, ConfigError, Interrupted
 from bertsmith.hardware import Precision
 from bertsmith.model.huggingface import load_model
 from bertsmith.model.positions import waves
@@ -359,6 +359,24 @@ def test_positions_begin_as_was_asked(corpus_dir: Path, tmp_path: Path) -> None:
         pretrain(usual, tmp_path / "stopped", resume=True)
     pretrain(asked, tmp_path / "stopped", resume=True)
     assert losses(tmp_path / "stopped") == losses(tmp_path / "waves")
+
+
+class InterruptAtStep(StopAtStep):
+    """Asks to stop, as Ctrl-C does."""
+
+    def write(self, entry: Mapping[str, Any], status: Status) -> None:
+        if entry["step"] == self.step and "learning_rate" in entry:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_wish_to_stop_at_the_last_step_ends_a_series(corpus_dir: Path, tmp_path: Path) -> None:
+    training = TrainingSettings(steps=2, batch_size=4, eval_rows=4, threads=1, precision="fp32")
+    job = PretrainJob(corpus_dir, ModelSettings("tiny"), PretrainingSettings(16), training)
+    alone = pretrain(job, tmp_path / "alone", watchers=[InterruptAtStep(2)])
+    assert alone["steps"] == 2
+    with pytest.raises(Interrupted, match="trained, then stopped"):
+        pretrain(job, tmp_path / "one", watchers=[InterruptAtStep(2)], measure=lambda model: {})
+    assert "summary" in json.loads((tmp_path / "one" / "run.json").read_text())
 
 
 def stopped_job(corpus_dir: Path, out: Path) -> PretrainJob:

@@ -40,4 +40,5 @@ def test_a_slow_computer_does_what_fits_in(speed: float, left: float) -> None:
     assert scale.pretrain_steps == max(1, round(steps)) < FULL.pretrain_steps
     assert f"about {scale.pretrain_steps:,} of 1,800 steps" in str(pace)
     assert f"--minutes {pace.minutes}" in str(pace)
+    assert ("next to nothing" in str(pace)) == (scale.pretrain_steps < 100)
     assert pace.minutes * 60 >= FULL.pretrain_steps * STEP_TOKENS / speed

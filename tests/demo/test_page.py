@@ -42,6 +42,8 @@ def test_what_was_left_out_is_told() -> None:
     assert "with 1 choice of" in told and "is not known" in told
     assert "took 50 steps instead of 200" in told
     assert "about 10.7 minutes here: bertsmith demo --minutes 11" in told
+    assert "say nothing" not in told
+    assert "say nothing of what pre-training" in shortened({**results, "pretraining": {"steps": 9}})
     assert "choice" not in shortened({**results, "question": {"num_draws": 3}})
     assert shortened({**results, "plan": None}) == ""
     assert shortened({**results, "plan": {**plan, "is_full": True}}) == ""
