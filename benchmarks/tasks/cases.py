@@ -78,8 +78,8 @@ CASES = {
         columns=SIMILARITY,
     ),
     "stsb-600": Case(
-        "STS-B, 600 pairs, fp32", "regress", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv", "pearson",
-        columns=SIMILARITY, **FEW,
+        "STS-B, 600 pairs, fp32", "regress", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv",
+        "pearson", columns=SIMILARITY, **FEW,
     ),
     "stsb-600-standard": Case(
         "STS-B, 600 pairs, scores with mean 0 and spread 1, fp32", "regress",
