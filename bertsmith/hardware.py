@@ -251,7 +251,7 @@ def format_gflops(speed: float) -> str:
 
 
 def attention_path(dtype: "torch.dtype", is_learning: bool, length: int) -> AttentionPath:
-    """How this machine's CPU computes attention fastest, for sequences of about `length` tokens.
+    """Return the faster path of attention on this CPU for sequences of about `length` tokens.
 
     `is_learning` is whether gradients will be taken.
     """
@@ -290,7 +290,7 @@ def varlen_pays(device: "torch.device", with_dropout: bool) -> bool:
 
 @lru_cache
 def varlen_trial(device: "torch.device") -> "VarlenTrial":
-    """What a GPU's trial came to: from the cache when GPU and torch are the same.
+    """Return the outcome of a GPU's trial, from the cache if GPU and torch are the same.
 
     One that failed is not written down, since it may have been for want of memory.
     """
@@ -311,7 +311,7 @@ def varlen_trial(device: "torch.device") -> "VarlenTrial":
 
 
 def count_trainers(device: "torch.device") -> int:
-    """How many processes train together: on a CPU one for each of torch's threads.
+    """Count the processes that train together: on a CPU one for each of torch's threads.
 
     Call within `compute_settings`, which may change the number of threads. Every process holds
     gradients of its own, and they must be added up, so there are no more than `MAX_TRAINERS`;
@@ -323,7 +323,7 @@ def count_trainers(device: "torch.device") -> int:
 
 
 def describe_computing(device: "torch.device", precision: Precision, num_processes: int) -> str:
-    """How a run computes and what that was chosen by, in one line."""
+    """Describe in one line how a run computes and by which figures that was chosen."""
     import torch
 
     where = f"on {device} in {precision}"

@@ -31,7 +31,7 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def asked_bytes(error: BaseException) -> int | None:
-    """How many bytes could not be had at once, if an error for which `lacks_memory` says it."""
+    """Read from an error of `lacks_memory` how many bytes were refused, if it says so."""
     found = ASKED_PATTERN.search(str(error))
     if found is None:
         return None

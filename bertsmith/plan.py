@@ -339,7 +339,7 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
 def _plan_evaluations(
     training: TrainingSettings, objective: Pretraining, trial: Trial | None
 ) -> EvaluationPlan | None:
-    """How much a run measures that was not told."""
+    """Plan the evaluations of a run whose settings leave them open."""
     if training.eval_rows is not None:
         return None
     if training.steps is not None:

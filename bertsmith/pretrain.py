@@ -158,7 +158,7 @@ def _start(
 
 
 def _origin(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run began with, as far as its checkpoints do not tell."""
+    """Return the origin of a run, as far as its checkpoints do not hold it."""
     model = settings.get("model")
     initializer = model.get("position_initializer") if isinstance(model, Mapping) else None
     return {

@@ -240,7 +240,7 @@ class Outlook:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What `run.json` holds of it."""
+        """Return the facts for `run.json`."""
         return {} if self.evaluations is None else {EVALUATIONS: asdict(self.evaluations)}
 
 

@@ -172,7 +172,7 @@ def _finetune_repeatedly(
 
 
 def choices_of(settings: FinetuneSettings) -> dict[str, Any] | None:
-    """How the runs of a series compute; None on a GPU."""
+    """Return how the runs of a series compute; None on a GPU."""
     device = select_device(settings.device)
     if device.type != "cpu":
         return None

@@ -55,7 +55,7 @@ def _note_checkpoint(directory: Path) -> None:
 
 
 def _read_run(directory: Path) -> Mapping[str, Any]:
-    """What run.json holds; nothing where there is none, or another program's."""
+    """Read run.json; empty if there is none, or another program's."""
     file = directory / "run.json"
     try:
         run = json.loads(file.read_bytes())

@@ -20,7 +20,7 @@ SEGMENTED = ("The tokenizer reads documentation.", "An unsymmetrical eigendecomp
 
 
 def of_documentation(documentation: Documentation) -> dict[str, Any]:
-    """What was read, by library, and what was left out."""
+    """Summarize the documentation by library, with what was left out."""
     return {
         "num_modules": len(documentation.documents),
         "num_chars": documentation.num_chars,
@@ -45,7 +45,7 @@ def of_vocabulary(tokenizer: Tokenizer, report: TokenizerReport) -> dict[str, An
 
 
 def of_corpus(manifest: Manifest) -> dict[str, Any]:
-    """What there is to train on, and what was kept aside."""
+    """Summarize the corpus and its held-out part."""
     train, held_out = manifest.splits["train"], manifest.splits["held_out"]
     return {
         "num_documents": train.documents,

@@ -285,7 +285,7 @@ def learn_vocabulary(places: Places, scale: Scale) -> tuple[Tokenizer, Tokenizer
 
 
 def pretrain_job(settings: DemoSettings, scale: Scale, places: Places) -> PretrainJob:
-    """What serves a few minutes on two cores best."""
+    """Build the job that serves a few minutes on two cores best."""
     minutes = None if settings.quick else settings.minutes
     pretraining = PRETRAINING
     if scale.pretrain_seconds is not None:
@@ -343,7 +343,7 @@ def compare_models(
 def finetune_settings(
     places: Places, scale: Scale, name: str, out: Path, draw: int
 ) -> ClassifySettings:
-    """The same for both models, but for the weights they begin with."""
+    """Build the settings of both models, which differ in their first weights alone."""
     return ClassifySettings(
         model=places.pretrained,
         train=places.train(draw),

@@ -65,7 +65,7 @@ class Pace:
         return self.scale == self.full
 
     def __str__(self) -> str:
-        """What will be done, and what more time would give."""
+        """Describe the plan and what more minutes would give."""
         scale, full = self.scale, self.full
         if self.is_full:
             return (

@@ -65,8 +65,7 @@ def verdict(comparison: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def shortened(results: Mapping[str, Any]) -> str:
-    """What was left out so that the demo ends in time, what that means, and what more would give;
-    nothing where nothing was."""
+    """Describe what was left out to end in time and what more minutes would give, if anything."""
     plan, steps = results["plan"], results["pretraining"]["steps"]
     if plan is None or plan["is_full"]:
         return ""
@@ -209,7 +208,7 @@ def next_steps(places: Places) -> list[dict[str, Any]]:
 
 
 def program() -> str:
-    """How this program is called from the folder in which it runs."""
+    """Return the command that runs this program from the current folder."""
     installed = Path(sys.executable).parent / "bertsmith"
     if not installed.exists():
         return f"{Path(sys.executable).name} -m bertsmith"

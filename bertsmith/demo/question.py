@@ -78,7 +78,7 @@ class Question:
     test: tuple[Example, ...]
 
     def label_counts(self) -> Counter[str | None]:
-        """How many paragraphs of each library are scored on."""
+        """Count the paragraphs of each library that are scored."""
         return Counter(example.label for example in self.test)
 
 

@@ -191,7 +191,7 @@ class BertConfig:
 
     @property
     def num_layers(self) -> int:
-        """How many layers a token goes through."""
+        """Number of layers that a token goes through."""
         return self.num_hidden_layers
 
     @property
@@ -217,11 +217,11 @@ class BertConfig:
         return {name: number for name, number in ids.items() if name in known}
 
     def stored_layer(self, number: int) -> str:
-        """What stands for a layer in Hugging Face's names of its weights."""
+        """Return the number of a layer in Hugging Face's names of its weights."""
         return str(number)
 
     def build_embeddings(self) -> "Embeddings":
-        """What makes the first layer's input of a batch."""
+        """Build the module that embeds a batch."""
         return Embeddings(self)
 
     def build_layers(self) -> list["TransformerLayer"]:
@@ -398,7 +398,7 @@ class Pooler(nn.Module):
         return self.project(hidden.index_select(0, batch.first_tokens))
 
     def project(self, read: Tensor) -> Tensor:
-        """What was read of each sequence, [sequences, hidden], to its vector."""
+        """Project the pooled state of each sequence, [sequences, hidden], to its vector."""
         return torch.tanh(self.dense(read))
 
 

@@ -201,7 +201,7 @@ class Checkpoint:
 
     @property
     def pair_head(self) -> str | None:
-        """What the folder's head for pairs says, if it has one: BERT's has one name for both."""
+        """Return the pair task of the folder's head, if any: BERT's has one name for both tasks."""
         known = [name for name in PAIR_HEADS if name in self.family.heads]
         if len(known) < 2:
             return known[0] if known else None
@@ -279,8 +279,7 @@ def task_head(settings: Mapping[str, Any]) -> str | None:
 
 
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What our task wrote down for itself; nothing in a folder of transformers, or before
-    fine-tuning."""
+    """Return our task's own settings; none in a folder of transformers or before fine-tuning."""
     has_pretraining_head = family_of(settings).base not in (settings.get("architectures") or ())
     if task_head(settings) is None and has_pretraining_head:
         return {}
@@ -288,7 +287,7 @@ def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def problem_type(settings: Mapping[str, Any]) -> str | None:
-    """What a sequence classifier was trained for, None if the folder holds another model.
+    """Return the problem type of a sequence classifier; None for other models.
 
     One output alone is a regression where config.json is silent, as transformers has it.
     """
@@ -299,7 +298,7 @@ def problem_type(settings: Mapping[str, Any]) -> str | None:
 
 
 def num_labels(settings: Mapping[str, Any]) -> int:
-    """How many outputs config.json announces; 2 where it is silent."""
+    """Return the number of outputs in config.json, by default 2."""
     return int(settings.get("num_labels") or len(settings.get("id2label") or (0, 1)))
 
 
@@ -558,7 +557,7 @@ def count_tokens(directory: Path) -> tuple[str, int]:
 
 
 def count_ids(file: Path) -> int:
-    """How many tokens the highest id in a file of a tokenizer makes."""
+    """Count the tokens that a tokenizer file numbers, by its highest id."""
     try:
         ids = TOKEN_IDS[file.name](json.loads(file.read_text(encoding="utf-8")))
         return max(ids, default=-1) + 1
@@ -697,7 +696,7 @@ def check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path)
 
 
 def report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:
-    """What became of the folder's tensors."""
+    """Report which tensors of the folder were loaded, missing and unused."""
     family = family_named(model.config.model_type)
     wanted = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
     matched = wanted - set(missing)
@@ -788,7 +787,7 @@ def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any
 def head_config(
     name: str, head: nn.Module, id2label: Mapping[int, str], family: Family
 ) -> dict[str, Any]:
-    """What config.json says of a fine-tuned head."""
+    """Return the fields of config.json for a fine-tuned head."""
     if not isinstance(head, ClassificationHead):
         return {}
     key = family.dropout_keys.get(name, "classifier_dropout")

@@ -235,8 +235,9 @@ class Tokenizer(ABC):
         }
 
     def other_cuts(self, old: "Tokenizer") -> str | None:
-        """What, besides its pieces, lets this tokenizer cut a word otherwise than `old`, of the
-        same kind, whose pieces it has; None where only further pieces do."""
+        """Name what lets this tokenizer split words otherwise than `old`; None for new tokens alone.
+
+        Both are of one kind, and this one has all tokens of `old`."""
         return None
 
     @cached_property
@@ -257,7 +258,7 @@ class Tokenizer(ABC):
 
     @property
     def joint(self) -> str:
-        """What a text must begin with to be read as one that goes on after another."""
+        """Prefix that marks a text as continuing another (a space for byte-level BPE)."""
         return ""
 
     @property
@@ -330,7 +331,7 @@ class Tokenizer(ABC):
         """
 
     def num_special_tokens(self, num_texts: int) -> int:
-        """How many special tokens stand around one text or two."""
+        """Count the special tokens around one text or two."""
         return 1 + num_texts + (num_texts - 1) * (self.num_separators - 1)
 
     def build_row(self, parts: Sequence[Sequence[int] | NDArray[Any]]) -> Row:
@@ -442,7 +443,7 @@ def is_word_start(text: str) -> bool:
 
 
 def truncated_lengths(lengths: Sequence[int], room: int) -> list[int]:
-    """How many tokens of each text are kept so that together they fit into `room`.
+    """Return the tokens to keep of each text so that together they fit into `room`.
 
     The longer text gives way first; when both must, they share, and the odd token goes to the
     longer text (to the second of two equals), as in the `tokenizers` library.

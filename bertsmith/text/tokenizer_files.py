@@ -308,7 +308,7 @@ def template(cls_token: str, sep_token: str) -> Json:
 
 
 def config_settings(config: Json, path: Path) -> Json:
-    """What tokenizer_config.json says of special tokens and length."""
+    """Return the special tokens and length of tokenizer_config.json."""
     settings: Json = {}
     for name in SPECIAL_NAMES:
         value = config.get(name)
@@ -440,7 +440,7 @@ def config_object(ids: Mapping[str, int], settings: Json) -> Json:
 
 
 def shared_config(tokenizer_class: str, own: Json, ids: Mapping[str, int], settings: Json) -> Json:
-    """What every kind's tokenizer_config.json holds, and what it has of its `own`."""
+    """Build tokenizer_config.json from what all kinds share and a kind's `own` fields."""
     return {
         "tokenizer_class": tokenizer_class,
         **own,

@@ -77,7 +77,7 @@ class EvaluationPlan:
         return cls(max(at_least, min(MAX_ROWS, int(rows / (1 + times)))), times)
 
     def __str__(self) -> str:
-        """What is left out so that it takes no more time; nothing where nothing is."""
+        """Describe what is left out to save time, if anything."""
         if self == EvaluationPlan(MAX_ROWS, MAX_TIMES):
             return ""
         return (

@@ -129,7 +129,7 @@ def _number(values: Mapping[str, float], name: str) -> str:
 
 
 def _score(values: Mapping[str, float], term: str) -> str:
-    """How much is right; of a term without an accuracy, its other figures by their names."""
+    """Format the accuracy of a term, or its other metrics by name."""
     found = {
         name.removeprefix(f"{term}_").replace("_", " "): value
         for name, value in values.items()

@@ -233,7 +233,7 @@ class RunFolder:
         shutil.rmtree(self.earlier_dir, ignore_errors=True)
 
     def read_run(self) -> dict[str, Any]:
-        """What `run.json` holds.
+        """Read `run.json`.
 
         Raises:
             CheckpointError: the file is damaged; or, when it is asked for, a fact is missing.
@@ -249,7 +249,7 @@ class RunFolder:
         return value
 
     def read_choices(self) -> ComputeChoices | None:
-        """How the run that stands here computes; None where its `run.json` does not say."""
+        """Read how the run in this folder computes; None if its `run.json` does not say."""
         try:
             return ComputeChoices(**self.read_run()[CHOICES])
         except (KeyError, TypeError):  # of another version, or on a GPU
@@ -316,7 +316,7 @@ class RunFolder:
 
 
 def run_names(series: Mapping[str, Any], kind: str) -> list[str]:
-    """What the runs of a series are called, by its settings and whether it is of seeds or folds."""
+    """Return the names of the runs of a series of seeds or folds."""
     first = series["seed"] if kind == "seed" else 1
     return [f"{kind}-{number}" for number in range(first, first + series[f"{kind}s"])]
 

@@ -148,7 +148,7 @@ class Team:
 
     @property
     def _own(self) -> list[Member]:
-        """Whose work this process does."""
+        """Members whose work this process does."""
         return self._members[:1] if self.workers and self.is_complete else self._members
 
     def welcome(self) -> None:

@@ -432,7 +432,7 @@ class Trainer:
             ) from error
 
     def _state_tensors(self) -> dict[str, Tensor]:
-        """What a run needs to go on, beside the weights."""
+        """Return the tensors that a run needs to continue, besides the weights."""
         best = {} if self.best is None else self.best.state_tensors()
         return {**self.team.moments(), **best}
 
