@@ -235,9 +235,10 @@ class Tokenizer(ABC):
         }
 
     def other_cuts(self, old: "Tokenizer") -> str | None:
-        """Name what lets this tokenizer split words otherwise than `old`; None for new tokens alone.
+        """Name what lets this tokenizer split words otherwise than `old`, if anything does.
 
-        Both are of one kind, and this one has all tokens of `old`."""
+        Both are of one kind, and this one has all tokens of `old`: further ones do not count.
+        """
         return None
 
     @cached_property
