@@ -36,16 +36,27 @@ MAY_BE_EMPTY = {"feats", "deps", "misc"}
 """Columns where `_` means that there is nothing to say; elsewhere it is a missing label."""
 
 
-def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Iterator[list[Row]]:
+def iter_blocks(
+    place: str,
+    lines: Iterable[str],
+    counts: Counter[str],
+    gaps: dict[int, list[str]] | None = None,
+) -> Iterator[list[Row]]:
     """Yield the blocks between empty lines; count `-DOCSTART-` lines as `documents`.
 
-    After a row that is not a comment, `-DOCSTART-` is an ordinary word.
+    After a row that is not a comment, and with the label of an entity, `-DOCSTART-` is an ordinary
+    word.
+
+    Args:
+        gaps: filled with the lines before each block, by the number of its first row; empty lines
+            are "".
 
     Raises:
         InputError: a carriage return within a line of the file that messages call `place`, or more
             than `MAX_ROWS` lines or `MAX_ROW_BYTES` characters of one block.
     """
     block: list[Row] = []
+    gap: list[str] = []
     size = 0
     for row, line in enumerate(lines, start=1):
         content = line.rstrip("\r\n")
@@ -59,18 +70,28 @@ def iter_blocks(place: str, lines: Iterable[str], counts: Counter[str]) -> Itera
                 f"{place}:{row}: found more than {most} without an empty line. An empty line "
                 "stands after each sentence: put one there."
             )
-        starts_document = content.startswith(DOCUMENT_START) and all(
+        starts_document = is_document_start(content) and all(
             earlier.startswith("# ") for _, earlier in block
         )
         counts["documents"] += starts_document
         if content.strip(" \t") and not starts_document:
+            if not block and gaps is not None:
+                gaps[row] = gap
             block.append((row, content))
+            gap = []
         else:
             if block:
                 yield block
             block, size = [], 0
+            gap.append(content if starts_document else "")
     if block:
         yield block
+
+
+def is_document_start(line: str) -> bool:
+    """Return whether a line is `-DOCSTART-` without the label of an entity."""
+    cells = line.split()
+    return cells[:1] == [DOCUMENT_START] and not PREFIXED.fullmatch(cells[-1])
 
 
 @dataclass(frozen=True)
@@ -121,12 +142,18 @@ class ColumnParser:
         columns: numbers of word and label, counted from 1; the first and the last if None.
         labelled: whether a label is wanted.
         counts: gets the number of `comments`.
+
+    Attributes:
+        gaps: the lines before each block, from `iter_blocks`.
     """
 
     def __init__(
         self, place: str, columns: TagColumns, labelled: bool, counts: Counter[str]
     ) -> None:
         self.place = place
+        self.gaps: dict[int, list[str]] = {}
+        self._before: list[str] = []  # lines that no sentence has been found to yet
+        self._is_first = True
         self.columns = columns
         self.labelled = labelled
         self._counts = counts
@@ -178,6 +205,9 @@ class ColumnParser:
             InputError: a row that does not have the columns of the others, or an empty cell.
         """
         rows = self._without_comments(block)
+        gap = self.gaps.pop(block[0][0], [])
+        if not self.labelled:  # what is learnt is written nowhere
+            self._before += [*gap, *(line for _, line in block[: len(block) - len(rows)])]
         if not rows:
             return None
         cells = [(row, self._cells(row, line)) for row, line in rows]
@@ -197,7 +227,13 @@ class ColumnParser:
             self._known.update(found[self._usual_label_place] for _, found in cells)
         remarks: list[Remark] = ["comments"] * self._num_comments
         self._num_comments = 0
-        return TaggedSentence(tuple(words), tuple(labels), rows[0][0], remarks=tuple(remarks))
+        if gap and gap[-1]:
+            remarks.append("joined_documents")
+        before = tuple(self._before if self._is_first else self._before[1:])
+        self._before, self._is_first = [], False
+        return TaggedSentence(
+            tuple(words), tuple(labels), rows[0][0], remarks=tuple(remarks), before=before
+        )
 
     def _without_comments(self, block: list[Row]) -> list[Row]:
         """Remove the comments at the head of a block, and count them."""

@@ -15,6 +15,7 @@ Remark = Literal[
     "unlocated_texts",
     "repaired",
     "repaired_predictions",
+    "joined_documents",
 ]
 REMARKS: dict[Remark, str] = {
     "comments": "{:,} lines that begin with # were taken for comments",
@@ -26,6 +27,8 @@ REMARKS: dict[Remark, str] = {
     "repaired": "{:,} sentences of the data had labels that break their scheme, and were repaired",
     "repaired_predictions": "{:,} sentences had predicted labels that break the scheme, and were "
     "repaired",
+    "joined_documents": "{:,} lines -DOCSTART- stood directly before words, and were taken for the "
+    "marks of documents, not for words",
 }
 """Message for each kind of remark; `{}` is the count."""
 
@@ -38,7 +41,8 @@ class TaggedSentence:
 
     `row` is its line in the file, from 1. `scheme` is that of the labels. `given` is the text that
     the words were found in and their places there; None where the file has words alone. `remarks`
-    has a name for each thing that was not taken as it stands.
+    has a name for each thing that was not taken as it stands. `before` holds the lines between the
+    sentence before it and its own, if a file of columns is read to be labelled.
     """
 
     words: tuple[str, ...]
@@ -47,6 +51,7 @@ class TaggedSentence:
     given: tuple[str, tuple[Place, ...]] | None = None
     scheme: Scheme = "plain"
     remarks: tuple[Remark, ...] = ()
+    before: tuple[str, ...] = ()
 
     @property
     def content(self) -> tuple[str, ...]:

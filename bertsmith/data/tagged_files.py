@@ -139,10 +139,11 @@ class TaggedReader:
         parser = PARSERS[format_](place, self.columns, self.labelled, self.counts)
         if format_ == "jsonl":
             return self._parsed(parser.parse, read_jsonl(self.path))
-        blocks = iter_blocks(place, iter_lines(self.path), self.counts)
-        if isinstance(parser, ColumnParser):
-            blocks = parser.look(blocks)
-        return self._parsed(parser.parse, blocks)
+        if not isinstance(parser, ColumnParser):
+            blocks = iter_blocks(place, iter_lines(self.path), self.counts)
+            return self._parsed(parser.parse, blocks)
+        blocks = iter_blocks(place, iter_lines(self.path), self.counts, parser.gaps)
+        return self._parsed(parser.parse, parser.look(blocks))
 
     def _with_scheme(self, sentences: Iterator[TaggedSentence]) -> Iterator[TaggedSentence]:
         """Set the scheme that was asked for, or that the first sentences show.

@@ -31,7 +31,7 @@ from bertsmith.data.label_schemes import (
     detect_scheme,
     find_spans,
 )
-from bertsmith.data.tagged import REMARKS, TagColumns, TaggedSentence
+from bertsmith.data.tagged import REMARKS, Remark, TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line
 from bertsmith.data.windows import Windowing
@@ -251,7 +251,7 @@ transformers open."""
                 scheme,
                 num_illegal,
                 repaired=columns.repair,
-                num_comments=sum(s.remarks.count("comments") for s in found),
+                remarks=Counter(name for s in found for name in s.remarks),
             ),
         )
         held_out_reader = TaggedReader(settings.eval, columns)
@@ -466,7 +466,7 @@ transformers open."""
     def record(self, example: TaggedSentence, prediction: TagPrediction, ending: str) -> str:
         """Format CoNLL columns for a file named .conll, otherwise JSON."""
         if ending == ".conll":
-            return conll_block(example.words, prediction.labels)
+            return conll_block(example.words, prediction.labels, example.before)
         return super().record(example, prediction, ending)
 
     def outcome(self, example: TaggedSentence, prediction: TagPrediction) -> Outcome:
@@ -568,15 +568,15 @@ def with_scheme(sentence: TaggedSentence, scheme: Scheme, place: Path) -> Tagged
 
 
 def scheme_note(
-    found: Scheme, learnt: Scheme, num_illegal: int, *, repaired: bool, num_comments: int
+    found: Scheme, learnt: Scheme, num_illegal: int, *, repaired: bool, remarks: Counter[Remark]
 ) -> str:
     """Describe the scheme of the training labels, and repairs."""
     notes = [] if learnt == "plain" else [learnt if found == learnt else f"{learnt} for {found}"]
     if num_illegal:
         done = "repaired" if repaired else "learnt as they are"
         notes.append(f"{num_illegal:,} sentences break {found}, {done}")
-    if num_comments:
-        notes.append(REMARKS["comments"].format(num_comments))
+    told: tuple[Remark, ...] = ("comments", "joined_documents")
+    notes += [REMARKS[name].format(remarks[name]) for name in told if remarks[name]]
     return f" ({'; '.join(notes)})" if notes else ""
 
 

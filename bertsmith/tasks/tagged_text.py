@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from bertsmith.data.conll import DOCUMENT_START
 from bertsmith.data.label_schemes import OUTSIDE, Scheme, find_spans
 from bertsmith.data.tagged import TaggedSentence
 
@@ -45,14 +46,24 @@ def _apart(marked: Text, text: str) -> str:
     return f" {text}" if marked and text and not text[0].isspace() else text
 
 
-def conll_block(words: Sequence[str], labels: Sequence[str]) -> str:
+def conll_block(words: Sequence[str], labels: Sequence[str], before: Sequence[str] = ()) -> str:
     """Format a sentence as `word<TAB>label` lines and an empty line.
+
+    The lines `before` it stay in their places, so that other scorers find each word in the line
+    that it has among the right labels: comments as they are, marks of documents with the label O.
 
     A line break or tab in a word, which a file of columns cannot hold, becomes a space. A word of
     nothing else becomes U+FFFD, the replacement character, as an empty cell is no word.
     """
-    rows = zip(words, labels, strict=True)
-    return "".join(f"{_as_cell(word)}\t{label}\n" for word, label in rows) + "\n"
+    rows = [f"{_as_cell(word)}\t{label}\n" for word, label in zip(words, labels, strict=True)]
+    return "".join([*map(_as_line, before), *rows, "\n"])
+
+
+def _as_line(line: str) -> str:
+    """Format a line that is no word."""
+    if line.startswith(DOCUMENT_START):
+        return f"{DOCUMENT_START}\t{OUTSIDE}\n"
+    return LINE_BREAKING.sub(" ", line) + "\n"
 
 
 def _as_cell(word: str) -> str:

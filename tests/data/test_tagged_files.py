@@ -14,6 +14,7 @@ from bertsmith.data.label_schemes import count_illegal, detect_scheme
 from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import TaggedReader, read_tagged
 from bertsmith.errors import InputError
+from bertsmith.tasks.tagged_text import conll_block
 
 NEWS = """-DOCSTART- -X- O O
 
@@ -529,3 +530,47 @@ def test_universal_dependencies_have_their_text_again(data_dir):
     )
     assert sum(len(sentence.words) for sentence in sentences) == 25147
     assert (counts["multiword_tokens"], counts["empty_nodes"]) == (359, 4)
+
+
+LINED = """
+# global: about
+-DOCSTART- -X- O O
+
+# id = 1
+# text\tEU rejects
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+
+
+-DOCSTART- -X- O O
+Peter NNP I-NP I-PER
+
+# between
+#
+
+came VBD I-VP O
+"""
+
+
+@pytest.mark.parametrize("content", [LINED, LINED.lstrip(), LINED.replace("\n", "\r\n"), NEWS])
+def test_predictions_stand_in_the_lines_of_their_words(tmp_path, content):
+    path = write(tmp_path, content, "gold.conll")
+    sentences = list(TaggedReader(path, labelled=False))
+    blocks = [conll_block(s.words, ["O"] * len(s.words), s.before) for s in sentences]
+    found = "".join(blocks).split("\n")
+    for number, line in enumerate(content.replace("\r", "").split("\n")):
+        cells = line.split()
+        is_comment = line.startswith("#")
+        expected = line.replace("\t", " ") if is_comment else f"{cells[0]}\tO" if cells else ""
+        assert found[number] == expected
+    predicted = write(tmp_path, "".join(blocks), "predicted.conll")
+    again, counts = read_tagged(predicted)
+    assert [s.words for s in again] == [s.words for s in sentences]
+    assert counts["documents"] == content.count("-DOCSTART-")
+
+
+def test_a_word_that_looks_like_the_mark_of_a_document(tmp_path):
+    content = "-DOCSTART- B-MISC\nis O\n\n-DOCSTART-s O\nare O\n\n-DOCSTART- O\na O\n"
+    sentences, counts = read_tagged(write(tmp_path, content))
+    assert [s.words for s in sentences] == [("-DOCSTART-", "is"), ("-DOCSTART-s", "are"), ("a",)]
+    assert (counts["documents"], counts["joined_documents"]) == (1, 1)
