@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 RECIPES = Path(__file__).parent / "recipes"
 MAX_DEPTH = 20
+NAMES_CODE = {"names code": True}
+"""Metadata of a field whose value is run: a recipe from elsewhere must not have it."""
 
 
 def shipped_recipes(kind: str = "*") -> dict[str, Path]:
@@ -100,8 +102,8 @@ def from_mapping(
         default: values of fields absent from `values`; without it, their declared defaults.
 
     Raises:
-        ConfigError: an unknown key, a wrong type, a missing required value, or a value that the
-            dataclass's own check refuses.
+        ConfigError: an unknown key, a wrong type, a missing required value, code to run, or a
+            value that the dataclass's own check refuses.
     """
     hints = typing.get_type_hints(cls)
     fields = {spelling(field.name): field for field in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -109,6 +111,11 @@ def from_mapping(
     for key, value in values.items():
         if key not in fields:
             raise ConfigError(_unknown_key(place, key, list(fields), _nested_keys(cls)))
+        if fields[key].metadata.get("names code"):
+            raise ConfigError(
+                f"{place}: {key}: found {value!r}, code to run, which a file must not name, as it "
+                f"may come from anywhere. Pass --{key} on the command line."
+            )
         name = fields[key].name
         inner = getattr(default, name) if default is not None else None
         changes[name] = _convert(hints[name], value, f"{place}: {key}", inner)

@@ -4,8 +4,11 @@ Both become a function from a text of Chinese characters alone to its words, whi
 """
 
 import importlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from bertsmith.data.tables import iter_lines
 from bertsmith.errors import ConfigError, InputError
@@ -79,8 +82,12 @@ class MaximumMatching:
 def load_segmenter(name: str) -> Segmenter:
     """Import the function named "module:function", such as jieba:lcut, with checked output.
 
+    A function of Python itself is never called: none of them cuts Chinese, and `os:system` would
+    take the text for a command.
+
     Raises:
-        ConfigError: there is no such module or function, or it does not cut text into words.
+        ConfigError: there is no such module or function, it is Python's own, or it does not cut
+            text into words.
     """
     module_name, _, function_name = name.partition(":")
     if not module_name or not function_name:
@@ -88,6 +95,7 @@ def load_segmenter(name: str) -> Segmenter:
             f"--segmenter {name}: wanted is module:function, such as jieba:lcut. Name a function "
             "that takes a text and gives its words."
         )
+    _check_is_foreign(name, module_name)
     try:
         module = importlib.import_module(module_name)
     except (ImportError, TypeError, ValueError) as error:  # the latter of names such as .jieba
@@ -102,9 +110,27 @@ def load_segmenter(name: str) -> Segmenter:
             f"--segmenter {name}: {function_name} {has} in {module_name}. Name a function that "
             "takes a text and gives its words."
         )
+    _check_is_foreign(name, _home_of(function))
     segmenter = CheckedSegmenter(name, function)
     segmenter(SAMPLE)
     return segmenter
+
+
+def _home_of(function: Any) -> str:
+    """Name the module that a function is from, whatever module it was found in."""
+    while isinstance(function, partial):
+        function = function.func
+    # A method of a C class names no module; its object's class does.
+    owner = getattr(function, "__self__", None)
+    return str(getattr(function, "__module__", None) or type(owner).__module__)
+
+
+def _check_is_foreign(name: str, module: str) -> None:
+    if module.partition(".")[0] in {*sys.stdlib_module_names, "builtins"}:
+        raise ConfigError(
+            f"--segmenter {name}: {module} is a module of Python itself, which cuts no text into "
+            "words. Name a function of another package, such as jieba:lcut."
+        )
 
 
 class CheckedSegmenter:

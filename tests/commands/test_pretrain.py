@@ -163,6 +163,10 @@ def test_chinese_without_words_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     assert noted not in capsys.readouterr().out
 
 
+def characters(text: str) -> list[str]:
+    return list(text)
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -175,7 +179,14 @@ def test_chinese_without_words_is_told(tmp_path: Path, capsys: pytest.CaptureFix
             "No module named 'jiba'",
         ),
         (("--steps", "2", "--masking", "word", "--word-list", "absent.txt"), "No such file"),
-        (("--steps", "2", "--masking", "word", "--segmenter", "builtins:list"), "no piece that is"),
+        (
+            ("--steps", "2", "--masking", "word", "--segmenter", f"{__name__}:characters"),
+            "no piece that is",
+        ),
+        (
+            ("--steps", "2", "--masking", "word", "--segmenter", "os:system"),
+            "os is a module of Python itself",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_line_and_code_2(

@@ -1,7 +1,10 @@
 """Word lists and segmenters: what is a word, and what is refused before anything is trained."""
 
 import re
+from functools import partial
+from os import system
 from pathlib import Path
+from subprocess import Popen  # noqa: F401 - found by its name
 
 import pytest
 from hypothesis import given
@@ -27,6 +30,15 @@ def without_the_last(text: str) -> list[str]:
 
 def numbers(text: str) -> list[int]:
     return [len(text)]
+
+
+def fails(text: str) -> list[str]:
+    raise TypeError("not now")
+
+
+twice_partial = partial(partial(system))
+method_in_c = "words".split
+partly_halves = partial(halves)
 
 
 def nothing(text: str) -> None:
@@ -77,7 +89,7 @@ def test_a_list_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read_word_list(tmp_path / "absent")
 
 
-@pytest.mark.parametrize("name", ["halves", "lazily"])
+@pytest.mark.parametrize("name", ["halves", "lazily", "partly_halves"])
 def test_a_function_becomes_a_segmenter(name: str) -> None:
     assert load_segmenter(f"{HERE}:{name}")("北京大学生") == ["北京", "大学", "生"]
 
@@ -91,7 +103,15 @@ def test_a_function_becomes_a_segmenter(name: str) -> None:
         (".jieba:lcut", "Install the package that has it, or correct the name"),
         (f"{HERE}:halfs", "halfs is not there"),
         (f"{HERE}:NO_FUNCTION", "NO_FUNCTION is no function"),
-        ("os:getcwd", "failed on '我们在北京学习语言' with TypeError (posix.getcwd() takes no"),
+        (f"{HERE}:fails", "failed on '我们在北京学习语言' with TypeError (not now)"),
+        ("os:system", "os is a module of Python itself"),
+        ("posix:system", "posix is a module of Python itself"),
+        ("os.path:join", "os.path is a module of Python itself"),
+        ("builtins:list", "builtins is a module of Python itself"),
+        (f"{HERE}:system", "posix is a module of Python itself"),
+        (f"{HERE}:Popen", "subprocess is a module of Python itself"),
+        (f"{HERE}:twice_partial", "posix is a module of Python itself"),
+        (f"{HERE}:method_in_c", "builtins is a module of Python itself"),
         (f"{HERE}:without_the_last", "do not add up to it"),
         (f"{HERE}:numbers", "are not texts"),
         (f"{HERE}:nothing", "are not texts: None"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from bertsmith.config import from_mapping, parse_with_recipe, read_recipe
 from bertsmith.data.batches import Batch
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
@@ -477,3 +478,16 @@ def test_an_order_that_nothing_held_out_has_is_not_measured(
     figures = task.evaluate(small_model(150, ("masked_lm", "sentence_order")))
     has_order = held_out.corpus.num_sentences > 1
     assert ("held_out_sop_loss" in figures) == has_order
+
+
+def test_a_file_names_no_code_to_run(tmp_path):
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('masking = "word"\nsegmenter = "os:system"\n')
+    message = r"recipe\.toml: segmenter: found 'os:system', code to run.*Pass --segmenter on the"
+    with pytest.raises(ConfigError, match=message):
+        from_mapping(PretrainingSettings, read_recipe(recipe), str(recipe))
+    with pytest.raises(ConfigError, match=message):
+        parse_with_recipe(PretrainingSettings, [str(recipe), "--segmenter", "a:b"], "p", "d")
+    recipe.write_text('masking = "word"\n')
+    found = parse_with_recipe(PretrainingSettings, [str(recipe), "--segmenter", "a:b"], "p", "d")
+    assert found.segmenter == "a:b"
