@@ -244,7 +244,9 @@ def _replace_what_cannot_be_shown() -> None:
     """Let a terminal without some character show another: results are written by then."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            stream.reconfigure(errors="replace")
+            # Of a file's name that is not UTF-8 \udcff is shown, which JSON reads as that name.
+            is_utf8 = stream.encoding.lower() == "utf-8"
+            stream.reconfigure(errors="backslashreplace" if is_utf8 else "replace")
 
 
 def _run(args: list[str]) -> None:

@@ -114,7 +114,7 @@ def from_mapping(
         if fields[key].metadata.get("names code"):
             raise ConfigError(
                 f"{place}: {key}: found {value!r}, code to run, which a file must not name, as it "
-                f"may come from anywhere. Pass --{key} on the command line."
+                f"may come from anywhere. Leave it out, and pass --{key} to a command that has it."
             )
         name = fields[key].name
         inner = getattr(default, name) if default is not None else None

@@ -87,6 +87,20 @@ def test_what_the_terminal_cannot_show_is_replaced() -> None:
         assert shown in done.stdout
 
 
+@pytest.mark.parametrize("utf8_mode", ["0", "1"])
+def test_a_name_that_is_not_utf8_is_shown(utf8_mode: str) -> None:
+    program = (
+        "import json; from bertsmith.cli import main; main(['-V']); "
+        "print(json.dumps('n\\udcff', ensure_ascii=False))"
+    )
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONUTF8": utf8_mode}
+    environment.pop("PYTHONIOENCODING", None)
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, env=environment
+    )
+    assert json.loads(done.stdout.splitlines()[1]) == "n\udcff"
+
+
 def test_streams_of_other_kinds_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", shown := io.StringIO())
     main(["--version"])

@@ -483,7 +483,7 @@ def test_an_order_that_nothing_held_out_has_is_not_measured(
 def test_a_file_names_no_code_to_run(tmp_path):
     recipe = tmp_path / "recipe.toml"
     recipe.write_text('masking = "word"\nsegmenter = "os:system"\n')
-    message = r"recipe\.toml: segmenter: found 'os:system', code to run.*Pass --segmenter on the"
+    message = r"recipe\.toml: segmenter: found 'os:system', code to run.*pass --segmenter to a"
     with pytest.raises(ConfigError, match=message):
         from_mapping(PretrainingSettings, read_recipe(recipe), str(recipe))
     with pytest.raises(ConfigError, match=message):
