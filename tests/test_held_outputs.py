@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager
 
 import pytest
@@ -108,8 +109,10 @@ def test_a_command_holds_its_output_while_it_works(place, capsys):
     words = [sys.executable, "-m", "bertsmith", "predict", str(place / "model"), "-",
              "--device", "cpu", "--out", str(place / "new/out.jsonl")]  # fmt: skip
     with subprocess.Popen(words, stdin=subprocess.PIPE, text=True) as first:
+        deadline = time.monotonic() + 100
         while not (place / "new/.out.jsonl.lock").exists():
-            assert first.poll() is None
+            assert first.poll() is None and time.monotonic() < deadline
+            time.sleep(0.1)
         line = refused(capsys, [*words[3:5], "a film", *words[6:]])
         assert "another process is writing" in line
         first.communicate("a film\n")
