@@ -7,6 +7,7 @@ other difference is refused before anything is written.
 
 import contextlib
 import hashlib
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -219,9 +220,10 @@ def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> 
         ConfigError: names the first difference.
     """
     if (difference := first_difference(old, new)) is not None:
+        folder = shlex.quote(source)
         raise ConfigError(
             f"{corpus}: its tokenizer is not that of {source}: {difference}. Build the corpus with "
-            f"--tokenizer {source}, or with what 'bertsmith tokenizer extend --from {source}' "
+            f"--tokenizer {folder}, or with what 'bertsmith tokenizer extend --from {folder}' "
             "writes."
         )
 

@@ -1,4 +1,4 @@
-"""What the README, the pages beside it and the recipes tell people to type can be typed."""
+"""What the README, other pages, recipes and the program tell people to type can be typed."""
 
 import re
 import shlex
@@ -11,6 +11,8 @@ from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
 from bertsmith.cli import COMMANDS, main
 from bertsmith.commands import distill, distill_pretraining, pretrain
 from bertsmith.config import to_jsonable
+from bertsmith.demo.page import next_steps, program
+from bertsmith.demo.places import Places
 from bertsmith.model.huggingface import load_model
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,6 +49,44 @@ def test_shown_commands_and_flags_exist(
     assert stop.value.code == 0
     known = set(re.findall(r"--[a-z][\w.-]*", capsys.readouterr().out))
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+
+
+def test_printed_next_steps_can_be_typed(
+    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    corpus, run, extended = (str(tmp_path / name) for name in ("my corpus", "my run", "my tokens"))
+    text = str(corpus_dir.parent / "text.txt")
+
+    def printed(start: str) -> list[str]:
+        line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith(start))
+        return shlex.split(line.removeprefix(start))[1:]
+
+    main(["corpus", "build", text, "--tokenizer", str(corpus_dir / "tokenizer"), "--out", corpus,
+          "--held-out", "0.15", "--processes", "1"])  # fmt: skip
+    step = printed("next ")
+    assert step[:2] == ["pretrain", "quarter-hour"]
+    settings = pretrain.parse(step[1:], "bertsmith pretrain").settings
+    assert (settings.corpus, settings.training.minutes) == (Path(corpus), 15)
+    main([*step[:-1], run, "--steps", "1", "--batch-size", "4", "--threads", "1",
+          "--eval-rows", "4"])  # fmt: skip
+    step = printed("try ")
+    assert step[:2] == ["fill", run]
+    main(step)
+    capsys.readouterr()
+    main(["tokenizer", "extend", "--texts", text, "--from", run, "--add", "40", "--out", extended])
+    step = printed("next ")
+    assert step[:3] == ["corpus", "build", text]
+    main([*step[:-1], str(tmp_path / "more"), "--held-out", "0.15", "--processes", "1"])
+
+
+def test_next_steps_of_the_demo_can_be_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = Places(tmp_path / "my demo")
+    for command in [line for step in next_steps(places) for line in step["commands"]]:
+        words = shlex.split(command.removeprefix(program()))
+        test_shown_commands_and_flags_exist(words, capsys)
+        assert not any(word == "demo" or word.startswith("demo/") for word in words)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

@@ -1,6 +1,7 @@
 """`bertsmith pretrain`: a corpus → a pre-trained BERT."""
 
 import json
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -150,7 +151,7 @@ def describe(result: dict[str, Any]) -> str:
         return "\n".join(lines)
     guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
     mask = result.get("mask_token", "[MASK]")
-    lines.append(f'try        bertsmith fill {guesser} "… {mask} …"')
+    lines.append(f'try        bertsmith fill {shlex.quote(guesser)} "… {mask} …"')
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """The demo's figures → `report.html`: what happened, in words for a reader new to BERT."""
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -172,24 +173,35 @@ def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[Point]:
 
 def next_steps(places: Places) -> list[dict[str, Any]]:
     """Commands that work as they stand, and those for the reader's own texts."""
-    run = program()
+    run, longer = program(), shlex.quote(str(places.out.parent / "longer"))
+    pretrained, classifier, corpus, test, train, dev, another = (
+        shlex.quote(str(place))
+        for place in (
+            places.pretrained,
+            places.classifier,
+            places.corpus,
+            places.test,
+            places.train(0),
+            places.dev,
+            places.out.parent / "classifier",
+        )
+    )
     return [
         {
             "title": "Try the models of this demo",
             "commands": [
-                f'{run} fill {places.pretrained} "The function returns a [MASK]."',
-                f'{run} predict {places.classifier} "Solve the equation for its symbols."',
-                f"{run} evaluate {places.classifier} --data {places.test}",
-                f"{run} corpus inspect {places.corpus}",
+                f'{run} fill {pretrained} "The function returns a [MASK]."',
+                f'{run} predict {classifier} "Solve the equation for its symbols."',
+                f"{run} evaluate {classifier} --data {test}",
+                f"{run} corpus inspect {corpus}",
             ],
         },
         {
             "title": "Pre-train longer, on the same corpus",
             "commands": [
-                f"{run} pretrain --preset tiny --corpus {places.corpus} --minutes 15 "
-                f"--max-length 64 --out {places.out.parent / 'longer'}",
-                f"{run} finetune classify --model {places.out.parent / 'longer'} --train "
-                f"{places.train(0)} --eval {places.dev} --out {places.out.parent / 'classifier'}",
+                f"{run} pretrain quarter-hour --corpus {corpus} --out {longer}",
+                f"{run} finetune classify --model {longer} --train {train} --eval {dev} "
+                f"--out {another}",
             ],
         },
         {
@@ -197,8 +209,7 @@ def next_steps(places: Places) -> list[dict[str, Any]]:
             "commands": [
                 f"{run} tokenizer train texts/*.txt --vocab-size 8000 --out mine/tokenizer",
                 f"{run} corpus build texts/*.txt --tokenizer mine/tokenizer --out mine/corpus",
-                f"{run} pretrain --preset tiny --corpus mine/corpus --minutes 15 "
-                "--out mine/pretrained",
+                f"{run} pretrain quarter-hour --corpus mine/corpus --out mine/pretrained",
                 f"{run} finetune classify --model mine/pretrained --train train.csv "
                 "--eval dev.csv --out mine/classifier",
                 f'{run} predict mine/classifier "a text of yours"',
@@ -213,4 +224,5 @@ def program() -> str:
     if not installed.exists():
         return f"{Path(sys.executable).name} -m bertsmith"
     here = Path.cwd()
-    return str(installed.relative_to(here) if installed.is_relative_to(here) else installed)
+    found = installed.relative_to(here) if installed.is_relative_to(here) else installed
+    return shlex.quote(str(found))
