@@ -164,7 +164,13 @@ def test_lengths_are_grouped_by_doubling():
 @pytest.mark.parametrize("threshold", [ENDLESS, -ENDLESS, 0.25])
 def test_a_threshold_that_lets_all_or_nothing_pass_is_no_figure(tmp_path, threshold):
     gold, given = tmp_path / "gold.jsonl", tmp_path / "given.json"
-    question = {"id": "a", "question": "Who?", "context": "Ada came.", "answers": []}
+    question = {
+        "id": "a",
+        "question": "Who?",
+        "context": "Ada came.",
+        "answers": [],
+        "is_impossible": True,
+    }
     gold.write_text(json.dumps(question))
     given.write_text('{"a": ""}')
     shown = dict(scores_of(replace(score_answer_files(gold, given), threshold=threshold)))
