@@ -47,7 +47,7 @@ from bertsmith.text.wordpiece import WordPiece
 
 GENERAL = "quarter-hour"
 CONTINUE = "continue"
-STANDING_STILL = ("--steps", 1, "--optim.learning-rate", 1e-12)
+STANDING_STILL = ("--steps", 1, "--learning-rate", 1e-12)
 """A run that changes nothing: its first figures are those of the model that it goes on from."""
 
 
@@ -272,7 +272,7 @@ def rates(args: argparse.Namespace) -> Iterator[str]:
     yield "|---|---|---|"
     for share in args.rates:
         done = bertsmith("pretrain", CONTINUE, "--from", args.work / "general", "--minutes",
-                         args.more_minutes, "--optim.learning-rate", share * scratch,
+                         args.more_minutes, "--learning-rate", share * scratch,
                          "--corpus", corpus, "--out", out)  # fmt: skip
         loss = bits(corpus, float(done["held_out_mlm_loss"]))  # type: ignore[arg-type]
         yield f"| {share:.2g} | {loss:.4f} | {general_loss(args, out):.4f} |"
@@ -315,7 +315,7 @@ def head_losses(args: argparse.Namespace, corpus: Path, model: Path) -> dict[int
     out, every = args.work / "head", max(1, args.head_steps // 5)
     bertsmith("pretrain", CONTINUE, "--from", model, "--corpus", corpus, "--out", out,
               "--steps", args.head_steps, "--eval-every", every, "--batch-size", 32,
-              "--eval-rows", 128, "--no-next-sentence", "--keep", 0)  # fmt: skip
+              "--eval-rows", 128, "--pairs", "none", "--keep", 0)  # fmt: skip
     entries: list[dict[str, Any]] = [
         json.loads(line) for line in (out / "journal.jsonl").read_text("utf-8").splitlines()
     ]

@@ -42,7 +42,7 @@ from bertsmith.tasks.finetuning import (
     training_examples,
 )
 from bertsmith.tasks.inference import load_for_inference
-from bertsmith.tasks.settings import UNASKED, FinetuneSettings
+from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Evaluation, Lesson, Task
 from bertsmith.text.tokenizer import Tokenizer
 from bertsmith.training.best import BestSettings, BestWeights
@@ -372,7 +372,7 @@ def check_start(folder: RunFolder, settings: FinetuneSettings) -> None:
     Raises:
         ConfigError: names the `--cls-attention` to give.
     """
-    before = {**UNASKED, **folder.read_run().get("settings", {})}["cls_attention"]
+    before = folder.read_run()["settings"]["cls_attention"]
     if before != settings.cls_attention:
         raise ConfigError(
             f"{folder.path}: cannot be resumed with another --cls-attention: found "

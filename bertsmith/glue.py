@@ -35,7 +35,7 @@ from bertsmith.hardware import compute_settings, select_device
 from bertsmith.predict import iter_predictions, load_predictor
 from bertsmith.repeats import WEIGHTS, Run, finish
 from bertsmith.tasks.catalog import task_named
-from bertsmith.tasks.settings import UNASKED, ClsAttention, FinetuneSettings
+from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder
 
@@ -261,10 +261,9 @@ def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
     # These change no result; the division of steps, which threads do change, is checked below.
     passing = {"resume", "overwrite", "threads", "out"}
     wanted = {k: v for k, v in to_jsonable(settings).items() if k not in passing}
-    told = {**UNASKED, **run.get("settings", {})}
-    found = {k: v for k, v in told.items() if k not in passing}
+    found = {k: v for k, v in run["settings"].items() if k not in passing}
     check_parts(folder, settings.batch_size, count_parts(settings))
-    if different := sorted(k for k in wanted if k in found and found[k] != wanted[k]):
+    if different := sorted(k for k in wanted if found[k] != wanted[k]):
         name = different[0]
         raise ConfigError(
             f"{folder.run_path}: a run with {name} {found[name]}, where {wanted[name]} is "

@@ -159,11 +159,10 @@ def _start(
 
 def _origin(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the origin of a run, as far as its checkpoints do not hold it."""
-    model = settings.get("model")
-    initializer = model.get("position_initializer") if isinstance(model, Mapping) else None
     return {
         "from": settings.get("from"),
-        "position_initializer": initializer or NEW_MODEL["position_initializer"],
+        "position_initializer": settings["model"]["position_initializer"]
+        or NEW_MODEL["position_initializer"],
     }
 
 

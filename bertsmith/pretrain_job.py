@@ -123,8 +123,7 @@ class PretrainJob:
         task = learnt.pair_task
         if learnt.pairs is None and task == "next_sentence":
             task = cast(PairTask, family.pair_task)
-        # `next_sentence` is another spelling of `pairs`, so the two must agree.
-        learnt = replace(learnt, pairs=task, next_sentence=task == "next_sentence")
+        learnt = replace(learnt, pairs=task)
         family.check_pretraining_heads(learnt.heads)
         return replace(self, pretraining=learnt.with_shares())
 

@@ -32,7 +32,7 @@ from bertsmith.finetune import (
 )
 from bertsmith.hardware import compute_choices, compute_settings, select_device, select_precision
 from bertsmith.metrics.answers import ENDLESS
-from bertsmith.tasks.settings import UNASKED, FinetuneSettings
+from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Lesson, Task
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import CHOICES, RunFolder, run_names
@@ -279,7 +279,7 @@ def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[
 def check_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
     """Refuse to resume a series with other settings or examples."""
     run, plan = folder.read_run(), series["series"]
-    before = {**UNASKED, **run.get("series", {})}
+    before = run["series"]
     differing = [name for name in plan if before.get(name) != plan[name]]
     if differing == ["num_parts"]:
         raise ConfigError(

@@ -18,7 +18,7 @@ from bertsmith.training.run_folder import RunFolder
 DEEP = "[" * 100_000
 SIZE = ["--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",
         "--max-position-embeddings", "32", "--precision", "fp32", "--threads", "1", "--steps", "2",
-        "--optim.warmup-fraction", "0.5"]  # fmt: skip
+        "--warmup-fraction", "0.5"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

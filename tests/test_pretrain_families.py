@@ -18,7 +18,7 @@ from bertsmith.model_settings import ModelSettings
 WORDS = ["--preset", "tiny", "--steps", "2", "--max-length", "16", "--batch-size", "4",
          "--eval-rows", "4", "--max-position-embeddings", "32", "--threads", "1",
          "--precision", "fp32", "--device", "cpu", "--objective", "masked_lm",
-         "--no-next-sentence"]  # fmt: skip
+         "--pairs", "none"]  # fmt: skip
 
 
 def test_every_family_can_be_asked_for() -> None:
@@ -77,7 +77,7 @@ def test_what_a_family_has_not_is_refused_before_anything_is_written(
     with pytest.raises(SystemExit):
         cli.main(
             ["pretrain", "--family", "roberta", "--corpus", str(corpus_dir), "--out", str(out),
-             *WORDS[:-1], "--pairs", "next_sentence"]
+             *WORDS[:-2], "--pairs", "next_sentence"]
         )  # fmt: skip
     assert "family roberta have no head for it. Pass --pairs none" in capsys.readouterr().err
     assert not out.exists()

@@ -51,7 +51,7 @@ class Settings:
     pretraining: Annotated[PretrainingSettings, tyro.conf.arg(name="")] = field(
         default_factory=lambda: PretrainingSettings(pairs="none")
     )
-    optim: OptimSettings = field(default_factory=OptimSettings)
+    optim: Annotated[OptimSettings, tyro.conf.arg(name="")] = field(default_factory=OptimSettings)
     resume: bool = False
     """Continue the run in --out from its newest checkpoint, as if it had never stopped."""
     overwrite: bool = False

@@ -25,11 +25,9 @@ from bertsmith.files import sha256_file
 from bertsmith.finetune import check_parts, count_parts
 from bertsmith.hardware import compute_settings, select_device
 from bertsmith.model.huggingface import load_model
-from bertsmith.model_settings import NEW_MODEL
 from bertsmith.pretrain import pretrain
 from bertsmith.pretrain_job import PretrainJob
 from bertsmith.repeats import WEIGHTS, Run, finish
-from bertsmith.tasks.settings import UNASKED
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder
@@ -262,23 +260,16 @@ def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
             check_parts(RunFolder(settings.out), settings.batch_size, count_parts(settings))
 
 
-UNSAID = {"model.position_initializer": NEW_MODEL["position_initializer"], **UNASKED}
-"""Values of settings that earlier versions used without writing them down."""
-
-
 def check_settings(folder: RunFolder, wanted: Mapping[str, Any]) -> None:
-    """Refuse a run with other settings.
-
-    Settings that an earlier version did not write down pass, unless `UNSAID` has their value.
-    """
+    """Refuse a run with other settings."""
     if not folder.run_path.exists():
         return
-    found = {**UNSAID, **dict(flatten(folder.read_run().get("settings", {})))}
+    found = dict(flatten(folder.read_run()["settings"]))
     for name, value in flatten(wanted):
-        if name in found and name not in PASSING and found[name] != value:
+        if name not in PASSING and found.get(name) != value:
             raise ConfigError(
-                f"{folder.run_path}: a run with {name} {found[name]}, where {value} is asked for. "
-                "Choose another --out, or remove that run."
+                f"{folder.run_path}: a run with {name} {found.get(name)}, where {value} is asked "
+                "for. Choose another --out, or remove that run."
             )
 
 

@@ -7,9 +7,9 @@ A comparison file says in one place what all recipes share and where each differ
     [shared.model]                         # as in a recipe of `bertsmith pretrain`
     preset = "tiny"
     [recipes."next sentence"]              # the first is the baseline
-    pretraining.next_sentence = true
+    pretraining.pairs = "next_sentence"
     [recipes.none]
-    pretraining.next_sentence = false
+    pretraining.pairs = "none"
     [recipes.mine]
     file = "../pretrain/mine.toml"         # a recipe of its own, beside this file, or a name
     [tasks.SST-2]                          # as in a recipe of `bertsmith finetune classify`

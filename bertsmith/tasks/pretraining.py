@@ -397,7 +397,7 @@ def _check_pairs(train: Corpus, task: PairTask) -> None:
             f"{train.directory}: has {train.num_documents} document to learn from, and next "
             "sentence prediction needs two or more to take random sentences from. Build the "
             "corpus from more documents (an empty line separates them), or pass "
-            "--no-next-sentence."
+            "--pairs none."
         )
     if task == "sentence_order" and not _has_order(train):
         raise CorpusError(

@@ -1,7 +1,7 @@
 """Settings of the pre-training tasks: masking, pairs, rows and objective."""
 
 import math
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,25 +17,6 @@ PairTask = Literal["next_sentence", "sentence_order", "none"]
 Rows = Literal["document", "across"]
 ObjectiveName = Literal["masked_lm", "replaced_token"]
 Shares = tuple[float, float, float]
-
-LATER_FIELDS = (
-    "masking",
-    "word_list",
-    "segmenter",
-    "final_masking_rate",
-    "final_mask_share",
-    "final_random_share",
-    "final_keep_share",
-    "masking_schedule_steps",
-    "duplicates",
-    "rows",
-    "pairs",
-    "objective",
-    "generator_size",
-    "discriminator_weight",
-)
-"""Fields that the first version did not record; they are recorded only if not the default."""
-
 
 MIN_LENGTH = 8
 """Least number of tokens in a row, special ones included."""
@@ -97,8 +78,6 @@ class PretrainingSettings:
     sentence_order (which of the two comes first?), or none, where a row is one text. By default
     that of the model's family: next_sentence (bert), sentence_order (albert), else none; none with
     --rows across."""
-    next_sentence: bool = True
-    """--no-next-sentence is another spelling of --pairs none."""
     rows: Rows = "document"
     """Rows without pairs: document, a window of one document; or across document ends, filled with
     whole sentences, with a separator between documents (RoBERTa)."""
@@ -134,11 +113,6 @@ class PretrainingSettings:
         self._check_pairs()
 
     def _check_pairs(self) -> None:
-        if self.pairs == "next_sentence" and not self.next_sentence:
-            raise ConfigError(
-                "pretraining.next_sentence: found false with pairs 'next_sentence'. Leave out one "
-                "of the two."
-            )
         if self.pairs == "none" and self.short_seq_prob != SHORT_SEQ_PROB:
             raise ConfigError(
                 f"pretraining.short_seq_prob: found {self.short_seq_prob} with pairs 'none', whose "
@@ -218,11 +192,11 @@ class PretrainingSettings:
 
     @property
     def pair_task(self) -> PairTask:
-        """The task on pairs, from `pairs`, `next_sentence`, `rows` and `objective`."""
+        """The task on pairs, from `pairs`, `rows` and `objective`."""
         if self.replaces:
             return "none"
         if self.pairs is None:
-            return "next_sentence" if self.next_sentence and self.rows == "document" else "none"
+            return "next_sentence" if self.rows == "document" else "none"
         return self.pairs
 
     @property
@@ -295,28 +269,16 @@ class PretrainingSettings:
         return None if self.segmenter is None else load_segmenter(self.segmenter)
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that determine the batches, as plain JSON.
-
-        It equals that of earlier versions where these could express the same settings.
-        """
-        found = asdict(self) | {"next_sentence": self.pair_task == "next_sentence"}
-        found["pairs"] = "sentence_order" if self.pair_task == "sentence_order" else None
-        found["objective"] = "replaced_token" if self.replaces else None
-        found |= zip(SHARES, self.shares, strict=True)
+        """Return the settings that determine the batches, as plain JSON."""
+        found = asdict(self) | dict(zip(SHARES, self.shares, strict=True))
+        found["pairs"] = self.pair_task
+        found["objective"] = "replaced_token" if self.replaces else "masked_lm"
         if self.word_list is not None:
             found["word_list"] = sha256_file(self.word_list)
         if not self.start_steps:
-            found["start_length"] = FIRST_START_LENGTH  # it decides nothing
-        defaults = {field.name: field.default for field in fields(self)}
-        return {
-            name: value
-            for name, value in found.items()
-            if name not in LATER_FIELDS or value != defaults[name]
-        }
+            del found["start_length"]  # it decides nothing
+        return found
 
-
-FIRST_START_LENGTH = 32
-"""Default of the first version, which always recorded it."""
 
 SHARES = ("mask_share", "random_share", "keep_share")
 BERT_SHARES = (0.8, 0.1, 0.1)

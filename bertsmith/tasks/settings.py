@@ -1,7 +1,6 @@
 """Settings of every fine-tuning; tasks add their own by inheritance."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -13,7 +12,6 @@ from bertsmith.errors import ConfigError, check_choice, check_seed
 ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
-UNASKED: Mapping[str, Any] = {"cls_attention": "keep"}
 """Behaviour of runs that are older than a setting and do not record it."""
 DEFAULT_EPOCHS = 4
 MIN_STEPS = 100

@@ -94,7 +94,7 @@ def test_the_first_figures_are_those_of_the_folder(
     """Training starts from the folder's weights and from no others: with a rate of almost nothing
     they stay, and so do the figures."""
     out = tmp_path / "run"
-    rate = ["--optim.learning-rate", "1e-12", "--optim.weight-decay", "0"]
+    rate = ["--learning-rate", "1e-12", "--weight-decay", "0"]
     cli.main(command(general, corpus_dir, out, "--steps", "2", "--json", *rate))
     result = json.loads(capsys.readouterr().out)
     before = result["before"]
@@ -203,7 +203,7 @@ def test_a_fine_tuned_model_loses_its_head_and_is_told(
 ) -> None:
     tokenizer = Corpus.open(corpus_dir).tokenizer()
     source = save_general(tmp_path / "classifier", tokenizer, "classify", num_labels=3)
-    cli.main(command(source, corpus_dir, tmp_path / "run", "--steps", "1", "--no-next-sentence"))
+    cli.main(command(source, corpus_dir, tmp_path / "run", "--steps", "1", "--pairs", "none"))
     printed = capsys.readouterr().out
     assert "new        masked-LM head, from the word embedding" in printed
     assert "dropped    classifier.bias, classifier.weight" in printed
@@ -235,14 +235,13 @@ def stopped_run(source: Path, corpus_dir: Path, out: Path, *more: str) -> list[s
     return words
 
 
-@pytest.mark.parametrize("objective", ["--next-sentence", "--no-next-sentence"])
+@pytest.mark.parametrize("more", [(), ("--pairs", "none")])
 def test_resumes_bit_for_bit_without_the_source(
     general: Path, corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
-    objective: str,
+    more: tuple[str, ...],
 ) -> None:  # fmt: skip
     source, out = tmp_path / "source", tmp_path / "run"
     shutil.copytree(general, source)
-    more = () if objective == "--next-sentence" else (objective,)
     words = stopped_run(source, corpus_dir, out, *more)
     weights = (out / "model.safetensors").read_bytes()
     (out / "model.safetensors").unlink()

@@ -263,7 +263,7 @@ def test_a_recipe_is_replaced_by_the_line(
         f'corpus = "{corpus_dir}"\nout = "{tmp_path / "run"}"\n'
         "[training]\nsteps = 500\nbatch_size = 4\neval_rows = 4\nthreads = 1\n"
         '[model]\npreset = "tiny"\nmax_position_embeddings = 32\n'
-        "[pretraining]\nmax_length = 16\nnext_sentence = false\n"
+        '[pretraining]\nmax_length = 16\npairs = "none"\n'
         "[optim]\nlearning_rate = 1e-4\n"
     )
     cli.main(["pretrain", str(recipe), "--minutes", "0.005", "--seed", "9", "--json"])
@@ -272,7 +272,7 @@ def test_a_recipe_is_replaced_by_the_line(
     assert settings["training"]["steps"] is None
     assert settings["training"]["minutes"] == 0.005
     assert settings["training"]["seed"] == 9
-    assert settings["pretraining"]["next_sentence"] is False
+    assert settings["pretraining"]["pairs"] == "none"
     assert settings["optim"]["learning_rate"] == 1e-4
 
 

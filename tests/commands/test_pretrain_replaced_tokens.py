@@ -207,7 +207,7 @@ def test_goes_on_with_both(
     corpus_dir: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "run"
-    still = ["--optim.learning-rate", "1e-12", "--optim.weight-decay", "0", "--json"]
+    still = ["--learning-rate", "1e-12", "--weight-decay", "0", "--json"]
     cli.main(going_on(corpus_dir, trained, out, *still))
     result = json.loads(capsys.readouterr().out)
     assert result["before"]["held_out_rtd_loss"] == pytest.approx(

@@ -23,7 +23,7 @@ learning_rate = 1e-3
 
 [recipes."next sentence"]
 [recipes."no pairs"]
-pretraining.next_sentence = false
+pretraining.pairs = "none"
 [recipes."100/0/0"]
 pretraining = { mask_share = 1.0, random_share = 0.0, keep_share = 0.0 }
 

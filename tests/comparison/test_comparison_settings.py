@@ -33,8 +33,8 @@ def test_recipes_are_what_they_share_and_what_they_change(settings: ComparisonSe
         assert recipe.job.model.preset == "tiny"
         assert recipe.job.optim.learning_rate == 1e-3
         assert (recipe.job.training.steps, recipe.job.training.minutes) == (4, None)
-    assert [recipe.job.pretraining.next_sentence for recipe in comparison.recipes] == [
-        True, False, True,
+    assert [recipe.job.pretraining.pairs for recipe in comparison.recipes] == [
+        None, "none", None,
     ]  # fmt: skip
     assert comparison.num_seeds == 2
     assert comparison.max_length == 16
@@ -76,7 +76,7 @@ def test_further_recipes_are_files_beside_it(lab: Path, settings: ComparisonSett
     )
     job = read_comparison(settings).recipes[1].job
     assert (job.model.preset, job.pretraining.max_length) == ("mini", 8)
-    assert job.pretraining.next_sentence is False
+    assert job.pretraining.pairs == "none"
     assert job.training.batch_size == 4
 
 
@@ -109,9 +109,8 @@ def change(lab: Path, before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("next_sentence = false", "next_sentense = false",
-         r"lab\.toml: recipes\.no pairs: pretraining: unknown key 'next_sentense'\. Did you mean "
-         "'next_sentence'"),
+        ("pretraining.pairs", "pretraining.pears",
+         r"lab\.toml: recipes\.no pairs: pretraining: unknown key 'pears'\. Did you mean 'pairs'"),
         ("[tasks.words]", "[tusks]\n[tasks.words]", "unknown key 'tusks'. Did you mean 'tasks'"),
         ("seeds = 2", "", "found no seeds. Give --seeds 3"),
         ("seeds = 2", "seeds = 0", "seeds: found 0; allowed is 1 or more"),

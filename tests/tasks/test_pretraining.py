@@ -149,7 +149,7 @@ def test_masks_are_drawn_anew_when_a_row_returns(corpus_dir: Path) -> None:
 
 
 def test_without_next_sentence_rows_are_single_full_segments(corpus_dir: Path) -> None:
-    settings = PretrainingSettings(max_length=19, next_sentence=False)
+    settings = PretrainingSettings(max_length=19, pairs="none")
     task = objective(corpus_dir, settings)
     batch = task.micro_batches(1)[0]
     assert set(batch.lengths) <= set(range(5, 20))
@@ -204,9 +204,9 @@ def build(tmp_path: Path, corpus_dir: Path, documents: list[str], held_out: floa
 
 def test_one_document_cannot_give_random_sentences(tmp_path: Path, corpus_dir: Path) -> None:
     built = build(tmp_path, corpus_dir, ["Baba ceba. Diba foba. Guba haba."])
-    with pytest.raises(CorpusError, match=r"1 document.*--no-next-sentence"):
+    with pytest.raises(CorpusError, match=r"1 document.*--pairs none"):
         objective(built)
-    single = objective(built, PretrainingSettings(max_length=16, next_sentence=False))
+    single = objective(built, PretrainingSettings(max_length=16, pairs="none"))
     assert single.micro_batches(1)[0].num_sequences == 13
     assert single.evaluate(small_model(150, ("masked_lm",))) == {}
 
@@ -255,10 +255,6 @@ def test_a_step_can_be_described(corpus_dir: Path) -> None:
         ({"mask_share": 0.9}, r"mask_share \+ random_share \+ keep_share: found 1\.1"),
         ({"short_seq_prob": 1.5}, r"short_seq_prob: found 1\.5"),
         ({"duplicates": -1}, r"duplicates: found -1"),
-        (
-            {"next_sentence": False, "pairs": "next_sentence"},
-            r"next_sentence: found false with pairs 'next_sentence'",
-        ),
         (
             {"rows": "across", "pairs": "next_sentence"},
             r"rows: found 'across' with pairs 'next_sentence'.*--pairs none",
@@ -361,25 +357,6 @@ def test_every_kind_hides_words_of_its_rows_alone(corpus_dir: Path, change: dict
             assert [id_ for id_ in ids.tolist() if id_ not in special] == text
         terms = task.losses(model, batch)
         assert {name: term.count for name, term in terms.items()} == task.counts(batch)
-
-
-def test_both_ways_to_leave_pairs_out_are_one(corpus_dir: Path) -> None:
-    old = objective(corpus_dir, replace(SHORT, next_sentence=False))
-    new = objective(corpus_dir, replace(SHORT, pairs="none"))
-    assert as_values(old.micro_batches(3)[0]) == as_values(new.micro_batches(3)[0])
-    assert old.identity() == new.identity()
-    assert replace(SHORT, next_sentence=False, pairs="sentence_order").heads == (
-        "masked_lm",
-        "sentence_order",
-    )
-
-
-def test_runs_of_the_first_version_go_on(corpus_dir: Path) -> None:
-    assert objective(corpus_dir).identity()["pretraining"] == {
-        "max_length": 37, "start_steps": 0, "start_length": 32, "masking_rate": 0.15,
-        "mask_share": 0.8, "random_share": 0.1, "keep_share": 0.1, "next_sentence": True,
-        "short_seq_prob": 0.1,
-    }  # fmt: skip
 
 
 def test_a_changed_word_list_is_another_run(tmp_path: Path) -> None:

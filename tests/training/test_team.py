@@ -137,7 +137,7 @@ def test_layers_that_share_weights_share_them_in_workers_too(corpus_dir: Path) -
     task = Pretraining(
         Corpus.open(corpus_dir),
         Corpus.open(corpus_dir, "held_out"),
-        PretrainingSettings(max_length=31, next_sentence=False),
+        PretrainingSettings(max_length=31, pairs="none"),
         batch_size=6,
         micro_batch_size=2,
     )

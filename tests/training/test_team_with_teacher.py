@@ -48,7 +48,7 @@ def objective(corpus_dir, dtype, cache=None):
     pretraining = Pretraining(
         Corpus.open(corpus_dir),
         Corpus.open(corpus_dir, "held_out"),
-        PretrainingSettings(max_length=31, next_sentence=False),
+        PretrainingSettings(max_length=31, pairs="none"),
         batch_size=6,
         micro_batch_size=2,
         eval_rows=8,
