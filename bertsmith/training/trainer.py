@@ -347,7 +347,13 @@ class Trainer:
         self.team.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)
         tokens = sum(batch.num_tokens for batch in micro_batches)
         self.state.step = step
-        return {"step": step, **figures, "learning_rate": rate, "real_tokens": tokens}
+        return {
+            "step": step,
+            **figures,
+            "gradient_norm": norm,
+            "learning_rate": rate,
+            "real_tokens": tokens,
+        }
 
     def _figures(
         self, micro_batches: Sequence[Batch], found: Sequence[Figures]

@@ -444,10 +444,11 @@ def test_the_journal_has_the_promised_names(corpus_dir: Path, tmp_path: Path) ->
     entries = read_journal(tmp_path / "run" / "journal.jsonl")
     step = next(entry for entry in entries if entry["step"] == 1)
     assert set(step) == {
-        "step", "loss", "mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy", "learning_rate",
-        "real_tokens", "tokens_per_second", "elapsed_seconds",
+        "step", "loss", "mlm_loss", "nsp_loss", "mlm_accuracy", "nsp_accuracy", "gradient_norm",
+        "learning_rate", "real_tokens", "tokens_per_second", "elapsed_seconds",
     }  # fmt: skip
     assert step["loss"] == step["mlm_loss"] + step["nsp_loss"]
+    assert step["gradient_norm"] > 0
     total = sum(entry["real_tokens"] for entry in entries if "real_tokens" in entry)
     assert summary.real_tokens == total
     assert set(entries[0]) == {
