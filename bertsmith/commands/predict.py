@@ -2,6 +2,7 @@
 
 import json as json_module
 import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ def main(settings: Settings) -> None:
     """Predict, and print or write."""
     if bool(settings.text) == bool(settings.file):
         raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
+    check_no_file(settings.text)
     with hold_outputs({"--out": settings.out}, settings.file):
         predict(settings)
 
@@ -107,6 +109,21 @@ def predict(settings: Settings) -> None:
     for name, note in NOTES.items():
         if number := getattr(totals, name):
             print(note.format(number=number), file=sys.stderr)
+
+
+def check_no_file(words: Sequence[str]) -> None:
+    """Refuse the path of a file in place of a text: the path itself would be predicted.
+
+    A bare word may be a text even where a file has its name.
+    """
+    for word in words:
+        is_path = "/" in word or Path(word).suffix != ""
+        # Path.is_file raises for a text longer than names of files can be.
+        if is_path and os.path.isfile(word):  # noqa: PTH113
+            raise ConfigError(
+                f"text: '{word}' is a file. For the texts in it pass --file {shlex.quote(word)}; "
+                "a text that reads like that can come from standard input (-)."
+            )
 
 
 def check_ending(path: Path, endings: Sequence[str]) -> None:

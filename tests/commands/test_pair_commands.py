@@ -104,3 +104,16 @@ def test_one_text_is_no_pair(place, capsys):
     with pytest.raises(SystemExit):
         main(["predict", str(Path(place / "encoder")), "good", *FP32])
     assert "compares two texts" in capsys.readouterr().err
+
+
+def test_a_file_in_place_of_a_text_is_not_predicted_by_its_name(place, capsys, monkeypatch):
+    monkeypatch.chdir(place)
+    (place / "good").write_text("a file whose name is a word")
+    for words in (["scored.tsv"], ["good", str(place / "good")]):
+        with pytest.raises(SystemExit) as stop:
+            main(["predict", "encoder", *words, *FP32])
+        assert stop.value.code == 2
+        message = capsys.readouterr().err
+        assert "is a file" in message and f"--file {words[-1]}" in message
+    main(["predict", "encoder", "good", "no such file.tsv " * 99, *FP32])
+    assert "no such file.tsv" in capsys.readouterr().out
