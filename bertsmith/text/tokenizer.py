@@ -287,7 +287,14 @@ class Tokenizer(ABC):
 
         Raises:
             ConfigError: `max_length` has no room for the special tokens.
+            InputError: a text is not a string.
         """
+        for name, given in (("text", text), ("pair", "" if pair is None else pair)):
+            if not isinstance(given, str):
+                raise InputError(
+                    f"{name}: found {type(given).__name__}. Give a string; of several texts encode "
+                    "each by itself."
+                )
         texts = [self._encode_text(text)]
         if pair is not None:
             texts.append(self._encode_text(pair))
