@@ -148,12 +148,13 @@ class CheckedSegmenter:
         """
         try:
             found = self._function(text)
+            # A generator, as of jieba:cut, does its work and fails only here.
+            words = list(found) if isinstance(found, Iterable) else [found]
         except Exception as error:  # another package's function may fail in any way
             raise ConfigError(
                 f"--segmenter {self._name}: failed on {text[:40]!r} with {type(error).__name__} "
                 f"({error}). Name a function that takes a text and gives its words."
             ) from error
-        words = list(found) if isinstance(found, Iterable) else [found]
         if not all(isinstance(word, str) for word in words):
             raise self._refused(text, found, "are not texts")
         if "".join(words) != text:

@@ -36,6 +36,11 @@ def fails(text: str) -> list[str]:
     raise TypeError("not now")
 
 
+def fails_lazily(text: str):
+    yield text[:1]
+    fails(text)
+
+
 twice_partial = partial(partial(system))
 method_in_c = "words".split
 partly_halves = partial(halves)
@@ -104,6 +109,7 @@ def test_a_function_becomes_a_segmenter(name: str) -> None:
         (f"{HERE}:halfs", "halfs is not there"),
         (f"{HERE}:NO_FUNCTION", "NO_FUNCTION is no function"),
         (f"{HERE}:fails", "failed on '我们在北京学习语言' with TypeError (not now)"),
+        (f"{HERE}:fails_lazily", "failed on '我们在北京学习语言' with TypeError (not now)"),
         ("os:system", "os is a module of Python itself"),
         ("posix:system", "posix is a module of Python itself"),
         ("os.path:join", "os.path is a module of Python itself"),
