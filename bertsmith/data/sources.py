@@ -149,6 +149,11 @@ def open_path(
         raise InputError(
             f"{path}: the .{compression} data ends too early. Copy or download the file again."
         ) from error
+    except _WideWindowError as error:
+        raise InputError(
+            f"{path}: needs more than 128 MiB of memory to be decompressed, as zstd --long=28 and "
+            "above write it, or is damaged. Decompress it first (zstd -d --long=31)."
+        ) from error
     except (gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise InputError(
             f"{path}: damaged, or not .{compression} data ({error}). "
@@ -231,6 +236,10 @@ class _XzReader(io.RawIOBase):
         self._head, self._stream = head, lzma.LZMADecompressor(lzma.FORMAT_XZ)
 
 
+class _WideWindowError(Exception):
+    """A Zstandard frame whose window is wider than the library's limit of 128 MiB."""
+
+
 class _ZstdReader(io.RawIOBase):
     """Decompressed bytes of Zstandard frames.
 
@@ -270,6 +279,8 @@ class _ZstdReader(io.RawIOBase):
             try:
                 plain.append(self._frame.decompress(chunk))
             except self._format_error as error:
+                if "too much memory" in str(error):
+                    raise _WideWindowError from error
                 raise zlib.error(str(error)) from error
             chunk = self._frame.unused_data
             if self._frame.eof:

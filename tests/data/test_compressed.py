@@ -92,3 +92,11 @@ def test_readers_refuse_a_damaged_later_stream(tmp_path):
         list(iter_documents([path]))
     with pytest.raises(InputError, match="damaged"):
         read_examples(path)
+
+
+def test_a_zst_window_that_is_too_wide_is_no_damage(tmp_path):
+    settings = zstandard.ZstdCompressionParameters(window_log=28)
+    writer = zstandard.ZstdCompressor(compression_params=settings).compressobj()
+    data = writer.compress(b"text ") + writer.flush()
+    with pytest.raises(InputError, match=r"x\.zst: needs more than 128 MiB .*zstd -d --long=31"):
+        read(tmp_path / "x.zst", "zst", data)
