@@ -21,7 +21,7 @@ MANIFEST_NAME = "manifest.json"
 FORMAT = "bertsmith corpus"
 FORMAT_VERSION = 1
 SHARD_NAME = re.compile(rf"({'|'.join(SPLITS)})-\d{{5,}}\.(ids|sentences|documents)\.npy")
-"""Names of the files of shards. A manifest with any other could lead out of its folder."""
+"""Names of the files of shards."""
 NEXT_STEP = "Build the corpus again (bertsmith corpus build), or copy the folder again."
 
 
@@ -143,13 +143,18 @@ class Manifest:
 
 
 def _check_names(path: Path, name: str, split: SplitManifest) -> None:
-    """Raise CorpusError if a shard's file has a name that no corpus uses."""
-    for file in (file for shard in split.shards for file in shard.files):
-        if not SHARD_NAME.fullmatch(file.name):
-            raise CorpusError(
-                f"{path}: splits.{name}.shards has the file {file.name!r}; allowed are names such "
-                f"as {name}-00000.ids.npy. {NEXT_STEP}"
-            )
+    """Raise CorpusError if a shard's file has another name than corpus build gives it.
+
+    It could lie elsewhere, or be read twice: as two shards, or in training and in evaluation.
+    """
+    for number, shard in enumerate(split.shards):
+        for file, kind in zip(shard.files, ("ids", "sentences", "documents"), strict=True):
+            allowed = f"{name}-{number:05d}.{kind}.npy"
+            if file.name != allowed:
+                raise CorpusError(
+                    f"{path}: splits.{name}.shards has the file {file.name!r}; allowed in its "
+                    f"place is {allowed}. {NEXT_STEP}"
+                )
 
 
 def _check_sums(path: Path, name: str, split: SplitManifest) -> None:

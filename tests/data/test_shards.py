@@ -195,8 +195,22 @@ def test_a_manifest_names_no_file_elsewhere(tmp_path: Path, is_absolute: bool) -
     place = f"{tmp_path}/" if is_absolute else "../"
     fields["splits"]["train"]["shards"][0]["token_ids"]["name"] = f"{place}train-00000.ids.npy"
     manifest.write_text(json.dumps(fields))
-    with pytest.raises(CorpusError, match=r"train-00000\.ids\.npy'; allowed are names such as"):
+    with pytest.raises(
+        CorpusError, match=r"train-00000\.ids\.npy'; allowed in its place is train-"
+    ):
         Corpus.open(folder)
+
+
+def test_a_manifest_names_no_shard_twice(tmp_path: Path) -> None:
+    write(tmp_path, EXAMPLE)
+    manifest = tmp_path / "manifest.json"
+    fields = json.loads(manifest.read_text())
+    train = fields["splits"]["train"]
+    train["shards"] *= 2
+    train |= {key: 2 * train[key] for key in ("documents", "sentences", "tokens")}
+    manifest.write_text(json.dumps(fields))
+    with pytest.raises(CorpusError, match=r"allowed in its place is train-00002\.ids\.npy"):
+        Corpus.open(tmp_path)
 
 
 def test_a_file_that_may_not_grow_leaves_the_earlier_corpus(tmp_path: Path) -> None:
