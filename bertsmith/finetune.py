@@ -148,38 +148,29 @@ def finetune(
     """
     check_out(settings)
     with computing_as_begun(settings):
-        return _finetune(task_type, settings, watchers, resume_command, lesson, before)
-
-
-def _finetune(
-    task_type: type[Task[Any, Any]],
-    settings: FinetuneSettings,
-    watchers: Sequence[Watcher],
-    resume_command: str,
-    lesson: Lesson[Any] | None,
-    before: Callable[[], object],
-) -> FineTuned:
-    is_single = lesson is None
-    lesson = lesson or task_type.read(settings)
-    model, tokenizer = load_for_task(settings, lesson)
-    begin_attention(model, settings, lesson.task.head)
-    limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
-    optim(settings, model.config)  # refuses what this model cannot do, before anything is written
-    # Saved with the model, so that it is used as it was trained.
-    tokenizer.model_max_length = limit
-    objective = build_objective(settings, lesson, tokenizer)
-    load_report = str(model.load_report)
-    if settings.from_scratch:
-        load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
-    if is_single:  # a series would repeat it for each of its runs
-        tell_unknown(count_unknown(objective.train.encoded, tokenizer), settings.train)
-        tell_unknown(count_unknown(objective.held_out.encoded, tokenizer), settings.eval)
-    plan = Plan(task_type, settings, lesson, model, tokenizer, objective, load_report)
-    before()
-    with RunFolder(settings.out).held(lambda: check_out(settings)):
-        result = carry_out(plan, watchers, resume_command)
-        write_result(settings.out, result.to_json())
-    return result
+        is_single = lesson is None
+        lesson = lesson or task_type.read(settings)
+        model, tokenizer = load_for_task(settings, lesson)
+        begin_attention(model, settings, lesson.task.head)
+        limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
+        optim(
+            settings, model.config
+        )  # refuses what this model cannot do, before anything is written
+        # Saved with the model, so that it is used as it was trained.
+        tokenizer.model_max_length = limit
+        objective = build_objective(settings, lesson, tokenizer)
+        load_report = str(model.load_report)
+        if settings.from_scratch:
+            load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
+        if is_single:  # a series would repeat it for each of its runs
+            tell_unknown(count_unknown(objective.train.encoded, tokenizer), settings.train)
+            tell_unknown(count_unknown(objective.held_out.encoded, tokenizer), settings.eval)
+        plan = Plan(task_type, settings, lesson, model, tokenizer, objective, load_report)
+        before()
+        with RunFolder(settings.out).held(lambda: check_out(settings)):
+            result = carry_out(plan, watchers, resume_command)
+            write_result(settings.out, result.to_json())
+        return result
 
 
 def computing_as_begun(settings: FinetuneSettings) -> AbstractContextManager[None]:

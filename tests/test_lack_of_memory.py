@@ -55,7 +55,8 @@ def test_a_limit_is_met_with_one_line(place, command, megabytes, way_on):
         capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
+    *notes, line = done.stderr.splitlines()
+    assert "Traceback" not in notes
     assert line.startswith(f"bertsmith: {' '.join(command.split()[: 1 + ('classify' in command)])}")
     assert "found too little memory" in line
     assert way_on in line

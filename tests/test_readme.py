@@ -1,5 +1,6 @@
 """What the README, other pages, recipes and the program tell people to type can be typed."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -68,7 +69,9 @@ def test_printed_next_steps_can_be_typed(
     settings = pretrain.parse(step[1:], "bertsmith pretrain").settings
     assert (settings.corpus, settings.training.minutes) == (Path(corpus), 15)
     main([*step[:-1], run, "--steps", "1", "--batch-size", "4", "--threads", "1",
-          "--eval-rows", "4"])  # fmt: skip
+          "--eval-rows", "4", "--json"])  # fmt: skip
+    result = json.loads(capsys.readouterr().out)
+    print(pretrain.describe({**result, "held_out_mlm_loss": 0.0}))  # as if it had learned
     step = printed("try ")
     assert step[:2] == ["fill", run]
     main(step)

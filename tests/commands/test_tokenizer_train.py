@@ -116,7 +116,7 @@ def test_help_says_what_the_flags_do_that_are_shown(capsys: pytest.CaptureFixtur
         train("--help")
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "--no-lowercase keeps them apart" in shown
-    assert "--no-compare leaves it out" in shown
+    assert "--no-compare saves that time" in shown
     assert "(default: True)" not in shown
 
 
