@@ -153,9 +153,7 @@ def finetune(
         model, tokenizer = load_for_task(settings, lesson)
         begin_attention(model, settings, lesson.task.head)
         limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
-        optim(
-            settings, model.config
-        )  # refuses what this model cannot do, before anything is written
+        optim(settings, model.config)  # refuses what this model cannot do
         # Saved with the model, so that it is used as it was trained.
         tokenizer.model_max_length = limit
         objective = build_objective(settings, lesson, tokenizer)

@@ -182,7 +182,9 @@ def row(case: Case, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
         {seed: run["seconds"] for seed, run in runs.items() if run["seconds"]} for runs in sides
     ]
     shared = [seed for seed in timed[0] if all(seed in seconds for seconds in timed)]
-    seconds = [statistics.median(side[seed] for seed in shared or side) for side in timed]
+    seconds = [
+        statistics.median(side[seed] for seed in shared or side) if side else None for side in timed
+    ]
     memory = [max(run["peak_megabytes"] for run in runs.values()) for runs in sides]
     peer = bool(theirs)
     cells = [
@@ -190,9 +192,9 @@ def row(case: Case, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
         case.metric,
         spread(ours.values()),
         spread(theirs.values()) if peer else "",
-        f"{seconds[0]:,.0f}",
-        f"{seconds[1]:,.0f}" if peer else "",
-        f"{seconds[0] / seconds[1]:.2f}×" if peer else "",
+        f"{seconds[0]:,.0f}" if seconds[0] else "",
+        f"{seconds[1]:,.0f}" if peer and seconds[1] else "",
+        f"{seconds[0] / seconds[1]:.2f}×" if peer and seconds[0] and seconds[1] else "",
         f"{memory[0]:,.0f}",
         f"{memory[1]:,.0f}" if peer else "",
         " and ".join(dict.fromkeys(str(len(runs)) for runs in sides)),
