@@ -39,11 +39,11 @@ from bertsmith.data.documents import iter_documents
 from bertsmith.demo.corpus import Installation, read_documentation
 from bertsmith.demo.question import LABELS, ask, is_for_corpus, write_documents, write_examples
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.text.extension import learn_extension
-from bertsmith.text.fertility import measure_fit
-from bertsmith.text.normalize import Normalizer
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.text.wordpiece import WordPiece
+from bertsmith.tokenization.normalize import Normalizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPiece
+from bertsmith.vocabulary.extension import learn_extension
+from bertsmith.vocabulary.fertility import measure_fit
 
 GENERAL = "quarter-hour"
 CONTINUE = "continue"

@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULT)
     args = parser.parse_args()
 
-    from bertsmith.hardware import own_process
+    from bertsmith.system.hardware import own_process
 
     own_process()
     with tempfile.TemporaryDirectory() as folder:
@@ -76,8 +76,8 @@ def main() -> None:
 
 def run(args: argparse.Namespace, folder: Path) -> dict[str, list[Student]]:
     """The students of every seed, by how they learnt."""
-    from bertsmith.finetune import finetune
-    from bertsmith.tasks.classify import Classify, ClassifySettings
+    from bertsmith.finetuning.run import finetune
+    from bertsmith.tasks.text_classification import Classify, ClassifySettings
 
     write_sentences(args, folder)
     settings = ClassifySettings(
@@ -116,12 +116,12 @@ def write_sentences(args: argparse.Namespace, folder: Path) -> None:
 
 def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any], None]]:
     """How each student learns, by its name on the page."""
-    from bertsmith.distill import DistillSettings, distill
-    from bertsmith.finetune import finetune
+    from bertsmith.distillation.run import DistillSettings, distill
+    from bertsmith.finetuning.run import finetune
     from bertsmith.model.huggingface import load_model, save_model
-    from bertsmith.model.truncation import choose_layers, truncate_layers
-    from bertsmith.tasks.classify import Classify
-    from bertsmith.text.tokenizer import Tokenizer
+    from bertsmith.model.keep_layers import choose_layers, truncate_layers
+    from bertsmith.tasks.text_classification import Classify
+    from bertsmith.tokenization.tokenizer import Tokenizer
 
     asked = {
         name: value
@@ -153,7 +153,7 @@ def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any]
 
 def measure(folder: Path, settings: Any, seconds: float) -> Student:
     """Teacher and student side by side."""
-    from bertsmith.before_after import Trial, compare
+    from bertsmith.evaluation.side_by_side import Trial, compare
 
     trial = Trial(data=settings.eval, device="cpu", precision=settings.precision)
     found = compare(folder / "teacher", folder / "student", trial)

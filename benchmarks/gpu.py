@@ -39,16 +39,16 @@ from benchmarks.speed.pretraining import unpacked
 from benchmarks.speed.roof import training_flops_per_token
 from benchmarks.speed.trainer_peer import IGNORE_INDEX, Collator, difference
 from bertsmith.data.batches import Batch, pack, send
-from bertsmith.data.masking import MaskingRule, MaskingVocabulary, mask_tokens
-from bertsmith.hardware import compute_settings, describe_computing
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import save_model
-from bertsmith.tasks.objective import LossTerm
-from bertsmith.tasks.pretraining import pretraining_losses
-from bertsmith.training.member import Plan
+from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
+from bertsmith.pretraining.objective import pretraining_losses
+from bertsmith.system.hardware import compute_settings, describe_computing
+from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.team import Team
+from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.member import Plan
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TOLERANCE = 1e-5

@@ -25,8 +25,8 @@ from typing import Any
 
 import torch
 
-from bertsmith.hardware import compute_settings, measured
-from bertsmith.memory import resident_bytes
+from bertsmith.system.hardware import compute_settings, measured
+from bertsmith.system.memory import resident_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULT = ROOT / "benchmarks" / "results" / "plan.md"

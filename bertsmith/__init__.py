@@ -6,14 +6,15 @@ The names below are the public ones. Each is imported when it is first used, so 
 
 from typing import TYPE_CHECKING, Any
 
+from bertsmith._version import __version__
+
 if TYPE_CHECKING:
     from bertsmith.errors import BertsmithError
     from bertsmith.model.bert import BertConfig, BertModel
     from bertsmith.model.huggingface import load_model, save_model
-    from bertsmith.predict import load
-    from bertsmith.text.tokenizer import Tokenizer
+    from bertsmith.tasks.auto import load
+    from bertsmith.tokenization.tokenizer import Tokenizer
 
-__version__ = "0.1.0"
 
 __all__ = [
     "BertConfig",
@@ -30,8 +31,8 @@ _HOMES = {
     "BertConfig": "bertsmith.model.bert",
     "BertModel": "bertsmith.model.bert",
     "BertsmithError": "bertsmith.errors",
-    "Tokenizer": "bertsmith.text.tokenizer",
-    "load": "bertsmith.predict",
+    "Tokenizer": "bertsmith.tokenization.tokenizer",
+    "load": "bertsmith.tasks.auto",
     "load_model": "bertsmith.model.huggingface",
     "save_model": "bertsmith.model.huggingface",
 }

@@ -15,10 +15,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import IO, Any, NamedTuple, TextIO
 
-from bertsmith import __version__
+from bertsmith._version import __version__
 from bertsmith.errors import BertsmithError, BertsmithWarning, advice_on, told
-from bertsmith.hardware import own_process
-from bertsmith.memory import asked_bytes, lacks_memory
+from bertsmith.system.hardware import own_process
+from bertsmith.system.memory import asked_bytes, lacks_memory
 
 
 class Command(NamedTuple):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from bertsmith import hardware
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.system import hardware
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 # The same examples on every run, however slow the machine: red means that a change broke it.
 settings.register_profile("steady", deadline=None, derandomize=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from bertsmith import hardware
-from bertsmith.hardware import Measurement
+from bertsmith.system import hardware
+from bertsmith.system.hardware import Measurement
 
 USES = [
     f"{dtype} {use} {length}"

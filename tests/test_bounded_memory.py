@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from tiny_models import GOOD, OTHER, save_tiny
 
-from bertsmith import predict
 from bertsmith.commands.predict import main, parse
 from bertsmith.data import tagged_files
 from bertsmith.data.examples import Example
-from bertsmith.evaluate import evaluate
-from bertsmith.predict import in_chunks, load
-from bertsmith.score import score_choice_files, score_class_files, score_number_files
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.evaluation.score import score_choice_files, score_class_files, score_number_files
+from bertsmith.tasks import auto as predict
+from bertsmith.tasks.auto import in_chunks, load
 
 ROWS = 600, 2400
 BYTES_PER_ROW = 24

@@ -18,9 +18,9 @@ from bertsmith.commands import finetune as finetune_command
 from bertsmith.commands import pretrain as pretrain_command
 from bertsmith.config import to_jsonable
 from bertsmith.errors import BertsmithError
-from bertsmith.finetune import optim
+from bertsmith.finetuning.run import optim
 from bertsmith.model.bert import BertConfig
-from bertsmith.pretrain_job import build_objective, model_config
+from bertsmith.pretraining.job import build_objective, model_config
 
 TABLE = Path(__file__).with_name("settings_table.json")
 FAMILIES = ("bert", "roberta", "albert", "distilbert", "electra")

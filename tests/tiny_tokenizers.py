@@ -2,10 +2,10 @@
 
 from collections import Counter
 
-from bertsmith.text.byte_bpe import ByteBpeTokenizer, clean_words
-from bertsmith.text.byte_bpe_learning import learn_byte_bpe
-from bertsmith.text.unigram import UnigramTokenizer
-from bertsmith.text.wordpiece import WordPieceTokenizer
+from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
+from bertsmith.tokenization.unigram import UnigramTokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.vocabulary.byte_bpe import learn_byte_bpe
 
 TEXT = (
     "The river runs down to the sea, and the sea is wide. Who runs the river? Nobody runs it! "

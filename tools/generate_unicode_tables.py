@@ -1,4 +1,4 @@
-"""Write bertsmith/text/unicode_tables.py: what the `tokenizers` library knows of each character.
+"""Write bertsmith/tokenization/unicode_tables.py: what the `tokenizers` library knows.
 
 Run `python tools/generate_unicode_tables.py` after the pinned `tokenizers` has changed. Every code
 point is put through the library's own normalizers, so the tables hold what it does, whatever
@@ -16,7 +16,7 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import NFD, NFKD, BertNormalizer, Precompiled, StripAccents
 from tokenizers.pre_tokenizers import BertPreTokenizer, ByteLevel
 
-TARGET = Path(__file__).parents[1] / "bertsmith" / "text" / "unicode_tables.py"
+TARGET = Path(__file__).parents[1] / "bertsmith" / "tokenization" / "unicode_tables.py"
 SURROGATES = range(0xD800, 0xE000)
 CHARACTERS = [chr(code) for code in range(0x110000) if code not in SURROGATES]
 HIGHEST_CLASS = "\u0345"  # the only mark of combining class 240: every other mark moves before it

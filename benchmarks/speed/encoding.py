@@ -92,8 +92,8 @@ def prepare(plan: Plan) -> Path:
 
 def write(source: str, target: str) -> None:
     """Sentences with the number of their tokens, in an order that mixes the articles."""
-    from bertsmith.files import write_json
-    from bertsmith.text.tokenizer import Tokenizer
+    from bertsmith.system.files import write_json
+    from bertsmith.tokenization.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(published_model())
     lines = Path(source).read_text(encoding="utf-8").splitlines()
@@ -135,7 +135,7 @@ def known_precisions() -> list[str]:
 
 def bertsmith(gate: Gate, *, texts: str, slice_size: int, precision: str) -> None:
     """`bertsmith.load(folder)(texts)`."""
-    from bertsmith.hardware import own_process
+    from bertsmith.system.hardware import own_process
 
     own_process()
     from bertsmith import load

@@ -83,9 +83,9 @@ def write(source: str, folder: str) -> None:
     """Sentences of the right lengths as files, and the checkpoint with a head for two classes."""
     import torch
 
-    from bertsmith.files import atomic_dir
     from bertsmith.model.huggingface import load_model, save_model
-    from bertsmith.text.tokenizer import Tokenizer
+    from bertsmith.system.files import atomic_dir
+    from bertsmith.tokenization.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(published_model())
     header, *lines = Path(source).read_text(encoding="utf-8").splitlines()
@@ -102,11 +102,11 @@ def write(source: str, folder: str) -> None:
 
 def bertsmith(gate: Gate, *, folder: str, threads: int) -> None:
     """`bertsmith finetune classify`, as the command line runs it."""
-    from bertsmith.hardware import own_process
+    from bertsmith.system.hardware import own_process
 
     own_process()
-    from bertsmith.finetune import finetune
-    from bertsmith.tasks.classify import Classify, ClassifySettings
+    from bertsmith.finetuning.run import finetune
+    from bertsmith.tasks.text_classification import Classify, ClassifySettings
 
     settings = ClassifySettings(
         model=Path(folder) / "start",

@@ -67,10 +67,10 @@ def write(vocabulary: str, out: str) -> None:
     """A model folder of base size with random weights."""
     import torch
 
-    from bertsmith.files import atomic_dir
     from bertsmith.model.bert import BertConfig, BertModel
     from bertsmith.model.huggingface import save_model
-    from bertsmith.text.tokenizer import Tokenizer
+    from bertsmith.system.files import atomic_dir
+    from bertsmith.tokenization.tokenizer import Tokenizer
 
     tokenizer = Tokenizer.load(vocabulary)
     torch.manual_seed(0)
@@ -81,7 +81,7 @@ def write(vocabulary: str, out: str) -> None:
 
 def bertsmith(gate: Gate, *, texts: str, folder: str, precision: str) -> None:
     """`bertsmith.load(folder)(text)`."""
-    from bertsmith.hardware import own_process
+    from bertsmith.system.hardware import own_process
 
     own_process()
     from bertsmith import load

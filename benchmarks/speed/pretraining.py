@@ -31,7 +31,7 @@ from benchmarks.speed.trainer_peer import (
 from benchmarks.speed.trainer_peer import train as train_peer
 
 if TYPE_CHECKING:
-    from bertsmith.pretrain_job import PretrainJob
+    from bertsmith.pretraining.job import PretrainJob
 
 HERE = "benchmarks.speed.pretraining"
 MAX_LENGTH = 128
@@ -159,7 +159,7 @@ def prepare(plan: Plan) -> None:
 def build(text: str, tokenizer: str, out: str) -> None:
     """Text to token ids."""
     from bertsmith.data.corpus import CorpusSettings, build_corpus
-    from bertsmith.text.tokenizer import Tokenizer
+    from bertsmith.tokenization.tokenizer import Tokenizer
 
     build_corpus([text], Tokenizer.load(tokenizer), Path(out), CorpusSettings(), processes=1)
 
@@ -173,9 +173,9 @@ def job(
     threads: int | None = None,
 ) -> "PretrainJob":
     """A run without end, of which nothing is measured on held-out text or saved."""
-    from bertsmith.model_settings import ModelSettings
-    from bertsmith.pretrain_job import PretrainJob
-    from bertsmith.tasks.pretraining_settings import PretrainingSettings
+    from bertsmith.pretraining.job import PretrainJob
+    from bertsmith.pretraining.model_settings import ModelSettings
+    from bertsmith.pretraining.settings import PretrainingSettings
     from bertsmith.training.optim import OptimSettings
     from bertsmith.training.trainer import TrainingSettings
 
@@ -221,15 +221,15 @@ def bertsmith(
     gate: Gate, *, corpus: str, preset: str, rows: str, out: str, precision: str, threads: int
 ) -> None:
     """`bertsmith pretrain`, as the command line runs it."""
-    from bertsmith.hardware import own_process
+    from bertsmith.system.hardware import own_process
 
     own_process()
     import torch
 
-    from bertsmith.hardware import compute_settings, select_precision
     from bertsmith.model.bert import PRESETS
-    from bertsmith.pretrain import pretrain
-    from bertsmith.pretrain_job import build_objective
+    from bertsmith.pretraining.job import build_objective
+    from bertsmith.pretraining.run import pretrain
+    from bertsmith.system.hardware import compute_settings, select_precision
 
     wanted = job(corpus, preset, rows, precision=precision, threads=threads)
     device = torch.device("cpu")
@@ -273,7 +273,7 @@ def peer_config(wanted: "PretrainJob") -> Any:
 
 def drawn_rows(wanted: "PretrainJob", steps: int) -> list[dict[str, Any]]:
     """The rows of the first steps, in the order in which they were drawn, as plain lists."""
-    from bertsmith.pretrain_job import build_objective
+    from bertsmith.pretraining.job import build_objective
 
     objective = build_objective(wanted)
     rows = []
@@ -314,7 +314,7 @@ def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
     from bertsmith.model.bert import BertConfig, BertModel
     from bertsmith.model.heads import build_heads
     from bertsmith.model.huggingface import save_model
-    from bertsmith.pretrain_job import build_objective
+    from bertsmith.pretraining.job import build_objective
 
     torch.manual_seed(0)
     wanted = job(corpus, preset, "mixed", PARITY_ROWS)

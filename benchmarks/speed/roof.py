@@ -33,7 +33,7 @@ def products(gate: Gate, *, precision: str) -> None:
     import torch
     import torch.nn.functional as F
 
-    from bertsmith.hardware import compute_settings
+    from bertsmith.system.hardware import compute_settings
 
     rows, inputs, outputs = SHAPE
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]

@@ -25,7 +25,7 @@ from benchmarks.speed.pretraining import drawn_rows
 from benchmarks.speed.trainer_peer import Collator, tune
 
 if TYPE_CHECKING:
-    from bertsmith.pretrain_job import PretrainJob
+    from bertsmith.pretraining.job import PretrainJob
     from bertsmith.tasks.settings import ClsAttention
 
 HERE = "benchmarks.speed.time_to_quality"
@@ -88,7 +88,7 @@ def build(text: str, out: str) -> None:
 def job(corpus: str, minutes: float, threads: int | None = None) -> "PretrainJob":
     """The recipe's run for so many minutes."""
     from bertsmith.commands.pretrain import parse
-    from bertsmith.pretrain_job import PretrainJob
+    from bertsmith.pretraining.job import PretrainJob
 
     words = [RECIPE, "--corpus", corpus, "--out", "-", "--minutes", str(minutes)]
     settings = parse([*words, "--device", "cpu"], "bertsmith pretrain").settings
@@ -100,10 +100,10 @@ def job(corpus: str, minutes: float, threads: int | None = None) -> "PretrainJob
 
 def bertsmith(corpus: str, out: str, minutes: float, threads: int) -> dict[str, Any]:
     """`bertsmith pretrain`, as the command line runs it."""
-    from bertsmith.hardware import own_process
+    from bertsmith.system.hardware import own_process
 
     own_process()
-    from bertsmith.pretrain import pretrain
+    from bertsmith.pretraining.run import pretrain
 
     result = pretrain(job(corpus, minutes, threads), Path(out), overwrite=True)
     return {"steps": result["steps"], "tokens": result["real_tokens"]}
@@ -195,7 +195,7 @@ def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[s
 def held_out(corpus: str, out: str, minutes: float) -> dict[str, float]:
     """Figures on held-out rows, the same with the same masks for both sides."""
     from bertsmith.model.huggingface import load_model
-    from bertsmith.pretrain_job import build_objective
+    from bertsmith.pretraining.job import build_objective
 
     figures = build_objective(job(corpus, minutes)).evaluate(load_model(out).eval())
     return {
@@ -206,8 +206,8 @@ def held_out(corpus: str, out: str, minutes: float) -> dict[str, float]:
 
 def sst2(model: str, work: str, data: str, threads: int) -> dict[str, list[float]]:
     """Accuracy on the development set in percent, for each of `CLS_ATTENTION` and each seed."""
-    from bertsmith.finetune import finetune
-    from bertsmith.tasks.classify import Classify, ClassifySettings
+    from bertsmith.finetuning.run import finetune
+    from bertsmith.tasks.text_classification import Classify, ClassifySettings
 
     scores: dict[str, list[float]] = {name: [] for name in CLS_ATTENTION}
     for cls_attention, seed in product(CLS_ATTENTION, SEEDS):

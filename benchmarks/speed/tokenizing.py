@@ -74,7 +74,7 @@ def parts(text: str, size: int) -> Iterator[list[str]]:
 
 def bertsmith(gate: Gate, *, text: str, tokenizer: str, in_bulk: bool) -> None:
     """`Tokenizer.encode_batch_ids`, part by part, or `encode_ids`, paragraph by paragraph."""
-    from bertsmith.text.tokenizer import Tokenizer
+    from bertsmith.tokenization.tokenizer import Tokenizer
 
     ours = Tokenizer.load(tokenizer)
     prepared = list(parts(text, STEP_BYTES))
@@ -106,7 +106,7 @@ def parity(text: str, tokenizer: str) -> dict[str, float]:
     """How many paragraphs have other ids."""
     from tokenizers import Tokenizer as Theirs
 
-    from bertsmith.text.tokenizer import Tokenizer
+    from bertsmith.tokenization.tokenizer import Tokenizer
 
     ours = Tokenizer.load(tokenizer)
     theirs = Theirs.from_file(str(Path(tokenizer) / "tokenizer.json"))

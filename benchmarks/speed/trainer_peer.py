@@ -32,7 +32,7 @@ M_MMAP_MAX = -4
 def tune(tuning: str) -> None:
     """Set what the process must have before torch is imported."""
     if tuning == "T+":
-        from bertsmith.hardware import own_process
+        from bertsmith.system.hardware import own_process
 
         own_process()
         if platform.libc_ver()[0] == "glibc":

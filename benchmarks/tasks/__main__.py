@@ -112,10 +112,10 @@ def prepare(
         from benchmarks.tasks import peer
 
         return peer.prepare(case, data, folder, seed)
-    from bertsmith.hardware import own_process
+    from bertsmith.system.hardware import own_process
 
     own_process()
-    from bertsmith.finetune import finetune
+    from bertsmith.finetuning.run import finetune
     from bertsmith.training.journal import read_journal
 
     settings = our_settings(case, data, published_model(), folder / "out", seed)

@@ -8,12 +8,13 @@ The 600 pairs of STS-B are learnt as bertsmith does by itself: 4 epochs, of whic
 the first tenth, in fp32.
 """
 
-import importlib
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from bertsmith.tasks.catalog import task_named
 
 SHORT, MEDIUM, LONG = 128, 256, 384
 """Tokens in a row."""
@@ -123,7 +124,7 @@ DOCUMENT_STRIDE = 128
 
 def task_type(case: Case) -> Any:
     """The task's class."""
-    return importlib.import_module(f"bertsmith.tasks.{case.task}").TASK
+    return task_named(case.task)
 
 
 def read_lesson(case: Case, settings: Any) -> Any:

@@ -17,7 +17,7 @@ from bertsmith.data.documents import SourceReport
 from bertsmith.data.manifest import Manifest
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 SECONDS_BETWEEN_LINES = 10.0
 

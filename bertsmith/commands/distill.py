@@ -14,9 +14,9 @@ import tyro
 from bertsmith.commands.finetune import RECIPE, Eval, Json
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
-from bertsmith.distill import DistillSettings, distill
+from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import ConfigError
-from bertsmith.repeats import finetune_repeatedly
+from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task

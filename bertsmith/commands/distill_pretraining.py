@@ -11,12 +11,12 @@ import tyro
 from bertsmith.commands.pretrain import describe, one_length
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
-from bertsmith.distill_pretraining import (
+from bertsmith.distillation.pretraining_run import (
     DistillPretrainingJob,
     PretrainingStudentSettings,
     distill_pretraining,
 )
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.display import Display
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.trainer import TrainingSettings

@@ -14,10 +14,10 @@ from bertsmith.data.examples import Columns, ExampleReader
 from bertsmith.data.tables import place_name
 from bertsmith.data.unknown_tokens import UnknownTokens, tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
-from bertsmith.files import hold_outputs
-from bertsmith.predict import as_text, in_chunks
+from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.agreement import CosineAgreement, cosine_agreement
-from bertsmith.tasks.embed import TextEncoder
+from bertsmith.tasks.auto import as_text, in_chunks
+from bertsmith.tasks.text_vectors import TextEncoder
 
 
 def main(

@@ -14,12 +14,12 @@ from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.tables import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
-from bertsmith.evaluate import OutcomeWatcher, evaluate
-from bertsmith.evaluation_page import Survey, write_page
-from bertsmith.files import hold_outputs
-from bertsmith.misses import FARTHEST, write_misses
-from bertsmith.predict import CHUNK_CHARS, AnyPredictor, load_predictor
+from bertsmith.evaluation.errors_file import FARTHEST, write_misses
+from bertsmith.evaluation.evaluate import OutcomeWatcher, evaluate
+from bertsmith.reports.evaluation import Survey, write_page
+from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
+from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, load_predictor
 from bertsmith.tasks.task import Evaluation, Outcome
 
 DESCRIPTION = """Score a fine-tuned model on labelled data.

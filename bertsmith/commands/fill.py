@@ -9,7 +9,7 @@ from typing import Literal
 import tyro
 
 from bertsmith.commands.predict import as_characters
-from bertsmith.tasks.fill import MaskFiller, Word
+from bertsmith.tasks.fill_mask import MaskFiller, Word
 
 
 def main(

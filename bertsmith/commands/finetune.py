@@ -12,8 +12,8 @@ import tyro
 
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe
-from bertsmith.finetune import finetune
-from bertsmith.repeats import finetune_repeatedly
+from bertsmith.finetuning.run import finetune
+from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task

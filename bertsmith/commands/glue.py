@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from bertsmith.commands.request import Request
 from bertsmith.config import parse_with_recipe
-from bertsmith.files import hold_folder
-from bertsmith.glue import GlueSettings, run_glue
+from bertsmith.finetuning.glue import GlueSettings, run_glue
+from bertsmith.system.files import hold_folder
 from bertsmith.training.display import Display
 
 DESCRIPTION = """Fine-tune a BERT to every task of GLUE that is in a folder, and score it.

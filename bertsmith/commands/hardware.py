@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.hardware import (
+from bertsmith.system.hardware import (
     Measurement,
     describe_computing,
     format_gflops,

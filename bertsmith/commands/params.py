@@ -9,7 +9,13 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from bertsmith.accounting import (
+from bertsmith.errors import ConfigError
+from bertsmith.model.albert import Shared
+from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.electra_pair import load_trained
+from bertsmith.model.family import families, family_named
+from bertsmith.system.bounds import LARGEST, check_largest
+from bertsmith.training.accounting import (
     FORMULA,
     IN_LAYERS,
     RELEASED_VOCABULARY,
@@ -20,12 +26,6 @@ from bertsmith.accounting import (
     pretraining_model,
     total,
 )
-from bertsmith.bounds import LARGEST, check_largest
-from bertsmith.errors import ConfigError
-from bertsmith.model.albert import Shared
-from bertsmith.model.bert import PRESETS, BertConfig, BertModel
-from bertsmith.model.electra_pair import load_trained
-from bertsmith.model.family import families, family_named
 
 FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra"]
 

@@ -16,9 +16,9 @@ from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
-from bertsmith.files import atomic_write, hold_outputs
-from bertsmith.predict import CHUNK_CHARS, AnyPredictor, iter_predictions, load_predictor
+from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
+from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, iter_predictions, load_predictor
 
 DESCRIPTION = """Let a fine-tuned model answer for new texts.
 

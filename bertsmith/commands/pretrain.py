@@ -12,15 +12,15 @@ import tyro
 
 from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
 from bertsmith.config import parse_with_recipe, shipped_recipes
-from bertsmith.continuation import describe_start
 from bertsmith.model.electra_pair import GENERATOR
-from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain import pretrain
-from bertsmith.pretrain_job import LEARNING_STEPS, PretrainJob
-from bertsmith.tasks.objective import TERM_NAMES
-from bertsmith.tasks.pretraining import PAIR_TERMS
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.pretraining.from_checkpoint import describe_start
+from bertsmith.pretraining.job import LEARNING_STEPS, PretrainJob
+from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.objective import PAIR_TERMS
+from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.display import Display
+from bertsmith.training.objective import TERM_NAMES
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import TrainingSettings

@@ -3,8 +3,8 @@
 import json as json_module
 from pathlib import Path
 
+from bertsmith.evaluation.score import score_answer_files
 from bertsmith.metrics.answers import ScoredLanguage
-from bertsmith.score import score_answer_files
 
 
 def main(

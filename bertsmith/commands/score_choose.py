@@ -6,8 +6,8 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.data.choices import ChoiceColumns
-from bertsmith.score import score_choice_files
+from bertsmith.data.multiple_choice import ChoiceColumns
+from bertsmith.evaluation.score import score_choice_files
 
 
 def main(

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from bertsmith.data.examples import Columns
-from bertsmith.score import score_class_files, score_label_set_files
+from bertsmith.evaluation.score import score_class_files, score_label_set_files
 
 
 def main(

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from bertsmith.data.examples import Columns
-from bertsmith.score import score_number_files
+from bertsmith.evaluation.score import score_number_files
 
 
 def main(

@@ -7,7 +7,7 @@ from typing import Annotated
 import tyro
 
 from bertsmith.data.tagged import TagColumns
-from bertsmith.score import score_tag_files
+from bertsmith.evaluation.score import score_tag_files
 
 
 def main(

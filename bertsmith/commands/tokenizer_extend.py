@@ -12,8 +12,8 @@ from rich.console import Console
 
 from bertsmith.commands.tokenizer_train import check_out
 from bertsmith.config import to_jsonable
-from bertsmith.files import atomic_dir, hold_folder
-from bertsmith.tokenizer_extension import ExtensionReport, ExtensionSettings, extend_tokenizer
+from bertsmith.system.files import atomic_dir, hold_folder
+from bertsmith.vocabulary.extend import ExtensionReport, ExtensionSettings, extend_tokenizer
 
 SHOWN_PIECES = 12
 

@@ -11,11 +11,11 @@ from rich.console import Console
 
 from bertsmith.data.documents import SourceReport
 from bertsmith.errors import ConfigError
-from bertsmith.files import atomic_dir, hold_folder
-from bertsmith.sums import SUMS_FILE
-from bertsmith.text.fertility import Fit
-from bertsmith.text.vocabulary import LearnedVocabulary
-from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, train_tokenizer
+from bertsmith.system.files import atomic_dir, hold_folder
+from bertsmith.system.sums import SUMS_FILE
+from bertsmith.vocabulary.fertility import Fit
+from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, train_tokenizer
+from bertsmith.vocabulary.wordpiece import LearnedVocabulary
 
 SHOWN_CHARACTERS = 20
 TOKENIZER_FILES = frozenset(

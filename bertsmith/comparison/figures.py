@@ -8,9 +8,9 @@ import numpy as np
 
 from bertsmith.comparison.runs import RunResult
 from bertsmith.comparison.settings import Comparison
-from bertsmith.glue import spread
+from bertsmith.finetuning.glue import spread
 from bertsmith.metrics.differences import Difference, differences
-from bertsmith.tasks.objective import TERM_NAMES
+from bertsmith.training.objective import TERM_NAMES
 
 LOSS = "loss"
 COMMON = {

@@ -6,7 +6,7 @@ from bertsmith.comparison.page import write_page
 from bertsmith.comparison.report import ComparisonReport
 from bertsmith.comparison.runs import Tell, Work, run_all
 from bertsmith.comparison.settings import ComparisonSettings, read_comparison
-from bertsmith.files import atomic_write, hold_folder, write_json
+from bertsmith.system.files import atomic_write, hold_folder, write_json
 from bertsmith.training.recorder import Watcher
 
 NAME = "comparison"

@@ -9,7 +9,7 @@ import numpy as np
 from bertsmith.comparison.figures import METHOD
 from bertsmith.comparison.report import ComparisonReport, verdict
 from bertsmith.comparison.runs import Moment, RunResult
-from bertsmith.report import COLORS, Band, Chart, Series, round_step, write_report
+from bertsmith.reports.page import COLORS, Band, Chart, Series, round_step, write_report
 
 GRID = 60
 """Points along a curve at which the runs of a recipe are averaged."""

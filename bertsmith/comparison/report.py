@@ -9,7 +9,7 @@ from bertsmith.comparison.runs import RunResult, as_json
 from bertsmith.comparison.settings import Comparison
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
-from bertsmith.glue import spread
+from bertsmith.finetuning.glue import spread
 
 Row = tuple[str, ...]
 

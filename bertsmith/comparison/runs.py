@@ -15,19 +15,19 @@ from typing import Any
 
 import torch
 
+from bertsmith.comparison.common_eval import Yardstick
 from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe, flatten
-from bertsmith.comparison.yardstick import Yardstick
 from bertsmith.config import to_jsonable
 from bertsmith.data.manifest import MANIFEST_NAME
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
-from bertsmith.files import sha256_file
-from bertsmith.finetune import check_parts, count_parts
-from bertsmith.hardware import compute_settings, select_device
+from bertsmith.finetuning.run import check_parts, count_parts
+from bertsmith.finetuning.series import WEIGHTS, Run, finish
 from bertsmith.model.huggingface import load_model
-from bertsmith.pretrain import pretrain
-from bertsmith.pretrain_job import PretrainJob
-from bertsmith.repeats import WEIGHTS, Run, finish
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.run import pretrain
+from bertsmith.system.files import sha256_file
+from bertsmith.system.hardware import compute_settings, select_device
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder

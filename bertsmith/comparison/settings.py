@@ -27,11 +27,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from bertsmith.bounds import check_all_largest, check_largest
 from bertsmith.comparison.budget import UNITS, Budget, Unit, budget_of
 from bertsmith.config import from_mapping, read_recipe, to_jsonable
 from bertsmith.errors import BertsmithError, ConfigError, InputError
-from bertsmith.pretrain_job import PretrainJob
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.system.bounds import check_all_largest, check_largest
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task

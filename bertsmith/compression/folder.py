@@ -14,19 +14,19 @@ from typing import Any, Literal, TypeVar
 import tyro
 from torch import Tensor
 
-from bertsmith import __version__
-from bertsmith.before_after import Comparison, Measure, Trial, compare
-from bertsmith.bounds import check_all_largest
+from bertsmith._version import __version__
 from bertsmith.compression.held_out import corpus_objective, held_out_figures
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
-from bertsmith.files import atomic_dir, hold_folder, write_json
+from bertsmith.evaluation.side_by_side import Comparison, Measure, Trial, compare
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
-from bertsmith.sums import summed
+from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.files import atomic_dir, hold_folder, write_json
+from bertsmith.system.sums import summed
 from bertsmith.tasks.sentence_folder import read_settings
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.run_folder import MODEL_FILES
 
 RECORD_FILE = "compression.json"

@@ -11,22 +11,22 @@ from bertsmith.compression.folder import (
     finish,
     open_source,
 )
-from bertsmith.compression.held_out import corpus_objective
-from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.hardware import select_device
-from bertsmith.model.albert import AlbertConfig
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.electra_pair import who_guesses
-from bertsmith.model.head_pruning import prune_heads, zero_heads
-from bertsmith.predict import load_predictor, rows_of
-from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, training_examples
-from bertsmith.tasks.head_importance import (
+from bertsmith.compression.head_importance import (
     all_heads,
     head_importance,
     least_important,
 )
-from bertsmith.tasks.objective import Objective
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.compression.held_out import corpus_objective
+from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.model.albert import AlbertConfig
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.electra_pair import who_guesses
+from bertsmith.model.head_pruning import prune_heads, zero_heads
+from bertsmith.system.hardware import select_device
+from bertsmith.tasks.auto import load_predictor, rows_of
+from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.objective import Objective
 
 TRANSFORMERS_NOTE = (
     "transformers 4 opens this folder (pruned_heads in config.json); transformers 5 cannot, having "

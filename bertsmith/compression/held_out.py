@@ -6,14 +6,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from bertsmith.before_after import Measure
 from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError
+from bertsmith.evaluation.side_by_side import Measure
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.pretraining import Pretraining
-from bertsmith.tasks.pretraining_settings import PairTask, PretrainingSettings
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.settings import PairTask, PretrainingSettings
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 MAX_ROW_TOKENS = 128
 """Maximum tokens of a corpus row."""

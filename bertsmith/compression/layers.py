@@ -11,7 +11,7 @@ from bertsmith.compression.folder import (
     open_source,
 )
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.truncation import LayerChoice, choose_layers, truncate_layers
+from bertsmith.model.keep_layers import LayerChoice, choose_layers, truncate_layers
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Annotated
 import torch
 import tyro
 
-from bertsmith.before_after import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.compression.folder import (
     Compressed,
     CompressSettings,
@@ -21,9 +20,10 @@ from bertsmith.compression.folder import (
 from bertsmith.compression.held_out import open_corpus
 from bertsmith.data.documents import Errors, SourceReport, iter_documents
 from bertsmith.errors import ConfigError, InputError
+from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.text.used_pieces import Counts, count_pieces, kept_tokens
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.vocabulary.used_tokens import Counts, count_pieces, kept_tokens
 
 
 @dataclass(frozen=True)

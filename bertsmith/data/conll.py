@@ -17,7 +17,7 @@ from bertsmith.data.lines import MAX_ROW_BYTES
 from bertsmith.data.tables import check_line_ends, whole_number
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
 from bertsmith.errors import InputError
-from bertsmith.text.words import Place
+from bertsmith.tokenization.words import Place
 
 Row = tuple[int, str]
 """A line's number in its file, and the line without its end."""

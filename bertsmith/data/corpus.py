@@ -33,9 +33,9 @@ from bertsmith.data.shards import (
 )
 from bertsmith.data.splits import HeldOutChoice, text_hash
 from bertsmith.errors import ConfigError, CorpusError, InputError
-from bertsmith.files import atomic_dir, hold_folder
-from bertsmith.processes import num_processes
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.system.files import atomic_dir, hold_folder
+from bertsmith.system.processes import num_processes
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 OnProgress = Callable[[SourceReport], None]
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.text.tokenizer import Tokenizer, truncated_lengths
-from bertsmith.text.tokenizer_files import CONFIG_FILE
+from bertsmith.tokenization.tokenizer import Tokenizer, truncated_lengths
+from bertsmith.tokenization.tokenizer_files import CONFIG_FILE
 
 Text = str | tuple[str, str]
 """A text, or a pair of texts."""

@@ -12,8 +12,8 @@ import numpy as np
 from bertsmith.data.manifest import Split
 from bertsmith.data.sentences import split_sentences
 from bertsmith.data.shards import Block, id_dtype
-from bertsmith.processes import map_in_order
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.system.processes import map_in_order
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 BATCH_CHARS = 1 << 19
 

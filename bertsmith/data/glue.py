@@ -14,7 +14,7 @@ from typing import Literal
 from bertsmith.data.examples import Columns
 from bertsmith.data.records import RecordReader, Role
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.files import atomic_write
+from bertsmith.system.files import atomic_write
 
 Score = Literal["accuracy", "f1", "matthews_correlation", "pearson", "spearman"]
 """The benchmark's official scores; `f1` is that of the label `1`."""

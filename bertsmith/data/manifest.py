@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.errors import CorpusError, read_error
-from bertsmith.files import write_json
+from bertsmith.system.files import write_json
 
 Split = Literal["train", "held_out"]
 SPLITS: tuple[Split, ...] = ("train", "held_out")

@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from bertsmith.data.reading import Reading
 from bertsmith.errors import InputError
-from bertsmith.files import write_error
+from bertsmith.system.files import write_error
 
 _BATCH_BYTES = 1 << 22
 

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
 from bertsmith.data.json_stream import iter_members
-from bertsmith.data.questions import question_format
 from bertsmith.data.records import RAGGED, find_column, listed, stands_twice
+from bertsmith.data.squad import question_format
 from bertsmith.data.tables import (
     FoundFormat,
     json_type,

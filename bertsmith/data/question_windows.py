@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.data.questions import Question
+from bertsmith.data.squad import Question
 from bertsmith.data.windows import Window, Windowing, make_windows
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 NO_ANSWER = 0
 """Position of [CLS], which stands for "no answer in this window" (Devlin et al., 2019, 4.3)."""

@@ -24,8 +24,8 @@ from bertsmith.data.manifest import (
     SplitManifest,
 )
 from bertsmith.errors import CorpusError, read_error
-from bertsmith.files import sha256_file
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.system.files import sha256_file
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
 MAX_SHARD_TOKENS = 1 << 31  # bounds are uint32, which leaves as much again for the last block
@@ -62,7 +62,7 @@ class Block:
 class SplitWriter:
     """Writer of one split's blocks to numbered shards; memory holds bounds only.
 
-    Files are written in place: use it inside `bertsmith.files.atomic_dir`.
+    Files are written in place: use it inside `bertsmith.system.files.atomic_dir`.
     """
 
     def __init__(

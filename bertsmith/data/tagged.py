@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Literal
 
 from bertsmith.data.label_schemes import Scheme
-from bertsmith.text.words import Place, WordRule, join_words
+from bertsmith.tokenization.words import Place, WordRule, join_words
 
 Remark = Literal[
     "comments",

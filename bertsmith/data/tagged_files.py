@@ -38,7 +38,7 @@ from bertsmith.data.tables import (
 from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_objects import ObjectParser, parse_line
 from bertsmith.errors import InputError
-from bertsmith.text.words import find_words
+from bertsmith.tokenization.words import find_words
 
 FoundFormat = Literal["conll", "conllu", "jsonl", "text"]
 

@@ -15,7 +15,7 @@ from bertsmith.data.label_schemes import Span, write_labels
 from bertsmith.data.tables import json_type
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
 from bertsmith.errors import InputError
-from bertsmith.text.words import Place, find_words
+from bertsmith.tokenization.words import Place, find_words
 
 WORD_KEYS = ("words", "tokens")
 LABEL_KEYS = ("labels", "tags", "ner_tags", "pos_tags", "upos")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bertsmith.data.examples import Example
 from bertsmith.errors import ConfigError
-from bertsmith.files import atomic_write
+from bertsmith.system.files import atomic_write
 
 
 class VectorWriter(Protocol):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, encode_texts
 from bertsmith.errors import ConfigError
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 LongTexts = Literal["window", "cut"]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.data.windows import Window, Windowing, make_windows
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 Places = NDArray[np.int64]
 

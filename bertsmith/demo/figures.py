@@ -11,9 +11,9 @@ from bertsmith.demo.corpus import Documentation
 from bertsmith.demo.question import Question
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.bert import BertModel
-from bertsmith.pretrain_job import PretrainJob
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.tokenizer_training import TokenizerReport
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.vocabulary.train import TokenizerReport
 
 PRETRAINED, UNTRAINED = "pretrained", "untrained"
 SEGMENTED = ("The tokenizer reads documentation.", "An unsymmetrical eigendecomposition.")

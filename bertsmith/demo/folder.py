@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bertsmith.errors import ConfigError
-from bertsmith.files import locked, write_error, write_json
+from bertsmith.system.files import locked, write_error, write_json
 
 RESULT_NAME = "demo.json"
 COMMAND = "demo"

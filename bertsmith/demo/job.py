@@ -44,23 +44,23 @@ from bertsmith.demo.question import (
     write_examples,
 )
 from bertsmith.errors import ConfigError
-from bertsmith.evaluate import evaluate
-from bertsmith.files import atomic_dir, write_json
-from bertsmith.finetune import finetune
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.model.huggingface import load_model
-from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain import pretrain
-from bertsmith.pretrain_job import PretrainJob
-from bertsmith.tasks.classify import Classifier, Classify, ClassifySettings
-from bertsmith.tasks.fill import MaskFiller
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.tokenizer_training import TokenizerReport, TokenizerSettings, train_tokenizer
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.system.files import atomic_dir, write_json
+from bertsmith.tasks.fill_mask import MaskFiller
+from bertsmith.tasks.text_classification import Classifier, Classify, ClassifySettings
+from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Watcher
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import TrainingSettings
+from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, train_tokenizer
 
 LONGEST_TEXT = 128
 

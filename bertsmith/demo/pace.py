@@ -6,10 +6,15 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from bertsmith.demo.question import QuestionSize
-from bertsmith.hardware import compute_settings, count_trainers, select_device, select_precision
-from bertsmith.pretrain_job import LEARNING_STEPS, PretrainJob, build_objective
-from bertsmith.sizing import tokens_per_second
-from bertsmith.timing import Computing
+from bertsmith.pretraining.auto_size import tokens_per_second
+from bertsmith.pretraining.job import LEARNING_STEPS, PretrainJob, build_objective
+from bertsmith.pretraining.step_timer import Computing
+from bertsmith.system.hardware import (
+    compute_settings,
+    count_trainers,
+    select_device,
+    select_precision,
+)
 
 TOTAL_SECONDS = 300.0
 READING_SECONDS = 45.0

@@ -22,7 +22,7 @@ import numpy as np
 from bertsmith.data.examples import Example
 from bertsmith.demo.corpus import STANDARD_LIBRARY, Document
 from bertsmith.errors import InputError
-from bertsmith.files import atomic_write
+from bertsmith.system.files import atomic_write
 
 LABELS = {
     STANDARD_LIBRARY: "Python",

@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bertsmith.hardware import attention_path, varlen_pays
 from bertsmith.model.blocks import Block, Layout, join_heads, split_heads
 from bertsmith.model.dropout import dropout
-from bertsmith.model.sizes import fill_up
-from bertsmith.varlen import fits, varlen_attention
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.system.hardware import attention_path, varlen_pays
+from bertsmith.system.varlen import fits, varlen_attention
 
 RecordWeights = Callable[[Sequence[Tensor]], list[Tensor]]
 """Takes a layer's attention weights, [sequences, heads, queries, length] for each block, and gives

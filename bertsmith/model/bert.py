@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
 import torch
 from torch import Tensor, nn
 
-from bertsmith.bounds import check_largest
 from bertsmith.data.batches import Batch, send
 from bertsmith.errors import ConfigError, InputError, check_choice
 from bertsmith.model.activations import ACTIVATIONS
@@ -29,7 +28,8 @@ from bertsmith.model.padding import (
     ids_in_place,
     number_columns,
 )
-from bertsmith.model.sizes import fill_up
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.system.bounds import check_largest
 
 if TYPE_CHECKING:
     from bertsmith.model.huggingface import LoadReport

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from bertsmith.data.batches import send
-from bertsmith.model.sizes import rounded_up
-from bertsmith.varlen import Bounds
+from bertsmith.model.shape_buckets import rounded_up
+from bertsmith.system.varlen import Bounds
 
 MAX_PADDING = 1 / 8
 """The largest share of a block's cells that may be padding."""

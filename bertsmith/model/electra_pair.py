@@ -15,7 +15,7 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import find_checkpoint, load_model
-from bertsmith.model.skeleton import skeleton
+from bertsmith.model.meta_init import skeleton
 
 GENERATOR = "generator"
 """The generator's folder inside the discriminator's, and the prefix of its parameters' names."""

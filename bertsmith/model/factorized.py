@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch
 from bertsmith.model.bert import BertConfig, Embeddings
-from bertsmith.model.sizes import fill_up
+from bertsmith.model.shape_buckets import fill_up
 
 
 class FactorizedEmbeddings(Embeddings):

@@ -17,7 +17,7 @@ from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.dropout import dropout as drop
 from bertsmith.model.family import HeadBuilder, family_named
 from bertsmith.model.row_maximum import row_maximum
-from bertsmith.model.sizes import fill_up
+from bertsmith.model.shape_buckets import fill_up
 
 if TYPE_CHECKING:
     from bertsmith.model.bert import BertConfig

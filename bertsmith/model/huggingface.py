@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.errors import SYSTEM_ADVICE, CheckpointError, ConfigError, read_error, warn_once
-from bertsmith.files import write_json
 from bertsmith.model.bert import FAMILY as BERT
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.family import Family, families, family_named
@@ -32,11 +31,12 @@ from bertsmith.model.heads import (
     ClassificationHead,
     build_heads,
 )
-from bertsmith.model.skeleton import skeleton
+from bertsmith.model.meta_init import skeleton
 from bertsmith.model.weights import read_weights, write_safetensors
-from bertsmith.run_state import check_finished
-from bertsmith.sums import check_sums, has_sum, summed
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.system.files import write_json
+from bertsmith.system.run_state import check_finished
+from bertsmith.system.sums import check_sums, has_sum, summed
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 PROBLEM_TYPES = {
     "classify": "single_label_classification",

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.model.bert import BertModel
-from bertsmith.model.skeleton import without_values
+from bertsmith.model.meta_init import without_values
 
 ALIGNMENT = 64
 """Bytes to which each weight is aligned, for the processor's vector loads."""

@@ -10,8 +10,8 @@ from torch import nn
 from bertsmith.errors import CheckpointError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.text.trimming import trim_tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.trimming import trim_tokenizer
 
 
 def trim_vocabulary(

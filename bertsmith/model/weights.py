@@ -17,8 +17,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, read_error
-from bertsmith.files import atomic_write, utf8_name
-from bertsmith.memory import lacks_memory
+from bertsmith.system.files import atomic_write, utf8_name
+from bertsmith.system.memory import lacks_memory
 
 CHECKSUM = "bertsmith_sha256"
 """The key of the checksum in the file's metadata."""

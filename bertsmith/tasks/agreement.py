@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.encoded_texts import Text
-from bertsmith.tasks.embed import TextEncoder
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.task import Agreement
+from bertsmith.tasks.text_vectors import TextEncoder
 
 Item = TypeVar("Item")
 

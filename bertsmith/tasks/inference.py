@@ -18,13 +18,6 @@ from torch import Tensor
 from bertsmith.data.batches import Batch, divide_by_length, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.hardware import (
-    attention_paths,
-    precision_note,
-    select_device,
-    select_precision,
-)
-from bertsmith.int8 import can_quantize
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.huggingface import (
@@ -35,9 +28,16 @@ from bertsmith.model.huggingface import (
     load_model,
     load_tokenizer,
 )
-from bertsmith.model.prepacked import prepack, quantize
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.threads import map_on_threads
+from bertsmith.model.onednn_weights import prepack, quantize
+from bertsmith.system.hardware import (
+    attention_paths,
+    precision_note,
+    select_device,
+    select_precision,
+)
+from bertsmith.system.int8 import can_quantize
+from bertsmith.system.threads import map_on_threads
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 PREDICTION_BYTES = 6144
 """Budget of a forward pass without gradients: real tokens times the bytes of a number, hence 1,536
@@ -72,7 +72,7 @@ MISSING_HEAD = {
 class LoadedModel:
     """A model on its device, its tokenizer and its maximum length.
 
-    The model is for inference only: its weights may be packed or rounded (model/prepacked.py).
+    The model is for inference only: its weights may be packed or rounded (model/onednn_weights.py).
     """
 
     path: Path
@@ -134,7 +134,7 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
     """Set a model's precision: fp32, bf16, int8, or auto.
 
     `auto` is the faster of fp32 and bf16. On a CPU the linear layers are prepacked; see
-    model/prepacked.py.
+    model/onednn_weights.py.
 
     Raises:
         ConfigError: no such precision, or int8 where only fp32 and bf16 are computed.

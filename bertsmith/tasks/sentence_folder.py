@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.files import write_json
-from bertsmith.sums import summed
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.text.tokenizer_files import FEWEST_TOKENS
+from bertsmith.system.files import write_json
+from bertsmith.system.sums import summed
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
 
 Pooling = Literal["mean", "first_token", "pooler"]
 

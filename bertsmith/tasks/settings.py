@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from bertsmith.bounds import check_all_largest
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError, check_choice, check_seed
+from bertsmith.system.bounds import check_all_largest
 
 ClsAttention = Literal["auto", "keep", "reset"]
 

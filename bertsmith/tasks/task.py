@@ -19,9 +19,9 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.objective import LossTerm
 from bertsmith.tasks.settings import FinetuneSettings
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.objective import LossTerm
 
 if TYPE_CHECKING:
     from rich.text import Text as RichText
@@ -311,7 +311,7 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         """
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        """Compute the loss terms of a batch made by `collate` (tasks/finetuning.py)."""
+        """Compute the loss terms of a batch made by `collate` (tasks/example_objective.py)."""
         return self.output_losses(self.outputs(model, batch), batch)
 
     @abstractmethod

@@ -22,7 +22,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits
 from bertsmith.tasks.task import PredictionT, Task
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)

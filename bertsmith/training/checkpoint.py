@@ -21,11 +21,11 @@ from typing import Any
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.files import atomic_dir, sha256_file, try_lock, write_json
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
 from bertsmith.model.weights import read_safetensors, write_safetensors
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.system.files import atomic_dir, sha256_file, try_lock, write_json
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 STATE_FILE = "training_state.json"
 TENSORS_FILE = "training_state.safetensors"

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bertsmith.files import atomic_write
-from bertsmith.tasks.objective import TERM_NAMES
+from bertsmith.system.files import atomic_write
 from bertsmith.training.journal import is_held_out
+from bertsmith.training.objective import TERM_NAMES
 
 MAX_POINTS = 400
 """Points of a curve; more are averaged in groups, since there are no more pixels to show them."""

@@ -14,9 +14,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from bertsmith.tasks.objective import TERM_NAMES
 from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import Means
+from bertsmith.training.objective import TERM_NAMES
 from bertsmith.training.recorder import Status
 
 LIVE_SECONDS = 0.5

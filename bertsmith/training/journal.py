@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from bertsmith.errors import CheckpointError
-from bertsmith.files import atomic_write
+from bertsmith.system.files import atomic_write
 
 FLUSH_SECONDS = 1.0
 

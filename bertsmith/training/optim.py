@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.optim.adamw import adamw
 
 from bertsmith.errors import ConfigError
-from bertsmith.training.flat import CHUNK, Arrays, Layout
+from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout
 
 BLOCK = 2**19
 """Numbers updated at once on a CPU, so that they stay in its cache from the sum of their gradients

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from bertsmith.training.events import EventWriter
 from bertsmith.training.journal import Journal
 from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.tensorboard import EventWriter
 
 
 @dataclass(frozen=True)

@@ -28,11 +28,11 @@ from typing import Any, NoReturn, Self
 import numpy as np
 import torch
 
-from bertsmith import __version__
+from bertsmith._version import __version__
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.files import hold_folder, locked, write_error, write_json
-from bertsmith.hardware import ComputeChoices
-from bertsmith.sums import SUMS_FILE
+from bertsmith.system.files import hold_folder, locked, write_error, write_json
+from bertsmith.system.hardware import ComputeChoices
+from bertsmith.system.sums import SUMS_FILE
 
 PLAIN_FILES = (
     "config.json",

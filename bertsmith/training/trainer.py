@@ -17,7 +17,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from bertsmith.bounds import check_all_largest
 from bertsmith.data.batches import Batch
 from bertsmith.errors import (
     ConfigError,
@@ -27,14 +26,14 @@ from bertsmith.errors import (
     advice_on,
     check_seed,
 )
-from bertsmith.files import write_json
-from bertsmith.hardware import Precision, compute_choices, describe_computing
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
-from bertsmith.tasks.objective import Objective
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.training.best import PREFIX as BEST_PREFIX
-from bertsmith.training.best import BestSettings, BestWeights
+from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.files import write_json
+from bertsmith.system.hardware import Precision, compute_choices, describe_computing
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.best_weights import PREFIX as BEST_PREFIX
+from bertsmith.training.best_weights import BestSettings, BestWeights
 from bertsmith.training.budget import EVALUATION_LIMIT, MAX_TIMES, Budget, EvaluationPlan, is_due
 from bertsmith.training.checkpoint import (
     Checkpoint,
@@ -44,13 +43,14 @@ from bertsmith.training.checkpoint import (
     save_checkpoint,
 )
 from bertsmith.training.journal import cut_journal, is_held_out, read_journal
-from bertsmith.training.member import Figures, Plan, total_counts
+from bertsmith.training.objective import Objective
 from bertsmith.training.optim import OptimSettings, schedule
 from bertsmith.training.prefetch import Prefetcher
 from bertsmith.training.recorder import Recorder, Status, Watcher
 from bertsmith.training.run_folder import CHOICES, RunFolder
 from bertsmith.training.stop_signal import StopSignal
-from bertsmith.training.team import Team
+from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.member import Figures, Plan, total_counts
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 

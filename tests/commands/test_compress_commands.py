@@ -11,17 +11,17 @@ from tiny_tokenizers import TINY
 
 from bertsmith.cli import main
 from bertsmith.data.shards import Corpus
-from bertsmith.evaluate import evaluate
-from bertsmith.files import sha256_file
+from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.predict import load_predictor
-from bertsmith.tasks.pretraining import Pretraining
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.system.files import sha256_file
+from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 FP32 = ("--device", "cpu", "--precision", "fp32")
 SHAPE = {"num_hidden_layers": 3}
@@ -30,7 +30,7 @@ SHAPE = {"num_hidden_layers": 3}
 @pytest.fixture(autouse=True)
 def short_trials(monkeypatch):
     """A few rounds are enough to see that they are made."""
-    monkeypatch.setattr("bertsmith.before_after.TIMED_SECONDS", 0.0)
+    monkeypatch.setattr("bertsmith.evaluation.side_by_side.TIMED_SECONDS", 0.0)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain_job import LEARNING_RATES, PretrainJob, model_config, nearest_preset
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.pretraining.job import LEARNING_RATES, PretrainJob, model_config, nearest_preset
+from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.journal import read_journal
 
 RUN = [

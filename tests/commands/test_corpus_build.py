@@ -9,7 +9,7 @@ import pytest
 from bertsmith.cli import main
 from bertsmith.commands import pretrain
 from bertsmith.data.shards import Corpus
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from bertsmith.cli import main
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 
 @pytest.fixture

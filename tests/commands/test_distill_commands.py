@@ -8,13 +8,14 @@ import torch
 import transformers
 from tiny_models import save_tiny, write_reviews
 
-from bertsmith import before_after, timing
 from bertsmith.cli import COMMANDS, main
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError
+from bertsmith.evaluation import side_by_side as before_after
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.pretraining import step_timer as timing
 from bertsmith.tasks.catalog import tasks
 
 FP32 = ("--device", "cpu", "--precision", "fp32")

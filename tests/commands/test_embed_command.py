@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tiny_models import reviews, save_tiny, write_reviews
 
-from bertsmith import predict
 from bertsmith.cli import main
-from bertsmith.tasks.embed import TextEncoder
+from bertsmith.tasks import auto as predict
+from bertsmith.tasks.text_vectors import TextEncoder
 
 FP32 = ("--device", "cpu", "--precision", "fp32")
 TEXTS = [example.text for example in reviews(23)]

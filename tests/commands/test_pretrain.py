@@ -15,20 +15,21 @@ from typing import Any
 import pytest
 import torch
 
-from bertsmith import cli, timing
+from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
-from bertsmith.hardware import Precision
 from bertsmith.model.huggingface import load_model
-from bertsmith.model.positions import waves
-from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain import pretrain
-from bertsmith.pretrain_job import PretrainJob, build_objective
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.text.wordpiece import WordPieceTokenizer
-from bertsmith.timing import Computing
+from bertsmith.model.sinusoidal_positions import waves
+from bertsmith.pretraining import step_timer as timing
+from bertsmith.pretraining.job import PretrainJob, build_objective
+from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.run import pretrain
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.pretraining.step_timer import Computing
+from bertsmith.system.hardware import Precision
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
 from bertsmith.training.optim import OptimSettings

@@ -10,7 +10,7 @@ from tiny_models import reviews, save_tiny, write_reviews
 from bertsmith.cli import main
 from bertsmith.commands.predict import write_records
 from bertsmith.data.examples import Example
-from bertsmith.tasks.classify import Classify, Prediction
+from bertsmith.tasks.text_classification import Classify, Prediction
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from bertsmith.cli import main
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 TEXT = "\n\n".join(
     f"The {noun} of the {noun}s is a {noun}. Nothing is unknown here, {number} times."

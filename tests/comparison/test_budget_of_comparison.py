@@ -8,9 +8,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.comparison.budget import Budget, count_flops, steps_for
 from bertsmith.errors import ConfigError
-from bertsmith.model_settings import ModelSettings
-from bertsmith.pretrain_job import PretrainJob, build_model, build_objective
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.pretraining.job import PretrainJob, build_model, build_objective
+from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.trainer import TrainingSettings
 
 

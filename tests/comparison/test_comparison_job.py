@@ -12,9 +12,9 @@ from lab_files import write_lab
 from test_finetune import StopAt
 
 from bertsmith.cli import main
+from bertsmith.comparison.common_eval import Yardstick
 from bertsmith.comparison.job import compare
 from bertsmith.comparison.settings import ComparisonSettings
-from bertsmith.comparison.yardstick import Yardstick
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.model.huggingface import load_model

@@ -13,7 +13,7 @@ from bertsmith.comparison.settings import (
 )
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError
-from bertsmith.pretrain_job import build_objective
+from bertsmith.pretraining.job import build_objective
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPARISONS = sorted((ROOT / "bertsmith" / "recipes" / "compare").glob("*.toml"))

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_models import tiny_model
 
-from bertsmith.comparison.yardstick import Yardstick
+from bertsmith.comparison.common_eval import Yardstick
 from bertsmith.data.shards import Corpus
 
 

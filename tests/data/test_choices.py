@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bertsmith.data.choices import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
+from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
 from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.errors import ConfigError, InputError
 

@@ -20,8 +20,8 @@ from bertsmith.data.encoding import Encoder, TextBatch, encode_batches, make_bat
 from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError, InputError
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.text.wordpiece import WordPieceTokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 VOCAB = [
@@ -251,7 +251,7 @@ BUILD = """
 import sys
 from pathlib import Path
 from bertsmith.data.corpus import build_corpus
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 if __name__ == "__main__":
     source, vocab, out = map(Path, sys.argv[1:])
     said = []

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bertsmith.data.encoded_texts import as_pairs, encode_texts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 WORDS = ["good", "bad", "a", "film", "un", "##seen", "##ly", ",", "."]
 TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS], model_max_length=64)

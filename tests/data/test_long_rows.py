@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from bertsmith.data import conll, documents, json_stream, tables
-from bertsmith.data.choices import ChoiceReader
 from bertsmith.data.documents import SourceReport, iter_documents
 from bertsmith.data.examples import ExampleReader
+from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.predictions import read_answers, read_labels
-from bertsmith.data.questions import QuestionReader
-from bertsmith.data.segmenters import read_word_list
+from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.errors import BertsmithError
+from bertsmith.pretraining.segmenters import read_word_list
 
 LIMIT = 1000
 LONG = "word " * 300

@@ -13,9 +13,9 @@ from bertsmith.data.question_windows import (
     locate_tokens,
     offsets_of,
 )
-from bertsmith.data.questions import Answer, Question, QuestionReader
+from bertsmith.data.squad import Answer, Question, QuestionReader
 from bertsmith.data.windows import Windowing
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 WORDS = " ".join([*OTHER[:7], "good", "bad", "films"] * 5)
 

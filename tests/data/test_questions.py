@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.data.questions import Answer, QuestionReader, SeenIds, find_again
+from bertsmith.data.squad import Answer, QuestionReader, SeenIds, find_again
 from bertsmith.errors import InputError
 
 CONTEXT = "Ada 👩‍🚀 flew to Mars, then to Mars again. شكرا"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from bertsmith.data.related import (
+from bertsmith.data.sentence_pairs import (
     RelatedColumns,
     RelatedTexts,
     kind_of,

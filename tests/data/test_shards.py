@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bertsmith.data.manifest import Manifest, SourcesManifest, TokenizerManifest
 from bertsmith.data.shards import Block, Corpus, SplitWriter, id_dtype
 from bertsmith.errors import CorpusError, InputError
-from bertsmith.files import atomic_dir
+from bertsmith.system.files import atomic_dir
 
 Document = list[list[int]]  # sentences of ids
 Documents = list[Document]

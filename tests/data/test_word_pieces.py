@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.data.word_pieces import cut_words, deciding_windows
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 ODD = ["\u200b", "\x07", "\u00ad", "\ufeff", " ", "\u3000", "\ud800", ""]
 

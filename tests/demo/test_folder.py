@@ -6,7 +6,7 @@ import pytest
 
 from bertsmith.demo.folder import COMMAND, RESULT_NAME, fresh_folder, is_demo
 from bertsmith.errors import ConfigError
-from bertsmith.files import write_json
+from bertsmith.system.files import write_json
 
 
 def make_demo(out: Path, word: str) -> None:

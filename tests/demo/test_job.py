@@ -17,8 +17,8 @@ from bertsmith.demo.job import FULL, QUICK, DemoSettings, pretrain_job, run_demo
 from bertsmith.demo.places import Places
 from bertsmith.demo.question import has_name
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.evaluate import evaluate
-from bertsmith.tasks.classify import Classifier
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.tasks.text_classification import Classifier
 
 
 class Page(HTMLParser):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.data.questions import QuestionReader
+from bertsmith.data.squad import QuestionReader
 from bertsmith.metrics.answers import (
     DEFAULT_THRESHOLD,
     BestThreshold,

@@ -37,7 +37,7 @@ def test_equal_lengths_are_one_block() -> None:
 
 
 def test_few_shapes_occur() -> None:
-    """Each costs oneDNN milliseconds the first time; see model/sizes.py."""
+    """Each costs oneDNN milliseconds the first time; see model/shape_buckets.py."""
     generator = torch.Generator().manual_seed(0)
     shapes = set()
     for _ in range(300):

@@ -12,12 +12,12 @@ import torch
 from torch import nn
 
 from bertsmith.data.batches import Batch, pack
-from bertsmith.hardware import varlen_trial
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.blocks import Layout
 from bertsmith.model.heads import build_heads, masked_lm_loss
-from bertsmith.varlen import MAX_ERROR, try_varlen
+from bertsmith.system.hardware import varlen_trial
+from bertsmith.system.varlen import MAX_ERROR, try_varlen
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -127,15 +127,15 @@ class Rows:
         return {"mlm": len(batch.targets["masked_labels"]), "nsp": batch.num_sequences}
 
     def losses(self, model: BertModel, batch: Batch):  # type: ignore[no-untyped-def]
-        from bertsmith.tasks.pretraining import pretraining_losses
+        from bertsmith.pretraining.objective import pretraining_losses
 
         return pretraining_losses(model, batch, "next_sentence")
 
 
 def new_team(dtype: torch.dtype, dropout: float, device: torch.device = CUDA):  # type: ignore[no-untyped-def]
-    from bertsmith.training.member import Plan
     from bertsmith.training.optim import OptimSettings
-    from bertsmith.training.team import Team
+    from bertsmith.training.workers.local import Team
+    from bertsmith.training.workers.member import Plan
 
     torch.manual_seed(0)
     config = BertConfig(

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import pack
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError
-from bertsmith.finetune import finetune
-from bertsmith.int8 import can_quantize
+from bertsmith.finetuning.run import finetune
 from bertsmith.model.albert import AlbertConfig
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.distilbert import DistilBertConfig, distilled
@@ -24,13 +23,14 @@ from bertsmith.model.family import families, family_named
 from bertsmith.model.head_pruning import prune_heads
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import canonical, load_model, save_model, their_names
-from bertsmith.model.prepacked import can_prepack, prepack, quantize
-from bertsmith.model.truncation import truncate_layers
+from bertsmith.model.keep_layers import truncate_layers
+from bertsmith.model.onednn_weights import can_prepack, prepack, quantize
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
-from bertsmith.predict import load
-from bertsmith.tasks.classify import Classify, ClassifySettings
-from bertsmith.text.tokenizer import Tokenizer
-from bertsmith.training.flat import Arrays, GradientCollector, Layout, use_arrays
+from bertsmith.system.int8 import can_quantize
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.flat_parameters import Arrays, GradientCollector, Layout, use_arrays
 from bertsmith.training.layerwise import LayerwiseOptim
 
 TOLERANCE = 1e-5

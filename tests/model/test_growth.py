@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from bertsmith.model.bert import BertModel
-from bertsmith.model.growth import extend_words, means, set_positions, start_masked_lm_head
 from bertsmith.model.heads import MaskedLMHead
+from bertsmith.model.resize import extend_words, means, set_positions, start_masked_lm_head
 
 Build = Callable[..., BertModel]
 PIECES = [(3,), (5, 7, 100), (2, 2, 9, 11), ()]

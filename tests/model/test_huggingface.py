@@ -21,7 +21,7 @@ from bertsmith.model.huggingface import (
     load_model,
     save_model,
 )
-from bertsmith.sums import SUMS_FILE
+from bertsmith.system.sums import SUMS_FILE
 
 Build = Callable[..., BertModel]
 

@@ -8,8 +8,8 @@ import torch
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.electra_pair import new_pair
-from bertsmith.model.positions import start_with_waves, waves
 from bertsmith.model.roberta import RobertaConfig
+from bertsmith.model.sinusoidal_positions import start_with_waves, waves
 
 Build = Callable[..., BertModel]
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertsmith.int8 import can_quantize
 from bertsmith.model.bert import BertModel
-from bertsmith.model.prepacked import can_prepack, prepack, quantize
+from bertsmith.model.onednn_weights import can_prepack, prepack, quantize
+from bertsmith.system.int8 import can_quantize
 
 Build = Callable[..., BertModel]
 Inputs = dict[str, Tensor]

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.model.sizes import SMALLEST, STEPS, fill_up, rounded_up
+from bertsmith.model.shape_buckets import SMALLEST, STEPS, fill_up, rounded_up
 
 
 @given(st.integers(1, 10**6))

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.skeleton import without_values
+from bertsmith.model.meta_init import without_values
 
 SCRIPT = """
 import sys
 import torch
 from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.skeleton import skeleton
+from bertsmith.model.meta_init import skeleton
 
 config = BertConfig(29, 8, 2, 2, 12)
 with skeleton():

@@ -11,7 +11,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.head_pruning import prune_heads
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.model.truncation import choose_layers, truncate_layers
+from bertsmith.model.keep_layers import choose_layers, truncate_layers
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import torch
 from bertsmith.data.batches import pack
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.used_words import UsedWords
+from bertsmith.model.vocabulary_subset import UsedWords
 
 CONFIG = BertConfig(
     vocab_size=53, hidden_size=22, num_hidden_layers=2, num_attention_heads=2, intermediate_size=29,

@@ -10,8 +10,8 @@ from tiny_models import BAD, GOOD, OTHER, SPECIAL_TOKENS, tiny_model, tiny_token
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.huggingface import load_model, save_model
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
-from bertsmith.text.added_tokens import AddedToken
-from bertsmith.text.tokenizer import Tokenizer
+from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 TEXTS = ["a lovely film .", "the story was very good", "films and story"]
 KEPT = [*SPECIAL_TOKENS, "good", "lovely", *OTHER]

@@ -4,13 +4,13 @@ import pytest
 import torch
 from tiny_models import reviews, save_tiny
 
-from bertsmith.data.questions import Question
-from bertsmith.int8 import can_quantize, saturates
+from bertsmith.data.squad import Question
+from bertsmith.system.int8 import can_quantize, saturates
 from bertsmith.tasks import agreement
 from bertsmith.tasks.agreement import agreement_with_fp32, cosine_agreement, sample
-from bertsmith.tasks.answer import Answerer
-from bertsmith.tasks.classify import Classifier
-from bertsmith.tasks.embed import TextEncoder
+from bertsmith.tasks.question_answering import Answerer
+from bertsmith.tasks.text_classification import Classifier
+from bertsmith.tasks.text_vectors import TextEncoder
 
 TEXTS = [example.text for example in reviews(71)]
 

@@ -11,22 +11,22 @@ from close_figures import close
 from samples import write_questions
 from tiny_models import OTHER, save_tiny, tiny_model, tiny_tokenizer
 
-from bertsmith import predict as predict_module
 from bertsmith.data.question_windows import NO_ANSWER
-from bertsmith.data.questions import Answer as RightAnswer
-from bertsmith.data.questions import Question, QuestionReader
+from bertsmith.data.squad import Answer as RightAnswer
+from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, InputError
-from bertsmith.evaluate import evaluate
-from bertsmith.finetune import finetune
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.evaluation.score import score_answer_files
+from bertsmith.finetuning.run import finetune
 from bertsmith.metrics.answers import ENDLESS, BestThreshold
 from bertsmith.model.huggingface import load_model, read_config, save_model
-from bertsmith.predict import load
-from bertsmith.score import score_answer_files
-from bertsmith.tasks.answer import Answer, Answerer, AnswerSettings, padded_logits
+from bertsmith.tasks import auto as predict_module
 from bertsmith.tasks.answer_prediction import passage
-from bertsmith.tasks.finetuning import collate
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.inference import compute_tokens_in_order
+from bertsmith.tasks.question_answering import Answer, Answerer, AnswerSettings, padded_logits
 
 LONG = " ".join(["the film was a story and"] * 20)
 

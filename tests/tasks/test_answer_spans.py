@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tiny_models import tiny_tokenizer
 
 from bertsmith.data.question_windows import encode_questions, offsets_of
-from bertsmith.data.questions import Question
+from bertsmith.data.squad import Question
 from bertsmith.data.windows import Windowing
 from bertsmith.tasks import answer_spans
 from bertsmith.tasks.answer_spans import NUM_CANDIDATES, best_answers

@@ -8,12 +8,17 @@ import pytest
 import torch
 from tiny_models import NUM_POSITIONS, OTHER, save_tiny, tiny_model, tiny_tokenizer
 
-from bertsmith.data.choices import ChoiceExample
+from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.tasks.choose import Choose, Chooser, choice_logits, encode_choices
-from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, collate, training_examples
+from bertsmith.tasks.example_objective import (
+    FineTuning,
+    HeldOutExamples,
+    collate,
+    training_examples,
+)
+from bertsmith.tasks.multiple_choice import Choose, Chooser, choice_logits, encode_choices
 
 PROMPTS = [
     ("the film was", ("good", "very dull .", "a story")),

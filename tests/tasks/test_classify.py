@@ -14,12 +14,12 @@ from bertsmith.data.examples import Columns, Example
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.model.huggingface import load_model, save_model
-from bertsmith.predict import load_predictor
-from bertsmith.tasks.classify import Classifier, Classify
-from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, TrainingExamples, collate
+from bertsmith.tasks.auto import load_predictor
+from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, TrainingExamples, collate
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import softmax
-from bertsmith.tasks.multi_label import MultiLabel
+from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.text_classification import Classifier, Classify
 
 NAMES = ("neg", "pos")
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]

@@ -18,13 +18,13 @@ from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
 from bertsmith.cli import COMMANDS
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.evaluate import evaluate
-from bertsmith.finetune import finetune, load_for_task
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune, load_for_task
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import read_config, save_model
-from bertsmith.predict import iter_predictions, load
+from bertsmith.tasks.auto import iter_predictions, load
 from bertsmith.tasks.catalog import task_named, task_of_folder, tasks
-from bertsmith.tasks.finetuning import (
+from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,
     TrainingExamples,

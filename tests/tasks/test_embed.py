@@ -10,8 +10,8 @@ from tiny_models import reviews, save_tiny, tiny_tokenizer
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tasks import inference
-from bertsmith.tasks.embed import TextEncoder
 from bertsmith.tasks.sentence_folder import SentenceFolder
+from bertsmith.tasks.text_vectors import TextEncoder
 
 
 def test_vectors_are_means_over_tokens_in_the_order_of_the_texts(tmp_path, monkeypatch):

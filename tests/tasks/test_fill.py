@@ -5,7 +5,7 @@ import torch
 from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.tasks.fill import MaskFiller
+from bertsmith.tasks.fill_mask import MaskFiller
 
 
 @pytest.fixture(scope="module")

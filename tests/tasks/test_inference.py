@@ -11,11 +11,11 @@ import torch
 from numpy.typing import NDArray
 from tiny_models import tiny_model
 
-from bertsmith import hardware
 from bertsmith.data.batches import divide_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.tasks.embed import mean_vectors
+from bertsmith.system import hardware
 from bertsmith.tasks.inference import compute_in_order, compute_tokens_in_order, set_precision
+from bertsmith.tasks.text_vectors import mean_vectors
 
 
 @pytest.fixture(autouse=True)

@@ -13,13 +13,17 @@ from tiny_models import save_tiny, tiny_tokenizer
 from bertsmith.data.examples import Columns, Example
 from bertsmith.data.labels import label_set
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.evaluate import evaluate
-from bertsmith.finetune import finetune, load_for_task
-from bertsmith.predict import load
-from bertsmith.tasks.classify import Classify, ClassifySettings
-from bertsmith.tasks.finetuning import collate
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune, load_for_task
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.logits import sigmoid
-from bertsmith.tasks.multi_label import LabelsPrediction, MultiLabel, MultiLabelClassifier
+from bertsmith.tasks.multi_label_classification import (
+    LabelsPrediction,
+    MultiLabel,
+    MultiLabelClassifier,
+)
+from bertsmith.tasks.text_classification import Classify, ClassifySettings
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
 

@@ -8,14 +8,14 @@ import pytest
 from tiny_models import save_tiny
 
 from bertsmith.errors import BertsmithError, InputError
-from bertsmith.evaluate import evaluate
-from bertsmith.finetune import finetune
-from bertsmith.predict import load_predictor
-from bertsmith.tasks.answer import Answer
-from bertsmith.tasks.classify import Classify
-from bertsmith.tasks.regress import Regress
-from bertsmith.tasks.similarity import Embed
-from bertsmith.tasks.tag import Tag
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune
+from bertsmith.tasks.auto import load_predictor
+from bertsmith.tasks.question_answering import Answer
+from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.sentence_embedding import Embed
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.token_classification import Tag
 
 TEXT = "text,label\n"
 SCORED = "sentence1,sentence2,score\n"

@@ -14,8 +14,8 @@ from tiny_models import save_tiny
 
 import bertsmith
 from bertsmith.errors import InputError
-from bertsmith.int8 import can_quantize
-from bertsmith.tasks.similarity import SentenceEncoder
+from bertsmith.system.int8 import can_quantize
+from bertsmith.tasks.sentence_embedding import SentenceEncoder
 
 CALLS: dict[str, tuple[tuple[str, ...], Any]] = {
     "classify": (("neg", "pos"), "a good film"),

@@ -13,12 +13,12 @@ from tiny_models import save_tiny, tiny_tokenizer
 
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, InputError
-from bertsmith.evaluate import evaluate
-from bertsmith.finetune import finetune, load_for_task
-from bertsmith.predict import load
-from bertsmith.tasks.classify import Classifier
-from bertsmith.tasks.finetuning import collate
-from bertsmith.tasks.regress import CLOSE, Regress, Regressor, RegressSettings
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune, load_for_task
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.example_objective import collate
+from bertsmith.tasks.regression import CLOSE, Regress, Regressor, RegressSettings
+from bertsmith.tasks.text_classification import Classifier
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
 

@@ -12,20 +12,23 @@ import torch
 from close_figures import close
 from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_model, tiny_tokenizer
 
-from bertsmith.data.related import RelatedColumns, RelatedTexts
+from bertsmith.data.sentence_pairs import RelatedColumns, RelatedTexts
 from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.evaluate import evaluate
-from bertsmith.evaluation_page import scores_of
-from bertsmith.finetune import finetune
-from bertsmith.misses import write_misses
-from bertsmith.predict import load
-from bertsmith.repeats import finetune_repeatedly
+from bertsmith.evaluation.errors_file import write_misses
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune
+from bertsmith.finetuning.series import finetune_repeatedly
+from bertsmith.reports.evaluation import scores_of
+from bertsmith.tasks.auto import load
 from bertsmith.tasks.contrast import contrastive_loss
-from bertsmith.tasks.embed import TextEncoder
-from bertsmith.tasks.finetuning import FineTuning, HeldOutExamples, collate, training_examples
-from bertsmith.tasks.sentence_folder import SentenceFolder
-from bertsmith.tasks.similarity import (
+from bertsmith.tasks.example_objective import (
+    FineTuning,
+    HeldOutExamples,
+    collate,
+    training_examples,
+)
+from bertsmith.tasks.sentence_embedding import (
     Embed,
     EmbedSettings,
     RetrievalReport,
@@ -33,6 +36,8 @@ from bertsmith.tasks.similarity import (
     SentenceEncoder,
     Vectors,
 )
+from bertsmith.tasks.sentence_folder import SentenceFolder
+from bertsmith.tasks.text_vectors import TextEncoder
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
 
@@ -163,7 +168,7 @@ def test_what_is_right_too_is_no_negative():
             return original(anchors, candidates, right, is_excluded, scale)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("bertsmith.tasks.similarity.contrastive_loss", keep)
+            patch.setattr("bertsmith.tasks.sentence_embedding.contrastive_loss", keep)
             task._contrast(rows, batch)
         return seen["counted"]
 

@@ -17,13 +17,13 @@ from bertsmith.data.tagged import TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import read_tagged
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.evaluate import evaluate
-from bertsmith.finetune import finetune, load_for_task
-from bertsmith.predict import load
-from bertsmith.repeats import split
-from bertsmith.tasks.finetuning import collate
-from bertsmith.tasks.tag import Tag, Tagger, TagSettings
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune, load_for_task
+from bertsmith.finetuning.series import split
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.tagged_text import conll_block, marked_text, span_types
+from bertsmith.tasks.token_classification import Tag, Tagger, TagSettings
 
 NAMES = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 WORDS = [*GOOD, *BAD, *OTHER[:7], "films", "unheard-of"]

@@ -8,10 +8,10 @@ from close_figures import close
 from samples import SAMPLES
 from tiny_models import save_tiny_of
 
-from bertsmith.evaluate import evaluate
-from bertsmith.finetune import finetune
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune
 from bertsmith.model.huggingface import load_model, read_config
-from bertsmith.predict import load
+from bertsmith.tasks.auto import load
 from bertsmith.tasks.catalog import task_named, task_of_folder
 
 

@@ -12,10 +12,10 @@ import bertsmith
 from bertsmith.cli import main
 from bertsmith.compression.layers import LayerSettings, compress_layers
 from bertsmith.errors import BertsmithWarning, CheckpointError
-from bertsmith.files import hold_folder
-from bertsmith.finetune import finetune
-from bertsmith.run_state import check_finished
-from bertsmith.tasks.answer import Answer, AnswerSettings
+from bertsmith.finetuning.run import finetune
+from bertsmith.system.files import hold_folder
+from bertsmith.system.run_state import check_finished
+from bertsmith.tasks.question_answering import Answer, AnswerSettings
 
 
 class KilledError(BaseException):

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from bertsmith.training.best import PREFIX, BestSettings, BestWeights
+from bertsmith.training.best_weights import PREFIX, BestSettings, BestWeights
 
 
 def see(best: BestWeights, *scores: tuple[float, float]) -> None:

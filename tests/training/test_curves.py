@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bertsmith.training import events as events_module
+from bertsmith.training import tensorboard as events_module
 from bertsmith.training.curves import draw_curves
-from bertsmith.training.events import EventWriter
+from bertsmith.training.tensorboard import EventWriter
 
 
 def journal(num_steps: int) -> list[dict[str, Any]]:

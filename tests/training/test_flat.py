@@ -11,7 +11,7 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import their_names
 from bertsmith.model.shared import SharedFile, map_file
-from bertsmith.training.flat import (
+from bertsmith.training.flat_parameters import (
     ALIGNMENT,
     CHUNK,
     Arrays,

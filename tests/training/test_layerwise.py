@@ -9,9 +9,9 @@ from test_team import new_team, objective, one_thread, train, wait_for_workers  
 
 from bertsmith.errors import ConfigError
 from bertsmith.training.layerwise import LayerwiseOptim, freeze
-from bertsmith.training.member import Plan
 from bertsmith.training.optim import RangeUpdater, pieces_of
-from bertsmith.training.team import Team
+from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.member import Plan
 
 SETTINGS = LayerwiseOptim(
     learning_rate=1e-2, weight_decay=0.1, num_layers=2, layer_decay=0.7, freeze_embeddings=True

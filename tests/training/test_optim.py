@@ -14,7 +14,7 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import their_names
 from bertsmith.training import optim
-from bertsmith.training.flat import CHUNK, Arrays, Layout
+from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout
 from bertsmith.training.optim import OptimSettings, RangeUpdater, schedule
 
 

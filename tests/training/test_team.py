@@ -16,11 +16,11 @@ from bertsmith.errors import TrainingError
 from bertsmith.model.albert import AlbertConfig
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.tasks.pretraining import Pretraining
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
-from bertsmith.training.member import Plan
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.team import Team
+from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.member import Plan
 
 DEADLINE = 300.0
 DTYPES = [torch.bfloat16, torch.float32]

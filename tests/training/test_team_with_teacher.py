@@ -7,17 +7,17 @@ import pytest
 import torch
 
 from bertsmith.data.shards import Corpus
+from bertsmith.distillation.objective import Teaching
+from bertsmith.distillation.pretraining_objective import PretrainingDistillation
+from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.shared import SharedModel
-from bertsmith.tasks.distillation import Teaching
-from bertsmith.tasks.pretraining import Pretraining
-from bertsmith.tasks.pretraining_distillation import PretrainingDistillation
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
-from bertsmith.tasks.teacher_vectors import VectorCache
-from bertsmith.training.member import Plan
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.team import Team
+from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.member import Plan
 
 DEADLINE = 300.0
 CONFIG = BertConfig(

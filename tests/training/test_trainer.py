@@ -17,21 +17,21 @@ from transformers import AutoTokenizer, BertForPreTraining
 from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
-from bertsmith.hardware import Precision
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import load_model
-from bertsmith.tasks.objective import LossTerm
-from bertsmith.tasks.pretraining import Pretraining
-from bertsmith.tasks.pretraining_settings import PretrainingSettings
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.system.hardware import Precision
 from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import read_journal
-from bertsmith.training.member import step_seed
+from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Status, Watcher
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import Trainer, TrainingSettings
+from bertsmith.training.workers.member import step_seed
 
 SETTINGS = TrainingSettings(
     steps=12, batch_size=6, seed=3, eval_every=5, eval_rows=7, checkpoint_every=4, keep=9

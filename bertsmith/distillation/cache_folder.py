@@ -1,0 +1,116 @@
+"""Folders that cache a teacher's outputs.
+
+`manifest.json` holds the teacher, its data and the kind of outputs. A folder made for something
+else is refused, never added to. Arrays are numpy files followed by a checksum, which numpy does not
+read.
+"""
+
+import io
+import json
+import mmap
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.errors import CheckpointError, ConfigError, read_error
+from bertsmith.system.files import atomic_write, write_json
+
+MANIFEST = "manifest.json"
+FORMAT = "bertsmith-teacher"
+CHECKSUM_BYTES = 4
+DIFFERING = {
+    "of": "for another purpose",
+    "teacher": "of another teacher",
+    "tokenizer": "with another vocabulary",
+    "precision": "in another --precision",
+    "max_length": "with another --max-length",
+    "texts": "for other texts",
+    "hidden": "without the vectors of its last layer (with --hidden-weight 0)",
+}
+"""Messages for facts in which a cache may differ; if the first differs, only it is named."""
+
+
+def open_cache(directory: Path, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Create a cache or check the existing one; return its facts.
+
+    A cache with "hidden" true also serves where false is wanted.
+
+    Raises:
+        ConfigError: the folder holds something else.
+    """
+    path = directory / MANIFEST
+    wanted = {"format": FORMAT, **wanted}
+    if not path.exists():
+        if not is_empty(directory):
+            raise _foreign(directory, "and not empty")
+        write_json(path, wanted)
+        return wanted
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise _foreign(directory, f"or its {MANIFEST} is damaged") from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise _foreign(directory, f"its {MANIFEST} is another program's")
+    if found.get("hidden") is True:
+        wanted["hidden"] = True
+    others = [words for name, words in DIFFERING.items() if found.get(name) != wanted.get(name)]
+    if others:
+        named = others[0] if others[0] == DIFFERING["of"] else ", ".join(others)
+        raise ConfigError(
+            f"{directory}: a cache that was made {named}. Choose another --cache, or remove this "
+            "one to have it made anew."
+        )
+    return found
+
+
+def is_empty(directory: Path) -> bool:
+    """Return whether a folder holds nothing but leftovers of writes."""
+    if not directory.exists():
+        return True
+    return directory.is_dir() and all(path.name.startswith(".") for path in directory.iterdir())
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write an array, whole or not at all.
+
+    Raises:
+        InputError: the disk is full, or the folder cannot be written.
+    """
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    with atomic_write(path) as file, buffer.getbuffer() as content:
+        file.write(content)
+        file.write(zlib.crc32(content).to_bytes(CHECKSUM_BYTES, "little"))
+
+
+def load_array(path: Path) -> NDArray[Any]:
+    """Memory-map an array written by `save_array`, after checking its checksum.
+
+    Raises:
+        CheckpointError: the file is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise read_error(CheckpointError, path, error) from error
+    except ValueError as error:
+        raise _damaged(path) from error
+    with memory, memoryview(memory) as content:
+        checksum = int.from_bytes(content[-CHECKSUM_BYTES:], "little")
+        if zlib.crc32(content[:-CHECKSUM_BYTES]) != checksum:
+            raise _damaged(path)
+    found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return found
+
+
+def _foreign(directory: Path, reason: str) -> ConfigError:
+    return ConfigError(f"{directory}: is no cache of a teacher, {reason}. Choose another --cache.")
+
+
+def _damaged(path: Path) -> CheckpointError:
+    return CheckpointError(f"{path}: damaged. Remove this file to have it computed again.")

@@ -1,0 +1,183 @@
+"""Fine-tuning with a teacher.
+
+The loss has three terms: the task's own on the labels, the teacher's outputs as soft targets
+(Hinton et al. 2015), and the cosine of last-layer vectors (Sanh et al. 2019, section 2).
+`Task.imitation` compares two models' outputs; the rest is the same for all tasks.
+
+Texts without labels have the teacher's terms alone. They are in batches of their own, so many in a
+step that all texts of both kinds are seen equally often.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.distillation.teacher import Teacher
+from bertsmith.model.bert import BertModel
+from bertsmith.model.last_layer import watch_last_layer
+from bertsmith.model.vocabulary_subset import UsedWords
+from bertsmith.tasks.example_objective import FineTuning, TrainingExamples
+from bertsmith.tasks.soft_targets import soft_vector_loss
+from bertsmith.tasks.task import Task
+from bertsmith.training.objective import LossTerm
+
+UNLABELLED = "unlabelled"
+"""Name of the target that marks batches without labels."""
+
+CLOSE = 0.1
+"""Largest distance of a cosine from 1 that counts as correct."""
+
+
+@dataclass(frozen=True)
+class Teaching:
+    """Weights of the distillation loss.
+
+    The task's own loss has weight 1 - `soft_weight`, soft targets at `soft_temperature` have
+    `soft_weight`, and last-layer vectors `hidden_weight`; at 0 they are not compared.
+    """
+
+    soft_weight: float
+    soft_temperature: float
+    hidden_weight: float
+
+
+class Distillation:
+    """The objective of a task with a teacher.
+
+    Args:
+        labelled: the task over its labelled examples, with the eval examples.
+        unlabelled: the same task over texts without labels.
+        facts: what identifies the teacher, for `identity`.
+    """
+
+    def __init__(
+        self,
+        labelled: FineTuning,
+        teacher: Teacher,
+        teaching: Teaching,
+        *,
+        unlabelled: FineTuning | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.labelled = labelled
+        self.unlabelled = unlabelled
+        self.teacher = teacher
+        self.teaching = teaching
+        self.facts = dict(facts or {})
+
+    @property
+    def task(self) -> Task[Any, Any]:
+        """The task of the student."""
+        return self.labelled.task
+
+    @property
+    def train(self) -> TrainingExamples:
+        """The labelled examples."""
+        return self.labelled.train
+
+    @property
+    def num_parts(self) -> int:
+        """The number of parts that a step is divided into."""
+        return max(lesson.num_parts for lesson in self._lessons)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of steps that see every example once, labelled or not."""
+        return max(lesson.steps_per_epoch for lesson in self._lessons)
+
+    @property
+    def batch_size(self) -> int:
+        """The number of examples per step."""
+        return sum(lesson.batch_size for lesson in self._lessons)
+
+    @property
+    def _lessons(self) -> list[FineTuning]:
+        return [self.labelled] + ([] if self.unlabelled is None else [self.unlabelled])
+
+    def use_words(self, model: BertModel) -> UsedWords:
+        """Shrink model and teacher to these examples' vocabulary; remap ids."""
+        rows = [row for lesson in self._lessons for row in lesson.token_rows]
+        used = UsedWords.of(model, rows)
+        for lesson in self._lessons:
+            lesson.renumber(used.numbers)
+        used.narrow(model)
+        self.teacher.use_words(used)
+        return used
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """Return a step's batches, counted from 1, labelled ones first."""
+        batches = self.labelled.micro_batches(step)
+        if self.unlabelled is not None:
+            batches += [_without_labels(each) for each in self.unlabelled.micro_batches(step)]
+        return [self.teacher.prepare(batch) for batch in batches]
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        own = {self.task.name: 0} if UNLABELLED in batch.targets else self.task.counts(batch)
+        counts = {**own, "soft": self.task.num_imitated(batch)}
+        return counts | ({"hidden": batch.num_tokens} if self.teaching.hidden_weight else {})
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Compute the task's own term, `soft` and `hidden`.
+
+        `correct` of the latter two counts agreement of student and teacher.
+        """
+        teaching, taught = self.teaching, self.teacher.taught(batch)
+        with watch_last_layer(model, every_token=taught.hidden is not None) as student:
+            outputs = self.task.outputs(model, batch)
+        soft = self.task.imitation(outputs, taught.outputs, batch, teaching.soft_temperature)
+        counts = self.counts(batch)
+        terms = {
+            self.task.name: self._own_term(outputs, batch),
+            "soft": LossTerm(*soft, counts["soft"], teaching.soft_weight),
+        }
+        if taught.hidden is not None and teaching.hidden_weight:
+            hidden = soft_vector_loss(student.vectors(batch), taught.hidden, CLOSE)
+            terms["hidden"] = LossTerm(*hidden, counts["hidden"], teaching.hidden_weight)
+        return terms
+
+    def _own_term(self, outputs: Tensor, batch: Batch) -> LossTerm:
+        """Compute the term on the labels; zero for a batch without labels."""
+        # Scaled by the share of labelled texts, so that each text counts the same.
+        weight = (1 - self.teaching.soft_weight) * self.labelled.batch_size / self.batch_size
+        if UNLABELLED in batch.targets:
+            nothing = torch.zeros((), device=outputs.device)
+            return LossTerm(nothing, nothing, 0, weight)
+        return replace(self.task.output_losses(outputs, batch)[self.task.name], weight=weight)
+
+    def evaluate(self, model: BertModel) -> dict[str, float]:
+        return self.labelled.evaluate(model)
+
+    def describe(self, step: int) -> str:
+        return "; ".join(lesson.describe(step) for lesson in self._lessons)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a resumed run must share, including teacher and weights."""
+        unlabelled = self.unlabelled and self.unlabelled.identity()["train_sha256"]
+        return {
+            **self.labelled.identity(),
+            "batch_size": self.batch_size,
+            "num_parts": self.num_parts,
+            "unlabelled_sha256": unlabelled,
+            "teaching": {**asdict(self.teaching), **self.facts},
+        }
+
+
+def divide_batch(batch_size: int, num_labelled: int, num_unlabelled: int) -> tuple[int, int]:
+    """Divide a step between labelled and unlabelled texts in proportion.
+
+    There is at least one of each.
+
+    >>> divide_batch(16, 1000, 3000), divide_batch(16, 10, 100_000)
+    ((4, 12), (1, 15))
+    """
+    share = num_labelled / (num_labelled + num_unlabelled)
+    labelled = min(max(1, round(batch_size * share)), batch_size - 1)
+    return labelled, batch_size - labelled
+
+
+def _without_labels(batch: Batch) -> Batch:
+    return replace(batch, targets={**batch.targets, UNLABELLED: torch.ones(())})

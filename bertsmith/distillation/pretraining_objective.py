@@ -1,0 +1,124 @@
+"""Pre-training with a teacher: DistilBERT's triple loss (Sanh et al. 2019, section 2).
+
+Its terms are masked LM, the teacher's predictions at masked tokens as soft targets, and the cosine
+of last-layer vectors. Batches are those of pre-training.
+"""
+
+from dataclasses import asdict, replace
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.distillation.objective import CLOSE, Teaching
+from bertsmith.distillation.teacher import Taught
+from bertsmith.distillation.teacher_vectors import VectorCache
+from bertsmith.model.bert import BertModel
+from bertsmith.model.heads import MaskedLMHead
+from bertsmith.model.last_layer import watch_last_layer
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.model.shared import SharedModel
+from bertsmith.model.soft_lm_loss import Guesses, soft_lm_loss
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.tasks.soft_targets import soft_vector_loss
+from bertsmith.training.objective import LossTerm
+
+
+class PretrainingDistillation:
+    """The pre-training objective with a teacher.
+
+    Args:
+        pretraining: provides batches, the masked-LM loss and eval.
+        teacher: a read-only model with a masked-LM head, in the type that it computes in.
+        fingerprint: identifies the teacher.
+        cache: keeps the teacher's vectors of each batch; it changes no number.
+    """
+
+    def __init__(
+        self,
+        pretraining: Pretraining,
+        teacher: SharedModel,
+        teaching: Teaching,
+        fingerprint: str,
+        cache: VectorCache | None = None,
+    ) -> None:
+        self.pretraining = pretraining
+        self.teacher = teacher
+        self.teaching = teaching
+        self.fingerprint = fingerprint
+        self.cache = cache
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        return self.pretraining.micro_batches(step)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count masked tokens for `mlm` and `soft`, and all tokens for `hidden`."""
+        own = self.pretraining.counts(batch)
+        tokens = {"hidden": batch.num_tokens} if self.teaching.hidden_weight else {}
+        return {**own, "soft": own["mlm"], **tokens}
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Compute the terms of pre-training, `soft` and `hidden`.
+
+        `correct` of the latter two counts agreement of student and teacher.
+        """
+        teaching = self.teaching
+        with watch_last_layer(model) as student:
+            terms = self.pretraining.losses(model, batch)
+        vectors = student.vectors(batch)
+        taught = self._taught(batch)
+        own = {n: replace(t, weight=1 - teaching.soft_weight) for n, t in terms.items()}
+        soft = self._soft_term(model, vectors, taught.outputs, batch)
+        if taught.hidden is None:
+            return {**own, "soft": soft}
+        hidden = soft_vector_loss(vectors, taught.hidden, CLOSE)
+        return {
+            **own,
+            "soft": soft,
+            "hidden": LossTerm(*hidden, batch.num_tokens, teaching.hidden_weight),
+        }
+
+    def _taught(self, batch: Batch) -> Taught:
+        """Return the teacher's vectors at masked tokens and, if weighted, everywhere."""
+        encode = self.teacher.model.encode
+        with torch.no_grad():
+            if self.cache is None:
+                vectors = encode(batch)
+            else:
+                vectors = self.cache.vectors(batch, lambda: encode(batch))
+        if self.cache is not None and not self.cache.holds_all:
+            return Taught(vectors)
+        at_hidden = vectors.index_select(0, batch.targets["masked_positions"])
+        return Taught(at_hidden, vectors if self.teaching.hidden_weight else None)
+
+    def _soft_term(
+        self, model: BertModel, vectors: Tensor, taught: Tensor, batch: Batch
+    ) -> LossTerm:
+        positions = batch.targets["masked_positions"]
+        student = guesses(model, vectors.index_select(0, positions))
+        with torch.no_grad():
+            teacher = guesses(self.teacher.model, taught)
+        temperature = self.teaching.soft_temperature
+        loss, alike = soft_lm_loss(student, teacher, len(positions), temperature)
+        return LossTerm(loss, alike, len(positions), self.teaching.soft_weight)
+
+    def evaluate(self, model: BertModel) -> dict[str, float]:
+        return self.pretraining.evaluate(model)
+
+    def describe(self, step: int) -> str:
+        return self.pretraining.describe(step)
+
+    def identity(self) -> dict[str, Any]:
+        """Return what a resumed run must share, including teacher and weights."""
+        teaching = {**asdict(self.teaching), "teacher": self.fingerprint}
+        return {**self.pretraining.identity(), "teaching": teaching}
+
+
+def guesses(model: BertModel, vectors: Tensor) -> Guesses:
+    """Build the factors of a masked-LM head's logits from vectors `[positions, hidden]`.
+
+    They are padded as `fill_up` does it.
+    """
+    head = cast(MaskedLMHead, model.heads["masked_lm"])
+    return Guesses(head.transform(fill_up(vectors)), model.embeddings.word.weight, head.bias)

@@ -1,0 +1,147 @@
+"""Settings of distillation: a teacher, and a smaller student with its vocabulary.
+
+A student is made of the teacher's own layers, every second of them, as DistilBERT (Sanh et al.
+2019, section 3); or it is another model with the same vocabulary.
+"""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.keep_layers import choose_layers, truncate_layers
+from bertsmith.tasks.settings import NOT_GIVEN
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class StudentSettings:
+    """Settings of distillation: teacher, student and loss weights."""
+
+    teacher: Path = NOT_GIVEN
+    """Folder of the teacher model. It is only read."""
+    student: Path | None = None
+    """Folder of a smaller model to start from, with the teacher's vocabulary. By default the
+    student is made of the teacher's own layers."""
+    num_layers: int | None = None
+    """Number of teacher layers that the student is made of, spread from the first to the last; by
+    default half of them."""
+    soft_weight: float = 0.5
+    """Weight of the distillation loss on the teacher's outputs, from 0 to 1; the loss on labels has
+    the rest."""
+    soft_temperature: float = 2.0
+    """Temperature of distillation over classes: both models' logits are divided by it, so that less
+    likely classes count more; 1 leaves them unchanged."""
+    hidden_weight: float = 0.0
+    """Weight of the cosine loss between student and teacher last hidden states; 0 turns it off.
+    Requires equal hidden sizes."""
+    cache: Path | None = None
+    """Cache folder for the teacher's outputs."""
+
+    def __post_init__(self) -> None:
+        if self.num_layers is not None and self.student is not None:
+            raise ConfigError("--num-layers and --student exclude each other. Give one of them.")
+        if not 0 <= self.soft_weight <= 1:
+            raise ConfigError(f"--soft-weight: found {self.soft_weight}; allowed is 0 to 1.")
+        if not 0 < self.soft_temperature < math.inf:
+            found = self.soft_temperature
+            raise ConfigError(f"--soft-temperature: found {found}; allowed is above 0.")
+        if not 0 <= self.hidden_weight < math.inf:
+            found = self.hidden_weight
+            raise ConfigError(f"--hidden-weight: found {found}; allowed is 0 or more.")
+
+    @property
+    def start(self) -> Path:
+        """The folder of the student's initial weights."""
+        if self.teacher == NOT_GIVEN:
+            raise ConfigError("--teacher: not given. Name the folder of the model to learn from.")
+        return self.student or self.teacher
+
+    def check_out(self, out: Path) -> None:
+        """Refuse an output folder that holds the teacher, student or cache."""
+        for flag, folder in (("--teacher", self.teacher), ("--student", self.student)):
+            if folder is not None and folder.resolve().is_relative_to(out.resolve()):
+                raise ConfigError(f"{out}: holds {flag} {folder}. Choose another --out.")
+        if self.cache is not None and self.cache.resolve().is_relative_to(out.resolve()):
+            raise ConfigError(
+                f"--cache {self.cache}: in --out {out}. Choose a folder elsewhere, which serves "
+                "other runs too."
+            )
+
+    def shortened(self, model: BertModel) -> tuple[BertModel, str]:
+        """Build the student from the loaded model; also describe its origin.
+
+        `model` is loaded from `start`.
+
+        Raises:
+            ConfigError: more layers than the teacher has, or none.
+        """
+        if self.student is not None:
+            return model, f"{self.student}; {model.load_report}"
+        num_layers = model.config.num_hidden_layers
+        num_kept = max(1, num_layers // 2) if self.num_layers is None else self.num_layers
+        if not 1 <= num_kept <= num_layers:
+            raise ConfigError(
+                f"--num-layers: found {num_kept}; the teacher {self.teacher} has {num_layers} "
+                f"layers. Give 1 to {num_layers}."
+            )
+        keep = choose_layers(num_layers, num_kept)
+        named = ", ".join(str(number) for number in keep)
+        return truncate_layers(model, keep), f"layers {named} of the {num_layers} of {self.teacher}"
+
+    def check_widths(self, student: BertConfig, teacher: BertConfig) -> None:
+        """Refuse the loss on hidden states for different hidden sizes.
+
+        Raises:
+            ConfigError: the sizes differ and `hidden_weight` is not 0.
+        """
+        if self.hidden_weight and student.hidden_size != teacher.hidden_size:
+            raise ConfigError(
+                f"--hidden-weight: found {self.hidden_weight}; vectors of {student.hidden_size} "
+                f"numbers cannot be compared with the teacher's of {teacher.hidden_size}. Pass "
+                "--hidden-weight 0, or a --student as wide as the teacher."
+            )
+
+
+def check_vocabularies(
+    teacher: Path, of_teacher: Tokenizer, student: Path, of_student: Tokenizer
+) -> None:
+    """Refuse a student whose vocabulary is not the teacher's.
+
+    Raises:
+        CheckpointError: names a difference.
+    """
+    if of_teacher.fingerprint == of_student.fingerprint:
+        return
+    raise CheckpointError(
+        f"{student}: its vocabulary is not that of the teacher {teacher} "
+        f"({differing(of_student, of_teacher)}). A student reads what its teacher reads: use one "
+        "with the teacher's vocabulary, or the teacher's own layers."
+    )
+
+
+def differing(mine: Tokenizer, theirs: Tokenizer) -> str:
+    """Describe a difference of two vocabularies: size, token or setting."""
+    if mine.vocab_size != theirs.vocab_size:
+        return f"{mine.vocab_size:,} and {theirs.vocab_size:,} pieces"
+    pairs = enumerate(zip(mine.vocab, theirs.vocab, strict=True))
+    if (first := next(((i, a, b) for i, (a, b) in pairs if a != b), None)) is not None:
+        number, piece, other = first
+        return f"piece {number} is {piece!r} and {other!r}"
+    before, after = theirs.settings(), mine.settings()
+    names = [name for name in after if after[name] != before[name] and name != "model_max_length"]
+    return ", ".join(f"{name} is {after[name]} and {before[name]}" for name in names)
+
+
+def facts_of(settings: StudentSettings, fingerprint: str, made_of: str) -> dict[str, Any]:
+    """Build the entries of teacher and student in `run.json`."""
+    return {
+        "teacher": str(settings.teacher),
+        "teacher_sha256": fingerprint,
+        "student": made_of,
+        "soft_weight": settings.soft_weight,
+        "soft_temperature": settings.soft_temperature,
+        "hidden_weight": settings.hidden_weight,
+    }

@@ -1,0 +1,87 @@
+"""Teachers for distillation: a model's outputs for a batch, without any loss."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.model.bert import BertModel
+from bertsmith.model.last_layer import watch_last_layer
+from bertsmith.model.shared import SharedModel
+from bertsmith.model.vocabulary_subset import UsedWords
+from bertsmith.tasks.task import Task
+
+
+@dataclass(frozen=True)
+class Taught:
+    """A teacher's outputs for a batch, and if requested its last-layer vectors.
+
+    `hidden` is `[tokens, hidden]`.
+    """
+
+    outputs: Tensor
+    hidden: Tensor | None = None
+
+
+class Teacher(Protocol):
+    """The source of a teacher's outputs."""
+
+    def prepare(self, batch: Batch) -> Batch:
+        """Add what `taught` needs, in the process that makes the batch."""
+        ...
+
+    def taught(self, batch: Batch) -> Taught:
+        """Return the teacher's outputs, on the batch's device."""
+        ...
+
+    def use_words(self, used: UsedWords) -> None:
+        """Expect token ids of this subset of the vocabulary."""
+        ...
+
+
+class LiveTeacher:
+    """A model that computes its outputs anew for each batch.
+
+    Every training process calls it; its weights exist once.
+
+    Args:
+        task: the teacher's own, whose `outputs` are returned.
+        model: in the type that it is to compute in; it becomes read-only.
+        hidden: whether last-layer vectors are requested.
+    """
+
+    def __init__(self, task: Task[Any, Any], model: BertModel, *, hidden: bool) -> None:
+        self.task = task
+        self.hidden = hidden
+        self._shared = SharedModel(model.eval())
+
+    @property
+    def model(self) -> BertModel:
+        return self._shared.model
+
+    def prepare(self, batch: Batch) -> Batch:
+        return batch
+
+    def taught(self, batch: Batch) -> Taught:
+        """Compute the model's outputs without gradients."""
+        watching = watch_last_layer(self.model, every_token=self.hidden)
+        with torch.no_grad(), watching as seen:
+            outputs = self.task.outputs(self.model, batch)
+            return Taught(outputs, seen.vectors(batch) if self.hidden else None)
+
+    def use_words(self, used: UsedWords) -> None:
+        """Shrink the teacher's vocabulary to this subset."""
+        used.of_other(self.model).narrow(self.model)
+
+
+def fingerprint(model: BertModel) -> str:
+    """Compute the SHA-256 of a model's config and current weights."""
+    digest = hashlib.sha256(json.dumps(asdict(model.config), sort_keys=True).encode())
+    for name, value in sorted(model.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().numpy())
+    return digest.hexdigest()

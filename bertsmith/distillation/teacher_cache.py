@@ -1,0 +1,177 @@
+"""A teacher's outputs for all rows, computed once and kept.
+
+Outputs are fp32, last-layer vectors (if requested) fp16: half the size, with cosines equal to three
+digits. Rows are in parts of 1,024, each a file that appears whole or not at all, so that a stopped
+computation continues.
+
+    DIR/manifest.json              teacher, tokenizer, precision, texts, max_length, hidden
+    DIR/outputs-00000.npy          [rows or tokens of the part, columns] fp32
+    DIR/hidden-00000.npy           [tokens of the part, hidden] fp16
+"""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch, group_by_length
+from bertsmith.data.encoded_texts import EncodedTexts
+from bertsmith.distillation.cache_folder import load_array, open_cache, save_array
+from bertsmith.distillation.teacher import LiveTeacher, Taught
+from bertsmith.model.vocabulary_subset import UsedWords
+from bertsmith.tasks.inference import pack_texts
+
+ROWS = "row"
+"""Target with the number of each sequence among all rows, int64 `[sequences]`."""
+
+PART_ROWS = 1024
+MAX_OPEN = 256
+"""Files of a kind open at a time: systems allow a process about a thousand."""
+BATCH_TOKENS = 2048
+Say = Callable[[str], object]
+
+
+class StoredRows:
+    """Arrays of rows in memory-mapped files of `PART_ROWS` rows each.
+
+    Args:
+        lengths: entries of each row in the files, int64 `[rows]`.
+    """
+
+    def __init__(self, directory: Path, name: str, lengths: NDArray[np.int64]) -> None:
+        self.directory = directory
+        self.name = name
+        self.lengths = lengths
+        self._parts: dict[int, NDArray[Any]] = {}
+        self._starts = np.cumsum(lengths) - lengths
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_parts": {}}  # mapped again in each process
+
+    def path(self, part: int) -> Path:
+        return self.directory / f"{self.name}-{part:05d}.npy"
+
+    def rows_of(self, part: int) -> range:
+        return range(part * PART_ROWS, min((part + 1) * PART_ROWS, len(self.lengths)))
+
+    def take(self, rows: Sequence[int]) -> Tensor:
+        """Read the entries of `rows`, concatenated, `[entries, columns]` in fp32."""
+        found = [self._row(row) for row in rows]
+        return torch.from_numpy(np.concatenate(found).astype(np.float32))
+
+    def write(self, part: int, rows: Sequence[NDArray[Any]]) -> None:
+        save_array(self.path(part), np.concatenate(rows))
+
+    def _row(self, row: int) -> NDArray[Any]:
+        part = row // PART_ROWS
+        start = int(self._starts[row] - self._starts[part * PART_ROWS])
+        return self._part(part)[start : start + int(self.lengths[row])]
+
+    def _part(self, part: int) -> NDArray[Any]:
+        if part not in self._parts:
+            if len(self._parts) == MAX_OPEN:
+                self._parts.clear()
+            self._parts[part] = load_array(self.path(part))
+        return self._parts[part]
+
+
+class StoredTeacher:
+    """A teacher whose outputs were computed before; see `Teacher`."""
+
+    def __init__(self, outputs: StoredRows, hidden: StoredRows | None) -> None:
+        self._outputs = outputs
+        self._hidden = hidden
+
+    def prepare(self, batch: Batch) -> Batch:
+        """Add the stored outputs of the batch's rows to its targets."""
+        rows = batch.targets[ROWS].tolist()
+        taught = {"taught_outputs": self._outputs.take(rows)}
+        if self._hidden is not None:
+            taught["taught_hidden"] = self._hidden.take(rows)
+        return replace(batch, targets={**batch.targets, **taught})
+
+    def taught(self, batch: Batch) -> Taught:
+        """Return the outputs that `prepare` added."""
+        return Taught(batch.targets["taught_outputs"], batch.targets.get("taught_hidden"))
+
+    def use_words(self, used: UsedWords) -> None:
+        """Do nothing: stored outputs do not depend on token ids."""
+
+
+def stored_teacher(
+    directory: Path,
+    teacher: LiveTeacher,
+    texts: EncodedTexts,
+    facts: Mapping[str, Any],
+    say: Say = lambda line: None,
+) -> StoredTeacher:
+    """Read a teacher's outputs for `texts`, computing missing ones.
+
+    Args:
+        facts: what identifies the outputs: "teacher", "tokenizer", "precision", "max_length".
+
+    Raises:
+        ConfigError: the folder holds something else.
+        CheckpointError: a file in it is damaged.
+    """
+    wanted = {"of": "outputs", **facts, "texts": digest(texts), "hidden": teacher.hidden}
+    open_cache(directory, wanted)
+    tokens = np.array(texts.lengths, dtype=np.int64)
+    lengths = tokens if teacher.task.reads_tokens else np.ones_like(tokens)
+    outputs = StoredRows(directory, "outputs", lengths)
+    hidden = StoredRows(directory, "hidden", tokens) if teacher.hidden else None
+    fill(teacher, texts, outputs, hidden, say)
+    return StoredTeacher(outputs, hidden)
+
+
+def fill(
+    teacher: LiveTeacher,
+    texts: EncodedTexts,
+    outputs: StoredRows,
+    hidden: StoredRows | None,
+    say: Say,
+) -> None:
+    """Compute and write the missing parts."""
+    stores = [store for store in (outputs, hidden) if store is not None]
+    num_parts = -(-len(texts) // PART_ROWS)
+    for part in range(num_parts):
+        if all(store.path(part).exists() for store in stores):
+            continue
+        rows = outputs.rows_of(part)
+        say(f"asking the teacher about texts {rows.start + 1:,} to {rows.stop:,} of {len(texts):,}")
+        for store, found in zip(stores, ask(teacher, texts, rows), strict=True):
+            store.write(part, found)
+
+
+def ask(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
+    """Compute outputs of `rows`, in order, and vectors if requested."""
+    found: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)]
+    device = teacher.model.embeddings.word.weight.device
+    for group in group_by_length([texts.lengths[row] for row in rows], BATCH_TOKENS):
+        batch = pack_texts(texts, [rows[place] for place in group])
+        taught = teacher.taught(batch.to(device))
+        lengths = list(batch.lengths)
+        sizes = lengths if teacher.task.reads_tokens else [1] * len(lengths)
+        kinds = [(taught.outputs.float(), sizes)]
+        if taught.hidden is not None:
+            kinds.append((taught.hidden.half(), lengths))
+        for rows_found, (values, parts) in zip(found, kinds, strict=True):
+            for place, part in zip(batch.order, torch.split(values.cpu(), parts), strict=True):
+                rows_found[group[place]] = part.numpy()
+    return found
+
+
+def digest(texts: EncodedTexts) -> str:
+    """Compute the SHA-256 of the rows' token ids and segments."""
+    found = hashlib.sha256()
+    for row, types in zip(texts.ids, texts.type_ids, strict=True):
+        found.update(len(row).to_bytes(4, "little"))
+        found.update(row.astype("<i4").tobytes())
+        found.update(types.astype("<i4").tobytes())
+    return found.hexdigest()

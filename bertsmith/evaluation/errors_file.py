@@ -1,0 +1,138 @@
+"""A file of wrong predictions, the most confident first.
+
+Where answers are numbers, hardly any is exact; of these the `FARTHEST` rows with the largest error
+are written, the largest first. Rows are spooled to disk and sorted at the end, so that only 16
+bytes of each are in memory.
+"""
+
+import csv
+import io
+import json
+import tempfile
+from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from bertsmith.errors import ConfigError
+from bertsmith.system.files import atomic_write, writing
+from bertsmith.tasks.task import Outcome
+
+FARTHEST = 100
+"""Number of rows written where hardly any prediction is exact."""
+
+FIELDS = ("row", "text", "gold", "predicted", "confidence", "score")
+
+
+class Misses:
+    """Accumulator of wrong outcomes; made by `write_misses`."""
+
+    def __init__(self, spool: IO[bytes], path: Path) -> None:
+        self._spool = spool
+        self._path = path
+        self._encode = _as_csv if path.suffix == ".csv" else _as_json
+        self._urgency = array("d")
+        self._starts = array("q", [0])
+
+    def __len__(self) -> int:
+        return len(self._urgency)
+
+    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+        """Add labelled examples with their outcomes."""
+        for example, outcome in zip(examples, outcomes, strict=True):
+            if not outcome.is_right:
+                line = self._encode(_record(example, outcome))
+                with writing(self._path):
+                    self._spool.write(line)
+                self._urgency.append(_urgency(outcome))
+                self._starts.append(self._starts[-1] + len(line))
+
+    def in_order(self, at_most: int | None = None) -> Iterator[bytes]:
+        """Yield the lines, most urgent first; equals in order of arrival."""
+        order = np.argsort(-np.asarray(self._urgency), kind="stable")
+        for place in order[:at_most].tolist():
+            self._spool.seek(self._starts[place])
+            yield self._spool.read(self._starts[place + 1] - self._starts[place])
+
+
+@contextmanager
+def write_misses(path: Path, at_most: int | None = None) -> Iterator[Misses]:
+    """Collect misses in the block; write `path` when it ends without error.
+
+    It holds all of them, or the `at_most` most urgent.
+
+    Raises:
+        ConfigError: the name ends neither in .jsonl nor in .csv.
+    """
+    if path.suffix not in (".jsonl", ".csv"):
+        raise ConfigError(
+            f"--errors: found '{path}'; allowed are names that end in .jsonl or .csv."
+        )
+    with writing(path):
+        spool = tempfile.TemporaryFile(dir=_folder(path))  # noqa: SIM115 - closed below
+    with _closing(spool):
+        misses = Misses(spool, path)
+        yield misses
+        with atomic_write(path) as file:
+            if path.suffix == ".csv":
+                file.write(_as_csv(dict.fromkeys(FIELDS), header=True))
+            for line in misses.in_order(at_most):
+                file.write(line)
+
+
+@contextmanager
+def _closing(spool: IO[bytes]) -> Iterator[None]:
+    """Close the spool, whose last bytes nobody needs, after the block."""
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            spool.close()
+
+
+def _folder(path: Path) -> Path | None:
+    """Return the folder of the spool: `path`'s own, if it exists.
+
+    The spool may be as large as the file, and temporary folders may be small.
+    """
+    return path.parent if path.parent.is_dir() else None
+
+
+def _urgency(outcome: Outcome) -> float:
+    """Return the confidence; without one, the negative score."""
+    return -outcome.score if outcome.confidence is None else outcome.confidence
+
+
+def _record(example: Any, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "row": example.row,
+        "text": outcome.text,
+        "gold": outcome.gold,
+        "predicted": outcome.predicted,
+        "confidence": outcome.confidence,
+        "score": outcome.score,
+    }
+
+
+def _as_json(record: dict[str, Any]) -> bytes:
+    return (json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _as_csv(record: dict[str, Any], *, header: bool = False) -> bytes:
+    line = io.StringIO()
+    # Before Python 3.13, csv leaves a lone carriage return unquoted, which ends a row for readers.
+    has_return = any("\r" in value for value in record.values() if isinstance(value, str))
+    writer = csv.DictWriter(
+        line,
+        FIELDS,
+        lineterminator="\n",
+        quoting=csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL,
+    )
+    if header:
+        writer.writeheader()
+    else:
+        writer.writerow(record)
+    return line.getvalue().encode()

@@ -1,0 +1,362 @@
+"""Scores from gold data and a file of predictions, of any system, without a model.
+
+Rows are counted as they are read, so files may have any size; numbers take 16 bytes per row, for
+their ranks, and answers are kept in full, as they are looked up by question id. Modules that need
+torch are imported where needed: answers and labels are scored without waiting for it.
+"""
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.data.examples import Columns, Example, ExampleReader, check_header
+from bertsmith.data.labels import check_predicted_names, label_set, number, sorted_names
+from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
+from bertsmith.data.predictions import (
+    LABEL_COLUMNS,
+    NUMBER_COLUMNS,
+    read_answers,
+    read_labels,
+    read_no_answer_probs,
+)
+from bertsmith.data.squad import QuestionReader, question_format
+from bertsmith.data.tables import whole_number
+from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.metrics.answer_report import AnswerReport, summarize_answers
+from bertsmith.metrics.answers import (
+    DEFAULT_THRESHOLD,
+    ENDLESS,
+    QuestionScores,
+    ScoredLanguage,
+    find_language,
+)
+from bertsmith.metrics.class_report import ClassReport, summarize
+from bertsmith.metrics.entities import TagCounts, TagReport
+from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
+
+if TYPE_CHECKING:
+    from bertsmith.tasks.multiple_choice import ChoiceReport
+    from bertsmith.tasks.regression import NumberReport
+
+Gold = TypeVar("Gold", bound=Example | ChoiceExample)
+
+
+def score_answer_files(
+    gold: Path,
+    predictions: Path,
+    *,
+    no_answer_probs: Path | None = None,
+    threshold: float | None = None,
+    language: ScoredLanguage = "auto",
+) -> AnswerReport:
+    """Score predicted answers as the official scorers of SQuAD and CMRC do.
+
+    These are SQuAD 1.1, 2.0 and CMRC 2018.
+
+    Args:
+        gold: a file of questions with their answers (see `data/squad.py`).
+        predictions: `.json`, an object from each question's id to the answer, or `.jsonl` with
+            `id` and `answer` in each line; empty where there is no answer.
+        no_answer_probs: a file of the same form with the probability that there is no answer, any
+            finite number (`no_answer_score` in `.jsonl`).
+        threshold: answers whose probability is above it are replaced by no answer; by default 1,
+            and in `.jsonl`, which has differences of logits and answers decided by them, none.
+        language: language whose rules compare two texts.
+
+    Raises:
+        ConfigError: a threshold without probabilities, or one that is no finite number.
+        InputError: a file cannot be read, or a prediction has no probability.
+    """
+    if threshold is not None and not math.isfinite(threshold):
+        raise ConfigError(f"--no-answer-threshold: found {threshold}; allowed is a finite number.")
+    if threshold is not None and no_answer_probs is None:
+        raise ConfigError(
+            f"--no-answer-threshold: {threshold:g} has nothing to be compared with. Give "
+            "--no-answer-probs too, or leave it out."
+        )
+    reader = QuestionReader(gold, placed=False)
+    right = {question.id: [answer.text for answer in question.answers] for question in reader}
+    report = score_answers(right, predictions, no_answer_probs, threshold, language)
+    return replace(
+        report, num_moved=reader.num_moved, num_lost=reader.num_lost, num_empty=reader.num_empty
+    )
+
+
+def score_answers(
+    right: Mapping[str, Sequence[str]],
+    predictions: Path,
+    no_answer_probs: Path | None,
+    threshold: float | None,
+    language: ScoredLanguage,
+) -> AnswerReport:
+    """Score predicted answers against right ones by question id."""
+    given = read_answers(predictions)
+    questions = QuestionScores(find_language(right.values()) if language == "auto" else language)
+    for id_, answers in right.items():
+        questions.add(given.get(id_), answers)
+    num_unknown = len(given.keys() - right.keys())
+    if no_answer_probs is None:
+        return summarize_answers(questions, num_unknown=num_unknown)
+    probs = read_no_answer_probs(no_answer_probs)
+    if lacking := [id_ for id_ in right if id_ in given and id_ not in probs]:
+        raise InputError(
+            f"{no_answer_probs}: no number for {len(lacking):,} of the {len(given):,} predictions, "
+            f"such as that for the question '{lacking[0]}'. Give one for each."
+        )
+    places = {id_: place for place, id_ in enumerate(right)}
+    are_logits = question_format(no_answer_probs) == "jsonl"
+    if threshold is None:
+        threshold = ENDLESS if are_logits else DEFAULT_THRESHOLD
+    return summarize_answers(
+        questions,
+        no_answer_probs=[probs.get(id_, 0.0) for id_ in right],
+        threshold=threshold,
+        order=[places[id_] for id_ in probs if id_ in places],
+        lowest=-ENDLESS if are_logits else 0.0,
+        num_unknown=num_unknown,
+    )
+
+
+def score_class_files(gold: Path, predictions: Path, columns: Columns | None = None) -> ClassReport:
+    """Score predicted labels, one for each row of `gold` in order.
+
+    `predictions` is a `.txt` with a label on each line, or a `.csv`, `.tsv` or `.jsonl` with a
+    column `prediction` or `label`, such as `bertsmith predict --out` writes; where both are there,
+    `label` is the gold label.
+
+    Raises:
+        InputError: a file cannot be read, the rows do not belong together, or one number is
+            written in two ways (`1` and `1.0`).
+    """
+    reader = ExampleReader(gold, columns)
+    counts: Counter[tuple[str, str]] = Counter()
+    rows: dict[str, int] = {}
+    places: dict[str, int] = {}
+    first: Example | None = None
+    for place, (example, prediction) in enumerate(in_pairs(gold, reader, predictions), start=1):
+        first = first or example
+        right, given = str(example.label), str(prediction.label)
+        rows.setdefault(right, example.row)
+        places.setdefault(given, place)
+        counts[right, given] += 1
+    assert first is not None  # a reader that finds no example says so
+    same = sum(count for (right, _), count in counts.items() if right == first.label)
+    check_header(reader, first, counts.total(), comes_again=same > 1)
+    check_predicted_names(rows, gold, places, predictions)
+    names = sorted_names([*rows, *places])
+    numbers = {name: i for i, name in enumerate(names)}
+    confusion = np.zeros((len(names), len(names)), dtype=np.int64)
+    for (right, given), count in counts.items():
+        confusion[numbers[right], numbers[given]] = count
+    return summarize(confusion, names, num_skipped=reader.num_skipped)
+
+
+def score_label_set_files(
+    gold: Path, predictions: Path, columns: Columns | None = None, *, separator: str = ","
+) -> MultiLabelReport:
+    """Score predicted label sets, one for each row of `gold` in order.
+
+    Labels are written as one text with `separator` between them, in `.jsonl` also as a list; the
+    column of predictions may also be called `labels`.
+
+    Raises:
+        ConfigError: an empty separator.
+        InputError: a file cannot be read, the rows do not belong together, or there is no label.
+    """
+    if not separator:
+        raise ConfigError("--label-separator: found nothing. Give a character, such as ,")
+    reader = ExampleReader(gold, columns, empty_labels=True)
+    both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
+    num_texts = num_exact = 0
+    for example, prediction in in_pairs(gold, reader, predictions, several=True):
+        right, given = (set(label_set(each, separator)) for each in (example, prediction))
+        both.update(right & given)
+        predicted.update(given)
+        support.update(right)
+        num_exact += right == given
+        num_texts += 1
+    names = sorted_names([*support, *predicted])
+    if not names:
+        raise InputError(f"{gold}: no row has a label. Choose the column with --label-column.")
+
+    def by_name(found: Counter[str]) -> NDArray[np.int64]:
+        return np.array([found[name] for name in names])
+
+    counts = LabelCounts(by_name(both), by_name(predicted), by_name(support), num_exact, num_texts)
+    return MultiLabelReport.of(counts, names, num_skipped=reader.num_skipped)
+
+
+def score_number_files(
+    gold: Path, predictions: Path, columns: Columns | None = None
+) -> "NumberReport":
+    """Score predicted numbers, one for each row of `gold` in order.
+
+    `predictions` is as in `score_class_files`; its column may also be called `value` or `score`,
+    and a `label` beside one of these is the gold number.
+
+    Raises:
+        InputError: a file cannot be read, or the rows do not belong together.
+    """
+    from bertsmith.tasks.regression import NumberReport
+
+    reader = ExampleReader(gold, columns)
+    true, predicted = array("d"), array("d")
+    pairs = in_pairs(gold, reader, predictions, columns=NUMBER_COLUMNS)
+    for place, (example, prediction) in enumerate(pairs, start=1):
+        true.append(number(example.label, f"{gold}:{example.row}: the label"))
+        what = f"{predictions}: prediction {place:,}:"
+        predicted.append(number(prediction.label, what, "Fix the row."))
+    return NumberReport.of(
+        np.frombuffer(true), np.frombuffer(predicted), num_skipped=reader.num_skipped
+    )
+
+
+def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = None) -> TagReport:
+    """Score predicted labels of words, sentence by sentence.
+
+    `predictions` has the same sentences in the same order, in any format of labelled words; its
+    labels may follow another scheme, unless `columns` names one for both. The word rule and repair
+    apply to both, too; the other `columns` are those of `gold`, while `predictions` has the usual
+    columns. Sentences without words are skipped in both, as not every format has them.
+
+    Raises:
+        InputError: a file cannot be read, or the sentences are not the same.
+    """
+    columns = columns or TagColumns()
+    reader = TaggedReader(gold, columns)
+    rights = (sentence for sentence in reader if sentence.words)
+    first = next(rights, None)
+    if first is None:
+        raise InputError(f"{gold}: no sentence with words in it. Give a file with at least one.")
+    usual = TagColumns(scheme=columns.scheme, split=columns.split, repair=columns.repair)
+    givens = (s for s in TaggedReader(predictions, usual, beside=first.scheme) if s.words)
+    counts: TagCounts | None = None
+    for place, (right, given) in enumerate(zip_longest(chain([first], rights), givens), start=1):
+        check_words(gold, right, predictions, given, place)
+        counts = counts or TagCounts(given.scheme, strict=columns.strict)
+        counts.remarks.update(right.remarks)
+        counts.remarks["comments"] += given.remarks.count("comments")
+        counts.remarks["repaired_predictions"] += given.remarks.count("repaired")
+        try:
+            counts.add(right.labels, given.labels, gold_scheme=right.scheme)
+        except InputError as error:
+            raise InputError(f"{gold}:{right.row} and {predictions}:{given.row}: {error}") from None
+    assert counts is not None  # there is a first one
+    return counts.report(num_skipped=reader.num_skipped)
+
+
+def check_words(
+    gold: Path,
+    right: TaggedSentence | None,
+    predictions: Path,
+    given: TaggedSentence | None,
+    number: int,
+) -> None:
+    """Check that both sentences exist and have the same words.
+
+    Raises:
+        InputError: one is missing, or they differ.
+    """
+    if right is None or given is None:
+        shorter, longer = (gold, predictions) if right is None else (predictions, gold)
+        raise InputError(
+            f"{shorter}: {number - 1:,} sentences, but {longer} has more. Give the same sentences "
+            "in the same order."
+        )
+    if right.words != given.words:
+        shown = " ".join(given.words[:8]), " ".join(right.words[:8])
+        raise InputError(
+            f"{predictions}:{given.row}: sentence {number:,} begins '{shown[0]}', but in "
+            f"{gold}:{right.row} '{shown[1]}'. Give the same sentences in the same order."
+        )
+
+
+def score_choice_files(
+    gold: Path, predictions: Path, columns: ChoiceColumns | None = None
+) -> "ChoiceReport":
+    """Score predicted choices, one for each row of `gold` in order.
+
+    `predictions` is as in `score_class_files`, with the numbers of choices counted from 0, as
+    `bertsmith predict` writes them.
+
+    Raises:
+        InputError: a file cannot be read, or the rows do not belong together.
+    """
+    from bertsmith.tasks.multiple_choice import ChoiceReport
+
+    reader = ChoiceReader(gold, columns)
+    num_right = 0
+    sizes: Counter[int] = Counter()
+    for place, (example, prediction) in enumerate(in_pairs(gold, reader, predictions), start=1):
+        size = len(example.choices)
+        num_right += choice_number(predictions, place, prediction, size) == example.label
+        sizes[size] += 1
+    num_prompts = sizes.total()
+    return ChoiceReport(
+        accuracy=num_right / num_prompts,
+        chance=sum(count / size for size, count in sizes.items()) / num_prompts,
+        num_prompts=num_prompts,
+        num_truncated=0,
+        num_windowed=0,
+        num_skipped=reader.num_skipped,
+    )
+
+
+def choice_number(path: Path, place: int, prediction: Example, num_choices: int) -> int:
+    """Parse the number of a predicted choice.
+
+    Raises:
+        InputError: there is no such choice.
+    """
+    label = str(prediction.label)
+    number = whole_number(label)
+    if number is None or number >= num_choices:
+        raise InputError(
+            f"{path}: prediction {place:,} is '{label}'; allowed are 0 to {num_choices - 1}. Give "
+            "the number of the choice, counted from 0."
+        )
+    return number
+
+
+def in_pairs(
+    gold: Path,
+    examples: Iterable[Gold],
+    predictions: Path,
+    *,
+    columns: Sequence[str] = LABEL_COLUMNS,
+    several: bool = False,
+) -> Iterator[tuple[Gold, Example]]:
+    """Yield each example of `gold` with its prediction.
+
+    A prediction has one label or `several`; see `read_labels`.
+
+    Raises:
+        InputError: there is not one prediction for each row, or one is for another row.
+    """
+    rights = iter(examples)
+    givens = read_labels(predictions, columns=columns, several=several)
+    for place, (example, prediction) in enumerate(zip_longest(rights, givens), start=1):
+        if example is None or prediction is None:
+            num_rows = place - (example is None) + sum(1 for _ in rights)
+            num_given = place - (prediction is None) + sum(1 for _ in givens)
+            raise InputError(
+                f"{predictions}: {num_given:,} predictions, but {gold} has {num_rows:,} rows. "
+                "Give one for each row, in the same order."
+            )
+        if prediction.row not in (0, example.row):
+            raise InputError(
+                f"{predictions}: prediction {place:,} is for row {prediction.row:,}, but the "
+                f"labelled row {place:,} of {gold} is row {example.row:,}. Score predictions of "
+                "the same file."
+            )
+        yield example, prediction

@@ -1,0 +1,257 @@
+"""Comparison of two model folders: parameters, bytes, speed and scores.
+
+Every way to make a model smaller is judged by this. Both models are measured in one run, so that a
+student can be compared with its teacher and a pruned model with the original.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bertsmith.data.encoded_texts import Text
+from bertsmith.evaluation.evaluate import tally_examples
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.weights import weight_files
+from bertsmith.tasks.auto import AnyPredictor, load_predictor, rows_of
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_vectors import TextEncoder
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.accounting import IN_EMBEDDINGS, IN_LAYERS, count_parameters
+
+TIMED_CHARS = 16_000
+"""Characters of the timed texts, some 4,000 tokens: seconds of a base model on a CPU, and enough
+that a small one is not dominated by its start-up."""
+
+TIMED_SECONDS = 6.0
+MIN_ROUNDS = 5
+RANDOM_TEXTS = 128
+RANDOM_TOKENS = 64
+
+
+Measure = Callable[[BertModel], dict[str, float]]
+"""Function from a model to metrics by name."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Input of a comparison: labelled `data`, or texts to encode.
+
+    Without either, the models are timed on texts of random tokens.
+    """
+
+    data: Path | None = None
+    columns: Any = None
+    """Options for reading `data`, of the task's `columns`."""
+    limit: int | None = None
+    texts: Sequence[Text] = ()
+    device: str = "auto"
+    precision: str = "auto"
+    seconds: float | None = None
+    """Seconds of timing for both models together; None: `TIMED_SECONDS`."""
+    measure: Measure | None = None
+    """Metrics of pre-trained models, without data."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Cost and scores of one model."""
+
+    parameters: Mapping[str, int]
+    """The `total`, and those of `embeddings`, `encoder` and `pooler_and_heads`."""
+    weight_bytes: int
+    """Size of the weight files."""
+    texts_per_second: float
+    """From text to prediction; without data, from text to vector."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """The task's metrics on the trial's data, or those of `measure`."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models side by side, and the conditions of timing."""
+
+    before: Figures
+    after: Figures
+    precision: str
+    num_timed: int
+    num_rounds: int
+    num_skipped: int = 0
+    """Rows of the data that were skipped because a value was missing."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        rows = [("", "before", "after", "change"), *self._rows()]
+        wide, *widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([f"{name:<{wide}}", *map(str.rjust, cells, widths)]) for name, *cells in rows
+        ]
+        if self.num_skipped:
+            lines.append(f"{self.num_skipped:,} rows that lacked something were skipped")
+        timed = f"{self.num_timed:,} texts, each model {self.num_rounds} times in turn"
+        return "\n".join([*lines, f"speed: {timed}, the median; {self.precision}"])
+
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+        before, after = self.before, self.after
+        for name, number in before.parameters.items():
+            label = "parameters" if name == "total" else "  " + name.replace("_", " ")
+            yield row(label, number, after.parameters[name], "{:,}")
+        yield row("weights", before.weight_bytes / 1e6, after.weight_bytes / 1e6, "{:,.1f} MB")
+        yield row("texts per second", before.texts_per_second, after.texts_per_second, "{:,.1f}")
+        for name, score in before.scores.items():
+            other = after.scores[name]
+            label = name.replace("_", " ")
+            yield label, f"{score:.4f}", f"{other:.4f}", f"{other - score:+.4f}"
+
+
+def row(label: str, before: float, after: float, form: str) -> tuple[str, str, str, str]:
+    """Format a row of the table: two numbers and the relative change.
+
+    >>> row("weights", 200, 150, "{} MB")
+    ('weights', '200 MB', '150 MB', '-25.0%')
+    """
+    change = f"{after / before - 1:+.1%}" if before else ""
+    return label, form.format(before), form.format(after), change
+
+
+def compare(before: str | Path, after: str | Path, trial: Trial) -> Comparison:
+    """Measure two model folders on the same input, in turn.
+
+    Raises:
+        CheckpointError: a folder is incomplete, or of no task where the trial has data.
+        InputError: the data cannot be read, or holds a label that a model does not know.
+    """
+    first, second = (Runner.load(find_checkpoint(path), trial) for path in (before, after))
+    timed = timed_things(first, trial)
+    runs = [partial(runner.run, timed) for runner in (first, second)]
+    seconds, num_rounds = alternate(runs, TIMED_SECONDS if trial.seconds is None else trial.seconds)
+    scores, num_skipped = first.scores(trial)
+    other_scores, _ = second.scores(trial)
+    return Comparison(
+        first.figures(len(timed) / seconds[0], scores),
+        second.figures(len(timed) / seconds[1], other_scores),
+        first.precision,
+        len(timed),
+        num_rounds,
+        num_skipped,
+    )
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A loaded model as users run it."""
+
+    path: Path
+    model: AnyPredictor | TextEncoder
+
+    @classmethod
+    def load(cls, path: Path, trial: Trial) -> "Runner":
+        """Load the task's predictor if there is data, otherwise a text encoder."""
+        device, precision = trial.device, trial.precision
+        if trial.data is None:
+            encoder = TextEncoder.load(path, device=device, precision=precision, pooling="mean")
+            return cls(path, encoder)
+        predictor = load_predictor(path, device=device, precision=precision)
+        return cls(path, predictor.asked(trial.columns))
+
+    @property
+    def precision(self) -> str:
+        return self.model.loaded.precision
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.model.loaded.tokenizer
+
+    def run(self, things: Sequence[Any]) -> None:
+        """Encode texts, or predict examples."""
+        if isinstance(self.model, Predictor):
+            self.model.predict(things)
+        else:
+            self.model(things)
+
+    def scores(self, trial: Trial) -> tuple[dict[str, float], int]:
+        """Compute the metrics on the trial, and count skipped rows."""
+        if trial.measure is not None:
+            with torch.no_grad():
+                return trial.measure(load_model(self.path)), 0
+        if trial.data is None or not isinstance(self.model, Predictor):
+            return {}, 0
+        reader = self.model.task.reader(trial.data, trial.columns, labelled=True)
+        tally = tally_examples(self.model, rows_of(reader, trial.limit), trial.data)
+        return tally.figures(), reader.num_skipped
+
+    def figures(self, texts_per_second: float, scores: Mapping[str, float]) -> Figures:
+        """Combine the measurements with the size of the stored model."""
+        parameters = parameters_of(load_model(self.path))
+        return Figures(parameters, weight_bytes(self.path), texts_per_second, scores)
+
+
+def timed_things(runner: Runner, trial: Trial) -> list[Any]:
+    """Return the trial's first examples or texts, as many as are timed."""
+    if trial.data is not None and isinstance(runner.model, Predictor):
+        reader = runner.model.task.reader(trial.data, trial.columns, labelled=True)
+        return first_of(rows_of(reader, trial.limit), lambda example: int(example.num_chars))
+    texts = trial.texts or random_texts(runner.tokenizer)
+    return first_of(texts, lambda text: sum(map(len, text)))
+
+
+def first_of(things: Iterable[Any], size: Callable[[Any], int]) -> list[Any]:
+    """Return the first items, up to `TIMED_CHARS` characters, but at least one."""
+    first: list[Any] = []
+    total = 0
+    for thing in things:
+        total += size(thing)
+        if first and total > TIMED_CHARS:
+            break
+        first.append(thing)
+    return first
+
+
+def random_texts(tokenizer: Tokenizer) -> list[str]:
+    """Generate texts of random tokens; always the same ones."""
+    special = tokenizer.special_ids
+    ids = np.array([id_ for id_ in range(tokenizer.vocab_size) if id_ not in special])
+    rng = np.random.default_rng(0)
+    rows = rng.choice(ids, (RANDOM_TEXTS, RANDOM_TOKENS)).tolist()
+    return [tokenizer.decode(row) for row in rows]
+
+
+def alternate(runs: Sequence[Callable[[], object]], seconds: float) -> tuple[list[float], int]:
+    """Time runs in turn; return each median in seconds, and the rounds.
+
+    By turns, a slow moment of the machine affects all of them.
+    """
+    for run in runs:
+        run()  # the first call prepares what later ones find ready
+    times: list[list[float]] = [[] for _ in runs]
+    started = time.perf_counter()
+    while len(times[0]) < MIN_ROUNDS or time.perf_counter() < started + seconds:
+        for run, spent in zip(runs, times, strict=True):
+            before = time.perf_counter()
+            run()
+            spent.append(time.perf_counter() - before)
+    return [statistics.median(spent) for spent in times], len(times[0])
+
+
+def parameters_of(model: BertModel) -> dict[str, int]:
+    """Count parameters: total, embeddings, layers of the encoder, and the rest."""
+    counts = {"total": 0, "embeddings": 0, "encoder": 0, "pooler_and_heads": 0}
+    for name, component in count_parameters(model).items():
+        place = "encoder" if name in IN_LAYERS else "pooler_and_heads"
+        counts["embeddings" if name in IN_EMBEDDINGS else place] += component.total
+        counts["total"] += component.total
+    return counts
+
+
+def weight_bytes(directory: Path) -> int:
+    """Sum the sizes of a folder's weight files."""
+    return sum(file.stat().st_size for file in weight_files(directory))

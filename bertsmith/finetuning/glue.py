@@ -1,0 +1,399 @@
+"""GLUE: a pre-trained model fine-tuned to every task of the benchmark, and a table of scores.
+
+Each task is trained once per seed, in a run folder of its own; a complete run is never repeated, a
+stopped one resumes from its checkpoint. Scores are those of the development files, by which each
+run also chose its best weights, as is usual where the benchmark's test labels are secret.
+"""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from bertsmith.config import to_jsonable
+from bertsmith.data.examples import Columns, Example
+from bertsmith.data.glue import (
+    SCORE_NAMES,
+    FoundTask,
+    GlueTask,
+    Score,
+    find_tasks,
+    iter_test_texts,
+    similarity,
+    write_submission,
+)
+from bertsmith.errors import ConfigError
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import START_NOTE, check_parts, count_parts
+from bertsmith.finetuning.series import WEIGHTS, Run, finish
+from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.files import write_json
+from bertsmith.system.hardware import compute_settings, select_device
+from bertsmith.tasks.auto import iter_predictions, load_predictor
+from bertsmith.tasks.catalog import task_named
+from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
+from bertsmith.training.recorder import Watcher
+from bertsmith.training.run_folder import RunFolder
+
+METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
+"""Metrics by which weights are chosen, where it is not the accuracy."""
+
+
+@dataclass(frozen=True)
+class GlueSettings:
+    """Settings of `bertsmith glue`."""
+
+    model: Path
+    """Folder of the pre-trained model."""
+    data: Path
+    """Folder with the benchmark's own folders (CoLA, SST-2, RTE, …), each with train.tsv and
+    dev.tsv."""
+    out: Path
+    """Folder for the runs, the table and the files for a submission. The same command resumes a
+    stopped benchmark: complete runs are not repeated. Of each task the weights of the best seed are
+    kept."""
+    tasks: tuple[str, ...] = ()
+    """Tasks to run, such as RTE MRPC; by default all that are found."""
+    seeds: int = 3
+    """Number of runs per task, each with another seed."""
+    sample: int | None = None
+    """Number of examples of each training file to use, drawn at random by the seed; all by default.
+    (STS-B is sorted by kind of text, so its first rows are not representative.)"""
+    max_length: int | None = None
+    """Maximum sequence length in tokens. By default the model's maximum."""
+    epochs: float | None = 3.0
+    """Number of passes over the examples."""
+    steps: int | None = None
+    """Number of updates of the weights, instead of --epochs."""
+    batch_size: int = 16
+    """Batch size: examples per update."""
+    learning_rate: float | None = None
+    """Peak learning rate: how far an update moves the weights. By default chosen by the model's
+    width."""
+    cls_attention: ClsAttention = "auto"
+    """Attention of [CLS] at the start; see `bertsmith finetune classify --help`."""
+    device: str = "auto"
+    """Device: auto, cpu, cuda, cuda:1, mps."""
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
+    threads: int | None = None
+    """Number of processor threads; by default one for each core."""
+
+    def __post_init__(self) -> None:
+        check_all_largest(self, "--")
+        if self.seeds < 1:
+            raise ConfigError(f"--seeds: found {self.seeds}; allowed is 1 or more.")
+
+
+@dataclass(frozen=True)
+class GlueRun:
+    """A run of one task with one seed.
+
+    `scores` holds the official ones, from -1 or 0 to 1, for each development file: `MNLI-m` and
+    `MNLI-mm`, otherwise the task's name alone.
+    """
+
+    task: str
+    seed: int
+    folder: Path
+    scores: dict[str, dict[Score, float]]
+    seconds: float
+    start_note: str = ""
+    """Changes to the loaded weights before training; empty if none."""
+
+    @property
+    def figure(self) -> float:
+        """The mean of all scores, which enters the average."""
+        return float(np.mean([value for each in self.scores.values() for value in each.values()]))
+
+
+@dataclass(frozen=True)
+class GlueReport:
+    """All runs of a benchmark by task."""
+
+    out: Path
+    runs: dict[str, list[GlueRun]]
+    submissions: tuple[Path, ...]
+
+    @property
+    def averages(self) -> list[float]:
+        """The mean over the tasks, for each seed."""
+        by_seed = zip(*self.runs.values(), strict=True)
+        return [float(np.mean([run.figure for run in runs])) for runs in by_seed]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "tasks": {
+                name: {
+                    "figure": spread([run.figure for run in runs]),
+                    "scores": {
+                        file: {score: spread(values) for score, values in scores.items()}
+                        for file, scores in by_score(runs).items()
+                    },
+                    "runs": [to_jsonable(asdict(run)) for run in runs],
+                }
+                for name, runs in self.runs.items()
+            },
+            "average": spread(self.averages),
+            "submissions": [str(path) for path in self.submissions],
+        }
+
+    def __str__(self) -> str:
+        """Format a row per task, scores times 100, and the average."""
+        num_seeds = len(self.averages)
+        rows = [("task", "scores", "mean", f"{num_seeds} seed{'s' * (num_seeds > 1)}")]
+        for name, runs in self.runs.items():
+            seconds = sum(run.seconds for run in runs)
+            rows.append((name, shown_scores(runs), shown([run.figure for run in runs]),
+                         f"{seconds:.0f} s"))  # fmt: skip
+        rows.append(("average", "", shown(self.averages), ""))
+        widths = [max(len(row[column]) for row in rows) for column in range(4)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        lines.append("")
+        notes = (run.start_note for runs in self.runs.values() for run in runs if run.start_note)
+        lines += list(dict.fromkeys(notes))
+        lines.append("the scores (times 100) are of the development files, by which the best "
+                     "weights were chosen, so a little too good")  # fmt: skip
+        if self.submissions:
+            names = ", ".join(path.name for path in self.submissions)
+            lines.append(f"for a submission: {names} in {self.submissions[0].parent}")
+        return "\n".join(lines)
+
+
+Tell = Callable[[str], None]
+"""Receiver of progress lines."""
+
+
+def run_glue(
+    settings: GlueSettings,
+    watchers: Sequence[Watcher] = (),
+    command: str = "the same command",
+    tell: Tell = lambda line: None,
+) -> GlueReport:
+    """Train and score every task found, once per seed.
+
+    Raises:
+        InputError: no task is there, or one of its files cannot be read.
+        ConfigError: `out` holds runs with other settings.
+        Interrupted: the user asked to stop; the same call resumes there.
+    """
+    found = find_tasks(settings.data, settings.tasks)
+    numbers = itertools.count(1)
+    runs: dict[str, list[GlueRun]] = {}
+    submissions: list[Path] = []
+    for each in found:
+        name = each.task.name
+        runs[name] = []
+        for seed in range(settings.seeds):
+            of = f"{next(numbers)} of {len(found) * settings.seeds}"
+            run = complete(each, run_settings(settings, each, seed), of, watchers, command, tell)
+            runs[name].append(run)
+        submissions += conclude(each, runs[name], settings)
+    report = GlueReport(settings.out, runs, tuple(submissions))
+    write_json(settings.out / "glue.json", report.to_json())
+    return report
+
+
+def complete(
+    found: FoundTask,
+    settings: FinetuneSettings,
+    of: str,
+    watchers: Sequence[Watcher],
+    command: str,
+    tell: Tell,
+) -> GlueRun:
+    """Return a complete run, or finish it first."""
+    name = f"{found.task.name}, seed {settings.seed}"
+    run = read_run(found.task, settings)
+    if run is not None:
+        tell(f"{name}: complete already")
+        return run
+    tell(f"{name} ({of})")
+    run = learn(found, settings, watchers, command)
+    tell(f"{name}: {shown_scores([run])}, {run.seconds:.0f} s")
+    return run
+
+
+def run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> FinetuneSettings:
+    """Build the fine-tuning settings of one run."""
+    task = found.task
+    # Both kinds of task can draw a sample, which not every task can.
+    settings_of: Any = task_named(task.kind).settings
+    asked: FinetuneSettings = settings_of(
+        model=settings.model,
+        train=found.train,
+        eval=found.dev_files()[0][0],
+        out=settings.out / task.name / f"seed-{seed}",
+        columns=task.columns,
+        metric=METRICS.get(task.name, "accuracy"),
+        sample=settings.sample,
+        max_length=settings.max_length,
+        epochs=None if settings.steps else settings.epochs,
+        steps=settings.steps,
+        batch_size=settings.batch_size,
+        learning_rate=settings.learning_rate,
+        cls_attention=settings.cls_attention,
+        seed=seed,
+        device=settings.device,
+        precision=settings.precision,
+        threads=settings.threads,
+    )
+    return asked
+
+
+def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
+    """Read a complete run with these settings; None if missing or incomplete.
+
+    Raises:
+        ConfigError: the folder holds a run with other settings.
+    """
+    folder = RunFolder(settings.out)
+    if not folder.run_path.exists():
+        return None
+    run = folder.read_run()
+    # These change no result; the division of steps, which threads do change, is checked below.
+    passing = {"resume", "overwrite", "threads", "out"}
+    wanted = {k: v for k, v in to_jsonable(settings).items() if k not in passing}
+    found = {k: v for k, v in run["settings"].items() if k not in passing}
+    check_parts(folder, settings.batch_size, count_parts(settings))
+    if different := sorted(k for k in wanted if found[k] != wanted[k]):
+        name = different[0]
+        raise ConfigError(
+            f"{folder.run_path}: a run with {name} {found[name]}, where {wanted[name]} is "
+            "asked for. Choose another --out, or remove this one."
+        )
+    return None if "glue" not in run else as_run(task, settings, run["glue"])
+
+
+def as_run(task: GlueTask, settings: FinetuneSettings, noted: dict[str, Any]) -> GlueRun:
+    """Build a `GlueRun` from its entry in `run.json`."""
+    return GlueRun(
+        task.name,
+        settings.seed,
+        settings.out,
+        noted["scores"],
+        noted["seconds"],
+        noted.get(START_NOTE, ""),
+    )
+
+
+def learn(
+    found: FoundTask, settings: FinetuneSettings, watchers: Sequence[Watcher], command: str
+) -> GlueRun:
+    """Fine-tune, or resume, and score all development files."""
+    name = f"{found.task.name}, seed {settings.seed}"
+    finish(task_named(found.task.kind), Run(name, settings), watchers, command)
+    folder = RunFolder(settings.out)
+    run = folder.read_run()
+    reports = {found.dev_files()[0][1]: run["result"]["evaluation"]}
+    for path, name in found.dev_files()[1:]:
+        reports[name] = score_file(settings, path, found.task.columns)
+    noted = {
+        "scores": {name: official(found.task, report) for name, report in reports.items()},
+        "seconds": run["summary"]["elapsed_seconds"],
+        START_NOTE: run["result"][START_NOTE],
+    }
+    folder.write_run({**run, "glue": noted})
+    return as_run(found.task, settings, noted)
+
+
+def score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dict[str, Any]:
+    """Evaluate a run's model on another file."""
+    with compute_settings(select_device(settings.device), settings.threads):
+        predictor = load_predictor(
+            settings.out, device=settings.device, precision=settings.precision
+        )
+        return evaluate(predictor, path, columns).to_json()
+
+
+def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
+    """Select the benchmark's scores from an evaluation's."""
+    found = dict(report)
+    for each in report.get("classes", ()):
+        if each["label"] == "1":
+            found["f1"] = each["f1"]
+    return {score: found[score] for score in task.scores}
+
+
+def conclude(found: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) -> list[Path]:
+    """Predict the test files with the best run; delete other runs' weights."""
+    best = max(runs, key=lambda run: run.figure)
+    for run in runs:
+        if run is not best:
+            (run.folder / WEIGHTS).unlink(missing_ok=True)
+    files = found.test_files()
+    if files and not (best.folder / WEIGHTS).exists():
+        raise ConfigError(
+            f"{best.folder}: its weights were removed, since another seed was better. Give "
+            "--seeds as before, or another --out."
+        )
+    return [
+        predict_test(found.task, best, path, settings.out / "submission" / f"{name}.tsv", settings)
+        for path, name in files
+    ]
+
+
+def predict_test(
+    task: GlueTask, run: GlueRun, path: Path, out: Path, settings: GlueSettings
+) -> Path:
+    """Predict a test file as a submission, unless up to date."""
+    if out.exists() and all(
+        changed_at(out) >= changed_at(of) for of in (path, run.folder / WEIGHTS)
+    ):
+        return out
+    indices: deque[str] = deque()
+
+    def examples() -> Iterator[Example]:
+        for row, (index, texts) in enumerate(iter_test_texts(path, task.test_columns), start=2):
+            indices.append(index)
+            yield Example(*texts, row=row)
+
+    with compute_settings(select_device(settings.device), settings.threads):
+        predictor = load_predictor(run.folder, device=settings.device, precision=settings.precision)
+        answers = (prediction.answer for _, prediction in iter_predictions(predictor, examples()))
+        as_text = similarity if task.kind == "regress" else str
+        write_submission(out, ((indices.popleft(), as_text(answer)) for answer in answers))
+    return out
+
+
+def changed_at(path: Path) -> int:
+    """Return a file's modification time in nanoseconds."""
+    return path.stat().st_mtime_ns
+
+
+def by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:
+    """Group scores by file and name, in order of seeds."""
+    return {
+        file: {score: [run.scores[file][score] for run in runs] for score in scores}
+        for file, scores in runs[0].scores.items()
+    }
+
+
+def spread(values: Sequence[float]) -> dict[str, Any]:
+    """Compute mean and sample standard deviation (None of a single value)."""
+    sd = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    return {"mean": float(np.mean(values)), "sd": sd, "values": list(values)}
+
+
+def shown(values: Sequence[float]) -> str:
+    """Format mean ± standard deviation, times 100."""
+    figures = spread(values)
+    sd = "" if figures["sd"] is None else f" ± {100 * figures['sd']:.1f}"
+    return f"{100 * figures['mean']:.1f}{sd}"
+
+
+def shown_scores(runs: Sequence[GlueRun]) -> str:
+    """Format every official score with its name."""
+    found = by_score(runs)
+    return ", ".join(
+        f"{file + ' ' if len(found) > 1 else ''}{SCORE_NAMES[score]} {shown(values)}"
+        for file, scores in found.items()
+        for score, values in scores.items()
+    )

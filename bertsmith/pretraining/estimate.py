@@ -1,0 +1,537 @@
+"""Forecast of a pre-training run: time, memory and operations, before it runs.
+
+Operations follow from the shapes of the model and of some batches of the run's own objective. Time
+is measured in a few seconds of real steps by all processes of the run; for other hardware it
+follows from its published peak and an assumed efficiency.
+"""
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from bertsmith.errors import ConfigError
+from bertsmith.model.bert import BertModel
+from bertsmith.model.meta_init import skeleton
+from bertsmith.model.shape_buckets import rounded_up
+from bertsmith.pretraining.job import PretrainJob, build_model, build_objective, choose_size
+from bertsmith.pretraining.objective import EVALUATION_TOKENS, Pretraining
+from bertsmith.pretraining.step_timer import WARM_UP_STEPS, Computing, StepTimer, longest_share
+from bertsmith.system.hardware import (
+    compute_settings,
+    count_trainers,
+    measured,
+    select_device,
+    select_precision,
+)
+from bertsmith.system.memory import available_bytes, resident_bytes
+from bertsmith.training.accounting import (
+    Memory,
+    Work,
+    computed_work,
+    count_parameters,
+    flops_of,
+    memory,
+    real_work,
+    total,
+)
+from bertsmith.training.budget import MAX_TIMES, EvaluationPlan
+from bertsmith.training.trainer import TrainingSettings
+
+Hardware = Literal["B200", "H200", "H100", "A100", "L40S", "L4", "RTX-4090", "RTX-3090"]
+
+PEAKS: Mapping[str, float] = {
+    "B200": 2250e12,
+    "H200": 989e12,
+    "H100": 989e12,
+    "A100": 312e12,
+    "L40S": 362e12,
+    "L4": 121e12,
+    "RTX-4090": 165e12,
+    "RTX-3090": 71e12,
+}
+"""Operations per second in bf16, without sparsity, from the makers' data sheets (SXM where there
+are several forms; for RTX cards with fp32 accumulation)."""
+
+SAMPLED_STEPS = 4
+SAMPLED_ROWS = 256
+"""Most rows per sampled step."""
+
+TRIAL_STEP_SECONDS = 1.0
+"""A trial's steps have fewer rows than the run's where those would take much longer than this."""
+ASSUMED_SHARE = 0.3
+"""Assumed fraction of matrix-product speed, which sets the rows of a trial's steps."""
+
+PROCESS_BYTES = 180e6
+"""Bytes that a process holds before it computes: the libraries' own data. Measured: 165 to 190 MB.
+"""
+CODE_BYTES = 124e6
+"""Bytes of library code, once for all processes."""
+SHAPE_BYTES = 15e6
+"""Bytes per further row count of products in a process: oneDNN keeps machine code and scratch space
+for each shape. Measured: 14 MB for tiny, 16 MB for mini."""
+HELD_TWICE = 2
+"""Bytes held by a process per byte of concurrent activations: freed memory is reused only where
+something fits in. Measured: 1.9 to 2.1."""
+COUNTED_ROWS = 2048
+"""Rows in which a run's row counts are sampled; few are new later."""
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """Hardware elsewhere: its operations per second, and the efficiency of training."""
+
+    name: str
+    flops: float
+    efficiency: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.flops < math.inf:
+            raise ConfigError(f"--flops: found {self.flops:g}; allowed is above 0, as 989e12.")
+        if not 0 < self.efficiency <= 1:
+            raise ConfigError(
+                f"--efficiency: found {self.efficiency:g}; allowed is above 0, at most 1."
+            )
+
+
+def accelerators(
+    names: Sequence[Hardware], flops: float | None, efficiency: float
+) -> list[Accelerator]:
+    """Select `names` from `PEAKS`; add one of `flops` operations per second."""
+    assert set(PEAKS) == set(get_args(Hardware))
+    found = [Accelerator(name, PEAKS[name], efficiency) for name in names]
+    if flops is not None:
+        found.append(Accelerator(f"{flops:.3g} FLOP/s", flops, efficiency))
+    return found
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Steps of one kind, from `first` to `last` (None: to the end).
+
+    `real` counts the real tokens of a step, `computed` what is computed for them; `largest` is the
+    largest batch that a process computes at once, `share` the tokens of the process that has most
+    of a step. `flops` are those of the real tokens.
+    """
+
+    first: int
+    last: int | None
+    real: Work
+    computed: Work
+    largest: Work
+    share: float
+    flops: Mapping[str, float]
+
+    def steps_within(self, steps: float) -> float:
+        """Count the steps of this phase in a run of `steps`."""
+        last = steps if self.last is None else min(self.last, steps)
+        return max(0.0, last - self.first + 1)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Measurements of a few seconds of real steps.
+
+    `step_seconds` are those of a full step in phase number `phase`; `shapes` counts the row counts
+    that a process has met; `peak_bytes` is None where the system does not report it.
+    """
+
+    phase: int
+    num_steps: int
+    rows: int
+    step_seconds: float
+    evaluation_seconds: float
+    shapes: int
+    peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """The forecast of a run.
+
+    `trial` is None where nothing was measured, for the reason `problem`; `shapes` is the number of
+    row counts that a process meets in the run.
+    """
+
+    job: PretrainJob
+    model: BertModel
+    computing: Computing
+    phases: Sequence[Phase]
+    rows_per_epoch: Sequence[int]
+    memory: Memory
+    shapes: int
+    trial: Trial | None
+    problem: str = ""
+    chosen: str = ""
+    evaluations: EvaluationPlan | None = None
+    """Where it was not said how many rows are measured."""
+
+    @property
+    def step_seconds(self) -> Sequence[float] | None:
+        """The seconds per step of each phase here; None without a trial.
+
+        They are scaled by operations from the phase that was timed.
+        """
+        if self.trial is None:
+            return None
+        timed = sum(self.phases[self.trial.phase].flops.values())
+        return [
+            self.trial.step_seconds * sum(phase.flops.values()) / timed for phase in self.phases
+        ]
+
+    @property
+    def num_steps(self) -> float | None:
+        """The number of steps; None if it depends on a missing trial."""
+        if self.job.training.steps is not None:
+            return float(self.job.training.steps)
+        if self.step_seconds is None or self.trial is None:
+            return None
+        assert self.job.training.minutes is not None
+        times = MAX_TIMES if self.evaluations is None else self.evaluations.times
+        evaluations = (1 + times) * self.trial.evaluation_seconds
+        left = max(0.0, 60 * self.job.training.minutes - evaluations)
+        steps = 0.0
+        for phase, seconds in zip(self.phases, self.step_seconds, strict=True):
+            longest = math.inf if phase.last is None else phase.last - phase.first + 1
+            done = min(longest, left / seconds)
+            steps, left = steps + done, left - done * seconds
+        return max(1.0, steps)
+
+    @property
+    def num_evaluations(self) -> int:
+        """The number of evaluations."""
+        steps, every = self.num_steps, self.job.training.eval_every
+        times = MAX_TIMES if self.evaluations is None else self.evaluations.times
+        if steps is None or (self.job.training.steps is None and every is None):
+            return 1 + times
+        every = every or max(1, round(steps / times))
+        return 1 + math.ceil(steps / every)
+
+    def over_run(self, amounts: Sequence[float]) -> float | None:
+        """Sum over all steps an amount per step of each phase."""
+        steps = self.num_steps
+        if steps is None:
+            return None
+        return sum(
+            phase.steps_within(steps) * amount
+            for phase, amount in zip(self.phases, amounts, strict=True)
+        )
+
+    @property
+    def tokens(self) -> float | None:
+        """The number of real tokens."""
+        return self.over_run([phase.real.tokens for phase in self.phases])
+
+    @property
+    def epochs(self) -> float | None:
+        """The number of passes through the corpus; None without one."""
+        if not self.rows_per_epoch:
+            return None
+        return self.over_run(
+            [
+                phase.real.sequences / rows
+                for phase, rows in zip(self.phases, self.rows_per_epoch, strict=True)
+            ]
+        )
+
+    @property
+    def flops(self) -> Mapping[str, float] | None:
+        """The operations for the run's real tokens, by purpose."""
+        kinds = list(self.phases[0].flops)
+        sums = {kind: self.over_run([phase.flops[kind] for phase in self.phases]) for kind in kinds}
+        found = {kind: count for kind, count in sums.items() if count is not None}
+        return found if len(found) == len(kinds) else None
+
+    @property
+    def seconds(self) -> float | None:
+        """The duration of the run here, with evaluations."""
+        if self.step_seconds is None or self.trial is None:
+            return None
+        steps = self.over_run(self.step_seconds)
+        assert steps is not None
+        return steps + self.num_evaluations * self.trial.evaluation_seconds
+
+    @property
+    def peak_bytes(self) -> float:
+        """The peak memory, as measured in the trial, otherwise estimated."""
+        if self.trial is None or self.trial.peak_bytes is None:
+            return self.estimate
+        further = (self.shapes - self.trial.shapes) * SHAPE_BYTES * self.memory.num_processes
+        return self.trial.peak_bytes + further
+
+    @property
+    def estimate(self) -> float:
+        """The memory of the steps, estimated without a trial."""
+        return estimate_bytes(self.memory, self.computing, self.shapes)
+
+    def seconds_on(self, other: Accelerator) -> tuple[float, float | None]:
+        """Estimate seconds of a last-phase step and of the run elsewhere.
+
+        Evaluations are not included.
+        """
+        speed = other.flops * other.efficiency
+        run = self.flops
+        return (
+            sum(self.phases[-1].flops.values()) / speed,
+            None if run is None else sum(run.values()) / speed,
+        )
+
+
+def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -> Forecast:
+    """Sample some batches of a job, time its steps, and forecast it.
+
+    Args:
+        seconds: duration of the timing; 0 measures nothing.
+        has_text: whether the job's corpus is real, so that epochs have a meaning.
+
+    Raises:
+        BertsmithError: the job could not be run either.
+    """
+    job.training.budget()
+    job = job.prepared
+    device = select_device(job.training.device)
+    with compute_settings(device, job.training.threads):
+        precision = select_precision(job.training.precision, device)
+        computing = Computing(device, precision, count_trainers(device))
+        objective = build_objective(job, computing)
+        chosen = ""
+        if job.model.preset == "auto":
+            choice = choose_size(job, objective, computing)
+            job, chosen = job.with_preset(choice.preset), str(choice)
+            objective = build_objective(job, computing)
+        with skeleton():
+            model = build_model(job, objective)
+        phases = list(_phases(objective, model, computing))
+        needed = memory(
+            model,
+            max((phase.largest for phase in phases), key=lambda work: work.looks),
+            precision,
+            computing.num_processes,
+            is_fused=device.type != "cpu",
+            sums_gradients=device.type != "cpu"
+            or objective.batch_size > computing.num_processes * objective.micro_batch_size,
+        )
+        shapes = count_shapes(objective, phases, job.training.steps, computing)
+        problem = _problem(estimate_bytes(needed, computing, shapes), computing, seconds)
+        trial = None if problem else _try(job, objective, computing, phases, seconds)
+        evaluations = _plan_evaluations(job.training, objective, trial)
+        if trial is not None and evaluations is not None:
+            share = evaluations.rows / objective.eval_rows
+            trial = replace(trial, evaluation_seconds=share * trial.evaluation_seconds)
+        rows_per_epoch = _rows_per_epoch(objective, phases) if has_text else ()
+        found = Forecast(
+            job,
+            model,
+            computing,
+            phases,
+            rows_per_epoch,
+            needed,
+            shapes,
+            trial,
+            problem,
+            chosen,
+            evaluations,
+        )
+        return replace(found, shapes=count_shapes(objective, phases, found.num_steps, computing))
+
+
+def _plan_evaluations(
+    training: TrainingSettings, objective: Pretraining, trial: Trial | None
+) -> EvaluationPlan | None:
+    """Plan the evaluations of a run whose settings leave them open."""
+    if training.eval_rows is not None:
+        return None
+    if training.steps is not None:
+        return EvaluationPlan.of_steps(training.steps, objective.batch_size)
+    if trial is None or training.minutes is None:
+        return None
+    row = trial.evaluation_seconds / objective.eval_rows
+    return EvaluationPlan.of_seconds(60 * training.minutes, row)
+
+
+def count_shapes(
+    objective: Pretraining, phases: Sequence[Phase], steps: float | None, computing: Computing
+) -> int:
+    """Count the distinct row counts of one process's products in a run."""
+    longest = max(1, COUNTED_ROWS // objective.batch_size)
+    return sum(
+        _count_shapes(
+            objective,
+            phase.first,
+            min(longest, longest if steps is None else math.ceil(phase.steps_within(steps))),
+            computing,
+        )
+        for phase in phases
+    )
+
+
+def _count_shapes(objective: Pretraining, first: int, num_steps: int, computing: Computing) -> int:
+    return len(
+        {
+            rounded_up(batch.num_tokens)
+            for step in range(first, first + num_steps)
+            for batch in objective.micro_batches(step)[:: computing.num_processes]
+        }
+    )
+
+
+def estimate_bytes(needed: Memory, computing: Computing, shapes: int) -> float:
+    """Estimate the memory of a run's steps without a trial."""
+    if computing.device.type != "cpu":
+        return float(needed.everything)
+    each = PROCESS_BYTES + shapes * SHAPE_BYTES + HELD_TWICE * needed.activations
+    return needed.shared + CODE_BYTES + needed.num_processes * each
+
+
+def _problem(estimate: float, computing: Computing, seconds: float) -> str:
+    """Return the reason why nothing can be measured; empty if it can."""
+    if seconds <= 0:
+        return "not asked for"
+    free = available_bytes()
+    if computing.device.type == "cpu" and free is not None and estimate > free:
+        return f"it needs about {estimate / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
+    return ""
+
+
+def _phases(objective: Pretraining, model: BertModel, computing: Computing) -> Iterator[Phase]:
+    """Yield the phases of a run, from some of its batches."""
+    start = objective.settings.start_steps if objective.start is not None else 0
+    for first, last in ([(1, start)] if start else []) + [(start + 1, None)]:
+        yield _look_at(objective, model, computing, first, last)
+
+
+def _look_at(
+    objective: Pretraining, model: BertModel, computing: Computing, first: int, last: int | None
+) -> Phase:
+    """Count the work of a phase from its first steps."""
+    rows = min(objective.batch_size, SAMPLED_ROWS)
+    sampled = objective.resized(rows, objective.eval_rows)
+    steps = [sampled.micro_batches(step) for step in range(first, first + SAMPLED_STEPS)]
+    share = sum(longest_share(each, computing.num_processes) for each in steps)
+    batches = [(batch, objective.counts(batch).get("mlm", 0)) for each in steps for batch in each]
+    works = [real_work(*each) for each in batches]
+    computed = works
+    if computing.device.type == "cpu":
+        computed = [computed_work(*each) for each in batches]
+    scale = objective.batch_size / rows / SAMPLED_STEPS
+    real = sum(works, Work()).times(scale)
+    return Phase(
+        first,
+        last,
+        real,
+        sum(computed, Work()).times(scale),
+        max(computed, key=lambda work: work.tokens),
+        share * scale,
+        flops_of(model, real),
+    )
+
+
+def _try(
+    job: PretrainJob,
+    objective: Pretraining,
+    computing: Computing,
+    phases: Sequence[Phase],
+    seconds: float,
+) -> Trial:
+    """Time steps of the longest phase, by all its processes."""
+    phase = len(phases) - 1
+    if job.training.steps is not None and phases[0].steps_within(job.training.steps) > (
+        phases[-1].steps_within(job.training.steps)
+    ):
+        phase = 0
+    rows = _trial_rows(objective, computing, phases[phase])
+    eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // job.pretraining.max_length))
+    trial = objective.resized(rows, eval_rows)
+    model = build_model(job, objective).to(computing.device)
+    with StepTimer(trial, model, computing.precision, computing.num_processes) as timer:
+        found = timer.time(phases[phase].first, seconds=seconds)
+        evaluation = timer.time_evaluation()
+        workers = [worker.process.pid or 0 for worker in timer.team.workers]
+        peak = resident_bytes([os.getpid(), *workers]) if computing.device.type == "cpu" else None
+    return Trial(
+        phase,
+        found.num_steps,
+        rows,
+        found.seconds(phases[phase].share),
+        evaluation * objective.eval_rows / eval_rows,
+        _count_shapes(trial, phases[phase].first, WARM_UP_STEPS + found.num_steps, computing),
+        peak,
+    )
+
+
+def _trial_rows(objective: Pretraining, computing: Computing, phase: Phase) -> int:
+    """Choose the rows of a trial's steps: whole batches for every process."""
+    if computing.device.type != "cpu":
+        return objective.batch_size
+    together = computing.num_processes * objective.micro_batch_size
+    speed = ASSUMED_SHARE * 1e9 * max(measured().bf16_gflops, measured().fp32_gflops)
+    seconds = sum(phase.flops.values()) * together / objective.batch_size / speed
+    # Where the run sums gradients, so does the trial: the sums take memory.
+    times = max(2, int(TRIAL_STEP_SECONDS / seconds))
+    return min(objective.batch_size, times * together)
+
+
+def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int]:
+    """Return the rows of each phase in one pass of the corpus."""
+    sources = [objective.start or objective.train, objective.train][-len(phases) :]
+    return [source.anchors.num_anchors for source in sources]
+
+
+def to_json(found: Forecast, others: Sequence[Accelerator] = ()) -> dict[str, Any]:
+    """Return the forecast as plain JSON, in seconds, bytes and operations."""
+    step = found.phases[-1]
+    run_flops = found.flops
+    steps = found.num_steps
+    times = found.step_seconds
+    needed = found.memory
+    return {
+        "preset": found.job.model.preset,
+        "chosen": found.chosen,
+        "vocab_size": found.model.config.vocab_size,
+        "parameters": total(count_parameters(found.model)),
+        "encoder_parameters": total(count_parameters(found.model), heads=False),
+        "device": str(found.computing.device),
+        "precision": found.computing.precision,
+        "processes": found.computing.num_processes,
+        "step": {
+            "rows": found.job.training.batch_size,
+            "tokens": step.real.tokens,
+            "predicted": step.real.predicted,
+            "flops": dict(step.flops),
+            "filled_up": step.computed.tokens / step.real.tokens,
+            "seconds": None if times is None else times[-1],
+            "tokens_per_second": None if times is None else step.real.tokens / times[-1],
+        },
+        "run": {
+            "steps": None if steps is None else round(steps),
+            "tokens": found.tokens,
+            "epochs": found.epochs,
+            "flops": None if run_flops is None else dict(run_flops),
+            "seconds": found.seconds,
+            "evaluations": found.num_evaluations,
+            "evaluation_seconds": None if found.trial is None else found.trial.evaluation_seconds,
+        },
+        "memory": {
+            "weights": needed.weights,
+            "optimizer": needed.optimizer,
+            "gradients": needed.gradients,
+            "activations": needed.num_processes * needed.activations,
+            "rest": found.peak_bytes - needed.everything,
+            "peak": found.peak_bytes,
+            "estimate": found.estimate,
+            "measured": None if found.trial is None else found.trial.peak_bytes,
+        },
+        "measured_steps": 0 if found.trial is None else found.trial.num_steps,
+        "not_measured": found.problem,
+        "elsewhere": [
+            {
+                "name": other.name,
+                "flops": other.flops,
+                "efficiency": other.efficiency,
+                "step_seconds": found.seconds_on(other)[0],
+                "seconds": found.seconds_on(other)[1],
+            }
+            for other in others
+        ],
+    }

@@ -1,0 +1,260 @@
+"""Continued pre-training: a model folder adapted to a corpus.
+
+The shape is the folder's. A report lists what differs: additional tokens of the corpus's
+vocabulary, positions, heads that the folder lacks (new) or that pre-training lacks (dropped). Any
+other difference is refused before anything is written.
+"""
+
+import contextlib
+import hashlib
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from torch import Tensor
+
+from bertsmith.errors import ConfigError
+from bertsmith.model.bert import BertConfig, BertModel, Pooler
+from bertsmith.model.electra_pair import GENERATOR, ElectraPair, load_generator
+from bertsmith.model.heads import MaskedLMHead
+from bertsmith.model.huggingface import (
+    build_config,
+    family_of,
+    find_checkpoint,
+    listed,
+    load_model,
+    read_config,
+)
+from bertsmith.model.resize import extend_words, set_positions, start_masked_lm_head
+from bertsmith.model.weights import weight_files
+from bertsmith.pretraining.settings import ObjectiveName
+from bertsmith.system.files import sha256_file
+from bertsmith.tokenization.normalize import Normalizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.vocabulary.extension import ids_before
+
+
+@dataclass(frozen=True)
+class StartReport:
+    """Changes to the folder that a run starts from; saved in `run.json`."""
+
+    folder: str
+    weights: Mapping[str, str]
+    """SHA-256 of each weight file."""
+    num_kept: int
+    """Number of weights kept, as Hugging Face counts them."""
+    num_words: tuple[int, int]
+    """Vocabulary size, before and after."""
+    num_unknown: int
+    """Number of new tokens with unknown characters; they start as the mean embedding."""
+    num_positions: tuple[int, int]
+    """Maximum length in tokens, before and after."""
+    new: tuple[str, ...]
+    """Heads that the folder lacks, and their initialization."""
+    dropped: tuple[str, ...]
+    """Weights that pre-training does not use, by their names in the folder."""
+
+    def __str__(self) -> str:
+        return "; ".join(" ".join(line.split()) for line in describe_start(asdict(self)))
+
+
+def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield lines on a `StartReport`, given as plain values; none for None."""
+    if report is None:
+        return
+    words, positions = report["num_words"], report["num_positions"]
+    kept = [f"{report['num_kept']} weights"]
+    if words[0] == words[1]:
+        kept.append(f"vocabulary of {words[0]:,} pieces")
+    if positions[0] == positions[1]:
+        kept.append(f"{positions[0]} positions")
+    yield f"from       {report['folder']}: kept {', '.join(kept)}"
+    if words[0] != words[1]:
+        unknown = report["num_unknown"]
+        others = f"; {unknown:,} of unknown characters as the mean of all" if unknown else ""
+        yield (
+            f"extended   vocabulary from {words[0]:,} to {words[1]:,} pieces, each new one as the "
+            f"mean of its old pieces{others}"
+        )
+    if positions[0] < positions[1]:
+        yield f"longer     positions from {positions[0]} to {positions[1]}, by repeating them"
+    elif positions[0] > positions[1]:
+        yield f"shorter    positions from {positions[0]} to {positions[1]}"
+    for each in report["new"]:
+        yield f"new        {each}"
+    if report["dropped"]:
+        yield f"dropped    {listed(report['dropped'])}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A loaded model folder to continue from."""
+
+    name: str
+    directory: Path
+    model: BertModel
+    """The model with the heads to train; `fit` changes it."""
+    tokenizer: Tokenizer
+    stored: frozenset[str]
+    """Names of the heads that the folder has, and `pooler` if it has one."""
+    pooler: Pooler | None
+    """The folder's pooler, where the trained model has none."""
+    generator: BertModel | None = None
+    """The folder's generator, for replaced token detection; `fit` changes it."""
+
+    @classmethod
+    def open(cls, name: Path, heads: Sequence[str]) -> "Source":
+        """Load a folder or a hub model; missing heads are random.
+
+        Raises:
+            CheckpointError: it is incomplete, altered, or holds another kind of model or tokenizer.
+        """
+        directory = find_checkpoint(name)
+        tokenizer = Tokenizer.load(directory)
+        model, pooler = load_model(directory, heads=heads), stored_pooler(directory)
+        stored = {*load_model(directory).heads, *(["pooler"] if pooler is not None else [])}
+        kept = pooler if model.pooler is None else None
+        generator = load_generator(directory) if "replaced_token" in heads else None
+        return cls(str(name), directory, model, tokenizer, frozenset(stored), kept, generator)
+
+    @property
+    def weights(self) -> dict[str, str]:
+        """The SHA-256 of each weight file by name."""
+        files = weight_files(self.directory)
+        if self.generator is not None:
+            files += weight_files(self.directory / GENERATOR)
+        return {file.relative_to(self.directory).as_posix(): sha256_file(file) for file in files}
+
+    @property
+    def trained(self) -> BertModel:
+        """The model to train, with its generator if it has one."""
+        return self.model if self.generator is None else ElectraPair.of(self.model, self.generator)
+
+    def fit(
+        self, tokenizer: Tokenizer, corpus: Path, counts: Callable[[], Tensor], positions: int
+    ) -> StartReport:
+        """Extend the model to the corpus's vocabulary and to `positions` tokens.
+
+        Args:
+            tokenizer: the tokenizer of `corpus`.
+            counts: returns the frequency of each token; called for a new head only.
+
+        Raises:
+            ConfigError: the tokenizer is neither the folder's nor an extension of it.
+        """
+        old, before = self.tokenizer, self.model.config.max_length
+        check_extends(old, tokenizer, self.name, corpus)
+        added = tokenizer.vocab[old.vocab_size :]
+        pieces = list(ids_before(old, added))
+        for model in [self.model, *([] if self.generator is None else [self.generator])]:
+            if pieces:
+                extend_words(model, old.vocab_size, pieces)
+            if positions != before:
+                set_positions(model, positions)
+        report = self.model.load_report
+        assert report is not None
+        return StartReport(
+            folder=self.name,
+            weights=self.weights,
+            num_kept=len(report.matched),
+            num_words=(old.vocab_size, tokenizer.vocab_size),
+            num_unknown=sum(not ids for ids in pieces),
+            num_positions=(before, positions),
+            new=tuple(self._new_heads(counts)),
+            dropped=tuple(n for n in report.unused if "pooler" not in n or self.pooler is None),
+        )
+
+    def _new_heads(self, counts: Callable[[], Tensor]) -> Iterator[str]:
+        """Initialize a missing masked-LM head, and describe all new parts."""
+        if "masked_lm" in self.model.heads and "masked_lm" not in self.stored:
+            start_masked_lm_head(cast(MaskedLMHead, self.model.heads["masked_lm"]), counts())
+            yield "masked-LM head, from the word embedding and the corpus's word frequencies"
+        if "pooler" not in self.stored and self.model.pooler is not None:
+            yield "pooler, at random"
+        for name in self.model.heads:
+            if name not in self.stored and name != "masked_lm":
+                yield f"{name.replace('_', '-')} head, at random"
+
+
+def stored_config(name: Path) -> BertConfig:
+    """Read the config of a folder, or of a hub model.
+
+    Raises:
+        CheckpointError: there is none, or its family is not supported.
+    """
+    directory = find_checkpoint(name)
+    return build_config(directory, read_config(directory))
+
+
+def stored_objective(name: Path) -> ObjectiveName:
+    """Return the objective of a folder's pre-training, or its family's default."""
+    settings = read_config(find_checkpoint(name))
+    family = family_of(settings)
+    guesses = family.architectures[frozenset({"masked_lm"})]
+    return "masked_lm" if guesses in (settings.get("architectures") or ()) else family.objective
+
+
+def stored_pooler(directory: Path) -> Pooler | None:
+    """Load the pooler of a folder, if it has one."""
+    return load_model(directory, heads=()).pooler
+
+
+@contextlib.contextmanager
+def with_pooler(model: BertModel, pooler: Pooler | None) -> Iterator[None]:
+    """Give a model without a pooler this one, within the block."""
+    before = model.pooler
+    model.pooler = before or pooler
+    try:
+        yield
+    finally:
+        model.pooler = before
+
+
+def check_extends(old: Tokenizer, new: Tokenizer, source: str, corpus: Path) -> None:
+    """Check that a corpus's tokenizer equals or extends the model's.
+
+    Raises:
+        ConfigError: names the first difference.
+    """
+    if (difference := first_difference(old, new)) is not None:
+        folder = shlex.quote(source)
+        raise ConfigError(
+            f"{corpus}: its tokenizer is not that of {source}: {difference}. Build the corpus with "
+            f"--tokenizer {folder}, or with what 'bertsmith tokenizer extend --from {folder}' "
+            "writes."
+        )
+
+
+def first_difference(old: Tokenizer, new: Tokenizer) -> str | None:
+    """Describe a difference of `new` other than additional tokens, if any."""
+    if type(old) is not type(new):
+        return "it is of another kind"
+    for id_, (theirs, ours) in enumerate(zip(old.vocab, new.vocab, strict=False)):
+        if theirs != ours:
+            return f"id {id_:,} is {ours!r}, and {theirs!r} there"
+    if new.vocab_size < old.vocab_size:
+        return f"it has {new.vocab_size:,} pieces, and {old.vocab_size:,} there"
+    if (difference := new.other_cuts(old)) is not None:
+        return difference
+    mine, others = deciding_settings(old), deciding_settings(new)
+    for name, value in mine.items():
+        if others[name] != value:
+            return f"{name} is {others[name]!r}, and {value!r} there"
+    return None
+
+
+def deciding_settings(tokenizer: Tokenizer) -> dict[str, Any]:
+    """Return the settings that affect token ids, comparable."""
+    settings = tokenizer.settings()
+    for name in ("model_max_length", "decoder_cleanup", "trim_offsets"):
+        settings.pop(name, None)
+    if charsmap := settings.get("charsmap"):
+        settings["charsmap"] = hashlib.sha256(charsmap).hexdigest()
+    if isinstance(tokenizer, WordPieceTokenizer):
+        rules = Normalizer(tokenizer.lowercase, tokenizer.strip_accents)
+        settings["strip_accents"] = rules.strips_accents
+    settings["added_tokens"] = sorted(token.content for token in tokenizer.added_tokens)
+    return settings

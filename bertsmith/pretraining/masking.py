@@ -1,0 +1,105 @@
+"""Masking for masked LM (Devlin et al. 2019, section 3.1), for a whole packed row at once.
+
+A chosen token becomes `[MASK]`, a random one, or stays. Special tokens, `[UNK]` included, are never
+chosen and never inserted. Tokens are chosen one by one, or by words or runs of words
+(`word_choice`), which share one draw as in SpanBERT: BERT's and ALBERT's released code draw for
+every token of a word, which leaves or replaces at least one token of 36 % of the words of two, so
+these are not masked whole.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+
+from bertsmith.pretraining.word_choice import RUN_LENGTHS, Masking, choose_words
+
+
+@dataclass(frozen=True)
+class MaskingRule:
+    """Masking rate, unit, and shares of [MASK] and random tokens."""
+
+    rate: float
+    mask_share: float
+    random_share: float
+    masking: Masking = "piece"
+
+
+class MaskingVocabulary:
+    """The mask token and the ordinary ids of a vocabulary."""
+
+    def __init__(self, vocab_size: int, mask_id: int, special_ids: Collection[int]) -> None:
+        self.mask_id = mask_id
+        self.is_special = np.zeros(vocab_size, dtype=bool)
+        self.is_special[list(special_ids)] = True
+        self.ordinary_ids = np.flatnonzero(~self.is_special)
+
+
+@dataclass(frozen=True)
+class MaskedTokens:
+    """Altered `input_ids` `[tokens]`, the chosen `positions` in rising order, their true `labels`.
+
+    All int64; `positions` and `labels` are `[chosen]`.
+    """
+
+    input_ids: np.ndarray
+    positions: np.ndarray
+    labels: np.ndarray
+
+
+def mask_tokens(
+    ids: np.ndarray,
+    lengths: np.ndarray,
+    rule: MaskingRule,
+    vocabulary: MaskingVocabulary,
+    rng: np.random.Generator,
+    words: np.ndarray | None = None,
+) -> MaskedTokens:
+    """Choose and alter `max(1, round(length * rate))` tokens of every sequence.
+
+    `ids` is a packed row `[tokens]`; `lengths` is `[sequences]` and includes special tokens, as in
+    the released builder. A sequence with fewer ordinary tokens has all of them chosen. For whole
+    words or runs of them, `words` numbers the words as `choose_words` takes it, and the count is an
+    upper limit.
+    """
+    if words is None:
+        positions = _choose(vocabulary.is_special[ids], lengths, rule.rate, rng)
+        fates = rng.random(len(positions))
+    else:
+        budgets = np.maximum(1, np.rint(lengths * rule.rate)).astype(np.int64)
+        positions, runs = choose_words(words, lengths, budgets, RUN_LENGTHS[rule.masking], rng)
+        fates = rng.random(len(ids))[runs]
+    labels = ids[positions].astype(np.int64)
+    input_ids = ids.astype(np.int64)
+    input_ids[positions] = _replace(labels, fates, rule, vocabulary, rng)
+    return MaskedTokens(input_ids, positions, labels)
+
+
+def _choose(
+    is_special: np.ndarray, lengths: np.ndarray, rate: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Choose each sequence's ordinary tokens with the lowest draws, in rising order."""
+    ordinary = np.flatnonzero(~is_special)
+    sequence = np.repeat(np.arange(len(lengths)), lengths)[ordinary]
+    available = np.bincount(sequence, minlength=len(lengths))
+    wanted = np.minimum(np.maximum(1, np.rint(lengths * rate)), available)
+    # Sorting by sequence + draw shuffles all sequences in one sort.
+    shuffled = ordinary[np.argsort(sequence + rng.random(len(ordinary)))]
+    rank = np.arange(len(ordinary)) - np.repeat(np.cumsum(available) - available, available)
+    return np.sort(shuffled[rank < np.repeat(wanted, available)])
+
+
+def _replace(
+    labels: np.ndarray,
+    fates: np.ndarray,
+    rule: MaskingRule,
+    vocabulary: MaskingVocabulary,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Replace chosen tokens by the mask, a random token, or themselves.
+
+    `fates` has a draw from 0 to 1 for each of them.
+    """
+    strangers = vocabulary.ordinary_ids[rng.integers(0, len(vocabulary.ordinary_ids), len(labels))]
+    replaced = np.where(fates < rule.mask_share + rule.random_share, strangers, labels)
+    return np.where(fates < rule.mask_share, vocabulary.mask_id, replaced)

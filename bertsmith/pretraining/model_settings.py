@@ -1,0 +1,106 @@
+"""Settings of a pre-training run's model, and the config that they define.
+
+Fields that are None get the values of a new model, or those of the model that a run starts from.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
+from bertsmith.model.bert import BertConfig
+from bertsmith.model.family import Family, family_named
+from bertsmith.system.bounds import check_all_largest
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """Settings of the model. With --from, the defaults are those of that model."""
+
+    preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] | None = None
+    """Model size, one of BERT's released ones: tiny learns in minutes on a laptop, large needs a
+    large GPU; auto times some steps and takes the size that will be best after --minutes on this
+    machine. By default mini, or the shape of --from."""
+    family: Literal["bert", "roberta", "albert", "distilbert", "electra"] | None = None
+    """Model family: bert; roberta and distilbert, without segments, the latter with half of a
+    size's layers; albert, whose layers share their weights; or electra, whose embeddings have their
+    own width. By default bert, or that of --from."""
+    max_position_embeddings: int | None = None
+    """Number of position embeddings: the longest input in tokens that the model can ever read. By
+    default 512, or that of --from; other numbers repeat or cut the positions of --from."""
+    shared: Literal["all", "attention", "feed_forward", "none"] | None = None
+    """Weights that the layers of albert share; by default all."""
+    hidden_dropout_prob: float | None = None
+    """Dropout of hidden states: the fraction of each layer's outputs that is zeroed at random in
+    training. By default 0.1, or that of --from."""
+    attention_probs_dropout_prob: float | None = None
+    """Dropout of attention weights. By default 0.1, or that of --from."""
+    initializer_range: float | None = None
+    """Standard deviation of the initial weights. With 0.05 a tiny model leaves the plateau of mere
+    token frequencies much sooner. By default 0.02."""
+    position_initializer: Literal["normal", "sinusoidal"] | None = None
+    """Initialization of position embeddings: normal, random as all weights; or sinusoidal, sines
+    and cosines, with which small models leave that plateau at steps that depend less on the seed.
+    They are trained in both cases. By default normal."""
+    pooling: Literal["first_token", "mean"] | None = None
+    """Pooling of a text's vector: first_token, the vector of [CLS], or mean, over all tokens. By
+    default first_token."""
+
+    def __post_init__(self) -> None:
+        check_all_largest(self, "model.")
+        if self.shared is not None and self.family != "albert":
+            raise ConfigError(
+                f"model.shared: found {self.shared!r} for the family {self.family or 'bert'}. Only "
+                "albert's layers share weights: leave it out, or give --family albert."
+            )
+
+    @property
+    def resolved(self) -> "ModelSettings":
+        """The settings with the defaults of a new model filled in."""
+        return ModelSettings(**{**NEW_MODEL, **self.given})
+
+    @property
+    def resolved_family(self) -> Family:
+        """The family, by default that of a new model."""
+        return family_named(self.family or NEW_MODEL["family"])
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The fields that are not None."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def as_in(self, config: BertConfig) -> "ModelSettings":
+        """Return a copy with the values of a trained model filled in."""
+        theirs = {name: getattr(config, name) for name in NEW_MODEL if name not in FIXED}
+        theirs["max_position_embeddings"] = config.max_length
+        return ModelSettings(**{**theirs, **self.given})
+
+    def config(self, corpus: Corpus, preset: str | None = None) -> BertConfig:
+        """Build the config of a new model for a corpus.
+
+        `preset` replaces that of the settings.
+        """
+        changes, tokenizer = self.resolved.given, corpus.tokenizer()
+        family = family_named(changes.pop("family")).config
+        del changes["position_initializer"]  # of the first weights, not of the shape
+        size, length = changes.pop("preset"), changes.pop("max_position_embeddings")
+        changes |= family.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+        config = family.from_preset(preset or size, corpus.vocab_size, **changes)
+        return replace(config, max_position_embeddings=length + config.first_position)
+
+
+NEW_MODEL: Mapping[str, Any] = {
+    "family": "bert",
+    "preset": "mini",
+    "max_position_embeddings": 512,
+    "hidden_dropout_prob": 0.1,
+    "attention_probs_dropout_prob": 0.1,
+    "initializer_range": 0.02,
+    "position_initializer": "normal",
+    "pooling": "first_token",
+}
+"""Default values of a new model."""
+
+FIXED = ("family", "preset", "shared", "initializer_range", "position_initializer", "pooling")
+"""Fields that a trained model determines."""

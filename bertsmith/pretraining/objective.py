@@ -1,0 +1,477 @@
+"""The pre-training objective: batches and loss terms from a corpus.
+
+The losses of masked LM and next sentence prediction (Devlin et al. 2019, section 3.1) are added;
+sentence order prediction (Lan et al. 2020, section 3.1) or nothing can replace the latter. A batch
+is a function of (corpus, seed, step): each step has a generator of its own for pairs and masks, so
+there is no shuffled copy of the corpus and a run can be resumed anywhere. Static masks (Liu et al.
+2019, section 4.1) repeat the steps of the first rounds through the text.
+"""
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch, pack
+from bertsmith.data.encoded_examples import IGNORE_INDEX
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import CorpusError
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import MaskedLMHead, build_heads
+from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
+from bertsmith.pretraining.rows import RowReader
+from bertsmith.pretraining.segments import (
+    Anchors,
+    Segments,
+    draw_ordered_pairs,
+    draw_pairs,
+    draw_passages,
+    draw_targets,
+    draw_windows,
+    single_sentence_share,
+)
+from bertsmith.pretraining.settings import PairTask, PretrainingSettings
+from bertsmith.pretraining.word_bounds import WordBounds, chinese_pieces
+from bertsmith.system.files import sha256_file
+from bertsmith.training.objective import LossTerm
+
+TRAIN_STREAM = 0
+HELD_OUT_STREAM = 1
+STATIC_STREAM = 2
+HELD_OUT_MASKING: dict[str, Any] = {
+    "masking": "piece",
+    "word_list": None,
+    "segmenter": None,
+    "masking_rate": 0.15,
+    "mask_share": None,
+    "random_share": None,
+    "keep_share": None,
+}
+"""Masking of eval rows; shares are the objective's own. It is equal in all runs, so that runs with
+different masking can be compared."""
+EVALUATION_TOKENS = 8192
+UNIGRAM_TOKENS = 20_000_000
+COUNTED_DOCUMENTS = 1000
+
+IdArray = NDArray[np.int64]
+
+
+PAIR_TERMS = {"next_sentence": "nsp", "sentence_order": "sop"}
+"""Name of the loss term of each pair task."""
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Sampled rows; a label is IGNORE_INDEX where nothing is predicted."""
+
+    ids: Sequence[IdArray]
+    type_ids: Sequence[IdArray]
+    masked_labels: Sequence[IdArray]
+    pair_labels: IdArray
+    pair_task: PairTask
+    draws: Sequence[NDArray[np.float32]] | None = None
+    """Uniform numbers per token, from which the generator's replacements are sampled."""
+
+    def collate(self, chosen: slice) -> Batch:
+        """Pack the `chosen` rows, with their targets."""
+        batch = pack(self.ids[chosen], self.type_ids[chosen])
+        labels = _in_order(self.masked_labels[chosen], batch)
+        positions = np.flatnonzero(labels != IGNORE_INDEX)
+        targets = {
+            "masked_positions": torch.from_numpy(positions),
+            "masked_labels": torch.from_numpy(labels[positions]),
+            **self._pair_targets(self.pair_labels[chosen][list(batch.order)]),
+        }
+        if self.draws is not None:
+            draws = _in_order(self.draws[chosen], batch)
+            targets["draws"] = torch.from_numpy(draws[positions])
+        return replace(batch, targets=targets)
+
+    def _pair_targets(self, labels: IdArray) -> dict[str, Tensor]:
+        """Build the pair targets; for sentence order, of labelled rows only."""
+        if self.pair_task != "sentence_order":
+            return {"next_sentence_labels": torch.from_numpy(labels)}
+        rows = np.flatnonzero(labels != IGNORE_INDEX)
+        return {
+            "sentence_order_rows": torch.from_numpy(rows),
+            "sentence_order_labels": torch.from_numpy(labels[rows]),
+        }
+
+
+def _in_order(rows: Sequence[NDArray[Any]], batch: Batch) -> NDArray[Any]:
+    return np.concatenate([rows[i] for i in batch.order])
+
+
+class RowSource:
+    """Rows of one split by number: token ids, segments, labels and masks.
+
+    Args:
+        corpus: the split to read.
+        settings: lengths, pairs and masking.
+        seed: determines the order of the anchors.
+
+    Raises:
+        ConfigError: the named word list or segmenter cannot be used.
+    """
+
+    def __init__(self, corpus: Corpus, settings: PretrainingSettings, seed: int) -> None:
+        tokenizer = corpus.tokenizer()
+        self.corpus = corpus
+        self.settings = settings
+        self.anchors = Anchors(
+            corpus.num_tokens, settings.max_length, seed, moving=settings.duplicates == 0
+        )
+        self._vocabulary = MaskingVocabulary(
+            corpus.vocab_size, tokenizer.mask_id, tokenizer.special_ids
+        )
+        bounds = None
+        if settings.masking != "piece":
+            bounds = WordBounds(tokenizer, settings.load_segmenter())
+        self._room = [settings.max_length - tokenizer.num_special_tokens(n) for n in (1, 2)]
+        """Tokens of text in a row of one segment, and of two."""
+        self._reader = RowReader(corpus, tokenizer, self._vocabulary.is_special, bounds)
+
+    def draw(self, first_row: int, num_rows: int, rng: np.random.Generator) -> Segments:
+        """Sample the token ranges of `num_rows` rows from `first_row` on."""
+        anchors = self.anchors.positions(first_row, num_rows)
+        settings, (alone, paired) = self.settings, self._room
+        if settings.pair_task == "none":
+            if settings.rows == "across":
+                return draw_passages(self.corpus, anchors, alone)
+            return draw_windows(self.corpus, anchors, alone).segments()
+        targets = draw_targets(num_rows, paired, settings.short_seq_prob, rng)
+        draw = draw_pairs if settings.pair_task == "next_sentence" else draw_ordered_pairs
+        return draw(self.corpus, anchors, targets, rng).segments()
+
+    def batches(
+        self, segments: Segments, rule: MaskingRule, rng: np.random.Generator, rows_each: int
+    ) -> list[Batch]:
+        """Build batches of `rows_each` rows; the division does not affect masks."""
+        text = self._reader.read(segments)
+        masked = mask_tokens(text.ids, text.lengths, rule, self._vocabulary, rng, text.words)
+        labels = np.full(len(masked.input_ids), IGNORE_INDEX)
+        labels[masked.positions] = masked.labels
+        ends = np.cumsum(text.lengths)[:-1]
+        draws = None
+        if self.settings.replaces:
+            draws = np.split(rng.random(len(labels), dtype=np.float32), ends)
+        rows = _Rows(
+            np.split(masked.input_ids, ends),
+            np.split(text.type_ids, ends),
+            np.split(labels, ends),
+            segments.labels,
+            self.settings.pair_task,
+            draws,
+        )
+        num_rows = len(text.lengths)
+        return [
+            rows.collate(slice(first, first + rows_each)) for first in range(0, num_rows, rows_each)
+        ]
+
+
+@dataclass(frozen=True)
+class _Phase:
+    """Steps of one row length; `rows_for_one` rows replace one of full length."""
+
+    rows: RowSource
+    first_step: int
+    rows_for_one: int
+
+
+class Pretraining:
+    """The objective of masked LM and pair prediction over a corpus.
+
+    Args:
+        train: the split to train on.
+        held_out: the split to evaluate on. With a single document, next sentence prediction is
+            left out of the metrics, and so is sentence order where no document has two sentences;
+            without a document, nothing is measured.
+        settings: the tasks and row lengths.
+        batch_size: rows per step.
+        micro_batch_size: rows per forward pass; by default all of a step.
+        seed: determines rows, pairs and masks.
+        eval_rows: number of eval rows, always the same with the same masks.
+
+    Raises:
+        CorpusError: next sentence prediction with a single document, or sentence order prediction
+            with one sentence in every document.
+        ConfigError: the named word list or segmenter cannot be used.
+    """
+
+    def __init__(
+        self,
+        train: Corpus,
+        held_out: Corpus,
+        settings: PretrainingSettings,
+        *,
+        batch_size: int,
+        micro_batch_size: int | None = None,
+        seed: int = 0,
+        eval_rows: int = 512,
+    ) -> None:
+        _check_pairs(train, settings.pair_task)
+        self.settings = settings
+        self.batch_size = batch_size
+        self.micro_batch_size = micro_batch_size or batch_size
+        self.seed = seed
+        self.train = RowSource(train, settings, seed)
+        self.start: RowSource | None = None
+        if settings.start_steps:
+            self.start = RowSource(train, replace(settings, max_length=settings.start_length), seed)
+        self.held_out = _held_out_rows(held_out, settings, seed)
+        self.eval_rows = eval_rows
+        self._evaluation: list[Batch] | None = None
+
+    def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
+        """Return a copy with other numbers of rows, as trials need."""
+        other = copy.copy(self)
+        other.batch_size, other.eval_rows = batch_size, eval_rows
+        other._evaluation = None
+        return other
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """Return the batches of a step, counted from 1."""
+        phase = self._phase(step)
+        segments, rng = self._draw(step)
+        rows_each = self.micro_batch_size * phase.rows_for_one
+        return phase.rows.batches(segments, self.settings.masking_rule(step), rng, rows_each)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Count masked tokens, and rows with a pair label."""
+        counts = {"mlm": len(batch.targets["masked_labels"])}
+        task = self.settings.pair_task
+        if task != "none":
+            counts[PAIR_TERMS[task]] = len(batch.targets[f"{task}_labels"])
+        return counts
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Compute `mlm` and, with pairs, `nsp` or `sop`."""
+        return pretraining_losses(model, batch, self.settings.pair_task)
+
+    def new_model(self, config: BertConfig) -> BertModel:
+        """Build a model with random weights and the heads of these tasks."""
+        return BertModel(config, build_heads(config, self.settings.heads))
+
+    def evaluate(self, model: BertModel) -> dict[str, float]:
+        """Compute losses and accuracies on the eval rows.
+
+        `held_out_loss` is the weighted sum of the losses.
+        """
+        return self.figures(model, self.held_out_batches(model))
+
+    def figures(self, model: BertModel, held_out: Iterable[Batch]) -> dict[str, float]:
+        """Compute eval metrics on given batches, such as corrupted ones."""
+        if self.held_out is None:
+            return {}
+        task = self.held_out.settings.pair_task
+        return held_out_figures(pretraining_losses(model, batch, task) for batch in held_out)
+
+    def held_out_batches(self, model: BertModel) -> Iterator[Batch]:
+        """Yield the eval batches, always the same, on the model's device."""
+        if self.held_out is not None and self._evaluation is None:
+            self._evaluation = self._evaluation_batches(self.held_out)
+        device = model.embeddings.word.weight.device
+        for batch in self._evaluation or ():
+            yield batch.to(device)
+
+    def describe(self, step: int) -> str:
+        """Name documents and sentences of a step's rows, counted from 0."""
+        segments, _ = self._draw(step)
+        corpus = self.train.corpus
+        rows = [
+            " + ".join(_place(corpus, start, end) for start, end in ranges)
+            for ranges in segments.of_rows()
+        ]
+        return f"{corpus.directory}: " + "; ".join(rows)
+
+    def identity(self) -> dict[str, Any]:
+        """Return corpus, settings and seed.
+
+        It includes how steps are divided, since dropout follows from it.
+        """
+        corpus = self.train.corpus
+        return {
+            "task": "pretraining",
+            "corpus_sha256": sha256_file(corpus.directory / "manifest.json"),
+            "tokenizer": corpus.tokenizer_fingerprint,
+            "batch_size": self.batch_size,
+            "micro_batch_size": self.micro_batch_size,
+            "seed": self.seed,
+            "eval_rows": self.eval_rows,
+            "pretraining": self.settings.identity(),
+        }
+
+    def facts(self) -> dict[str, float]:
+        """Compute statistics of the corpus, and a baseline for the loss.
+
+        `held_out_unigram_entropy` (nats) is the masked-LM loss of predicting each token by its
+        frequency in the training split; a useful model is below it. `single_sentence_share` of the
+        tokens lie in documents without a next sentence, so their rows always continue with a random
+        one and have no sentence order. `single_character_share` of them are Chinese characters,
+        each of which counts as a word where masking goes by words and no word list or segmenter is
+        named.
+        """
+        facts: dict[str, float] = {
+            "train_documents": self.train.corpus.num_documents,
+            "train_tokens": self.train.corpus.num_tokens,
+            "rows_per_epoch": self.train.anchors.num_anchors,
+        }
+        if self.settings.pair_task != "none":
+            facts["single_sentence_share"] = single_sentence_share(self.train.corpus)
+        if self.settings.masking != "piece" and self.settings.load_segmenter() is None:
+            counts = token_counts(self.train.corpus)
+            is_chinese = chinese_pieces(self.train.corpus.tokenizer()) != ""
+            facts["single_character_share"] = float(counts[is_chinese].sum() / counts.sum())
+        if self.held_out is not None:
+            facts["held_out_tokens"] = self.held_out.corpus.num_tokens
+            facts["held_out_unigram_entropy"] = unigram_entropy(
+                self.train.corpus, self.held_out.corpus
+            )
+        return facts
+
+    def _draw(self, step: int) -> tuple[Segments, np.random.Generator]:
+        phase = self._phase(step)
+        num_rows = self.batch_size * phase.rows_for_one
+        first_row = (step - phase.first_step) * num_rows
+        key = [TRAIN_STREAM, step]
+        if self.settings.duplicates:
+            # The rounds are divided into steps, the last of which may have fewer rows; after it
+            # the first step is repeated.
+            all_rows = self.settings.duplicates * phase.rows.anchors.num_anchors
+            place = (step - phase.first_step) % -(-all_rows // num_rows)
+            first_row = place * num_rows
+            num_rows = min(num_rows, all_rows - first_row)
+            key = [STATIC_STREAM, phase.first_step, place]
+        rng = np.random.default_rng([self.seed, *key])
+        return phase.rows.draw(first_row, num_rows, rng), rng
+
+    def _phase(self, step: int) -> _Phase:
+        settings = self.settings
+        if self.start is None or step > settings.start_steps:
+            return _Phase(self.train, first_step=settings.start_steps + 1, rows_for_one=1)
+        return _Phase(self.start, 1, settings.max_length // settings.start_length)
+
+    def _evaluation_batches(self, rows: RowSource) -> list[Batch]:
+        rng = np.random.default_rng([self.seed, HELD_OUT_STREAM])
+        rows_each = max(1, EVALUATION_TOKENS // self.settings.max_length)
+        segments = rows.draw(0, self.eval_rows, rng)
+        return rows.batches(segments, rows.settings.masking_rule(), rng, rows_each)
+
+
+def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
+    """Compute the cross entropy (nats) of eval tokens under training frequencies.
+
+    Frequencies have one added to every count. Special tokens are left out, as in masking, and of
+    splits beyond 20 M tokens evenly spread documents are read.
+    """
+    ordinary = np.ones(train.vocab_size, dtype=bool)
+    ordinary[list(train.tokenizer().special_ids)] = False
+    learnt = token_counts(train)[ordinary] + 1
+    met = token_counts(held_out)[ordinary]
+    return float(-(met * np.log(learnt / learnt.sum())).sum() / max(1, met.sum()))
+
+
+def token_counts(corpus: Corpus) -> IdArray:
+    """Count each token id in evenly spread documents, int64 `[vocabulary]`."""
+    bounds = corpus.sentence_starts[corpus.document_starts]
+    every = max(1, corpus.num_tokens // UNIGRAM_TOKENS)
+    counts = np.zeros(corpus.vocab_size, dtype=np.int64)
+    documents = range(0, corpus.num_documents, every)
+    for first in range(0, len(documents), COUNTED_DOCUMENTS):
+        chosen = documents[first : first + COUNTED_DOCUMENTS]
+        ids = [corpus.token_ids(int(bounds[i]), int(bounds[i + 1])) for i in chosen]
+        counts += np.bincount(np.concatenate(ids), minlength=corpus.vocab_size)
+    return counts
+
+
+def _check_pairs(train: Corpus, task: PairTask) -> None:
+    """Refuse a corpus without pairs to train on."""
+    if task == "next_sentence" and train.num_documents < 2:
+        raise CorpusError(
+            f"{train.directory}: has {train.num_documents} document to learn from, and next "
+            "sentence prediction needs two or more to take random sentences from. Build the "
+            "corpus from more documents (an empty line separates them), or pass "
+            "--pairs none."
+        )
+    if task == "sentence_order" and not _has_order(train):
+        raise CorpusError(
+            f"{train.directory}: each of its {train.num_documents:,} documents to learn from is "
+            "one sentence, and sentence order prediction needs two or more in a document. Build "
+            "the corpus from longer documents (an empty line separates them), or pass --pairs none."
+        )
+
+
+def _has_order(corpus: Corpus) -> bool:
+    return corpus.num_sentences > corpus.num_documents
+
+
+def _held_out_rows(corpus: Corpus, settings: PretrainingSettings, seed: int) -> RowSource | None:
+    if corpus.num_documents == 0:
+        return None
+    task = settings.pair_task
+    can_be_paired = _has_order(corpus) if task == "sentence_order" else corpus.num_documents > 1
+    measured = replace(
+        settings.at_end(),
+        **HELD_OUT_MASKING,
+        duplicates=0,
+        pairs=task if can_be_paired else "none",
+    )
+    return RowSource(corpus, measured, seed)
+
+
+def pretraining_losses(model: BertModel, batch: Batch, pair_task: PairTask) -> dict[str, LossTerm]:
+    """Compute the loss terms, with vocabulary logits at masked positions only."""
+    hidden = model.encode(batch)
+    labels = batch.targets["masked_labels"]
+    masked = hidden.index_select(0, batch.targets["masked_positions"])
+    head = cast(MaskedLMHead, model.heads["masked_lm"])
+    loss, correct = head.loss(masked, model.embeddings.word.weight, labels)
+    terms = {"mlm": LossTerm(loss, correct, len(labels))}
+    if pair_task != "none":
+        pooled = model.pool(hidden, batch)
+        if pair_task == "sentence_order":
+            pooled = pooled.index_select(0, batch.targets["sentence_order_rows"])
+        labels = batch.targets[f"{pair_task}_labels"]
+        terms[PAIR_TERMS[pair_task]] = _pair_loss(model.heads[pair_task](pooled).float(), labels)
+    return terms
+
+
+def _pair_loss(logits: Tensor, labels: Tensor) -> LossTerm:
+    loss = F.cross_entropy(logits, labels, reduction="sum")
+    return LossTerm(loss, (logits.argmax(-1) == labels).sum(), len(labels))
+
+
+def held_out_figures(found: Iterable[Mapping[str, LossTerm]]) -> dict[str, float]:
+    """Compute losses and accuracies over all batches, by journal name."""
+    totals: dict[str, list[float]] = {}
+    weights: dict[str, float] = {}
+    for terms in found:
+        for name, term in terms.items():
+            figures = [term.sum.item(), term.correct.item(), term.count]
+            before = totals.get(name, [0.0, 0.0, 0])
+            totals[name] = [a + b for a, b in zip(before, figures, strict=True)]
+            weights[name] = term.weight
+    return _figures({n: values for n, values in totals.items() if values[-1] > 0}, weights)
+
+
+def _figures(totals: dict[str, list[float]], weights: Mapping[str, float]) -> dict[str, float]:
+    losses = (weights[name] * loss / count for name, (loss, _, count) in totals.items())
+    figures = {"held_out_loss": sum(losses)}
+    for name, (loss, correct, count) in totals.items():
+        figures[f"held_out_{name}_loss"] = loss / count
+        figures[f"held_out_{name}_accuracy"] = correct / count
+    return figures
+
+
+def _place(corpus: Corpus, start: int, end: int) -> str:
+    """Format the place of a token range: "document 12 sentences 3-5"."""
+    first, last = np.searchsorted(corpus.sentence_starts, [start, end - 1], side="right") - 1
+    document = int(np.searchsorted(corpus.document_starts, first, side="right") - 1)
+    offset = corpus.document_starts[document]
+    return f"document {document} sentences {first - offset}-{last - offset}"

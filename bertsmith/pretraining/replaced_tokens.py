@@ -1,0 +1,120 @@
+"""Replaced token detection (Clark et al. 2020, section 2).
+
+The generator predicts the chosen tokens, most of which it sees as [MASK]. A token sampled from each
+prediction replaces the original, and the discriminator classifies every real token, [CLS] and [SEP]
+included (as the released code), as original or replaced; a sample equal to the original counts as
+original. Draws for sampling come with the batch, so a step is a function of corpus, seed, step and
+weights. No gradient passes through the samples.
+"""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.metrics.classification import (
+    Counts,
+    Scores,
+    area_under_curve,
+    class_scores,
+    confusion_matrix,
+)
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.electra_pair import ElectraPair, new_pair
+from bertsmith.model.heads import MaskedLMHead
+from bertsmith.model.shape_buckets import fill_up
+from bertsmith.pretraining.objective import Pretraining, held_out_figures
+from bertsmith.training.objective import LossTerm
+
+
+class ReplacedTokens(Pretraining):
+    """The objective over masked-LM rows; its model is an `ElectraPair`."""
+
+    def new_model(self, config: BertConfig) -> BertModel:
+        """Build a discriminator of this shape with a generator of `generator_size`."""
+        return new_pair(config, self.settings.generator_size)
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return {"mlm": len(batch.targets["masked_labels"]), "rtd": batch.num_tokens}
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        """Compute `mlm` of the generator and `rtd` of the discriminator."""
+        return self._judge(model, batch).terms
+
+    def evaluate(self, model: BertModel) -> dict[str, float]:
+        """Compute losses and accuracies on eval rows, and scores of replaced-token detection."""
+        if self.held_out is None:
+            return {}
+        judged = [self._judge(model, batch) for batch in self.held_out_batches(model)]
+        found = detection_figures(
+            torch.cat([each.is_replaced for each in judged]).long().cpu().numpy(),
+            torch.cat([each.logits for each in judged]).double().cpu().numpy(),
+        )
+        return {
+            **held_out_figures(each.terms for each in judged),
+            **{f"held_out_rtd_{name}": value for name, value in found.items()},
+        }
+
+    def _judge(self, model: BertModel, batch: Batch) -> "Judged":
+        return judge(cast(ElectraPair, model), batch, self.settings.discriminator_weight)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A batch classified by the discriminator.
+
+    Shapes: `logits`, fp32, and `is_replaced`, 0 or 1, are `[tokens]`.
+    """
+
+    terms: dict[str, LossTerm]
+    logits: Tensor
+    is_replaced: Tensor
+
+
+def judge(model: ElectraPair, batch: Batch, weight: float) -> Judged:
+    """Replace tokens and classify them; `weight` is that of the discriminator's loss."""
+    labels = batch.targets["masked_labels"]
+    positions = batch.targets["masked_positions"]
+    mlm, correct, samples = _guess(model.generator, batch)
+    read = replace(batch, input_ids=batch.input_ids.index_copy(0, positions, samples))
+    is_replaced = torch.zeros(batch.num_tokens, device=samples.device)
+    is_replaced = is_replaced.index_copy(0, positions, (samples != labels).float())
+    told = model.heads["replaced_token"](fill_up(model.encode(read)))
+    logits = told[: batch.num_tokens].float()
+    loss = F.binary_cross_entropy_with_logits(logits, is_replaced, reduction="sum")
+    right = ((logits > 0) == (is_replaced > 0)).sum()
+    terms = {
+        "mlm": LossTerm(mlm, correct, len(labels)),
+        "rtd": LossTerm(loss, right, batch.num_tokens, weight),
+    }
+    return Judged(terms, logits.detach(), is_replaced)
+
+
+def _guess(generator: BertModel, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the loss, number correct and samples at chosen tokens."""
+    hidden = generator.encode(batch).index_select(0, batch.targets["masked_positions"])
+    head = cast(MaskedLMHead, generator.heads["masked_lm"])
+    return head.loss_and_samples(
+        hidden,
+        generator.embeddings.word.weight,
+        batch.targets["masked_labels"],
+        batch.targets["draws"],
+    )
+
+
+def detection_figures(is_replaced: Counts, logits: Scores) -> dict[str, float]:
+    """Compute precision, recall and AUC of replaced-token logits.
+
+    Logits above 0 predict a replaced token. `is_replaced` is 0 or 1; `replaced` is its mean.
+    """
+    scores = class_scores(confusion_matrix(is_replaced, (logits > 0).astype(np.int64), 2))
+    return {
+        "precision": float(scores.precision[1]),
+        "recall": float(scores.recall[1]),
+        "auc": area_under_curve(is_replaced, logits),
+        "replaced": float(is_replaced.mean()),
+    }

@@ -1,0 +1,168 @@
+"""Split Chinese text into words, by a word list or another package's function.
+
+Both become a function from a text of Chinese characters alone to its words, which add up to it.
+"""
+
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.tables import iter_lines
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.tokenization.normalize import code_ranges
+
+Segmenter = Callable[[str], list[str]]
+
+SAMPLE = "我们在北京学习语言"
+
+
+def read_word_list(path: Path) -> Segmenter:
+    """Build a forward-maximum-matching segmenter from a file, one word per line.
+
+    At each place the longest word that stands there is taken, a single character where there is
+    none. Empty lines are skipped.
+
+    Raises:
+        ConfigError: the file cannot be read, a line is not one word, or no word has two Chinese
+            characters or more, so that the list would change nothing.
+    """
+    chinese = code_ranges("CHINESE")
+    words = set(_read_words(path))
+    useful = {word for word in words if len(word) > 1 and all(char in chinese for char in word)}
+    if not useful:
+        raise ConfigError(
+            f"{path}: none of its {len(words):,} words has two Chinese characters or more. Give a "
+            "list of Chinese words, or leave out --word-list."
+        )
+    return MaximumMatching(useful)
+
+
+def _read_words(path: Path) -> Iterator[str]:
+    try:
+        for number, line in enumerate(iter_lines(path), start=1):
+            if len(line.split()) > 1:
+                raise ConfigError(
+                    f"{path}:{number}: {line.rstrip()[:40]!r} is more than one word. Put one word "
+                    "on each line, without frequencies or tags."
+                )
+            yield from line.split()
+    except InputError as error:
+        raise ConfigError(f"--word-list {error}") from error
+
+
+class MaximumMatching:
+    """Segmenter that takes the longest known word at each place, left to right."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = frozenset(words)
+        self._longest: dict[str, int] = {}
+        """Characters of the longest word that begins with a character."""
+        for word in self._words:
+            self._longest[word[0]] = max(len(word), self._longest.get(word[0], 1))
+
+    def __call__(self, text: str) -> list[str]:
+        """Split a text into words.
+
+        >>> MaximumMatching(["北京", "北京大学", "学生"])("北京大学生")
+        ['北京大学', '生']
+        """
+        found, start = [], 0
+        while start < len(text):
+            end = start + min(self._longest.get(text[start], 1), len(text) - start)
+            while end > start + 1 and text[start:end] not in self._words:
+                end -= 1
+            found.append(text[start:end])
+            start = end
+        return found
+
+
+def load_segmenter(name: str) -> Segmenter:
+    """Import the function named "module:function", such as jieba:lcut, with checked output.
+
+    A function of Python itself is never called: none of them cuts Chinese, and `os:system` would
+    take the text for a command.
+
+    Raises:
+        ConfigError: there is no such module or function, it is Python's own, or it does not cut
+            text into words.
+    """
+    module_name, _, function_name = name.partition(":")
+    if not module_name or not function_name:
+        raise ConfigError(
+            f"--segmenter {name}: wanted is module:function, such as jieba:lcut. Name a function "
+            "that takes a text and gives its words."
+        )
+    _check_is_foreign(name, module_name)
+    try:
+        module = importlib.import_module(module_name)
+    except (ImportError, TypeError, ValueError) as error:  # the latter of names such as .jieba
+        raise ConfigError(
+            f"--segmenter {name}: {error}. Install the package that has it, or correct the name; "
+            "a module in this folder is found with PYTHONPATH=."
+        ) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        has = "is no function" if hasattr(module, function_name) else "is not there"
+        raise ConfigError(
+            f"--segmenter {name}: {function_name} {has} in {module_name}. Name a function that "
+            "takes a text and gives its words."
+        )
+    _check_is_foreign(name, _home_of(function))
+    segmenter = CheckedSegmenter(name, function)
+    segmenter(SAMPLE)
+    return segmenter
+
+
+def _home_of(function: Any) -> str:
+    """Name the module that a function is from, whatever module it was found in."""
+    while isinstance(function, partial):
+        function = function.func
+    # A method of a C class names no module; its object's class does.
+    owner = getattr(function, "__self__", None)
+    return str(getattr(function, "__module__", None) or type(owner).__module__)
+
+
+def _check_is_foreign(name: str, module: str) -> None:
+    if module.partition(".")[0] in {*sys.stdlib_module_names, "builtins"}:
+        raise ConfigError(
+            f"--segmenter {name}: {module} is a module of Python itself, which cuts no text into "
+            "words. Name a function of another package, such as jieba:lcut."
+        )
+
+
+class CheckedSegmenter:
+    """Segmenter of another package, checked to give back the text."""
+
+    def __init__(self, name: str, function: Callable[[str], Iterable[str]]) -> None:
+        self._name = name
+        self._function = function
+
+    def __call__(self, text: str) -> list[str]:
+        """Split a text into words.
+
+        Raises:
+            ConfigError: it failed, or what came back are not words that add up to the text.
+        """
+        try:
+            found = self._function(text)
+            # A generator, as of jieba:cut, does its work and fails only here.
+            words = list(found) if isinstance(found, Iterable) else [found]
+        except Exception as error:  # another package's function may fail in any way
+            raise ConfigError(
+                f"--segmenter {self._name}: failed on {text[:40]!r} with {type(error).__name__} "
+                f"({error}). Name a function that takes a text and gives its words."
+            ) from error
+        if not all(isinstance(word, str) for word in words):
+            raise self._refused(text, found, "are not texts")
+        if "".join(words) != text:
+            raise self._refused(text, words, "do not add up to it")
+        return [word for word in words if word]
+
+    def _refused(self, text: str, found: object, reason: str) -> ConfigError:
+        return ConfigError(
+            f"--segmenter {self._name}: its words of {text[:40]!r} {reason}: {str(found)[:80]}. "
+            "Name a function that takes a text and gives its words, all characters kept."
+        )

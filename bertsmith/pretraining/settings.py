@@ -1,0 +1,296 @@
+"""Settings of the pre-training tasks: masking, pairs, rows and objective."""
+
+import math
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from bertsmith.config import NAMES_CODE
+from bertsmith.errors import ConfigError
+from bertsmith.pretraining.masking import MaskingRule
+from bertsmith.pretraining.segmenters import Segmenter, load_segmenter, read_word_list
+from bertsmith.pretraining.word_choice import Masking
+from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.files import sha256_file
+
+PairTask = Literal["next_sentence", "sentence_order", "none"]
+Rows = Literal["document", "across"]
+ObjectiveName = Literal["masked_lm", "replaced_token"]
+Shares = tuple[float, float, float]
+
+MIN_LENGTH = 8
+"""Least number of tokens in a row, special ones included."""
+SHORT_SEQ_PROB = 0.1
+DISCRIMINATOR_WEIGHT = 50.0
+
+
+@dataclass(frozen=True)
+class PretrainingSettings:
+    """Settings of the pre-training tasks."""
+
+    max_length: int = 128
+    """Maximum row length in tokens, special ones included. Shorter rows train faster."""
+    start_steps: int = 0
+    """Number of first steps with rows of --start-length, of which a step has more. Short contexts
+    let a model leave the plateau of mere token frequencies sooner; some hundred steps are enough.
+    """
+    start_length: int = 16
+    """Row length in tokens during --start-steps."""
+    masking: Masking = "piece"
+    """Unit of masking: piece masks single tokens (BERT), word all tokens of a word (whole-word
+    masking), span 1 to 10 words, 3.8 on average (SpanBERT), ngram 1 to 3 words (ALBERT)."""
+    word_list: Path | None = None
+    """Word list for masking Chinese by words: a file with a word on each line; the longest match is
+    taken."""
+    segmenter: str | None = field(default=None, metadata=NAMES_CODE)
+    """Segmenter for masking Chinese by words, instead of a list: module:function of an installed
+    package, such as jieba:lcut. It is run, so it is named here, never in a recipe."""
+    masking_rate: float = 0.15
+    """Masking rate: the share of each row's tokens that the model must predict. Eval rows always
+    have 15 % of their tokens chosen, 80/10/10 (with replaced_token 85/0/15), so that runs can be
+    compared."""
+    mask_share: float | None = None
+    """Share of the chosen tokens that become [MASK]. By default 0.8, with replaced_token 0.85, as
+    in ELECTRA's released code."""
+    random_share: float | None = None
+    """Share of the chosen tokens that become a random token. By default 0.1, with replaced_token 0.
+    """
+    keep_share: float | None = None
+    """Share of the chosen tokens that are kept; the three shares add up to 1. By default 0.1, with
+    replaced_token 0.15."""
+    masking_schedule_steps: int = 0
+    """Masking schedule: number of steps over which rate and shares change linearly to the final
+    ones below; 0 keeps them constant."""
+    final_masking_rate: float | None = None
+    """Masking rate at the end of the schedule. By default that of the beginning."""
+    final_mask_share: float | None = None
+    """Share of [MASK] at the end of the schedule. By default that of the beginning."""
+    final_random_share: float | None = None
+    """Share of random tokens at the end of the schedule. By default that of the beginning."""
+    final_keep_share: float | None = None
+    """Share of kept tokens at the end of the schedule. By default that of the beginning."""
+    duplicates: int = 0
+    """Number of static masks per row. With N, the masks of the first N rounds through the text are
+    repeated (BERT's released code has 10), without any file; with 0, masks are dynamic: drawn anew
+    each time."""
+    pairs: PairTask | None = None
+    """Task on two segments in a row: next_sentence (does the second follow the first in the text?),
+    sentence_order (which of the two comes first?), or none, where a row is one text. By default
+    that of the model's family: next_sentence (bert), sentence_order (albert), else none; none with
+    --rows across."""
+    rows: Rows = "document"
+    """Rows without pairs: document, a window of one document; or across document ends, filled with
+    whole sentences, with a separator between documents (RoBERTa)."""
+    short_seq_prob: float = SHORT_SEQ_PROB
+    """Share of rows with pairs that are cut to a random shorter length, so that the model sees
+    short texts. (Rows without pairs are short where documents end.)"""
+    objective: ObjectiveName | None = None
+    """Objective on tokens: masked_lm predicts masked tokens; replaced_token (ELECTRA) detects, for
+    every token, whether a small generator, itself trained by masked LM, replaced it. By default
+    that of the model's family: replaced_token (electra), else masked_lm."""
+    generator_size: float | None = None
+    """Width of the generator as a fraction of the model's, with replaced_token. By default a
+    quarter, or that of --from."""
+    discriminator_weight: float = DISCRIMINATOR_WEIGHT
+    """Weight of the loss on replaced tokens, with replaced_token; that of the generator has weight
+    1."""
+
+    def __post_init__(self) -> None:
+        _check(
+            "max_length", self.max_length, self.max_length >= MIN_LENGTH, f"{MIN_LENGTH} or more"
+        )
+        check_all_largest(self, "pretraining.")
+        _check("start_steps", self.start_steps, self.start_steps >= 0, "0 or more")
+        if self.start_steps:
+            fits = MIN_LENGTH <= self.start_length <= self.max_length
+            _check("start_length", self.start_length, fits, "8 to max_length")
+        _check("duplicates", self.duplicates, self.duplicates >= 0, "0 or more")
+        _check("short_seq_prob", self.short_seq_prob, 0 <= self.short_seq_prob <= 1, "0 to 1")
+        self._check_shares()
+        self._check_replacing()
+        self._check_schedule()
+        self._check_words()
+        self._check_pairs()
+
+    def _check_pairs(self) -> None:
+        if self.pairs == "none" and self.short_seq_prob != SHORT_SEQ_PROB:
+            raise ConfigError(
+                f"pretraining.short_seq_prob: found {self.short_seq_prob} with pairs 'none', whose "
+                "rows are full wherever the text goes on. Leave it out."
+            )
+        if self.rows == "across" and self.pair_task != "none":
+            raise ConfigError(
+                f"pretraining.rows: found 'across' with pairs {self.pair_task!r}, whose segments "
+                "each lie in one document. Pass --pairs none as well, or leave out --rows."
+            )
+
+    def _check_shares(self) -> None:
+        rate = self.masking_rate
+        _check("masking_rate", rate, 0 < rate < 1, "more than 0 and less than 1")
+        for name, share in zip(SHARES, self.shares, strict=True):
+            _check(name, share, 0 <= share <= 1, "0 to 1")
+        # Until the family determines the objective, the shares may be valid for either.
+        totals = [sum(self._shares_beside(usual)) for usual in self._usual_shares]
+        holds = any(math.isclose(total, 1) for total in totals)
+        _check(" + ".join(SHARES), round(totals[0], 6), holds, "1")
+
+    def _check_replacing(self) -> None:
+        size, weight = self.generator_size, self.discriminator_weight
+        if size is not None:
+            _check("generator_size", size, 0 < size <= 1, "above 0, at most 1")
+        _check("discriminator_weight", weight, 0 < weight < math.inf, "above 0")
+        if self.objective == "masked_lm" and (size is not None or weight != DISCRIMINATOR_WEIGHT):
+            name = "discriminator_weight" if size is None else "generator_size"
+            raise ConfigError(
+                f"pretraining.{name}: found {getattr(self, name)} with the objective 'masked_lm', "
+                "which has no generator. Leave it out, or pass --objective replaced_token."
+            )
+        if not self.replaces:
+            return
+        if self.pairs not in (None, "none"):
+            raise ConfigError(
+                f"pretraining.pairs: found {self.pairs!r} with the objective 'replaced_token', "
+                "which learns nothing of pairs. Pass --pairs none, or --objective masked_lm."
+            )
+
+    def _check_schedule(self) -> None:
+        steps = self.masking_schedule_steps
+        _check("masking_schedule_steps", steps, steps >= 0, "0 or more")
+        given = [name for name in FINAL_FIELDS if getattr(self, name) is not None]
+        if bool(steps) != bool(given):
+            found = f"{steps} with {', '.join(given) or 'no final rate or share'}"
+            raise ConfigError(
+                f"pretraining.masking_schedule_steps: found {found}. Give both, so many steps and "
+                f"what they lead to ({', '.join(FINAL_FIELDS)}), or neither."
+            )
+        if steps and self.duplicates:
+            raise ConfigError(
+                f"pretraining.duplicates: found {self.duplicates} with a schedule of "
+                f"{steps} steps. Masks that come again cannot change: leave out one of the two."
+            )
+        if steps:
+            self._check_end()
+
+    def _check_end(self) -> None:
+        try:
+            self.at_end()
+        except ConfigError as error:
+            raise ConfigError(f"at the end of the schedule: {error}") from None
+
+    def _check_words(self) -> None:
+        given = [name for name in ("word_list", "segmenter") if getattr(self, name) is not None]
+        if len(given) == 2:
+            raise ConfigError(
+                "pretraining.segmenter: found together with word_list. Both say what a Chinese "
+                "word is: leave out one of them."
+            )
+        if given and self.masking == "piece":
+            raise ConfigError(
+                f"pretraining.{given[0]}: found with masking 'piece', which knows no words. Pass "
+                "--masking word, span or ngram as well."
+            )
+
+    @property
+    def pair_task(self) -> PairTask:
+        """The task on pairs, from `pairs`, `rows` and `objective`."""
+        if self.replaces:
+            return "none"
+        if self.pairs is None:
+            return "next_sentence" if self.rows == "document" else "none"
+        return self.pairs
+
+    @property
+    def replaces(self) -> bool:
+        """Whether the objective is replaced token detection."""
+        return self.objective == "replaced_token"
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads that a model needs for these tasks."""
+        if self.replaces:
+            return ("replaced_token",)
+        return ("masked_lm",) if self.pair_task == "none" else ("masked_lm", self.pair_task)
+
+    def masking_rule(self, step: int = 1) -> MaskingRule:
+        """Compute the rate and shares of a step, counted from 1."""
+        begin, end = self._rule(), self.at_end()._rule()
+        done = min(1.0, (step - 1) / max(1, self.masking_schedule_steps))
+        return MaskingRule(
+            begin.rate + done * (end.rate - begin.rate),
+            begin.mask_share + done * (end.mask_share - begin.mask_share),
+            begin.random_share + done * (end.random_share - begin.random_share),
+            self.masking,
+        )
+
+    @property
+    def shares(self) -> Shares:
+        """The shares masked, replaced and kept, with the objective's defaults."""
+        return self._shares_beside(self._usual_shares[0])
+
+    @property
+    def _usual_shares(self) -> list[Shares]:
+        """Possible default shares: the objective's, or both if it is not known."""
+        if self.objective is None:
+            return [BERT_SHARES, ELECTRA_SHARES]
+        return [ELECTRA_SHARES if self.replaces else BERT_SHARES]
+
+    def _shares_beside(self, usual: Shares) -> Shares:
+        given = (self.mask_share, self.random_share, self.keep_share)
+        hidden, replaced, kept = (u if g is None else g for g, u in zip(given, usual, strict=True))
+        return hidden, replaced, kept
+
+    def with_shares(self) -> "PretrainingSettings":
+        """Return a copy with all shares filled in."""
+        hidden, replaced, kept = self.shares
+        return replace(self, mask_share=hidden, random_share=replaced, keep_share=kept)
+
+    def _rule(self) -> MaskingRule:
+        mask_share, random_share, _ = self.shares
+        return MaskingRule(self.masking_rate, mask_share, random_share, self.masking)
+
+    def at_end(self) -> "PretrainingSettings":
+        """Return the settings at the end of the schedule, without a schedule."""
+        final: dict[str, Any] = {
+            name.removeprefix("final_"): getattr(self, name)
+            for name in FINAL_FIELDS
+            if getattr(self, name) is not None
+        }
+        final |= dict.fromkeys(FINAL_FIELDS)
+        return replace(self, **final, masking_schedule_steps=0)
+
+    def load_segmenter(self) -> Segmenter | None:
+        """Load the Chinese word list or segmenter, if one is named.
+
+        Raises:
+            ConfigError: it does not exist, or does not split text into words.
+        """
+        if self.word_list is not None:
+            return read_word_list(self.word_list)
+        return None if self.segmenter is None else load_segmenter(self.segmenter)
+
+    def identity(self) -> dict[str, Any]:
+        """Return the settings that determine the batches, as plain JSON."""
+        found = asdict(self) | dict(zip(SHARES, self.shares, strict=True))
+        found["pairs"] = self.pair_task
+        found["objective"] = "replaced_token" if self.replaces else "masked_lm"
+        if self.word_list is not None:
+            found["word_list"] = sha256_file(self.word_list)
+        if not self.start_steps:
+            del found["start_length"]  # it decides nothing
+        return found
+
+
+SHARES = ("mask_share", "random_share", "keep_share")
+BERT_SHARES = (0.8, 0.1, 0.1)
+ELECTRA_SHARES = (0.85, 0.0, 0.15)
+"""Shares of the chosen tokens that are masked, replaced at random, and kept. ELECTRA's are those of
+its released code; its paper masks all of them. A small generator that never sees a token it has to
+predict may stay long with mere token frequencies: after 30 M tokens its loss at masked tokens was
+6.89 nats, and with some tokens kept at most 6.56 after 17 M (one run each)."""
+
+FINAL_FIELDS = ("final_masking_rate", "final_mask_share", "final_random_share", "final_keep_share")
+
+
+def _check(name: str, value: float, holds: bool, allowed: str) -> None:
+    if not holds:
+        raise ConfigError(f"pretraining.{name}: found {value}; allowed is {allowed}.")

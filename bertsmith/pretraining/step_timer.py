@@ -1,0 +1,195 @@
+"""Timing of training steps: an objective and a model in, seconds per step on this machine out.
+
+The steps are those of a run: by all its processes, with prefetched batches and weight updates. They
+are timed in two parts, since the gradients of a step take time in proportion to its rows and the
+update does not.
+"""
+
+import contextlib
+import copy
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import mean, median
+
+import torch
+
+from bertsmith.data.batches import Batch
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.system.hardware import Precision
+from bertsmith.training.accounting import Work, saved_activations
+from bertsmith.training.objective import Objective
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.prefetch import Prefetcher
+from bertsmith.training.trainer import DTYPES
+from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.member import Plan
+
+RATE = 1e-6
+"""A learning rate so small that the weights stay the same."""
+
+MAX_TOKENS = 32 * 128
+"""Tokens that a process computes at once on a CPU by default: twice as many train tiny no faster, a
+quarter of them a sixth slower."""
+MAX_KEPT = 512 * 10**6
+"""Bytes of activations that it then keeps for the backward pass: 8 rows of 128 tokens of base in
+bf16, 4 in fp32, unless a single row needs more. Those of a generator are not included."""
+
+TRIAL_ROWS = (2, 8, 32, 128)
+"""Held-out rows that are timed, one number after the other."""
+
+MIN_STEPS = 3
+WARM_UP_STEPS = 3
+"""First steps, which prepare machine code for each shape, memory and caches."""
+
+
+@dataclass(frozen=True)
+class Computing:
+    """The hardware of a run: device, precision and number of processes."""
+
+    device: torch.device
+    precision: Precision
+    num_processes: int
+
+    def rows_at_once(self, length: int, config: BertConfig | None = None) -> int:
+        """Return the most rows that a process computes at once.
+
+        Rows have `length` tokens. Without `config`, the model may have any shape.
+        """
+        if self.device.type != "cpu":
+            return sys.maxsize
+        rows = MAX_TOKENS // length
+        if config is not None:
+            row, width = Work(tokens=length, looks=length**2), DTYPES[self.precision].itemsize
+            kept = saved_activations(config, row, width, is_fused=False)
+            rows = min(rows, int(MAX_KEPT / kept))
+        return max(1, rows)
+
+    @contextlib.contextmanager
+    def as_one_process(self) -> Iterator[None]:
+        """Give torch the threads of one process, within the block."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(max(1, before // self.num_processes))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Measured times of steps.
+
+    `compute` is seconds of gradients per token of the process with most of them, `update` seconds
+    of the update per step; `tokens` is the mean number of real tokens per step.
+    """
+
+    compute: float
+    update: float
+    tokens: float
+    num_steps: int
+
+    def seconds(self, share: float) -> float:
+        """Compute the seconds of a step whose busiest process has `share` tokens."""
+        return share * self.compute + self.update
+
+
+def longest_share(batches: Sequence[Batch], num_members: int) -> int:
+    """Count the tokens of the busiest process; batches are assigned in turn."""
+    sizes = [batch.num_tokens for batch in batches]
+    return max(sum(sizes[member::num_members]) for member in range(num_members))
+
+
+class StepTimer:
+    """Timer of an objective's steps by `num_members` processes; a context manager.
+
+    Args:
+        model: on its device; its weights hardly change.
+    """
+
+    def __init__(
+        self, objective: Objective, model: BertModel, precision: Precision, num_members: int
+    ) -> None:
+        self.objective = objective
+        plan = Plan(objective, OptimSettings(learning_rate=RATE), seed=0, num_members=num_members)
+        self.team = Team(model, DTYPES[precision], plan)
+
+    def __enter__(self) -> "StepTimer":
+        self.team.__enter__()
+        try:
+            self.team.wait()
+        except BaseException as error:
+            self.team.__exit__(type(error), error, error.__traceback__)
+            raise
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.team.__exit__(None, None, None)
+
+    def time(self, first: int, *, seconds: float = 0.0, warm_up: int = WARM_UP_STEPS) -> StepTime:
+        """Run steps from `first` on, for `seconds` but at least `MIN_STEPS`.
+
+        It can be called once, since workers prefetch their batches.
+        """
+        self.team.train()
+        compute: list[float] = []
+        update: list[float] = []
+        tokens: list[int] = []
+        deadline = float("inf")
+        with Prefetcher(self.objective.micro_batches, first) as batches:
+            while len(compute) < warm_up + MIN_STEPS or time.perf_counter() < deadline:
+                if len(compute) == warm_up:
+                    deadline = time.perf_counter() + seconds
+                began, micro_batches = time.perf_counter(), next(batches)
+                computed = self._step(first + len(compute), micro_batches)
+                share = longest_share(micro_batches, self.team.plan.num_members)
+                compute.append((computed - began) / share)
+                update.append(time.perf_counter() - computed)
+                tokens.append(sum(batch.num_tokens for batch in micro_batches))
+        timed = slice(warm_up, None)
+        return StepTime(
+            median(compute[timed]), median(update[timed]), mean(tokens[timed]), len(compute[timed])
+        )
+
+    def _step(self, step: int, micro_batches: Sequence[Batch]) -> float:
+        """Run one step; return the time at which its gradients were complete."""
+        self.team.compute(step, micro_batches)
+        computed = time.perf_counter()
+        self.team.sum_gradients()
+        self.team.update(step, RATE, 1.0)
+        return computed
+
+    def time_evaluation(self) -> float:
+        """Measure the seconds of an evaluation after a warm-up."""
+        began = 0.0
+        with self.team.measuring() as model, torch.inference_mode():
+            for _ in range(2):
+                began = time.perf_counter()
+                self.objective.evaluate(model)
+        return time.perf_counter() - began
+
+
+def seconds_per_row(
+    objective: Pretraining, model: BertModel, computing: Computing, at_most: float
+) -> float:
+    """Return how long a held-out row takes, by a few of them, read for about `at_most` seconds."""
+    dtype = DTYPES[computing.precision]
+    reading = model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)
+    was_training = reading.training
+    reading.eval()
+    seconds = 0.0
+    with torch.inference_mode():
+        objective.resized(objective.batch_size, 1).evaluate(reading)  # prepares everything
+        for rows in TRIAL_ROWS:
+            trial = objective.resized(objective.batch_size, rows)
+            for _ in trial.held_out_batches(reading):
+                pass
+            began = time.perf_counter()
+            trial.evaluate(reading)
+            seconds = time.perf_counter() - began
+            if seconds >= at_most:
+                break
+    reading.train(was_training)
+    return seconds / rows

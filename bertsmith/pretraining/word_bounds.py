@@ -1,0 +1,73 @@
+"""Find the tokens that begin a word.
+
+A token begins a word unless its id continues one (`Tokenizer.continues_word`); at the beginning of
+a sentence it always does. Chinese characters are tokens of their own, so their words come from a
+segmenter: neighbouring characters are joined to text, and the segmenter says which begin a word.
+That happens when a batch is made, so shards stay as they are.
+"""
+
+import numpy as np
+
+from bertsmith.errors import ConfigError
+from bertsmith.pretraining.segmenters import Segmenter
+from bertsmith.tokenization.normalize import code_ranges
+from bertsmith.tokenization.tokenizer import Memory, Tokenizer
+
+
+def chinese_pieces(tokenizer: Tokenizer) -> np.ndarray:
+    """Return the tokens that are one Chinese character, "" for others: str `[vocabulary]`."""
+    chinese = code_ranges("CHINESE")
+    return np.array([p if len(p) == 1 and p in chinese else "" for p in tokenizer.vocab])
+
+
+class WordBounds:
+    """Finder of the tokens that begin a word.
+
+    Args:
+        tokenizer: says which ids continue a word.
+        segmenter: cuts neighbouring Chinese characters into words; each is a word without it.
+            Results for short texts are cached.
+
+    Raises:
+        ConfigError: a segmenter is given, and no token of the tokenizer is a Chinese character.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, segmenter: Segmenter | None = None) -> None:
+        self._continues = tokenizer.continues_word
+        self._segmenter = segmenter
+        self._places = Memory(self._find_places)
+        self._pieces = chinese_pieces(tokenizer)
+        self._is_chinese = self._pieces != ""
+        if segmenter is not None and not self._is_chinese.any():
+            raise ConfigError(
+                "--word-list or --segmenter: the tokenizer has no piece that is one Chinese "
+                "character, so they would change nothing. Leave them out."
+            )
+
+    def begins(self, ids: np.ndarray, is_fresh: np.ndarray) -> np.ndarray:
+        """Compute whether each token begins a word, bool `[tokens]`.
+
+        `is_fresh` marks tokens that begin a sentence, or stand after a gap in the text.
+        """
+        begins: np.ndarray = ~self._continues[ids] | is_fresh
+        if self._segmenter is not None:
+            self._join_characters(ids, is_fresh, begins)
+        return begins
+
+    def _join_characters(self, ids: np.ndarray, is_fresh: np.ndarray, begins: np.ndarray) -> None:
+        """Clear the flags of Chinese characters that continue a word."""
+        is_chinese = self._is_chinese[ids]
+        follows = np.append(False, is_chinese[:-1])
+        firsts = np.flatnonzero(is_chinese & (is_fresh | ~follows))
+        places = np.flatnonzero(is_chinese)
+        text = "".join(self._pieces[ids[places]].tolist())
+        starts = np.searchsorted(places, firsts)
+        ends = np.append(starts, len(places))[1:]
+        begins[places] = False
+        for first, start, end in zip(firsts.tolist(), starts.tolist(), ends.tolist(), strict=True):
+            begins[first + self._places[text[start:end]]] = True
+
+    def _find_places(self, text: str) -> np.ndarray:
+        assert self._segmenter is not None
+        lengths = [len(word) for word in self._segmenter(text)]
+        return np.cumsum([0, *lengths[:-1]])

@@ -1,0 +1,161 @@
+"""Parallel map over processes, with results in order.
+
+Only a few items are in flight at a time, so memory does not grow with their number. A worker never
+outlives the main process, even if that is killed.
+"""
+
+import multiprocessing
+import os
+import signal
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, islice
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeVar
+
+from bertsmith.errors import ConfigError
+from bertsmith.system.bounds import check_largest
+
+# One process reads for all; it cannot keep more than this many busy, and each takes memory.
+MAX_PROCESSES = 16
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def num_processes(asked: int | None = None) -> int:
+    """Return the requested number, by default one for each available core.
+
+    Raises:
+        ConfigError: fewer than one.
+    """
+    if asked is None:
+        allowed = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+        return min(len(allowed(0)), MAX_PROCESSES)
+    check_largest("processes", asked, "--processes")
+    if asked < 1:
+        raise ConfigError(f"--processes {asked}: allowed is at least 1.")
+    return asked
+
+
+def map_in_order(
+    work: Callable[[Item], Result], items: Iterable[Item], processes: int
+) -> Generator[Result, None, None]:
+    """Yield `work(item)` for each item, computed here or by `processes` workers.
+
+    Args:
+        work: has to be picklable; each process has one copy, which keeps its state.
+
+    Raises:
+        ConfigError: a process was ended from outside.
+    """
+    if processes == 1:
+        yield from map(work, items)
+        return
+    remaining = iter(items)
+    first = list(islice(remaining, processes))
+    workers: list[_Worker] = []
+    pool = ThreadPoolExecutor(processes)
+    try:
+        workers += (_Worker(work) for _ in first)
+        yield from _in_order(pool, workers, chain(first, remaining), 2 * processes)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for worker in workers:
+            worker.end()
+        pool.shutdown()
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, workers: Iterable["_Worker"], items: Iterable[Any], ahead: int
+) -> Iterator[Any]:
+    idle = deque(workers)
+
+    def do(item: Any) -> Any:
+        worker = idle.popleft()
+        try:
+            return worker.do(item)
+        finally:
+            idle.append(worker)
+
+    pending: deque[Future[Any]] = deque()
+    for item in items:
+        pending.append(pool.submit(do, item))
+        if len(pending) > ahead:
+            yield pending.popleft().result()
+    while pending:
+        yield pending.popleft().result()
+
+
+class _Worker:
+    """A process that handles one item at a time.
+
+    It alone holds the other end of its pipe, so that its death ends a result that it was about to
+    write. The standard library's pool shares one pipe among all, and waits for the rest forever.
+    """
+
+    def __init__(self, work: Callable[[Any], Any]) -> None:
+        # Forking a process that has threads can deadlock, so workers start afresh everywhere.
+        spawn = multiprocessing.get_context("spawn")
+        self._pipe, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=_serve, args=(work, theirs), daemon=True)
+        try:
+            self._process.start()
+        except BrokenPipeError as error:
+            raise self._died() from error
+        finally:
+            theirs.close()
+
+    def do(self, item: Any) -> Any:
+        """Return the result of `work` for an item, or raise its error."""
+        try:
+            self._pipe.send(item)
+            result, error = self._pipe.recv()
+        except (EOFError, OSError) as end:
+            raise self._died() from end
+        if error is not None:
+            raise error
+        return result
+
+    def _died(self) -> ConfigError:
+        self._process.join()
+        code = self._process.exitcode or 0
+        fate = f"ended with exit code {code}"
+        if code < 0:
+            fate = f"was ended by {signal.Signals(-code).name}"
+        if code == -9:
+            fate = "was killed (SIGKILL), as the system does when the memory is full"
+        return ConfigError(
+            f"a worker process {fate}. Nothing was changed; run the command again with fewer "
+            "--processes."
+        )
+
+    def end(self) -> None:
+        """Kill the process."""
+        self._process.kill()
+        self._process.join()
+
+
+def _serve(work: Callable[[Any], Any], pipe: Connection) -> None:
+    """Process items until the main process needs no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's to answer
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    while True:
+        item = pipe.recv()
+        answer: tuple[Any, Exception | None]
+        try:
+            answer = work(item), None
+        except Exception as error:  # for the main process to raise
+            error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+            answer = None, error
+        pipe.send(answer)
+
+
+def _end_with_parent() -> None:
+    """End this worker when the main process ends, even if killed."""
+    if parent := multiprocessing.parent_process():
+        wait([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,70 @@
+"""Whether the run that writes a folder has reached its end, by its run.json."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from bertsmith.errors import CheckpointError, ConfigError, warn_once
+from bertsmith.system.files import is_held, locked
+
+PRETRAINING = ("pretrain", "distill pretraining")
+"""The commands whose models are complete when they are trained; others are scored as well."""
+
+
+def check_finished(directory: Path) -> None:
+    """Refuse a folder whose run has not reached its end, except to the run itself.
+
+    Raises:
+        CheckpointError: says how to go on.
+    """
+    if is_held(directory):
+        return
+    run = _read_run(directory)
+    kind = "pre-training" if run.get("command") in PRETRAINING else "fine-tuning"
+    kind = "series of runs" if "series" in run else kind
+    is_begun = "identity" in run or "series" in run
+    if is_begun and ("result" if kind == "fine-tuning" else "summary") not in run:
+        try:
+            with locked(directory):
+                pass
+        except ConfigError:
+            raise CheckpointError(
+                f"{directory}: another process is at work on this {kind}. Wait until it ends."
+            ) from None
+        state = "it is trained, but not scored" if "summary" in run else "it is not trained"
+        checkpoints = sorted((directory / "checkpoints").glob("step-*"))
+        other = f", or name {checkpoints[-1]}" if kind == "pre-training" and checkpoints else ""
+        raise CheckpointError(
+            f"{directory}: this {kind} was stopped before its end: {state}. Give the command that "
+            f"began it again, with --resume{other}."
+        )
+    _note_checkpoint(directory)
+
+
+def _note_checkpoint(directory: Path) -> None:
+    """Say that a checkpoint of a fine-tuning lacks what only the end of the run finds."""
+    if directory.parent.name != "checkpoints" or is_held(directory.parent.parent):
+        return
+    run = _read_run(directory.parent.parent)
+    if "identity" in run and run.get("command") not in PRETRAINING:
+        warn_once(
+            f"{directory}: a checkpoint from the middle of a fine-tuning: it has neither the best "
+            "weights of the run nor what scoring sets, such as the threshold for 'no answer'."
+        )
+
+
+def _read_run(directory: Path) -> Mapping[str, Any]:
+    """Read run.json; empty if there is none, or another program's."""
+    file = directory / "run.json"
+    try:
+        run = json.loads(file.read_bytes())
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return {}
+    except (ValueError, RecursionError) as error:
+        warn_once(
+            f"{file}: damaged ({error}), so it is not known whether the run reached its end. Copy "
+            "the folder again."
+        )
+        return {}
+    return run if isinstance(run, Mapping) else {}

@@ -1,0 +1,103 @@
+"""Checksums of the small files of a folder, in the format of `sha256sum`.
+
+Weights are not among them: they carry a checksum of their own (model/weights.py). A file that
+differs is told of and used all the same: config.json may well be edited by hand.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from bertsmith.errors import warn_once
+from bertsmith.system.files import atomic_write, sha256_file
+
+SUMS_FILE = "SHA256SUMS"
+LINE_PATTERN = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
+SUMMED_FILES = frozenset(
+    {
+        "config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.txt",
+        "vocab.json",
+        "merges.txt",
+        "spiece.model",
+        "modules.json",
+        "sentence_bert_config.json",
+        "config_sentence_transformers.json",
+        "1_Pooling/config.json",
+    }
+)
+"""What decides, beside weights, what a model computes. Others in a file of sums, such as large
+weights, are not read for it."""
+
+
+@contextlib.contextmanager
+def summed(directory: Path, *names: str) -> Iterator[None]:
+    """Let the block write these files, and record their sums when it ends without an error.
+
+    Their old sums go first, so that a process that is killed in between leaves no wrong ones.
+    """
+    sums = {name: digest for name, digest in _read(directory)[0].items() if name not in names}
+    if sums:
+        _write(directory, sums)
+    else:
+        (directory / SUMS_FILE).unlink(missing_ok=True)
+    yield
+    written = [name for name in names if (directory / name).is_file()]
+    sums = _read(directory)[0] | {name: sha256_file(directory / name) for name in written}
+    _write(directory, sums)
+
+
+def has_sum(directory: Path, name: str) -> bool:
+    """Whether the folder's sums have one of this file."""
+    return name in _read(directory)[0]
+
+
+def check_sums(path: Path) -> None:
+    """Warn of files of a folder, or of the one that is named, that differ from their sums."""
+    directory, only = (path.parent, path.name) if path.is_file() else (path, None)
+    sums, wrong = _read(directory)
+    if only is not None:
+        sums, wrong = {name: sums[name] for name in sums if name == only}, []
+    actual: dict[str, str] = {}
+    found = [f"line {number} of {SUMS_FILE} is not a checksum" for number in wrong]
+    for name, digest in sums.items():
+        file = directory / name
+        is_there = os.path.isfile(file)  # noqa: PTH113 - False of damaged names, too
+        if name in SUMMED_FILES and is_there:
+            actual[name] = sha256_file(file)
+        if not is_there:
+            found.append(f"{name} is missing")
+        elif actual.get(name, digest) != digest:
+            found.append(f"{name} differs from what was written")
+    if found:
+        warn_once(
+            f"{directory}: {', '.join(found)} (by {SUMS_FILE}): damaged or changed by hand. Copy "
+            f"the folder again; if you changed it yourself, remove its line from {SUMS_FILE}.",
+            (directory.resolve(), (directory / SUMS_FILE).read_bytes(), *actual.values()),
+        )
+
+
+def _read(directory: Path) -> tuple[dict[str, str], list[int]]:
+    """The sums by name, and the numbers of lines that are none."""
+    try:
+        content = (directory / SUMS_FILE).read_bytes()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return {}, []
+    sums, wrong = {}, []
+    for number, line in enumerate(content.decode("utf-8", "replace").split("\n"), start=1):
+        if match := LINE_PATTERN.fullmatch(line):
+            sums[match[2].removeprefix("./")] = match[1].lower()
+        elif line not in ("", "#") and not line.startswith("# "):  # as in "#" for a damaged "3"
+            wrong.append(number)
+    return sums, wrong if content else [1]
+
+
+def _write(directory: Path, sums: Mapping[str, str]) -> None:
+    with atomic_write(directory / SUMS_FILE, "w") as file:
+        file.writelines(f"{sums[name]}  {name}\n" for name in sorted(sums))

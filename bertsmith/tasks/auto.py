@@ -1,0 +1,129 @@
+"""Prediction: the right predictor for a model folder, and predictions for any number of examples.
+
+`load` returns the predictor of a folder; `iter_predictions` runs examples through one in bounded
+memory.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bertsmith.data.encoded_texts import Text
+from bertsmith.data.examples import Example
+from bertsmith.data.windows import LongTexts
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.huggingface import check_classifier, find_checkpoint
+from bertsmith.system.bounds import check_largest
+from bertsmith.tasks.catalog import task_of_folder
+from bertsmith.tasks.fill_mask import MaskFiller
+from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_vectors import TextEncoder
+
+CHUNK_EXAMPLES = 1024
+"""Examples read, sorted by length and predicted together; more gains little and delays output."""
+CHUNK_CHARS = 4_000_000
+"""Most characters in such a chunk, which then has fewer examples."""
+
+AnyPredictor = Predictor[Any, Any, Any]
+Item = TypeVar("Item", bound=Any)
+
+
+def load(
+    path: str | Path, *, device: str = "auto", precision: str = "auto"
+) -> AnyPredictor | MaskFiller | TextEncoder:
+    """Load the predictor of a model folder, by its head.
+
+    A fine-tuned model gives its task's (a `Classifier` maps texts to labels, a `Regressor` to
+    numbers), a pre-trained one a `MaskFiller` (texts with [MASK] to tokens), and one with neither a
+    `TextEncoder` (texts to vectors).
+
+    >>> classifier = load("runs/reviews")  # doctest: +SKIP
+    >>> classifier("a gripping story").label  # doctest: +SKIP
+    'positive'
+
+    Raises:
+        CheckpointError: the folder is incomplete, not a BERT, or a classifier of another kind.
+        ConfigError: a device or precision that this machine does not have.
+    """
+    task = task_of_folder(path)
+    heads = () if task is None else task.heads
+    loaded = load_for_inference(path, heads=heads, device=device, precision=precision)
+    if task is not None:
+        return task.predictor(loaded)
+    if "masked_lm" in loaded.model.heads:
+        return MaskFiller(loaded)
+    check_classifier(loaded.path, None)
+    return TextEncoder(loaded)
+
+
+def load_predictor(
+    path: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    max_length: int | None = None,
+    long_texts: LongTexts | None = None,
+    stride: int | None = None,
+) -> AnyPredictor:
+    """Load the predictor of a fine-tuned model.
+
+    Long texts are read as in training unless `long_texts` or `stride` is given.
+
+    Raises:
+        CheckpointError: as `load`; also if the model is of no task.
+    """
+    task = task_of_folder(path)
+    heads = () if task is None else task.heads
+    loaded = load_for_inference(
+        path, heads=heads, device=device, precision=precision, max_length=max_length
+    )
+    if task is None:
+        path = find_checkpoint(path)
+        check_classifier(path, None)
+        raise CheckpointError(f"{path}: {MISSING_HEAD['classify']}")
+    predictor = task.predictor(loaded)
+    predictor.task = predictor.task.with_windowing(long_texts, stride)
+    return predictor
+
+
+def iter_predictions(
+    predictor: AnyPredictor, examples: Iterable[Item]
+) -> Iterator[tuple[Item, Any]]:
+    """Yield each example with its prediction, in order, in bounded memory."""
+    for chunk in in_chunks(examples):
+        yield from zip(chunk, predictor.predict(chunk), strict=True)
+
+
+def in_chunks(examples: Iterable[Item]) -> Iterator[list[Item]]:
+    """Yield lists of `CHUNK_EXAMPLES` examples, or fewer long ones."""
+    chunk: list[Item] = []
+    num_chars = 0
+    for example in examples:
+        if len(chunk) == CHUNK_EXAMPLES or (chunk and num_chars + example.num_chars > CHUNK_CHARS):
+            yield chunk
+            chunk, num_chars = [], 0
+        chunk.append(example)
+        num_chars += example.num_chars
+    if chunk:
+        yield chunk
+
+
+def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:
+    """Return all examples of a reader, or its first `limit`.
+
+    Raises:
+        ConfigError: `limit` is not above 0.
+    """
+    if limit is None:
+        return reader
+    if limit < 1:
+        raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
+    check_largest("limit", limit, "--limit")
+    return itertools.islice(reader, limit)
+
+
+def as_text(example: Example) -> Text:
+    """Return the example's text, or its pair of texts."""
+    return example.text if example.pair is None else (example.text, example.pair)

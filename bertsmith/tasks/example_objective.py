@@ -1,0 +1,288 @@
+"""The fine-tuning objective of any task: encoded examples in, batches and losses out.
+
+Examples are shuffled anew each epoch, the rows of one example stay together, and a step's examples
+are divided into parts that are computed at the same time.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.config import to_jsonable
+from bertsmith.data.batches import Batch, deal_by_length, group_by_length, pack
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.model.bert import BertModel
+from bertsmith.model.vocabulary_subset import UsedWords
+from bertsmith.tasks.task import Task
+from bertsmith.training.objective import LossTerm, Objective
+
+MICRO_BATCH_TOKENS = 8_192
+"""Tokens in one forward pass of training, 16 texts of 512, which bounds the memory used. A text
+with more, over all its windows, is represented by some of them."""
+
+
+@dataclass(frozen=True)
+class TrainingExamples:
+    """Encoded training examples, and the row of each in its file.
+
+    `num_windowed` texts were too long for one row, `num_truncated` lost some tokens; `notes` are
+    other remarks for the user.
+    """
+
+    encoded: EncodedExamples
+    path: Path
+    rows: Sequence[int]
+    num_windowed: int = 0
+    num_truncated: int = 0
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.encoded)
+
+
+@dataclass(frozen=True)
+class HeldOutExamples:
+    """Eval examples, as read and encoded."""
+
+    encoded: EncodedExamples
+    path: Path
+    examples: Sequence[Any]
+
+
+class ExampleObjective(Objective, Protocol):
+    """An objective over the examples of a task, such as `FineTuning`."""
+
+    @property
+    def task(self) -> Task[Any, Any]: ...
+
+    @property
+    def train(self) -> TrainingExamples:
+        """The labelled training examples."""
+        ...
+
+    @property
+    def num_parts(self) -> int:
+        """The number of parts that a step is divided into."""
+        ...
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of steps that see every example once."""
+        ...
+
+    def use_words(self, model: BertModel) -> UsedWords:
+        """Shrink the model to these examples' vocabulary; remap ids."""
+        ...
+
+
+class FineTuning:
+    """The objective of a task over `batch_size` examples a step.
+
+    Args:
+        task: computes losses and predictions.
+        train: the training examples.
+        held_out: the eval examples.
+        batch_size: examples in one step; the last step of an epoch takes the remaining ones.
+        num_parts: number of parts that a step is divided into, to be computed at the same time.
+        micro_batch_tokens: tokens in one forward pass; a part with more is divided.
+        seed: determines the order of the examples.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any, Any],
+        train: TrainingExamples,
+        held_out: HeldOutExamples,
+        *,
+        batch_size: int = 16,
+        num_parts: int = 1,
+        micro_batch_tokens: int = MICRO_BATCH_TOKENS,
+        seed: int = 0,
+    ) -> None:
+        self.task = task
+        self.train = train
+        self.held_out = held_out
+        self.batch_size = batch_size
+        self.num_parts = min(num_parts, self.num_groups)
+        self.micro_batch_tokens = micro_batch_tokens
+        self.seed = seed
+        # Taken before token ids are remapped, which depends on both sets of examples.
+        self._digests = train.encoded.digest(), held_out.encoded.digest()
+        self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the eval examples, which may be large: workers never evaluate."""
+        return {name: value for name, value in vars(self).items() if name != "held_out"}
+
+    @property
+    def num_groups(self) -> int:
+        """The largest number of micro-batches that a step can be divided into."""
+        return -(-self.batch_size // (self.task.group_size or 1))
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """The number of steps that see every training example once."""
+        return -(-len(self.train) // self.batch_size)
+
+    def use_words(self, model: BertModel) -> UsedWords:
+        """Shrink the model to these examples' vocabulary; remap ids."""
+        used = UsedWords.of(model, self.token_rows)
+        self.renumber(used.numbers)
+        used.narrow(model)
+        return used
+
+    @property
+    def token_rows(self) -> list[NDArray[np.int32]]:
+        """The token ids of all rows, of training and eval."""
+        return [*self.train.encoded.rows.ids, *self.held_out.encoded.rows.ids]
+
+    def renumber(self, numbers: NDArray[np.int32]) -> None:
+        """Replace each token id `i` by `numbers[i]`."""
+        train, held_out = self.train, self.held_out
+        self.train = replace(train, encoded=train.encoded.renumbered(numbers))
+        self.held_out = replace(held_out, encoded=held_out.encoded.renumbered(numbers))
+
+    def micro_batches(self, step: int) -> list[Batch]:
+        """Return a step's batches, a function of data, seed and `step`.
+
+        Steps count from 1.
+        """
+        encoded = self.train.encoded
+        if (size := self.task.group_size) is not None:
+            chosen = self.chosen(step)
+            firsts = range(0, len(chosen), size)
+            return [collate(encoded, chosen[first : first + size]) for first in firsts]
+        chosen = self.chosen(step)
+        lengths = [encoded.lengths[i] for i in chosen]
+        return [
+            collate(encoded, [chosen[part[i]] for i in group])
+            for part in deal_by_length(lengths, self.num_parts)
+            for group in group_by_length([lengths[i] for i in part], self.micro_batch_tokens)
+        ]
+
+    def chosen(self, step: int) -> list[int]:
+        """Return the indices of a step's training examples."""
+        epoch, place = divmod(step - 1, self.steps_per_epoch)
+        known, order = self._shuffled
+        if known != epoch:
+            order = np.random.default_rng((self.seed, epoch)).permutation(len(self.train))
+            self._shuffled = (epoch, order)
+        chosen: list[int] = order[place * self.batch_size : (place + 1) * self.batch_size].tolist()
+        return chosen
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        return self.task.counts(batch)
+
+    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+        return self.task.losses(model, batch)
+
+    def evaluate(self, model: BertModel) -> dict[str, float]:
+        """Compute loss and scores on the eval examples."""
+        held_out = self.held_out
+        tally = self.task.tally(held_out.path)
+        predictions = self.task.predict(model, held_out.encoded, held_out.examples)
+        tally.add(held_out.examples, predictions)
+        figures = tally.figures()
+        named = {f"held_out_{self.task.name}_{name}": value for name, value in figures.items()}
+        return {"held_out_loss": figures["loss"], **named}
+
+    def describe(self, step: int) -> str:
+        """Name the rows of the training file that a step takes."""
+        rows = sorted({self.train.rows[i] for i in self.chosen(step)})
+        return f"{self.train.path}: rows {', '.join(map(str, rows))}"
+
+    def identity(self) -> dict[str, Any]:
+        return {
+            "task": self.task.name,
+            "task_settings": to_jsonable(self.task),
+            "train_sha256": self._digests[0],
+            "held_out_sha256": self._digests[1],
+            "batch_size": self.batch_size,
+            # Decides which examples meet in a micro-batch, and with it the dropout of each.
+            "num_parts": self.num_parts,
+            "seed": self.seed,
+        }
+
+
+def training_examples(
+    task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
+) -> TrainingExamples:
+    """Prepare encoded examples for training, with the task's notes."""
+    notes = tuple(task.notes(examples, encoded))
+    return replace(unnoted_examples(task, encoded, path, examples), notes=notes)
+
+
+def unnoted_examples(
+    task: Task[Any, Any], encoded: EncodedExamples, path: Path, examples: Sequence[Any]
+) -> TrainingExamples:
+    """Prepare encoded examples for training, without notes on gold answers.
+
+    Rows become examples of their own where the task does not keep them together; windows beyond
+    `MICRO_BATCH_TOKENS` are thinned out.
+    """
+    if task.rows_are_windows:
+        encoded = encoded.thinned(MICRO_BATCH_TOKENS)
+    rows = [example.row for example in examples]
+    learnt = encoded
+    if not task.rows_stay_together:
+        learnt = encoded.by_row()
+        rows = [rows[owner] for owner in encoded.owners().tolist()]
+    num_windowed = 0 if task.windowing is None else encoded.num_windowed
+    return TrainingExamples(learnt, path, rows, num_windowed, encoded.num_truncated)
+
+
+def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:
+    """Pack all rows of the examples at `indices` into one batch.
+
+    `targets` holds, beside the examples' own: `example`, int64 `[sequences]`, the example of each
+    sequence, as a place in `indices`; `place`, int64 `[sequences]`, its place among that example's
+    rows, from 0; and `num_examples`. Targets of examples have the order of `indices`, those of rows
+    and tokens the order of the packed row.
+    """
+    rows = [row for index in indices for row in encoded.rows_of(index)]
+    texts = encoded.rows
+    batch = pack([texts.ids[row] for row in rows], [texts.type_ids[row] for row in rows])
+    packed = [rows[place] for place in batch.order]
+    counts = [len(encoded.rows_of(index)) for index in indices]
+    owners = np.repeat(np.arange(len(indices), dtype=np.int64), counts)
+    places = _concatenate(np.arange(count, dtype=np.int64) for count in counts)
+    order = list(batch.order)
+    return replace(
+        batch,
+        targets={
+            "example": torch.from_numpy(owners[order]),
+            "place": torch.from_numpy(places[order]),
+            "num_examples": torch.tensor(len(indices)),
+            **_tensors({k: v[list(indices)] for k, v in encoded.example_targets.items()}),
+            **_tensors({k: v[packed] for k, v in encoded.row_targets.items()}),
+            **_tensors(
+                {
+                    k: _concatenate(v[row] for row in packed)
+                    for k, v in encoded.token_targets.items()
+                }
+            ),
+        },
+    )
+
+
+def mean_over_rows(values: Tensor, batch: Batch) -> Tensor:
+    """Average over each example's rows: `[sequences, columns]` to `[examples, columns]`."""
+    owners = batch.targets["example"]
+    num_examples = int(batch.targets["num_examples"])
+    total = values.new_zeros(num_examples, values.shape[1]).index_add(0, owners, values)
+    return total / torch.bincount(owners, minlength=num_examples)[:, None]
+
+
+def _tensors(arrays: dict[str, NDArray[Any]]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
+
+
+def _concatenate(arrays: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    joined: NDArray[Any] = np.concatenate(list(arrays))
+    return joined

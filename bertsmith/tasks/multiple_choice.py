@@ -1,0 +1,431 @@
+"""Multiple choice: a prompt and its choices in, the likeliest choice out.
+
+Each choice is read beside the prompt and gets one logit from the pooler's vector; probabilities are
+the softmax over a prompt's choices (paper, section 4.4), so prompts may have different numbers of
+choices. A long prompt is read in windows, the same for all its choices, whose logits are averaged.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts, as_list, check_string, describe
+from bertsmith.data.examples import random_sample
+from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
+from bertsmith.data.windows import Windowing, make_windows
+from bertsmith.errors import InputError
+from bertsmith.metrics.reading import reading_notes
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.logits import sequence_logits, softmax
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.soft_targets import soft_class_loss
+from bertsmith.tasks.task import Lesson, Outcome, Task
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.objective import LossTerm
+
+HARDLY = 0.01
+"""Probability below which an observation is not attributed to chance."""
+
+
+@dataclass(frozen=True)
+class ChooseSettings(WindowSettings):
+    """Settings of `finetune choose`."""
+
+    metric: Literal["accuracy"] = "accuracy"
+    """Score by which the best weights are chosen: accuracy, the share of prompts with the right
+    choice."""
+    columns: ChoiceColumns = field(default_factory=ChoiceColumns)
+    sample: int | None = None
+    """Number of rows of --train to use, drawn at random; all by default."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("sample")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The likeliest choice of a prompt, and the probability of every one."""
+
+    number: int
+    """Index of the choice, from 0."""
+    text: str
+    probabilities: tuple[float, ...]
+    is_truncated: bool
+    """Whether a choice was longer than the model reads, so that its end was ignored."""
+    num_windows: int = 1
+    """Number of windows in which the model read the prompt."""
+
+    @property
+    def probability(self) -> float:
+        """The probability of the choice, from 0 to 1."""
+        return self.probabilities[self.number]
+
+    @property
+    def answer(self) -> int:
+        return self.number
+
+
+@dataclass(frozen=True)
+class ChoiceReport:
+    """Scores of multiple choice; `chance` is the accuracy of guessing."""
+
+    accuracy: float
+    chance: float
+    num_prompts: int
+    num_truncated: int
+    num_windowed: int
+    num_skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"accuracy  {self.accuracy:.4f}   (share of the {self.num_prompts:,} prompts with the "
+            f"right choice; guessing gets {self.chance:.4f})"
+        ]
+        lacking = "prompt, choices or label"
+        notes = reading_notes(self.num_truncated, self.num_windowed, self.num_skipped, lacking)
+        return "\n".join([*lines, *notes])
+
+
+class ChoiceTally:
+    """Accumulator of right choices."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.num_prompts = self.num_right = self.num_truncated = self.num_windowed = 0
+        self.loss = self.chance = 0.0
+
+    def add(self, examples: Sequence[ChoiceExample], predictions: Sequence[Choice]) -> None:
+        for example, prediction in zip(examples, predictions, strict=True):
+            assert example.label is not None
+            likelihood = max(prediction.probabilities[example.label], np.finfo(np.float64).tiny)
+            self.loss -= float(np.log(likelihood))
+            self.chance += 1 / len(example.choices)
+            self.num_right += prediction.number == example.label
+            self.num_truncated += prediction.is_truncated
+            self.num_windowed += prediction.num_windows > 1
+        self.num_prompts += len(examples)
+
+    def figures(self) -> dict[str, float]:
+        """Compute mean cross entropy and accuracy."""
+        return {
+            "loss": self.loss / self.num_prompts,
+            "accuracy": self.num_right / self.num_prompts,
+        }
+
+    def result(self, num_skipped: int = 0) -> ChoiceReport:
+        """Compute the accuracy, beside that of guessing."""
+        return ChoiceReport(
+            accuracy=self.num_right / self.num_prompts,
+            chance=self.chance / self.num_prompts,
+            num_prompts=self.num_prompts,
+            num_truncated=self.num_truncated,
+            num_windowed=self.num_windowed,
+            num_skipped=num_skipped,
+        )
+
+
+@dataclass(frozen=True)
+class Choose(Task[ChoiceExample, Choice]):
+    """Multiple choice."""
+
+    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+
+    name: ClassVar[str] = "choose"
+    description: ClassVar[str] = """Teach a BERT to choose what fits a prompt: multiple choice.
+
+Takes a pre-trained model and two files of prompts, each with two or more choices and the number or
+letter of the right one: one file to learn from, one to score by. The result is a folder that
+`bertsmith evaluate`, `bertsmith predict` and Hugging Face's transformers open."""
+    settings: ClassVar = ChooseSettings
+    columns: ClassVar = ChoiceColumns
+    heads: ClassVar[tuple[str, ...]] = ("choose",)
+    rows_are_windows: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, settings: ChooseSettings) -> Lesson[ChoiceExample]:
+        """Read both files and draw the sample."""
+        columns = settings.columns
+        train, num_skipped = read_choices(settings.train, columns, limit=settings.limit)
+        train = random_sample(train, settings.sample, settings.seed)
+        held_out, num_held_out_skipped = read_choices(
+            settings.eval, columns, limit=settings.eval_limit
+        )
+        return Lesson(cls(settings.windowing), train, held_out, num_skipped, num_held_out_skipped)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """Restore the task from a folder's treatment of long texts."""
+        return cls(Windowing.of_settings(model.task_settings))
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "Chooser":
+        return Chooser(loaded)
+
+    @classmethod
+    def reader(cls, path: Path, columns: ChoiceColumns | None, *, labelled: bool) -> ChoiceReader:
+        return ChoiceReader(path, columns, labelled=labelled)
+
+    @classmethod
+    def from_words(cls, texts: Sequence[str]) -> list[ChoiceExample]:
+        """Build one example: first the prompt, then its choices."""
+        if len(texts) < 3 or not all(text.strip() for text in texts):
+            raise InputError(
+                f"texts: found {len(texts)}, of which some may be empty; wanted are a prompt and "
+                "two or more choices, each in quotes."
+            )
+        return [ChoiceExample(texts[0], tuple(texts[1:]), row=1)]
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """The treatment of long texts."""
+        return asdict(self.windowing)
+
+    def notes(self, examples: Sequence[ChoiceExample], encoded: EncodedExamples) -> list[str]:
+        """Warn if the first choice is never right, unless by chance."""
+        by_chance = math.prod(1 - 1 / len(example.choices) for example in examples)
+        if by_chance > HARDLY or any(example.label == 0 for example in examples):
+            return []
+        return [
+            "the first choice is right in none of the rows; where labels are numbers, "
+            "--first-label tells from where they count"
+        ]
+
+    def encode(
+        self,
+        tokenizer: Tokenizer,
+        examples: Sequence[ChoiceExample],
+        max_length: int,
+        *,
+        labelled: bool,
+    ) -> EncodedExamples:
+        """Encode a row for each choice and window, choice by choice.
+
+        Targets: `choice`, int64 `[rows]`; `num_choices` and `labels`, int64 `[examples]`.
+        """
+        rows: list[Row] = []
+        starts = [0]
+        for example in examples:
+            rows += encode_choices(tokenizer, example, max_length, self.windowing)
+            starts.append(len(rows))
+        counts = np.array([len(example.choices) for example in examples], dtype=np.int64)
+        targets = {"num_choices": counts}
+        if labelled:
+            targets["labels"] = np.array([example.label for example in examples], dtype=np.int64)
+        return EncodedExamples(
+            EncodedTexts(
+                ids=tuple(row.ids for row in rows),
+                type_ids=tuple(row.type_ids for row in rows),
+                num_cut=tuple(row.num_cut for row in rows),
+            ),
+            np.array(starts, dtype=np.int64),
+            example_targets=targets,
+            row_targets={"choice": np.array([row.choice for row in rows], dtype=np.int64)},
+            num_parts=counts,
+        )
+
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+        """Compute cross entropy over each prompt's choices, summed over the prompts."""
+        logits = choice_logits(outputs[:, 0], batch)
+        labels = batch.targets["labels"]
+        return {
+            self.name: LossTerm(
+                sum=F.cross_entropy(logits, labels, reduction="sum"),
+                correct=(logits.argmax(-1) == labels).sum(),
+                count=len(labels),
+            )
+        }
+
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the divergence of the choices' probabilities."""
+        logits, wanted = (choice_logits(each[:, 0], batch) for each in (outputs, taught))
+        return soft_class_loss(logits, wanted, temperature)
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """Compute logits in the batch's order, fp32 `[sequences, 1]`."""
+        return sequence_logits(model, batch, "choose")
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ChoiceExample]
+    ) -> list[Choice]:
+        logits = compute_in_order(model, encoded.rows, self.outputs)[:, 0]
+        found = []
+        for place, example in enumerate(examples):
+            rows = encoded.rows_of(place)
+            of_windows = logits[rows.start : rows.stop].reshape(len(example.choices), -1)
+            probabilities = softmax(of_windows.mean(1))
+            number = int(probabilities.argmax())
+            found.append(
+                Choice(
+                    number,
+                    example.choices[number],
+                    tuple(probabilities.tolist()),
+                    encoded.num_cut[place] > 0,
+                    of_windows.shape[1],
+                )
+            )
+        return found
+
+    def tally(self, place: Path) -> ChoiceTally:
+        return ChoiceTally(place)
+
+    def to_json(self, example: ChoiceExample, prediction: Choice) -> dict[str, Any]:
+        return {
+            "row": example.row,
+            "text": example.text,
+            "choices": list(example.choices),
+            "label": prediction.number,
+            "choice": prediction.text,
+            "probability": prediction.probability,
+            "probabilities": list(prediction.probabilities),
+            "is_truncated": prediction.is_truncated,
+        }
+
+    def line(self, example: ChoiceExample, prediction: Choice) -> str:
+        """Format number, probability, prompt and choice, separated by tabs."""
+        texts = (" ".join(text.split()) for text in (example.text, prediction.text))
+        return "\t".join([str(prediction.number), f"{prediction.probability:.4f}", *texts])
+
+    def outcome(self, example: ChoiceExample, prediction: Choice) -> Outcome:
+        """Score 1 for the right choice, 0 for another."""
+        assert example.label is not None
+        return Outcome(
+            text=example.text,
+            gold=example.choices[example.label],
+            predicted=prediction.text,
+            score=float(prediction.number == example.label),
+            confidence=prediction.probability,
+        )
+
+    def learnt(self) -> str:
+        return "to choose"
+
+
+class Chooser(Predictor[Choose, ChoiceExample, Choice]):
+    """A fine-tuned model: called with a prompt and choices, returns a `Choice`."""
+
+    task_type = Choose
+    example_type = ChoiceExample
+    argument = "prompts"
+    cure = 'list(zip(frame["prompt"], frame["choices"]))'
+
+    @overload
+    def __call__(self, prompts: str, choices: Sequence[str]) -> Choice: ...
+    @overload
+    def __call__(self, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[Choice]: ...
+    def __call__(
+        self,
+        prompts: str | Sequence[tuple[str, Sequence[str]]],
+        choices: Sequence[str] | None = None,
+    ) -> Choice | list[Choice]:
+        """Choose for one prompt, or for each of several `(prompt, choices)`.
+
+        Raises:
+            InputError: a prompt with fewer than two choices, or something that is no text.
+        """
+        if isinstance(prompts, str):
+            return self([(prompts, () if choices is None else choices)])[0]
+        if choices is not None:
+            raise InputError(
+                f"choices: found {describe(choices)} beside several prompts. Give each with its "
+                "own choices: [(prompt, choices), ...]."
+            )
+        return self.predict(prompts)
+
+    def to_examples(self, given: Sequence[Any]) -> list[ChoiceExample]:
+        """Build examples from tuples of a prompt and its choices."""
+        return [to_example(f"prompts[{place}]", each) for place, each in enumerate(given)]
+
+
+def to_example(name: str, given: object) -> ChoiceExample:
+    """Build an example from a prompt and its choices.
+
+    `name` is its place in the call, for messages.
+    """
+    if not (isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)):
+        raise InputError(
+            f"{name}: found {describe(given)}. Give a tuple of a string and a list of strings, "
+            "prompt and choices."
+        )
+    choices = as_list(given[1], f"{name}, choices", "the texts of one row")
+    for place, choice in enumerate(choices):
+        check_string(f"{name}, choice {place}", choice)
+    if len(choices) < 2:
+        raise InputError(f"{name}: found {len(choices)} choices. Give two or more.")
+    return ChoiceExample(given[0], tuple(choices))
+
+
+@dataclass(frozen=True)
+class Row:
+    """Token ids and type ids of one choice, int32 `[tokens]`.
+
+    `num_cut` counts the tokens of the choice or the prompt that were cut off.
+    """
+
+    ids: NDArray[np.int32]
+    type_ids: NDArray[np.int32]
+    choice: int
+    num_cut: int
+
+
+def encode_choices(
+    tokenizer: Tokenizer, example: ChoiceExample, max_length: int, windowing: Windowing
+) -> list[Row]:
+    """Encode a prompt's rows, choice by choice, all choices in equal windows.
+
+    A choice is cut only where it takes more than half of the room.
+    """
+    prompt = tokenizer.encode_ids(example.text)
+    choices = [tokenizer.encode_ids(choice) for choice in example.choices]
+    room = max_length - tokenizer.num_special_tokens(2)
+    longest = min(max(map(len, choices)), max(room // 2, room - max(1, len(prompt))))
+    stride = windowing.overlap(max_length)
+    read = prompt if windowing.long_texts == "window" else prompt[: room - longest]
+    rows = []
+    for number, choice in enumerate(choices):
+        kept = choice[:longest]
+        # A shorter choice leaves its room empty, so that all see the same windows.
+        length = max_length - longest + len(kept)
+        windows = make_windows(tokenizer, [read, kept], length, stride, windowed=0).rows
+        num_cut = len(choice) - len(kept) + len(prompt) - len(read)
+        cuts = [num_cut, *[0] * (len(windows) - 1)]
+        rows += [
+            Row(window.ids, window.type_ids, number, cut)
+            for window, cut in zip(windows, cuts, strict=True)
+        ]
+    return rows
+
+
+def choice_logits(of_rows: Tensor, batch: Batch) -> Tensor:
+    """Average `[sequences]` over windows to `[examples, most choices]`.
+
+    Prompts with fewer choices are padded with minus infinity.
+    """
+    counts = batch.targets["num_choices"]
+    width = int(counts.max())
+    cells = batch.targets["example"] * width + batch.targets["choice"]
+    total = of_rows.new_zeros(len(counts) * width).index_add(0, cells, of_rows)
+    num_rows = torch.bincount(cells, minlength=len(total))
+    is_absent = num_rows == 0
+    means = (total / num_rows.clamp(min=1)).masked_fill(is_absent, -torch.inf)
+    return means.view(len(counts), width)
+
+
+TASK = Choose

@@ -1,0 +1,511 @@
+"""Extractive question answering: questions and passages in, spans of the passage out.
+
+The model is BERT's encoder with two vectors that score every token as the start and as the end of
+the answer (paper, sections 4.2 and 4.3). A passage that is too long is read in windows, each of
+which is an example of its own in training; where a window lacks the answer, [CLS] is the target.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import pairwise
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import describe
+from bertsmith.data.question_windows import encode_questions, label_windows
+from bertsmith.data.squad import Question, QuestionReader
+from bertsmith.data.windows import LongTexts, Windowing
+from bertsmith.errors import InputError
+from bertsmith.metrics.answer_report import AnswerReport, counted, summarize_answers
+from bertsmith.metrics.answers import (
+    ENDLESS,
+    Language,
+    QuestionScores,
+    answer_or_none_scores,
+    find_language,
+)
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.agreement import AnswerAgreement
+from bertsmith.tasks.answer_prediction import AnswerPrediction, one_line, passage
+from bertsmith.tasks.answer_spans import Scores, best_answers
+from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
+from bertsmith.tasks.logits import token_logits
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
+from bertsmith.tasks.soft_targets import soft_class_loss
+from bertsmith.tasks.task import Lesson, Outcome, Task, limited
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.objective import LossTerm
+
+if TYPE_CHECKING:
+    from rich.text import Text as RichText
+
+Metric = Literal["f1", "exact_match"]
+
+NONE = "(no answer)"
+
+
+@dataclass(frozen=True)
+class QuestionColumns:
+    """Options for reading a file of questions: there are none."""
+
+
+@dataclass(frozen=True)
+class AnswerSettings(WindowSettings):
+    """Settings of `finetune answer`."""
+
+    train: Path
+    """Questions with their answers to train on: .json in SQuAD's format, or .jsonl with one
+    question a line; also as .gz, .xz or .zst."""
+    eval: Path = NOT_GIVEN
+    """Questions with their answers to score by. They are never trained on, and should not be among
+    --train. Required, unless --folds is given."""
+    metric: Metric = "f1"
+    """Score by which the best weights are chosen: f1, the overlap of words with the right answer,
+    or exact_match, the share of answers that are right word for word."""
+    batch_size: int = 16
+    """Batch size: windows per update."""
+    max_answer_length: int = 30
+    """Maximum length of an answer, in tokens."""
+    columns: QuestionColumns = field(default_factory=QuestionColumns)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("max_answer_length")
+
+
+class AnswerTally:
+    """Accumulator of answer scores, 19 bytes per answer.
+
+    Args:
+        language: language whose rules compare texts.
+        may_abstain: whether the model may give no answer.
+        threshold: as in `AnswerPrediction`; if None and the model may abstain, the best one for
+            these questions.
+        long_texts: treatment of passages that were too long.
+    """
+
+    def __init__(
+        self,
+        language: Language,
+        may_abstain: bool,
+        threshold: float | None,
+        long_texts: LongTexts = "window",
+    ) -> None:
+        self.questions = QuestionScores(language)
+        self.may_abstain = may_abstain
+        self.threshold = threshold
+        self.long_texts = long_texts
+        self.no_answer_scores = array("d")
+        self.loss = 0.0
+        self.num_truncated = 0
+        self.num_windowed = 0
+        self.num_moved = self.num_lost = self.num_empty = 0
+
+    def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
+        for example, prediction in zip(examples, predictions, strict=True):
+            self.questions.add(prediction.best[0], [answer.text for answer in example.answers])
+            self.no_answer_scores.append(prediction.no_answer_score)
+            self.loss += prediction.loss or 0.0
+            self.num_truncated += prediction.is_truncated
+            self.num_windowed += prediction.num_windows > 1
+            self._note(example)
+
+    def _note(self, example: Question) -> None:
+        self.num_moved += sum(answer.is_moved for answer in example.answers)
+        self.num_lost += sum(answer.start is None for answer in example.answers)
+        self.num_empty += example.is_empty
+
+    def figures(self) -> dict[str, float]:
+        """Compute mean cross entropy, exact match and F1.
+
+        Scores are from 0 to 1; `accuracy` is another name of exact match.
+        """
+        scores = self.result().overall
+        return {
+            "loss": self.loss / len(self.questions),
+            "accuracy": scores.exact_match / 100,
+            "f1": scores.f1 / 100,
+            "exact_match": scores.exact_match / 100,
+        }
+
+    def result(self, num_skipped: int = 0) -> AnswerReport:
+        """Compute all scores, by the rules of SQuAD 2.0 or 1.1.
+
+        Those of 2.0 hold where a question has no answer.
+        """
+        has_both = self.questions.has_unanswerable
+        report = summarize_answers(
+            self.questions,
+            protocol="2.0" if has_both else "1.1",
+            no_answer_probs=self.no_answer_scores if has_both or self.may_abstain else None,
+            threshold="best" if self.may_abstain and self.threshold is None else self.threshold,
+            lowest=-ENDLESS,  # no-answer scores are differences of logits
+        )
+        return replace(
+            report,
+            num_truncated=self.num_truncated,
+            num_windowed=self.num_windowed,
+            num_skipped=num_skipped,
+            num_moved=self.num_moved,
+            num_lost=self.num_lost,
+            num_empty=self.num_empty,
+            long_texts=self.long_texts,
+        )
+
+
+@dataclass(frozen=True)
+class Answer(Task[Question, AnswerPrediction]):
+    """Extractive question answering."""
+
+    may_abstain: bool = False
+    """Whether some training questions had no answer."""
+    threshold: float | None = None
+    """As in `AnswerPrediction`; chosen by the eval questions when training ends."""
+    windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
+    max_answer_length: int = AnswerSettings.max_answer_length
+    language: Language = "en"
+    """Language whose rules compare answers with right ones."""
+
+    name: ClassVar[str] = "answer"
+    description: ClassVar[str] = """Teach a BERT to find the answers to questions in passages.
+
+Takes a pre-trained model and two files of questions with their passages and answers, as those of
+SQuAD 1.1 and 2.0: one to learn from, one to score by. Where a question has no answer, the model
+learns to say so. The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging
+Face's transformers open."""
+    settings: ClassVar = AnswerSettings
+    columns: ClassVar = QuestionColumns
+    heads: ClassVar[tuple[str, ...]] = ("answer",)
+    endings: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
+    rows_stay_together: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = True
+
+    @classmethod
+    def read(cls, settings: AnswerSettings) -> Lesson[Question]:
+        """Read both files.
+
+        Raises:
+            InputError: no training question has an answer that occurs in its passage.
+        """
+        train = limited(QuestionReader(settings.train), settings.limit)
+        held_out = limited(QuestionReader(settings.eval), settings.eval_limit)
+        if not any(answer.start is not None for one in train for answer in one.answers):
+            raise InputError(
+                f"{settings.train}: none of the {len(train):,} questions has an answer that stands "
+                "in its passage. Give some that have."
+            )
+        task = cls(
+            may_abstain=not all(question.answers for question in train),
+            windowing=settings.windowing,
+            max_answer_length=settings.max_answer_length,
+            language=find_language([a.text for a in question.answers] for question in train),
+        )
+        return Lesson(task, train, held_out)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """Restore the task from a folder; other libraries' folders have the defaults."""
+        settings, known = model.task_settings, cls()
+        return cls(
+            may_abstain=settings.get("may_abstain", known.may_abstain),
+            threshold=settings.get("threshold", known.threshold),
+            windowing=Windowing.of_settings(settings),
+            max_answer_length=settings.get("max_answer_length", known.max_answer_length),
+            language=settings.get("language", known.language),
+        )
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "Answerer":
+        return Answerer(loaded)
+
+    @classmethod
+    def reader(
+        cls, path: Path, columns: QuestionColumns | None, *, labelled: bool
+    ) -> QuestionReader:
+        return QuestionReader(path, labelled=labelled)
+
+    @classmethod
+    def from_words(cls, texts: Sequence[str]) -> list[Question]:
+        """Pair each question with the passage after it."""
+        if len(texts) % 2 or not all(text.strip() for text in texts):
+            found = "1 text" if len(texts) == 1 else f"{len(texts)} texts"
+            raise InputError(
+                f"found {found}; each question has its passage after it, and neither "
+                'is empty. Write: bertsmith predict DIR "Who ...?" "The passage ..."'
+            )
+        pairs = zip(texts[::2], texts[1::2], strict=True)
+        return [
+            Question(str(row), question, context, row=row)
+            for row, (question, context) in enumerate(pairs, start=1)
+        ]
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """Abstention, threshold, windows, answer length and language."""
+        return {
+            "may_abstain": self.may_abstain,
+            "threshold": self.threshold,
+            **asdict(self.windowing),
+            "max_answer_length": self.max_answer_length,
+            "language": self.language,
+        }
+
+    def settled(self, evaluation: AnswerReport) -> Self:
+        """Return a copy with the threshold that scored best on eval questions."""
+        return replace(self, threshold=evaluation.threshold)
+
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[Question], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """Encode a row for each window.
+
+        Targets: `start_positions` and `end_positions`, int64 `[rows]`.
+        """
+        encoded = encode_questions(tokenizer, examples, max_length, self.windowing)
+        if not labelled:
+            return encoded
+        labels = label_windows(examples, encoded)
+        targets = {"start_positions": labels.start_positions, "end_positions": labels.end_positions}
+        return replace(encoded, row_targets=targets)
+
+    def notes(self, examples: Sequence[Question], encoded: EncodedExamples) -> list[str]:
+        """List how many answers were moved, not found, or cut in training."""
+        labels = label_windows(examples, encoded)
+        answers = [answer for example in examples for answer in example.answers]
+        num_moved = sum(answer.is_moved for answer in answers)
+        num_empty = sum(example.is_empty for example in examples)
+        moved = "stood elsewhere, or with other white space, than said, and {} found"
+        return [
+            *counted(
+                num_moved,
+                f"answer {moved.format('was')}",
+                f"answers {moved.format('were')}",
+            ),
+            *counted(
+                sum(answer.start is None for answer in answers),
+                "answer does not stand in its passage",
+                "answers do not stand in their passage",
+            ),
+            *counted(
+                labels.num_cut,
+                "window holds part of an answer and learns that there is none",
+                "windows hold part of an answer and learn that there is none",
+            ),
+            *counted(
+                labels.num_unreachable,
+                "question has an answer that is whole in no window",
+                "questions have an answer that is whole in no window",
+            ),
+            *counted(
+                num_empty,
+                "question or its passage is empty",
+                "questions or their passages are empty",
+            ),
+        ]
+
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+        """Sum over windows the mean cross entropy of start and end.
+
+        `correct` counts windows in which both are right.
+        """
+        logits = padded_logits(outputs, batch)
+        windows = batch.targets["example"]  # each is learnt as an example of its own
+        starts, ends = (batch.targets[f"{name}_positions"][windows] for name in ("start", "end"))
+        losses = [
+            F.cross_entropy(logits[..., place], targets, reduction="sum")
+            for place, targets in enumerate((starts, ends))
+        ]
+        found = logits.argmax(1)
+        return {
+            self.name: LossTerm(
+                sum=(losses[0] + losses[1]) / 2,
+                correct=((found[:, 0] == starts) & (found[:, 1] == ends)).sum(),
+                count=len(starts),
+            )
+        }
+
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the mean divergence of start and end probabilities.
+
+        A window agrees with the teacher where both are likeliest at the same tokens.
+        """
+        logits, wanted = (padded_logits(each, batch) for each in (outputs, taught))
+        starts, ends = (
+            soft_class_loss(logits[..., place], wanted[..., place], temperature)[0]
+            for place in (0, 1)
+        )
+        return (starts + ends) / 2, (logits.argmax(1) == wanted.argmax(1)).all(1).sum()
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """Compute logits of start and end in batch order, fp32 `[tokens, 2]`."""
+        return token_logits(model, batch, "answer")
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Question]
+    ) -> list[AnswerPrediction]:
+        """Predict the answers of each question from all of its windows."""
+        logits = compute_tokens_in_order(model, encoded.rows, self.outputs)
+        found = best_answers(logits, encoded, self.max_answer_length)
+        threshold = (self.threshold or 0.0) if self.may_abstain else None
+        losses = mean_losses(logits, encoded)
+        return [
+            AnswerPrediction(example.context, spans, threshold, num_cut > 0, num_rows, loss)
+            for example, spans, num_cut, num_rows, loss in zip(
+                examples, found, encoded.num_cut, encoded.num_rows, losses, strict=True
+            )
+        ]
+
+    def tally(self, place: Path) -> AnswerTally:
+        return AnswerTally(
+            self.language, self.may_abstain, self.threshold, self.windowing.long_texts
+        )
+
+    def stratum(self, example: Question) -> bool:
+        """Return whether the question has an answer."""
+        return bool(example.answers)
+
+    def unit(self, example: Question) -> str:
+        """Return the passage: its other questions reveal much of the answer."""
+        return example.context
+
+    def learnt(self) -> str:
+        """Describe the task and whether the model may abstain."""
+        return "to answer questions" + (", or not to," if self.may_abstain else "")
+
+    def to_json(self, example: Question, prediction: AnswerPrediction) -> dict[str, Any]:
+        """Build a line with the answer, its offsets, and the next best."""
+        return {
+            "row": example.row,
+            "id": example.id,
+            "question": example.question,
+            "answer": prediction.answer,
+            "start": prediction.start,
+            "end": prediction.end,
+            "probability": prediction.probability,
+            "no_answer_score": prediction.no_answer_score,
+            "candidates": [
+                {"answer": text, "start": start, "end": end, "probability": probability}
+                for text, start, end, probability in prediction.candidates()
+            ],
+            "is_truncated": prediction.is_truncated,
+            "num_windows": prediction.num_windows,
+        }
+
+    def entry(self, example: Question, prediction: AnswerPrediction) -> tuple[str, str]:
+        """Return the question's id and its answer, as official scorers expect."""
+        return example.id, prediction.answer
+
+    def line(self, example: Question, prediction: AnswerPrediction) -> "RichText":
+        """Format answer, probability, question and passage, separated by tabs.
+
+        The answer is marked in the passage.
+        """
+        from rich.text import Text as RichText
+
+        answer = one_line(prediction.answer) or NONE
+        line = RichText(f"{answer}\t{prediction.probability:.4f}\t{one_line(example.question)}\t")
+        before, found, after = passage(example.context, prediction.start, prediction.end)
+        return line.append(before).append(found, "bold reverse").append(after)
+
+    def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:
+        """Score the answer by F1; only an exact match counts as right."""
+        answers = [answer.text for answer in example.answers]
+        exact, f1 = answer_or_none_scores(prediction.answer, answers, self.language)
+        shown = passage(example.context, prediction.start, prediction.end)
+        return Outcome(
+            text=f"{one_line(example.question)} {''.join(shown)}",
+            gold=" | ".join(dict.fromkeys(answers)) or NONE,
+            predicted=prediction.answer or NONE,
+            score=f1,
+            confidence=prediction.probability,
+            is_exact=bool(exact),
+        )
+
+    def agreement(
+        self, mine: Sequence[AnswerPrediction], exact: Sequence[AnswerPrediction]
+    ) -> AnswerAgreement:
+        """Count the answers that differ from those in fp32."""
+        pairs = zip(mine, exact, strict=True)
+        return AnswerAgreement(sum(a.answer != b.answer for a, b in pairs), len(mine))
+
+
+class Answerer(Predictor[Answer, Question, AnswerPrediction]):
+    """A fine-tuned model: called with questions and passages, returns answers."""
+
+    task_type = Answer
+    example_type = Question
+    argument = "questions"
+    cure = 'list(zip(frame["question"], frame["context"]))'
+
+    @overload
+    def __call__(self, questions: str, context: str) -> AnswerPrediction: ...
+    @overload
+    def __call__(self, questions: Sequence[tuple[str, str]]) -> list[AnswerPrediction]: ...
+    def __call__(
+        self, questions: str | Sequence[tuple[str, str]], context: str | None = None
+    ) -> AnswerPrediction | list[AnswerPrediction]:
+        """Answer a question in a context, or each of several (question, context)."""
+        if isinstance(questions, str):
+            if not isinstance(context, str):
+                raise InputError("context: not given. Give the passage to find the answer in.")
+            return self([(questions, context)])[0]
+        if context is not None:
+            raise InputError(
+                f"context: found {describe(context)} beside several questions. Give each with its "
+                "own context: [(question, context), ...]."
+            )
+        return self.predict(questions)
+
+    def to_examples(self, given: Sequence[Any]) -> list[Question]:
+        """Build questions from tuples of question and context."""
+        examples = []
+        for place, pair in enumerate(given):
+            match pair:
+                case (str() as question, str() as context):
+                    examples.append(Question(str(place + 1), question, context, row=place + 1))
+                case _:
+                    raise InputError(
+                        f"questions[{place}]: found {describe(pair)}. Give a tuple of two strings, "
+                        "question and context."
+                    )
+        return examples
+
+
+def padded_logits(logits: Tensor, batch: Batch) -> Tensor:
+    """Pad `[tokens, 2]` to `[sequences, longest, 2]` with minus infinity."""
+    lengths = logits.new_tensor(batch.lengths, dtype=batch.position_ids.dtype)
+    rows = lengths.new_tensor(range(batch.num_sequences)).repeat_interleave(lengths)
+    padded = logits.new_full((batch.num_sequences, max(batch.lengths), 2), -inf)
+    return padded.index_put((rows, batch.position_ids), logits)
+
+
+def mean_losses(logits: Sequence[Scores], encoded: EncodedExamples) -> Iterable[float | None]:
+    """Compute each question's loss, the mean over windows; None without targets."""
+    if not encoded.row_targets:
+        return [None] * len(encoded)
+    targets = np.stack([encoded.row_targets[f"{name}_positions"] for name in ("start", "end")], 1)
+    losses = np.array([row_loss(*row) for row in zip(logits, targets, strict=True)])
+    spans = pairwise(encoded.starts.tolist())
+    return [float(losses[first:stop].mean()) for first, stop in spans]
+
+
+def row_loss(logits: Scores, targets: NDArray[np.int64]) -> float:
+    """Compute mean cross entropy of start and end: `[tokens, 2]`, `[2]`."""
+    highest = logits.max(0)
+    sums = np.log(np.exp(logits - highest).sum(0)) + highest
+    return float((sums - logits[targets, (0, 1)]).mean())
+
+
+TASK = Answer

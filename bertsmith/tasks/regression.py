@@ -1,0 +1,326 @@
+"""Regression: a number for each text or pair of texts.
+
+The model is BERT's encoder and pooler with one linear output on [CLS], trained by the mean squared
+error, as the paper does for STS-B (section 4.1).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import Text, as_pairs
+from bertsmith.data.examples import Columns, Example, are_pairs, random_sample, read_examples
+from bertsmith.data.labels import numbers
+from bertsmith.data.windows import Windowing
+from bertsmith.errors import InputError
+from bertsmith.metrics.reading import reading_notes
+from bertsmith.metrics.regression import pearson, rmse, spearman
+from bertsmith.model.bert import BertModel
+from bertsmith.model.heads import ClassificationHead
+from bertsmith.tasks.agreement import NumberAgreement
+from bertsmith.tasks.example_objective import mean_over_rows
+from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.settings import WindowSettings
+from bertsmith.tasks.task import Lesson, Outcome
+from bertsmith.tasks.texts import TextTask
+from bertsmith.training.objective import LossTerm
+
+Metric = Literal["pearson", "spearman"]
+
+CLOSE = 0.5
+"""Largest error that counts as correct, in standard deviations of the training labels."""
+
+
+@dataclass(frozen=True)
+class RegressSettings(WindowSettings):
+    """Settings of `finetune regress`."""
+
+    metric: Metric = "pearson"
+    """Score by which the best weights are chosen: pearson, the correlation with the true numbers,
+    or spearman, that with their order."""
+    columns: Columns = field(default_factory=Columns)
+    sample: int | None = None
+    """Number of rows of --train to use, drawn at random; all by default."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("sample")
+
+
+@dataclass(frozen=True, slots=True)
+class NumberPrediction:
+    """The predicted number of a text."""
+
+    value: float
+    is_truncated: bool = False
+    """Whether the text was longer than the model reads, so that its end was ignored."""
+    num_windows: int = 1
+    """Number of windows in which the model read the text."""
+
+    @property
+    def answer(self) -> float:
+        return self.value
+
+
+@dataclass(frozen=True)
+class NumberReport:
+    """Scores of predicted numbers.
+
+    `num_truncated` texts were longer than the model reads and cut, `num_windowed` were read in
+    windows; `num_skipped` rows had no text or no number.
+    """
+
+    pearson: float
+    spearman: float
+    rmse: float
+    num_texts: int
+    num_truncated: int
+    num_windowed: int
+    num_skipped: int
+
+    @classmethod
+    def of(
+        cls,
+        true: NDArray[np.float64],
+        predicted: NDArray[np.float64],
+        *,
+        num_truncated: int = 0,
+        num_windowed: int = 0,
+        num_skipped: int = 0,
+    ) -> Self:
+        """Compute the scores of predicted numbers; both arrays are `[texts]`."""
+        return cls(
+            pearson=pearson(true, predicted),
+            spearman=spearman(true, predicted),
+            rmse=rmse(true, predicted),
+            num_texts=len(true),
+            num_truncated=num_truncated,
+            num_windowed=num_windowed,
+            num_skipped=num_skipped,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Pearson   {self.pearson:.4f}   (correlation with the true numbers of the "
+            f"{self.num_texts:,} texts)",
+            f"Spearman  {self.spearman:.4f}   (correlation with their order)",
+            f"RMSE      {self.rmse:.4f}   (how far off, in the unit of the numbers)",
+        ]
+        lines += reading_notes(
+            self.num_truncated, self.num_windowed, self.num_skipped, "text or number"
+        )
+        return "\n".join(lines)
+
+
+class NumberTally:
+    """Accumulator of true and predicted numbers, 16 bytes per example."""
+
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self.parts: list[NDArray[np.float64]] = []
+        self.num_truncated = 0
+        self.num_windowed = 0
+
+    def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
+        predicted = np.array([prediction.value for prediction in predictions])
+        self.parts.append(np.stack([numbers(examples, self.place), predicted]))
+        self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
+        self.num_windowed += sum(prediction.num_windows > 1 for prediction in predictions)
+
+    def figures(self) -> dict[str, float]:
+        """Compute the mean squared error, the RMSE and both correlations."""
+        report = self.result()
+        return {
+            "loss": report.rmse**2,
+            "pearson": report.pearson,
+            "spearman": report.spearman,
+            "rmse": report.rmse,
+        }
+
+    def result(self, num_skipped: int = 0) -> NumberReport:
+        true, predicted = np.concatenate(self.parts, axis=1)
+        return NumberReport.of(
+            true,
+            predicted,
+            num_truncated=self.num_truncated,
+            num_windowed=self.num_windowed,
+            num_skipped=num_skipped,
+        )
+
+
+@dataclass(frozen=True)
+class Regress(TextTask[NumberPrediction]):
+    """Regression of a number on texts or pairs."""
+
+    spread: float = field(default=1.0, compare=False)
+    """Standard deviation of the training labels, used to count close predictions; not saved."""
+
+    name: ClassVar[str] = "regress"
+    description: ClassVar[str] = """Teach a BERT to give texts, or pairs of texts, a number.
+
+Takes a pre-trained model and two files of texts with numbers: one to learn from, one to score by.
+The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Hugging Face's
+transformers open."""
+    settings: ClassVar = RegressSettings
+    heads: ClassVar[tuple[str, ...]] = ("regress",)
+    outcome_scale: ClassVar[Literal["share", "distance"]] = "distance"
+
+    @classmethod
+    def read(cls, settings: RegressSettings) -> Lesson[Example]:
+        """Read both files.
+
+        Raises:
+            InputError: a label is no number, or all training labels are equal.
+        """
+        columns = settings.columns
+        train, num_skipped = read_examples(settings.train, columns, limit=settings.limit)
+        train = random_sample(train, settings.sample, settings.seed)
+        targets = varied_numbers(train, settings.train)
+        pairs = are_pairs(train)
+        held_out, num_held_out_skipped = read_examples(
+            settings.eval, columns, limit=settings.eval_limit, pairs=pairs
+        )
+        varied_numbers(held_out, settings.eval)
+        task = cls(windowing=settings.windowing, pairs=pairs, spread=float(targets.std()))
+        return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """Restore the task from a folder's windows and pairs."""
+        settings = model.task_settings
+        return cls(windowing=Windowing.of_settings(settings), pairs=settings.get("pairs"))
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "Regressor":
+        return Regressor(loaded)
+
+    def begin_head(self, model: BertModel, examples: Sequence[Example]) -> None:
+        """Set the bias to the labels' mean; scale weights by their deviation."""
+        targets = numbers(examples, Path("examples"))
+        head = model.heads["regress"]
+        assert isinstance(head, ClassificationHead)
+        with torch.no_grad():
+            head.dense.bias.fill_(float(targets.mean()))
+            head.dense.weight.mul_(float(targets.std()))
+
+    def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
+        """Return `numbers`, fp32 `[examples]`."""
+        return {"numbers": numbers(examples, Path("examples")).astype(np.float32)}
+
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+        """Sum the squared error over the batch; `correct` counts close predictions."""
+        found, targets = mean_over_rows(outputs, batch)[:, 0], batch.targets["numbers"]
+        return {self.name: LossTerm(*self._compare(found, targets), len(targets))}
+
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """Compute the squared error; `temperature` does not apply to numbers."""
+        found, wanted = (mean_over_rows(each, batch)[:, 0] for each in (outputs, taught))
+        return self._compare(found, wanted)
+
+    def _compare(self, found: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        is_close = (found - wanted).abs() <= CLOSE * self.spread
+        return F.mse_loss(found, wanted, reduction="sum"), is_close.sum()
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
+    ) -> list[NumberPrediction]:
+        values = self.logits(model, encoded)
+        return [
+            NumberPrediction(value, num_cut > 0, num_windows)
+            for value, num_cut, num_windows in zip(
+                values[:, 0].tolist(), encoded.num_cut, encoded.num_rows, strict=True
+            )
+        ]
+
+    def tally(self, place: Path) -> NumberTally:
+        return NumberTally(place)
+
+    def learnt(self) -> str:
+        return "a number"
+
+    def to_json(self, example: Example, prediction: NumberPrediction) -> dict[str, Any]:
+        return {
+            **example.to_json(),
+            "value": prediction.value,
+            "is_truncated": prediction.is_truncated,
+            "num_windows": prediction.num_windows,
+        }
+
+    def line(self, example: Example, prediction: NumberPrediction) -> str:
+        """Format number and text, separated by tabs."""
+        return "\t".join([f"{prediction.value:.4f}", *example.one_line()])
+
+    def outcome(self, example: Example, prediction: NumberPrediction) -> Outcome:
+        """Score 1 minus the distance from the gold number."""
+        gold = float(str(example.label))
+        return Outcome(
+            text=" | ".join(example.one_line()),
+            gold=str(example.label),
+            predicted=f"{prediction.value:.4f}",
+            score=1.0 - abs(prediction.value - gold),
+        )
+
+    def agreement(
+        self, mine: Sequence[NumberPrediction], exact: Sequence[NumberPrediction]
+    ) -> NumberAgreement:
+        """Compute the mean and the largest difference."""
+        pairs = zip(mine, exact, strict=True)
+        differences = [abs(one.value - other.value) for one, other in pairs]
+        return NumberAgreement(float(np.mean(differences)), max(differences), len(differences))
+
+
+def varied_numbers(examples: Sequence[Example], place: Path) -> NDArray[np.float64]:
+    """The numbers of examples, fp64 `[examples]`.
+
+    Raises:
+        InputError: all are the same, so that nothing can be learnt or correlated.
+    """
+    found = numbers(examples, place)
+    if np.ptp(found) == 0:
+        raise InputError(
+            f"{place}: the number is {examples[0].label} in every row. Give examples with "
+            "different ones."
+        )
+    return found
+
+
+class Regressor(Predictor[Regress, Example, NumberPrediction]):
+    """A fine-tuned model: called with texts, returns the number of each."""
+
+    task_type = Regress
+    example_type = Example
+
+    @overload
+    def __call__(self, texts: str) -> float: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, texts: Sequence[Text]) -> list[float]: ...
+    def __call__(self, texts: str | Sequence[Text]) -> float | list[float]:
+        """Predict the number of one text, or of each of several.
+
+        A pair of texts is given as a tuple.
+        """
+        if isinstance(texts, str):
+            return self([texts])[0]
+        return [prediction.value for prediction in self.predict(texts)]
+
+    def to_examples(self, given: Sequence[Any]) -> list[Example]:
+        """Build examples from texts or pairs of texts."""
+        return [Example(text, pair) for text, pair in as_pairs(given)]
+
+
+TASK = Regress

@@ -1,0 +1,622 @@
+"""Training and evaluation of sentence embeddings.
+
+Pairs and triples have a contrastive loss with in-batch negatives. Its negatives are those of a
+group with a fixed number of rows, however a step is divided: more processes change the time, not
+the loss. Scored pairs have a regression of their cosines. A text is one row of tokens, cut at its
+end if it is too long, since folders of sentence-transformers cannot express windows.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Self, TypeVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import Text, as_pairs, encode_texts
+from bertsmith.data.examples import random_sample
+from bertsmith.data.sentence_pairs import (
+    Kind,
+    RelatedColumns,
+    RelatedReader,
+    RelatedTexts,
+    kind_of,
+    read_related,
+    score_range,
+)
+from bertsmith.data.tables import ASK_FORMAT, place_name, table_format
+from bertsmith.data.unknown_tokens import UnknownTokens
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.metrics.reading import reading_notes
+from bertsmith.metrics.regression import pearson, spearman
+from bertsmith.metrics.retrieval import retrieval_scores
+from bertsmith.model.bert import BertModel
+from bertsmith.model.huggingface import find_checkpoint, hidden_size, read_config
+from bertsmith.tasks.agreement import CosineAgreement
+from bertsmith.tasks.contrast import contrastive_loss, cosine_loss
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.soft_targets import soft_vector_loss
+from bertsmith.tasks.task import Lesson, Outcome, Task
+from bertsmith.tasks.text_vectors import COMPUTE, TextEncoder
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.objective import LossTerm
+
+ScoreRange = tuple[float, float]
+ScoresT = TypeVar("ScoresT", float, NDArray[np.float64])
+
+Loss = Literal["contrastive", "cosine"]
+KINDS: dict[Loss, Kind] = {"contrastive": "pairs", "cosine": "scored"}
+"""The kind of data that each loss is trained on."""
+
+RANKS = (1, 5, 10)
+"""Cutoffs of recall."""
+
+FIGURES: dict[Kind, tuple[str, ...]] = {
+    "pairs": ("mrr", *(f"recall_at_{rank}" for rank in RANKS)),
+    "scored": ("spearman", "pearson"),
+}
+"""Metrics by which weights may be chosen; the first of each kind is `score`."""
+
+CLOSE = 0.1
+"""Largest error of a cosine that counts as correct."""
+
+
+@dataclass(frozen=True)
+class EmbedSettings(FinetuneSettings):
+    """Settings of `bertsmith finetune embed`."""
+
+    loss: Literal["auto"] | Loss = "auto"
+    """Loss. contrastive: a text's own partner is nearer than those of other rows (pairs and
+    triples; scores are ignored). cosine: the cosine of two texts is their score. auto, the default:
+    cosine if --train has scores, else contrastive."""
+    temperature: float = 0.05
+    """Temperature of the contrastive loss: the lower, the more the nearest wrong texts count."""
+    batch_size: int = 64
+    """Batch size: rows per update."""
+    group_size: int = 32
+    """Rows that the contrastive loss compares with one another: the other texts of these are each
+    row's negatives. An update takes as many groups as --batch-size has room for, computed at the
+    same time."""
+    pooling: Literal["mean", "first_token"] | None = None
+    """Pooling of token vectors to a text's vector: mean over the tokens, or first_token, the vector
+    of [CLS]. By default that of the model's folder, else mean."""
+    metric: Literal[
+        "score", "spearman", "pearson", "mrr", "recall_at_1", "recall_at_5", "recall_at_10"
+    ] = "score"
+    """Metric by which the best weights are chosen. score, the default: Spearman correlation if
+    --eval has scores, else the mean reciprocal rank (MRR) of the right text."""
+    columns: RelatedColumns = field(default_factory=RelatedColumns)
+    sample: int | None = None
+    """Number of rows of --train to use, drawn at random; all by default."""
+
+    @property
+    def held_out_kind(self) -> Kind | None:
+        """The kind of data in --eval, where the settings determine it."""
+        if self.metric != "score":
+            return next(kind for kind, names in FIGURES.items() if self.metric in names)
+        return "pairs" if self.loss == "contrastive" else None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_positive("temperature", "group_size", "sample")
+        if self.loss in ("auto", "contrastive") and min(self.group_size, self.batch_size) < 2:
+            raise ConfigError("--group-size and --batch-size: allowed are 2 or more rows, since "
+                              "each is compared with others.")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of an example's texts, fp32 `[texts, hidden]`, in their order."""
+
+    vectors: NDArray[np.float32]
+    is_truncated: bool
+    """Whether a text was longer than the model reads, so that its end was ignored."""
+    num_windows: ClassVar[int] = 1
+
+    @property
+    def cosine(self) -> float:
+        """The cosine similarity of the first two texts, from -1 to 1."""
+        first, second = self.vectors[:2].astype(np.float64)
+        length = np.linalg.norm(first) * np.linalg.norm(second)
+        return float(first @ second / max(length, 1e-12))
+
+    @property
+    def answer(self) -> float:
+        return self.cosine
+
+
+@dataclass(frozen=True)
+class SimilarityReport:
+    """Correlations of the cosines of scored pairs with their scores."""
+
+    spearman: float
+    pearson: float
+    num_pairs: int
+    num_truncated: int
+    num_skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Spearman  {self.spearman:.4f}   (correlation of the order of the {self.num_pairs:,} "
+            "cosines with that of the scores)",
+            f"Pearson   {self.pearson:.4f}   (correlation with the scores themselves)",
+        ]
+        return "\n".join(
+            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
+        )
+
+
+@dataclass(frozen=True)
+class RetrievalReport:
+    """Retrieval scores of texts that search for their partners; `recall` by cutoff."""
+
+    recall: dict[str, float]
+    mrr: float
+    num_queries: int
+    num_documents: int
+    num_truncated: int
+    num_skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, each score by its name in `--metric`."""
+        recall = {f"recall_at_{rank}": value for rank, value in self.recall.items()}
+        return {**recall, **{name: value for name, value in vars(self).items() if name != "recall"}}
+
+    def __str__(self) -> str:
+        lines = [
+            f"recall@{rank:<3} {value:.4f}   (share of the right texts among the first {rank} of "
+            f"{self.num_documents:,})"
+            for rank, value in self.recall.items()
+        ]
+        lines.append(
+            f"MRR        {self.mrr:.4f}   (mean of 1 / rank of the first right text, for "
+            f"{self.num_queries:,} texts)"
+        )
+        return "\n".join(
+            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
+        )
+
+
+class ScoredTally:
+    """Accumulator of scored pairs: scores and cosines, 16 bytes for each pair."""
+
+    def __init__(self, score_range: ScoreRange | None) -> None:
+        self.score_range = score_range
+        self.parts: list[NDArray[np.float64]] = []
+        self.num_truncated = 0
+
+    def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
+        scores = [example.score for example in examples]
+        cosines = [prediction.cosine for prediction in predictions]
+        self.parts.append(np.array([scores, cosines], dtype=np.float64))
+        self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
+
+    def figures(self) -> dict[str, float]:
+        """Compute the mean squared error of the cosines, and the correlations."""
+        report = self.result()
+        scores, cosines = np.concatenate(self.parts, axis=1)
+        wanted = as_cosines(scores, self.score_range or range_of_file(scores))
+        return {
+            "loss": float(np.mean(np.square(cosines - wanted))),
+            "score": report.spearman,
+            "spearman": report.spearman,
+            "pearson": report.pearson,
+        }
+
+    def result(self, num_skipped: int = 0) -> SimilarityReport:
+        scores, cosines = np.concatenate(self.parts, axis=1)
+        return SimilarityReport(
+            spearman=spearman(scores, cosines),
+            pearson=pearson(scores, cosines),
+            num_pairs=len(scores),
+            num_truncated=self.num_truncated,
+            num_skipped=num_skipped,
+        )
+
+
+def as_cosines(scores: ScoresT, between: ScoreRange) -> ScoresT:
+    """Map scores linearly to cosines from 0 to 1."""
+    low, high = between
+    return (scores - low) / (high - low)
+
+
+def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
+    """Return a file's `score_range`; 0 to 1 if scores are equal."""
+    low, high = float(min(scores)), float(max(scores))
+    return (0.0, 1.0) if low == high else score_range([low, high])
+
+
+class RetrievalTally:
+    """Accumulator of retrieval, with the vector of every distinct text.
+
+    Every positive beside a query in some row is relevant to it; negatives are further documents.
+    Memory grows by a vector per text, time with the square of their number.
+    """
+
+    def __init__(self) -> None:
+        self.queries: dict[str, int] = {}
+        self.documents: dict[str, int] = {}
+        self.query_vectors: list[NDArray[np.float32]] = []
+        self.document_vectors: list[NDArray[np.float32]] = []
+        self.relevant: list[set[int]] = []
+        self.num_truncated = 0
+
+    def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
+        for example, prediction in zip(examples, predictions, strict=True):
+            anchor, *others = prediction.vectors
+            places = [
+                self._place(self.documents, self.document_vectors, text, vector)
+                for text, vector in zip(example.texts[1:], others, strict=True)
+            ]
+            query = self._place(self.queries, self.query_vectors, example.anchor, anchor)
+            if query == len(self.relevant):
+                self.relevant.append(set())
+            self.relevant[query].add(places[0])
+            self.num_truncated += prediction.is_truncated
+
+    def figures(self) -> dict[str, float]:
+        """Compute recall and MRR; `loss` is 1 - MRR."""
+        report = self.result()
+        scores = {name: report.to_json()[name] for name in FIGURES["pairs"]}
+        return {"loss": 1 - report.mrr, "score": report.mrr, **scores}
+
+    def result(self, num_skipped: int = 0) -> RetrievalReport:
+        scores = retrieval_scores(
+            np.stack(self.query_vectors),
+            np.stack(self.document_vectors),
+            [sorted(places) for places in self.relevant],
+            RANKS,
+        )
+        return RetrievalReport(
+            recall={str(rank): value for rank, value in scores.recall.items()},
+            mrr=scores.mrr,
+            num_queries=scores.num_queries,
+            num_documents=scores.num_documents,
+            num_truncated=self.num_truncated,
+            num_skipped=num_skipped,
+        )
+
+    @staticmethod
+    def _place(
+        known: dict[str, int],
+        vectors: list[NDArray[np.float32]],
+        text: str,
+        vector: NDArray[np.float32],
+    ) -> int:
+        """Return the index of a text, after adding a new one."""
+        place = known.setdefault(text, len(known))
+        if place == len(vectors):
+            # A view would keep the vectors of the whole portion alive.
+            vectors.append(vector.copy())
+        return place
+
+
+class RelatedTally:
+    """Accumulator of the kind that its first example calls for."""
+
+    def __init__(self, score_range: ScoreRange | None) -> None:
+        self.score_range = score_range
+        self.tally: ScoredTally | RetrievalTally | None = None
+
+    def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
+        if self.tally is None:
+            is_scored = kind_of(examples) == "scored"
+            self.tally = ScoredTally(self.score_range) if is_scored else RetrievalTally()
+        self.tally.add(examples, predictions)
+
+    def figures(self) -> dict[str, float]:
+        """Compute `loss`, `score` and the metrics of the kind."""
+        assert self.tally is not None
+        return self.tally.figures()
+
+    def result(self, num_skipped: int = 0) -> SimilarityReport | RetrievalReport:
+        assert self.tally is not None
+        return self.tally.result(num_skipped)
+
+
+@dataclass(frozen=True)
+class Embed(Task[RelatedTexts, Vectors]):
+    """Sentence embeddings, whose cosines are the similarity of texts."""
+
+    folder: SentenceFolder = field(default_factory=SentenceFolder)
+    """Pooling, normalization and length, as sentence-transformers stores them."""
+    loss: Loss = "contrastive"
+    temperature: float = 0.05
+    score_range: ScoreRange | None = None
+    """Scores that map to the cosines 0 and 1; None if training had no scores: then those of the
+    evaluated file decide."""
+    group_size: int | None = 32
+    """Rows compared by the contrastive loss; None for the cosine loss."""
+
+    name: ClassVar[str] = "embed"
+    description: ClassVar[
+        str
+    ] = """Teach a BERT to make vectors of texts that tell how alike they are.
+
+Takes a pre-trained model and two files, one to learn from and one to score by: pairs of texts that
+belong together (a question and its answer), triples (and one that does not), or pairs with a score.
+The result is a folder that `bertsmith embed`, `bertsmith evaluate` and sentence-transformers
+open.
+
+Pairs without scores are scored by search: each text looks for its own among all those of the file.
+That holds a vector of every text, and takes time that grows with the square of their number;
+--eval-limit takes fewer of them."""
+    settings: ClassVar = EmbedSettings
+    columns: ClassVar = RelatedColumns
+    heads: ClassVar[tuple[str, ...]] = ()
+    outcome_scale: ClassVar = "distance"
+
+    @classmethod
+    def read(cls, settings: EmbedSettings) -> Lesson[RelatedTexts]:
+        """Read both files, and the pooling of the model's folder."""
+        columns = settings.columns
+        kind = None if settings.loss == "auto" else KINDS[settings.loss]
+        train, num_skipped = read_related(settings.train, columns, kind, limit=settings.limit)
+        train = random_sample(train, settings.sample, settings.seed)
+        held_out, num_held_out_skipped = read_related(
+            settings.eval, columns, settings.held_out_kind, limit=settings.eval_limit
+        )
+        if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:
+            raise InputError(
+                f"{settings.eval}: the score is {held_out[0].score:g} in every row. Give rows with "
+                "different ones."
+            )
+        is_scored = kind_of(train) == "scored"
+        auto: Loss = "cosine" if is_scored else "contrastive"
+        model_dir = find_checkpoint(settings.model)
+        before = SentenceFolder.read(model_dir, pooling=settings.pooling)
+        check_case(model_dir, Tokenizer.load(model_dir))
+        task = cls(
+            folder=SentenceFolder(
+                pooling=before.pooling or "mean",
+                normalize=before.normalize,
+                max_length=settings.max_length or before.max_length,
+            ),
+            loss=auto if settings.loss == "auto" else settings.loss,
+            temperature=settings.temperature,
+            score_range=score_range([row.score or 0.0 for row in train]) if is_scored else None,
+            group_size=None if is_scored else min(settings.group_size, settings.batch_size),
+        )
+        return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
+
+    @classmethod
+    def of_model(cls, model: BertModel) -> Self:
+        """Restore the task from a folder's settings.
+
+        `SentenceEncoder` reads those of sentence-transformers.
+        """
+        settings = {key: value for key, value in model.task_settings.items() if key != "task"}
+        if not settings:
+            return cls()
+        folder = SentenceFolder(**settings.pop("folder"))
+        known = settings.pop("score_range")
+        # A range that was saved with another loss was not trained on.
+        is_learnt = known is not None and settings.get("loss") == "cosine"
+        return cls(**settings, folder=folder, score_range=tuple(known) if is_learnt else None)
+
+    @classmethod
+    def predictor(cls, loaded: LoadedModel) -> "SentenceEncoder":
+        return SentenceEncoder(loaded)
+
+    @classmethod
+    def reader(cls, path: Path, columns: RelatedColumns | None, *, labelled: bool) -> RelatedReader:
+        """Return the rows of a table, with scores if wanted and present.
+
+        Raises:
+            InputError: the file has lines of text, which are no pairs.
+        """
+        asked = "auto" if columns is None else columns.format
+        if not labelled and table_format(path, asked) == "txt":
+            raise InputError(
+                f"{place_name(path)}: found a text on each line, where this model compares pairs "
+                "of texts. Give a .csv, .tsv or .jsonl file with both, or use 'bertsmith embed' "
+                f"for the vectors of texts. {ASK_FORMAT}"
+            )
+        return RelatedReader(path, columns, None if labelled else "pairs")
+
+    @classmethod
+    def from_words(cls, texts: Sequence[str]) -> list[RelatedTexts]:
+        """Build an example of two texts to compare."""
+        if len(texts) != 2 or not all(text.strip() for text in texts):
+            raise InputError(
+                f"texts: found {len(texts)}; this model compares two texts, each in quotes. For "
+                "the vectors of texts use 'bertsmith embed'."
+            )
+        return [RelatedTexts(texts[0], texts[1], row=1)]
+
+    def fitted(self, examples: Iterable[RelatedTexts]) -> Self:
+        """Return a copy with the file's score range if none is known."""
+        if self.score_range is not None:
+            return self
+        scores = [example.score for example in examples if example.score is not None]
+        return replace(self, score_range=range_of_file(scores)) if scores else self
+
+    @property
+    def pooling(self) -> Pooling:
+        """The pooling of token vectors to a text's vector."""
+        return self.folder.pooling or "mean"
+
+    @property
+    def task_settings(self) -> dict[str, Any]:
+        """All fields, so that a folder's scores are those of its training."""
+        known = None if self.score_range is None else list(self.score_range)
+        return {**asdict(self), "score_range": known}
+
+    def write_files(self, directory: Path) -> None:
+        """Write the files that sentence-transformers reads."""
+        self.folder.write(directory, hidden_size(read_config(directory)))
+
+    def encode(
+        self,
+        tokenizer: Tokenizer,
+        examples: Sequence[RelatedTexts],
+        max_length: int,
+        *,
+        labelled: bool,
+    ) -> EncodedExamples:
+        """Encode each text to a row.
+
+        Targets: `text`, int64 `[rows]`, equal for equal texts; of scored pairs `cosines`, fp32
+        `[examples]`.
+        """
+        texts = [text for example in examples for text in example.texts]
+        counts = [len(example.texts) for example in examples]
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+        length = min(max_length, self.folder.max_length or max_length)
+        targets = {}
+        if labelled and self.score_range is not None and examples[0].score is not None:
+            scores = np.array([example.score for example in examples], dtype=np.float64)
+            targets["cosines"] = as_cosines(scores, self.score_range).astype(np.float32)
+        return EncodedExamples(
+            encode_texts(tokenizer, ((text, None) for text in texts), length),
+            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+            example_targets=targets,
+            row_targets={"text": np.array([numbers[text] for text in texts], dtype=np.int64)},
+        )
+
+    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+        """Compute the loss of a group.
+
+        `correct` counts anchors whose own text is the nearest, or cosines within `CLOSE`.
+        """
+        vectors = outputs.float()
+        if self.loss == "contrastive":
+            loss, correct = self._contrast(vectors, batch)
+        else:
+            first, second = (vectors[rows_at(batch, place)] for place in (0, 1))
+            cosines, wanted = F.cosine_similarity(first, second), batch.targets["cosines"]
+            loss = cosine_loss(cosines, wanted)
+            correct = ((cosines - wanted).abs() <= CLOSE).sum()
+        return {self.name: LossTerm(loss, correct, int(batch.targets["num_examples"]))}
+
+    def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Compare anchors with all other texts of the group."""
+        owners, places, texts = (batch.targets[name] for name in ("example", "place", "text"))
+        anchors, own = rows_at(batch, 0), rows_at(batch, 1)
+        others = (places > 0).nonzero()[:, 0]
+        right = torch.empty_like(anchors)
+        is_own = places[others] == 1
+        right[owners[others[is_own]]] = is_own.nonzero()[:, 0]
+        # The text itself, and partners of an equal text in any row, are no negatives.
+        is_itself = texts[others] == texts[anchors][:, None]
+        is_equal = (texts[anchors] == texts[anchors][:, None]).float()
+        is_answer = (texts[others] == texts[own][:, None]).float()
+        is_excluded = is_itself | (is_equal @ is_answer > 0)
+        is_excluded[torch.arange(len(anchors), device=right.device), right] = False
+        return contrastive_loss(
+            vectors[anchors], vectors[others], right, is_excluded, 1 / self.temperature
+        )
+
+    def imitation(
+        self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """Sum 1 - cosine of student and teacher vectors; count close ones."""
+        return soft_vector_loss(outputs, taught, CLOSE)
+
+    def num_imitated(self, batch: Batch) -> int:
+        """Count the texts."""
+        return batch.num_sequences
+
+    def outputs(self, model: BertModel, batch: Batch) -> Tensor:
+        """Compute vectors `[sequences, hidden]`, in the batch's order."""
+        return COMPUTE[self.pooling](model, batch)
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[RelatedTexts]
+    ) -> list[Vectors]:
+        vectors = compute_in_order(model, encoded.rows, self.outputs)
+        parts = np.split(vectors, encoded.starts[1:-1])
+        return [Vectors(part, cut > 0) for part, cut in zip(parts, encoded.num_cut, strict=True)]
+
+    def tally(self, place: Path) -> "RelatedTally":
+        return RelatedTally(self.score_range)
+
+    def learnt(self) -> str:
+        return f"vectors {'by contrast' if self.loss == 'contrastive' else 'by scores'}"
+
+    def to_json(self, example: RelatedTexts, prediction: Vectors) -> dict[str, Any]:
+        return {
+            "row": example.row,
+            "text": example.anchor,
+            "pair": example.positive,
+            "cosine": prediction.cosine,
+            "is_truncated": prediction.is_truncated,
+        }
+
+    def line(self, example: RelatedTexts, prediction: Vectors) -> str:
+        """Format cosine and texts, separated by tabs."""
+        texts = (" ".join(text.split()) for text in example.texts[:2])
+        return "\t".join([f"{prediction.cosine:.4f}", *texts])
+
+    def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
+        """Compare the cosine with its target: `score` is 1 - their distance."""
+        wanted = 1.0
+        if example.score is not None:
+            wanted = as_cosines(example.score, self.score_range or (0.0, 1.0))
+        return Outcome(
+            text=" | ".join(example.texts[:2]),
+            gold=f"{wanted:.4f}",
+            predicted=f"{prediction.cosine:.4f}",
+            score=1 - abs(prediction.cosine - wanted),
+        )
+
+    def agreement(self, mine: Sequence[Vectors], exact: Sequence[Vectors]) -> CosineAgreement:
+        """Compute mean and lowest cosine between vectors of the same texts."""
+        pairs = (np.concatenate([each.vectors for each in side]) for side in (mine, exact))
+        return CosineAgreement.between(*pairs)
+
+
+def rows_at(batch: Batch, place: int) -> Tensor:
+    """Return the index of each example's row number `place`, int64 `[examples]`."""
+    found = (batch.targets["place"] == place).nonzero()[:, 0]
+    return found[batch.targets["example"][found].argsort()]
+
+
+class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
+    """A sentence encoder: called with texts, returns their vectors."""
+
+    task_type = Embed
+    example_type = RelatedTexts
+    cure = 'list(zip(frame["a"], frame["b"]))'
+
+    def __init__(
+        self, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
+    ) -> None:
+        super().__init__(loaded, pooling=pooling, normalize=normalize)
+        task = Embed.of_model(loaded.model)
+        # Not as config.json has it: sentence-transformers rewrites the folder's other files, not
+        # that.
+        length = SentenceFolder.read(loaded.path, pooling=self.pooling).max_length
+        own = SentenceFolder(self.pooling, self.normalize, loaded.asked_length or length)
+        self.task = replace(task, folder=own)
+        self.unknown_tokens = UnknownTokens()
+
+    def to_examples(self, given: Sequence[Any]) -> list[RelatedTexts]:
+        """Pairs of texts; the vectors of single ones come from a call."""
+        pairs = as_pairs(given)
+        for place, (_, second) in enumerate(pairs):
+            if second is None:
+                raise InputError(
+                    f"texts[{place}]: found str. Give a tuple of two strings, or take vectors by "
+                    "calling the encoder."
+                )
+        return [RelatedTexts(first, str(second)) for first, second in pairs]
+
+    def similarity(self, first: Text, second: Text) -> float:
+        """Compute the cosine of two texts' vectors, from -1 to 1."""
+        return Vectors(self([first, second]), is_truncated=False).cosine
+
+
+TASK = Embed

@@ -1,0 +1,105 @@
+"""Added tokens such as [MASK], which text is searched for before tokenization.
+
+Flags and the resolution of matches are those of the `tokenizers` library: leftmost and longest
+first, a rejected match is skipped whole, and white space taken by `lstrip` and `rstrip` belongs to
+the token.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from bertsmith.tokenization.normalize import code_ranges
+
+
+@dataclass(frozen=True, slots=True)
+class AddedToken:
+    """Token that is searched for in text, with the flags of `tokenizer.json`."""
+
+    content: str
+    single_word: bool = False
+    """Matches only where no word character touches it."""
+    lstrip: bool = False
+    """Takes the white space before it."""
+    rstrip: bool = False
+    """Takes the white space after it."""
+    normalized: bool = False
+    """Is searched for in normalized text, in its own normalized form; otherwise in raw text."""
+    special: bool = True
+    """Is omitted by `decode(skip_special_tokens=True)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Part of a text, `start` to `stop`; ordinary text has no `id`."""
+
+    start: int
+    stop: int
+    id: int | None
+
+
+class TokenFinder:
+    """Splitter of text at added tokens.
+
+    Args:
+        tokens: token ids and tokens; of two with the same form the first is found.
+        form: maps a token's content to its form in the searched text.
+    """
+
+    def __init__(
+        self, tokens: Sequence[tuple[int, AddedToken]], form: Callable[[str], str] = str
+    ) -> None:
+        self._tokens: dict[str, tuple[int, AddedToken]] = {}
+        for id_, token in tokens:
+            if shape := form(token.content):
+                self._tokens.setdefault(shape, (id_, token))
+        longest_first = sorted(self._tokens, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)))
+        self._first_characters = frozenset(shape[0] for shape in self._tokens)
+
+    def __bool__(self) -> bool:
+        return bool(self._tokens)
+
+    def may_be_in(self, text: str) -> bool:
+        """Check quickly for tokens; False is certain, True is not."""
+        return any(map(text.__contains__, self._first_characters))
+
+    def pieces(self, text: str) -> Iterator[Piece]:
+        """Split `text` into added tokens and ordinary text, in order, none empty."""
+        reached = 0
+        if self.may_be_in(text):
+            for match in self._pattern.finditer(text):
+                id_, token = self._tokens[match.group()]
+                start, stop = match.span()
+                if token.single_word and _touches_word(text, start, stop):
+                    continue
+                if token.lstrip:
+                    start = max(_space_before(text, start), reached)
+                if token.rstrip:
+                    stop = _space_after(text, stop)
+                if reached < start:
+                    yield Piece(reached, start, None)
+                if start < stop:  # false where an earlier token took all of its white space
+                    yield Piece(start, stop, id_)
+                reached = stop
+        if reached < len(text):
+            yield Piece(reached, len(text), None)
+
+
+def _touches_word(text: str, start: int, stop: int) -> bool:
+    word = code_ranges("WORD")
+    return (start > 0 and text[start - 1] in word) or (stop < len(text) and text[stop] in word)
+
+
+def _space_before(text: str, start: int) -> int:
+    whitespace = code_ranges("WHITESPACE")
+    while start > 0 and text[start - 1] in whitespace:
+        start -= 1
+    return start
+
+
+def _space_after(text: str, stop: int) -> int:
+    whitespace = code_ranges("WHITESPACE")
+    while stop < len(text) and text[stop] in whitespace:
+        stop += 1
+    return stop

@@ -1,0 +1,147 @@
+"""Bulk tokenization by numpy, with the ids of text-by-text encoding.
+
+Texts are cut as bytes: at white space, and on both sides of ASCII punctuation. No rule of BERT's
+reaches across such a cut, so the ids of a chunk between two cuts are computed once, by the rules
+for any text, and cached. numpy cuts, looks up and gathers the chunks of a block together.
+"""
+
+import threading
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.tokenization.chunk_table import (
+    NOT_FOUND,
+    PADDING_BYTES,
+    ChunkTable,
+    Keys,
+    chunk_keys,
+)
+from bertsmith.tokenization.grouping import group_by_size
+from bertsmith.tokenization.normalize import clean, code_ranges
+from bertsmith.tokenization.piece_cutting import PieceCutter
+
+Ids = NDArray[np.int32]
+ChunkIds = Callable[[bytes], Sequence[int]]
+
+BLOCK_BYTES = 1 << 18  # the arrays for a block fit into a processor's cache
+# Limit of cached chunks, and of their ids: about 60 MB, after which the cache is cleared. 25 MB of
+# English text have some 100,000 distinct chunks with 250,000 ids.
+MAX_KEPT = 1 << 19
+LONGEST_KEPT = 64  # bytes; longer chunks recur too seldom to be cached
+
+# A place is the index of a chunk's first id and, in the lowest bits, their number.
+_COUNT_BITS = 24
+_COUNT = (1 << _COUNT_BITS) - 1
+_SPACE, _PUNCTUATION, _PART = range(3)
+
+
+def _kind(code: int) -> int:
+    # Bytes above 127 are parts of characters, which the rules for any text look at.
+    if code < 128 and chr(code) in code_ranges("PUNCTUATION"):
+        return _PUNCTUATION
+    return _SPACE if code < 128 and clean(chr(code)) == " " else _PART
+
+
+class _Places(dict[bytes, int]):
+    """Cache of the places of each chunk's ids in `ids`."""
+
+    def __init__(self, compute: ChunkIds) -> None:
+        super().__init__()
+        self.ids = array("i")
+        self._compute = compute
+
+    def __missing__(self, chunk: bytes) -> int:
+        ids = self._compute(chunk)
+        place = len(self.ids) << _COUNT_BITS | len(ids)
+        self.ids.extend(ids)
+        if len(chunk) <= LONGEST_KEPT:
+            self[chunk] = place
+        return place
+
+
+class BulkEncoder:
+    """Encoder of UTF-8 texts that caches the ids of chunks.
+
+    Args:
+        compute: returns the ids of a chunk; called for new chunks only.
+        lowercase: whether `compute` ignores the case of letters.
+        cutter: computes the ids of many new chunks at once where it can, as `compute` does.
+    """
+
+    def __init__(
+        self, compute: ChunkIds, *, lowercase: bool, cutter: PieceCutter | None = None
+    ) -> None:
+        self._compute = compute
+        self._cutter = cutter
+        self._lowercase = lowercase
+        self._kinds = bytes(map(_kind, range(256)))
+        self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._places = _Places(self._compute)
+        self._table = ChunkTable()
+
+    def encode(self, texts: Iterable[bytes]) -> tuple[Ids, NDArray[np.int64]]:
+        """Encode texts; returns all ids `[tokens]` and the counts per text `[texts]`."""
+        with self._lock:
+            blocks = [self._encode_block(block) for block in group_by_size(texts, BLOCK_BYTES)]
+        ids = [block_ids for block_ids, _ in blocks]
+        counts = [block_counts for _, block_counts in blocks]
+        no_ids, no_counts = np.zeros(0, np.int32), np.zeros(0, np.int64)
+        return np.concatenate([no_ids, *ids]), np.concatenate([no_counts, *counts])
+
+    def _encode_block(self, texts: Sequence[bytes]) -> tuple[Ids, NDArray[np.int64]]:
+        if max(len(self._places), len(self._places.ids)) > MAX_KEPT:
+            self._forget()
+        data = b" ".join([b"", *texts, b""])
+        data = data.ljust((len(data) + PADDING_BYTES) // 8 * 8)
+        starts, lengths = self._cut(data)
+        places = self._find(data.lower() if self._lowercase else data, starts, lengths)
+        counts = places & _COUNT
+        ends = np.cumsum(counts)
+        shifts = (places >> _COUNT_BITS) - (ends - counts)
+        gathered = np.repeat(shifts, counts)
+        gathered += np.arange(len(gathered))
+        ids = np.frombuffer(self._places.ids, np.int32)[gathered]
+        text_ends = np.cumsum([len(text) + 1 for text in texts])
+        last_chunks = np.searchsorted(starts, text_ends)
+        return ids, np.diff(np.concatenate([[0], ends])[last_chunks], prepend=0)
+
+    def _cut(self, data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the start and length in bytes of each chunk of `data`."""
+        kinds = np.frombuffer(data.translate(self._kinds), np.uint8)
+        before, after = kinds[:-1], kinds[1:]
+        # The kinds are numbered so that one comparison finds where chunks begin or end.
+        starts = np.flatnonzero((after > before) | (after == _PUNCTUATION))
+        ends = np.flatnonzero((before > after) | (before == _PUNCTUATION))
+        return starts + 1, ends - starts
+
+    def _find(
+        self, data: bytes, starts: NDArray[np.int64], lengths: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the place of each chunk's ids, computing those of new chunks."""
+        keys = chunk_keys(data, starts, lengths)
+        places = self._table.find(keys)
+        missing = np.flatnonzero(places == NOT_FOUND)
+        if self._cutter and len(missing):
+            new = missing[keys.at(missing).distinct()]
+            self._learn(keys.at(new), *self._cutter.cut(data, starts[new], lengths[new]))
+            places[missing] = self._table.find(keys.at(missing))
+            missing = missing[places[missing] == NOT_FOUND]
+        first, last = starts[missing], starts[missing] + lengths[missing]
+        chunks = map(data.__getitem__, map(slice, first.tolist(), last.tolist()))
+        found = np.fromiter(map(self._places.__getitem__, chunks), np.int64, len(missing))
+        places[missing] = found
+        self._table.add(keys.at(missing), found)
+        return places
+
+    def _learn(self, keys: Keys, ids: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Cache the ids of chunks that were cut (a count above 0)."""
+        firsts = len(self._places.ids) + np.cumsum(counts) - counts
+        self._places.ids.frombytes(ids.astype(np.int32).tobytes())
+        cut = np.flatnonzero(counts)
+        self._table.add(keys.at(cut), (firsts << _COUNT_BITS | counts)[cut])

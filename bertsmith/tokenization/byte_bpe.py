@@ -1,0 +1,404 @@
+"""Byte-level BPE tokenizer, RoBERTa's; no text is unknown to it.
+
+GPT-2's pattern cuts text into words, in which a space belongs to the word behind it; the UTF-8
+bytes of a word are then merged pair by pair, in the order in which merges were learned (Sennrich et
+al. 2016; Radford et al. 2019, section 2.2). Ids, tokens and offsets equal those of the `tokenizers`
+library (ByteLevel, BPE, RobertaProcessing).
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, cached_property
+from heapq import heapify, heappop, heappush
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.errors import ConfigError
+from bertsmith.tokenization import byte_bpe_files
+from bertsmith.tokenization.added_tokens import AddedToken, Piece
+from bertsmith.tokenization.normalize import code_ranges
+from bertsmith.tokenization.tokenizer import (
+    Ids,
+    Memory,
+    TextTokens,
+    Tokenizer,
+    is_word_start,
+    joined_rows,
+    own_added_tokens,
+)
+from bertsmith.tokenization.tokenizer_kinds import Source
+
+# Symbols of the longest word all of whose pairs are rescanned after a merge; others use a heap.
+SHORT = 24
+SURROGATES = re.compile("[\ud800-\udfff]")
+BEYOND_BMP = re.compile("[\U00010000-\U0010ffff]")
+
+
+def _byte_characters() -> str:
+    seen = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = iter(range(0x100, 0x200))
+    return "".join(chr(byte if byte in seen else next(others)) for byte in range(256))
+
+
+BYTE_CHARACTERS = _byte_characters()
+"""Character for each byte: itself if visible, else one from U+0100 on (a space is `Ġ`)."""
+CHARACTER_BYTES = {character: byte for byte, character in enumerate(BYTE_CHARACTERS)}
+
+
+@cache
+def word_pattern(highest: int) -> re.Pattern[str]:
+    """Compile GPT-2's pattern for text without characters above `highest`.
+
+    The fewer characters, the faster.
+
+    's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
+    """
+    letter, number, space = (
+        "".join(
+            f"{re.escape(chr(first))}-{re.escape(chr(min(last, highest)))}"
+            for first, last in code_ranges(name).ranges
+            if first <= highest
+        )
+        for name in ("LETTER", "NUMBER", "WHITESPACE")
+    )
+    return re.compile(
+        rf"'(?:[stmd]|re|ve|ll)| ?[{letter}]+| ?[{number}]+| ?[^{space}{letter}{number}]+"
+        rf"|[{space}]+(?![^{space}])|[{space}]+"
+    )
+
+
+def split_words(text: str) -> list[str]:
+    """Split text by GPT-2's pattern; joined words are the text again.
+
+    >>> split_words("It's 2 o'clock,  now")
+    ['It', "'s", ' 2', ' o', "'", 'clock', ',', ' ', ' now']
+    """
+    if text.isascii():
+        return word_pattern(0x7F).findall(text)
+    return word_pattern(0x10FFFF if BEYOND_BMP.search(text) else 0xFFFF).findall(text)
+
+
+def clean_words(text: str) -> list[str]:
+    """Split any text into words, leaving out lone surrogates."""
+    return split_words(without_surrogates(text))
+
+
+def without_surrogates(text: str) -> str:
+    """Remove lone surrogates, which UTF-8 cannot encode."""
+    return text if text.isascii() else SURROGATES.sub("", text)
+
+
+class Merger:
+    """Merges of BPE, applied by rank, and from left to right.
+
+    Args:
+        merges: left, right and merged symbol, in the order of their ranks.
+    """
+
+    def __init__(self, merges: Iterable[tuple[int, int, int]]) -> None:
+        self._ranks: dict[tuple[int, int], tuple[float, int]] = {}
+        for rank, (left, right, merged) in enumerate(merges):
+            self._ranks[left, right] = rank, merged  # of equal pairs the last counts
+
+    def merge(self, symbols: list[int]) -> list[int]:
+        """Merge symbols until no pair can be merged; `symbols` is used up."""
+        return self._merge_long(symbols) if len(symbols) > SHORT else self._merge_short(symbols)
+
+    def _merge_short(self, symbols: list[int]) -> list[int]:
+        find, none = self._ranks.get, (math.inf, -1)
+        found = [find(pair, none) for pair in pairwise(symbols)]
+        while found and (best := min(found)) is not none:
+            place = found.index(best)
+            symbols[place : place + 2] = [best[1]]
+            del found[place]
+            if place:
+                found[place - 1] = find((symbols[place - 1], best[1]), none)
+            if place < len(found):
+                found[place] = find((best[1], symbols[place + 1]), none)
+        return symbols
+
+    def _merge_long(self, symbols: list[int]) -> list[int]:
+        find, size = self._ranks.get, len(symbols)
+        following = list(range(1, size + 1))
+        preceding = list(range(-1, size - 1))
+        heap = [
+            (*found, place) for place, pair in enumerate(pairwise(symbols)) if (found := find(pair))
+        ]
+        heapify(heap)
+        while heap:
+            rank, merged, left = heappop(heap)
+            right = following[left]
+            if right == size or find((symbols[left], symbols[right])) != (rank, merged):
+                continue  # one of the two was merged with another symbol since
+            after = following[left] = following[right]
+            symbols[left], symbols[right] = merged, -1
+            if after < size:
+                preceding[after] = left
+                if found := find((merged, symbols[after])):
+                    heappush(heap, (*found, left))
+            before = preceding[left]
+            if before >= 0 and (found := find((symbols[before], merged))):
+                heappush(heap, (*found, before))
+        return [symbol for symbol in symbols if symbol >= 0]
+
+
+class ByteBpeTokenizer(Tokenizer):
+    """RoBERTa's tokenizer: <s> A </s></s> B </s>, with type id 0 everywhere.
+
+    Args:
+        vocab: the tokens, by id; all 256 bytes are among them.
+        merges: pairs of tokens in the order in which they were learned.
+        add_prefix_space: encode every text as if a space stood before it.
+        trim_offsets: exclude the space that belongs to a token from its offsets.
+        added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
+            None means the five special tokens, <mask> taking the space before it.
+
+    Raises:
+        ConfigError: a duplicate entry, a byte without a token, or a merge of tokens that are not in
+            the vocabulary.
+    """
+
+    pair_type_id = 0
+    num_separators = 2
+
+    def __init__(
+        self,
+        vocab: Sequence[str],
+        merges: Sequence[tuple[str, str]],
+        *,
+        add_prefix_space: bool = False,
+        trim_offsets: bool = True,
+        model_max_length: int = 512,
+        cls_token: str = "<s>",
+        sep_token: str = "</s>",
+        pad_token: str = "<pad>",
+        unk_token: str = "<unk>",
+        mask_token: str = "<mask>",
+        added_tokens: Sequence[AddedToken] | None = None,
+    ) -> None:
+        if added_tokens is None:
+            names = (cls_token, sep_token, unk_token, pad_token)
+            added_tokens = own_added_tokens(*names, mask=mask_token)
+        super().__init__(
+            vocab,
+            special_tokens={
+                "cls_token": cls_token,
+                "sep_token": sep_token,
+                "unk_token": unk_token,
+                "pad_token": pad_token,
+                "mask_token": mask_token,
+            },
+            added_tokens=added_tokens,
+            model_max_length=model_max_length,
+        )
+        self.merges = tuple(merges)
+        self.add_prefix_space = add_prefix_space
+        self.trim_offsets = trim_offsets
+        self._byte_ids = self._number_bytes()
+        self._merger = Merger(self._number_merges())
+        self._find_added_tokens()
+        self._word_ids = Memory(self._compute_ids)
+
+    def _number_bytes(self) -> list[int]:
+        missing = [byte for byte in range(256) if BYTE_CHARACTERS[byte] not in self._ids]
+        if missing:
+            raise ConfigError(
+                f"the vocabulary lacks {len(missing)} of the 256 bytes, the first of them 0x"
+                f"{missing[0]:02X} ({BYTE_CHARACTERS[missing[0]]!r}), so there are texts that it "
+                "cannot hold. Get a vocabulary of byte-level BPE."
+            )
+        return [self._ids[character] for character in BYTE_CHARACTERS]
+
+    def _number_merges(self) -> Iterator[tuple[int, int, int]]:
+        for number, (left, right) in enumerate(self.merges, start=1):
+            pieces = (left, right, left + right)
+            for piece in pieces:
+                if piece not in self._ids:
+                    raise ConfigError(
+                        f"merge {number:,} joins {left!r} and {right!r}, but the vocabulary lacks "
+                        f"{piece!r}. Get vocabulary and merges from the same model."
+                    )
+            yield self._ids[left], self._ids[right], self._ids[left + right]
+
+    @classmethod
+    def read(cls, source: Source) -> "ByteBpeTokenizer":
+        """Read a tokenizer.json, or a vocab.json with a merges.txt."""
+        vocab, merges, settings = byte_bpe_files.read(source.file, source.root, source.config)
+        return cls(vocab, merges, **settings)
+
+    def save(self, directory: str | Path) -> None:
+        """Write vocab.json, merges.txt, tokenizer.json and tokenizer_config.json."""
+        pieces = self.vocab[: self.num_pieces]
+        byte_bpe_files.write(Path(directory), pieces, self.merges, self._ids, self.settings())
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "add_prefix_space": self.add_prefix_space,
+            "trim_offsets": self.trim_offsets,
+            **self._shared_settings(),
+        }
+
+    def _vocabulary(self) -> tuple[Any, ...]:
+        return self.vocab[: self.num_pieces], self.merges
+
+    def _identity(self) -> list[Any]:
+        name, vocab, merges, settings = super()._identity()
+        del settings["trim_offsets"]  # decides no ids
+        return [name, vocab, merges, settings]
+
+    @property
+    def joint(self) -> str:
+        """Prefix of a continuing text: a space, unless all texts get one."""
+        return "" if self.add_prefix_space else " "
+
+    @cached_property
+    def continues_word(self) -> NDArray[np.bool_]:
+        """Mask of tokens that continue the word before them, bool `[vocab_size]`.
+
+        They begin with neither a space nor punctuation nor a Chinese character. (The pattern
+        separates letters from numbers too, which no id shows.)
+        """
+        added = {token.content for token in self.added_tokens}
+        return np.array(
+            [not (token in added or is_word_start(read_bytes([token]))) for token in self.vocab]
+        )
+
+    def other_cuts(self, old: Tokenizer) -> str | None:
+        """Describe the first merge of `old` that differs here; None without one."""
+        assert isinstance(old, ByteBpeTokenizer)
+        for number, (left, right) in enumerate(old.merges):
+            if self.merges[number : number + 1] != ((left, right),):
+                return f"merge {number + 1:,} does not join {left!r} and {right!r}, as there"
+        return None
+
+    def words(self, text: str) -> Iterable[str]:
+        """Split text into words, each with the space before it."""
+        return split_words(prefixed(without_surrogates(text), self.add_prefix_space))
+
+    def word_ids(self, word: str) -> Sequence[int]:
+        return self._word_ids[word]
+
+    def encode_ids(self, text: str) -> list[int]:
+        return self._ids_of(text, self.add_prefix_space)
+
+    def encode_word_ids(self, words: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
+        """Encode given words, each as if a space stood before it."""
+        return joined_rows(self._ids_of(word, True) for word in words)
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """Decode ids to text; bytes that are not UTF-8 become U+FFFD.
+
+        Raises:
+            InputError: an id outside the vocabulary.
+        """
+        return read_bytes(self._kept_tokens(ids, skip_special_tokens))
+
+    def _ids_of(self, text: str, spaced: bool) -> list[int]:
+        text = without_surrogates(text)
+        ids: list[int] = []
+        for piece in self._pieces(text):
+            if piece.id is None:
+                words = split_words(prefixed(text[piece.start : piece.stop], spaced))
+                ids += chain.from_iterable(map(self._word_ids.__getitem__, words))
+            else:
+                ids.append(piece.id)
+        return ids
+
+    def _pieces(self, text: str) -> Iterator[Piece]:
+        # Tokens that want normalized text come last, though nothing is normalized here.
+        for piece in self._raw_tokens.pieces(text):
+            if piece.id is None and self._normalized_tokens:
+                for part in self._normalized_tokens.pieces(text[piece.start : piece.stop]):
+                    yield Piece(piece.start + part.start, piece.start + part.stop, part.id)
+            else:
+                yield piece
+
+    def merge_bytes(self, word: bytes) -> list[int]:
+        """Merge the bytes of a word or part, UTF-8 or not."""
+        return self._merger.merge([self._byte_ids[byte] for byte in word])
+
+    def _compute_ids(self, word: str) -> tuple[int, ...]:
+        return tuple(self.merge_bytes(word.encode()))
+
+    def _encode_text(self, text: str) -> TextTokens:
+        clean = without_surrogates(text)
+        result = super()._encode_text(clean)
+        if self.trim_offsets:
+            result.offsets = list(map(self._trim, range(len(result.ids)), *_spans(result)))
+        if len(clean) < len(text):
+            origins = [place for place, char in enumerate(text) if not SURROGATES.match(char)]
+            result.offsets = [_placed(origins, start, end) for start, end in result.offsets]
+        return result
+
+    def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
+        spaced = prefixed(text, self.add_prefix_space)
+        place = len(text) - len(spaced)  # an added space shares the first character's place
+        for word in split_words(spaced):
+            ids = self._word_ids[word]
+            # Each byte has the place of its character.
+            origins = [max(0, place + i) for i, char in enumerate(word) for _ in char.encode()]
+            first = 0
+            for id_ in ids:
+                token = self.vocab[id_]
+                last = first + len(token)
+                span = position + origins[first], position + origins[last - 1] + 1
+                result.append(id_, token, span)
+                first = last
+            place += len(word)
+
+    def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
+        # Nothing is normalized, and added tokens are found already.
+        self._encode_ordinary(text, position, result)
+
+    def _trim(self, number: int, token: str, offset: tuple[int, int]) -> tuple[int, int]:
+        """Exclude a token's white space from its offsets, as the library does.
+
+        If a space was added before the text, the first token keeps the white space that it begins
+        with.
+        """
+        blanks = _blanks()
+        start, end = offset
+        leading = len(token) - len(token.lstrip(blanks))
+        trailing = len(token) - len(token.rstrip(blanks))
+        if leading and not (self.add_prefix_space and (number == 0 or start == 0)):
+            start = min(start + leading, end)
+        if trailing and end >= trailing:
+            end = max(end - trailing, start)
+        return start, end
+
+
+def prefixed(text: str, spaced: bool) -> str:
+    """Put a space before text that begins with none, if `spaced`."""
+    return f" {text}" if spaced and text and not text.startswith(" ") else text
+
+
+def read_bytes(tokens: Iterable[str]) -> str:
+    """Decode tokens of byte characters; others, such as <mask>, are kept."""
+    data = bytearray()
+    for token in tokens:
+        try:
+            data += bytes(map(CHARACTER_BYTES.__getitem__, token))
+        except KeyError:
+            data += token.encode()
+    return data.decode("utf-8", "replace")
+
+
+@cache
+def _blanks() -> str:
+    return BYTE_CHARACTERS[ord(" ")] + "".join(code_ranges("WHITESPACE"))
+
+
+def _spans(result: TextTokens) -> tuple[list[str], list[tuple[int, int]]]:
+    return result.tokens, result.offsets
+
+
+def _placed(origins: Sequence[int], start: int, end: int) -> tuple[int, int]:
+    if start == end:
+        place = origins[start] if start < len(origins) else origins[-1] + 1
+        return place, place
+    return origins[start], origins[end - 1] + 1

@@ -1,0 +1,227 @@
+"""Files of byte-level BPE tokenizers (RoBERTa): reading and writing.
+
+`tokenizer.json` decides where it exists, else `vocab.json` with `merges.txt`. A setting that would
+change token ids and is not supported is rejected by name, as in `tokenizer_files`.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertsmith.errors import CheckpointError
+from bertsmith.system.files import atomic_write, write_json
+from bertsmith.system.sums import summed
+from bertsmith.tokenization.tokenizer_files import (
+    CONFIG_FILE,
+    TOKENIZER_FILE,
+    Json,
+    check_parts,
+    config_settings,
+    listed_tokens,
+    member,
+    read_added_tokens,
+    read_object,
+    read_vocab_ids,
+    shared_config,
+    token_entries,
+)
+
+VOCAB_JSON = "vocab.json"
+VERSION_LINE = "#version"
+USUALLY_UNMADE = 16
+"""Tokens that no merge makes, beyond 1 % of the vocabulary, in an intact file."""
+KINDS = {"model": "BPE", "pre_tokenizer": "ByteLevel", "decoder": "ByteLevel"}
+# Settings whose other values would change ids.
+FIXED = (
+    ("model", "dropout", None),
+    ("model", "continuing_subword_prefix", ""),
+    ("model", "end_of_word_suffix", ""),
+    ("model", "byte_fallback", False),
+    ("model", "ignore_merges", False),
+    ("pre_tokenizer", "use_regex", True),
+)
+
+Merges = list[tuple[str, str]]
+
+
+def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str], Merges, Json]:
+    """Read the vocabulary, the merges and the `ByteBpeTokenizer` settings of a file.
+
+    Args:
+        file: a tokenizer.json, or a merges.txt with a vocab.json beside it.
+        root: content of the tokenizer.json; None for the other.
+        config: content of tokenizer_config.json; None for a file by itself.
+
+    Raises:
+        CheckpointError: damaged, or a tokenizer of another kind.
+    """
+    if root is not None:
+        return read_tokenizer_json(file, root, config or {})
+    vocab_file = file.with_name(VOCAB_JSON)
+    for path, other in ((vocab_file, file), (file, vocab_file)):
+        if not path.is_file():
+            raise CheckpointError(
+                f"{path}: missing, and {other.name} is of no use without it. Copy it as well."
+            )
+    vocab = read_vocab_ids(read_object(vocab_file), vocab_file)
+    merges = read_merges(file)
+    check_complete(vocab, merges, file)
+    return vocab, merges, folder_settings(vocab, config or {}, file)
+
+
+def read_merges(path: Path) -> Merges:
+    """Read the pairs of tokens of a merges.txt, by rank."""
+    try:
+        lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise CheckpointError(
+            f"{path}: byte {error.start:,} is not UTF-8. Get the file again."
+        ) from error
+    numbered = [
+        (number, line.removesuffix("\r"))
+        for number, line in enumerate(lines, start=1)
+        if line and not line.startswith(VERSION_LINE)
+    ]
+    return [_pair(line.split(" "), f"{path}:{number}") for number, line in numbered]
+
+
+def check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
+    """Reject a truncated file, whose lost merges leave tokens that none makes.
+
+    A few such tokens are usual: special tokens, and RoBERTa's fillers.
+    """
+    made = {left + right for left, right in merges}
+    lost = [piece for piece in vocab if len(piece) > 1 and piece not in made]
+    if len(lost) > USUALLY_UNMADE + len(vocab) // 100:
+        raise CheckpointError(
+            f"{path}: cut off, or of another vocabulary: none of its {len(merges):,} merges makes "
+            f"{lost[-1]!r} and {len(lost) - 1:,} more of the {len(vocab):,} pieces of "
+            f"{VOCAB_JSON}. Get both files again."
+        )
+
+
+def _pair(parts: Sequence[Any], place: str) -> tuple[str, str]:
+    match parts:
+        case [str(left), str(right)] if left and right:
+            return left, right
+    raise CheckpointError(
+        f"{place}: found {' '.join(map(str, parts))[:60]!r}, where two pieces with a space between "
+        "them are due. Get the file again."
+    )
+
+
+def folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
+    """Read the settings of tokenizer_config.json."""
+    place = file.with_name(CONFIG_FILE)
+    settings = config_settings(config, place)
+    for name in ("add_prefix_space", "trim_offsets"):
+        if config.get(name) is not None:
+            settings[name] = member(config, name, bool, place)
+    if listed := member(config, "added_tokens_decoder", dict, place, {}):
+        settings["added_tokens"] = listed_tokens(listed, vocab, place)
+    return settings
+
+
+def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Merges, Json]:
+    """Read the vocabulary, merges and settings of a tokenizer.json."""
+    parts = check_parts(root, KINDS, FIXED, path)
+    model = parts["model"]
+    vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
+    merges = [
+        _pair(merge.split(" ") if isinstance(merge, str) else merge, f"{path}: merge {number:,}")
+        if isinstance(merge, str | list)
+        else _pair([merge], f"{path}: merge {number:,}")
+        for number, merge in enumerate(member(model, "merges", list, path), start=1)
+    ]
+    added = member(root, "added_tokens", list, path, [])
+    settings = config_settings(config, path.with_name(CONFIG_FILE)) | {
+        "add_prefix_space": member(parts["pre_tokenizer"], "add_prefix_space", bool, path, True),
+        "added_tokens": read_added_tokens(added, vocab, path),
+    }
+    return vocab, merges, settings | read_frame(root.get("post_processor"), path)
+
+
+def read_frame(processor: Any, path: Path) -> Json:
+    """Read the names of <s> and </s> from RoBERTa's post-processor.
+
+    Raises:
+        CheckpointError: another post-processor.
+    """
+    match processor:
+        case {
+            "type": "RobertaProcessing",
+            "sep": [str(sep_token), _],
+            "cls": [str(cls_token), _],
+            "trim_offsets": bool(trim_offsets),
+        }:
+            return {
+                "cls_token": cls_token,
+                "sep_token": sep_token,
+                "trim_offsets": trim_offsets,
+            }
+    kind = processor.get("type") if isinstance(processor, dict) else None
+    raise CheckpointError(
+        f"{path}: its post_processor ({kind or 'absent'}) does not build <s> A </s></s> B </s>. "
+        "Choose a RoBERTa checkpoint."
+    )
+
+
+def write(
+    directory: Path,
+    pieces: Sequence[str],
+    merges: Sequence[tuple[str, str]],
+    ids: Mapping[str, int],
+    settings: Json,
+) -> None:
+    """Write vocab.json, merges.txt, tokenizer.json and tokenizer_config.json, each atomically.
+
+    Args:
+        directory: created if missing; other files in it stay.
+        pieces: the vocabulary of BPE, by id.
+        ids: the id of every token, added ones included.
+        settings: the result of `ByteBpeTokenizer.settings`.
+    """
+    vocab = {piece: id_ for id_, piece in enumerate(pieces)}
+    lines = [f"{left} {right}" for left, right in merges]
+    own = {name: settings[name] for name in ("add_prefix_space", "trim_offsets")}
+    with summed(directory, VOCAB_JSON, "merges.txt", TOKENIZER_FILE, CONFIG_FILE):
+        write_json(directory / VOCAB_JSON, vocab)
+        with atomic_write(directory / "merges.txt", "w") as file:
+            file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
+        write_json(directory / TOKENIZER_FILE, tokenizer_object(vocab, lines, ids, settings))
+        write_json(directory / CONFIG_FILE, shared_config("RobertaTokenizer", own, ids, settings))
+
+
+def tokenizer_object(
+    vocab: Mapping[str, int], merges: Sequence[str], ids: Mapping[str, int], settings: Json
+) -> Json:
+    """Build the content of tokenizer.json."""
+    spaces = {name: settings[name] for name in ("add_prefix_space", "trim_offsets")}
+    cls_token, sep_token = settings["cls_token"], settings["sep_token"]
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": token_entries(ids, settings),
+        "normalizer": None,
+        "pre_tokenizer": {"type": "ByteLevel", **spaces, "use_regex": True},
+        "post_processor": {
+            "type": "RobertaProcessing",
+            "sep": [sep_token, ids[sep_token]],
+            "cls": [cls_token, ids[cls_token]],
+            **spaces,
+        },
+        "decoder": {"type": "ByteLevel", **spaces, "use_regex": True},
+        "model": {
+            "type": "BPE",
+            "dropout": None,
+            "unk_token": None,
+            "continuing_subword_prefix": "",
+            "end_of_word_suffix": "",
+            "fuse_unk": False,
+            "byte_fallback": False,
+            "ignore_merges": False,
+            "vocab": vocab,
+            "merges": merges,
+        },
+    }

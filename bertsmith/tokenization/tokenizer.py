@@ -1,0 +1,493 @@
+"""What all tokenizers are: text or a pair in, token ids with special tokens around them out.
+
+A kind of tokenizer is a file of its own (`wordpiece`, `byte_bpe`, `unigram`); it says how ordinary
+text becomes pieces. Here is what they share: ids and names, tokens that are found as they stand,
+how a row is put together and cut to a length.
+"""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property, partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.tokenization import tokenizer_kinds
+from bertsmith.tokenization.added_tokens import AddedToken, Piece, TokenFinder
+from bertsmith.tokenization.normalize import code_ranges
+
+# Longer keys come back too seldom to be worth their place.
+LONGEST_KEY = 24
+# Entries of one generation, about 30 MB; 10 MB of English text have some 90,000 different ones.
+CACHE_SIZE = 1 << 17
+
+Value = TypeVar("Value")
+Ids = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text or a pair as the model reads it; all lists have one entry per token."""
+
+    ids: list[int]
+    type_ids: list[int]
+    """0 in the first text and its special tokens, 1 in the second; RoBERTa has 0 everywhere."""
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+    """First character and one past the last, in the token's own text; (0, 0) for [CLS], [SEP]."""
+    special_tokens_mask: list[int]
+    """1 for [CLS] and [SEP] that were put around the text."""
+    sequence_ids: list[int | None]
+    """0 or 1 for the text a token comes from, None for [CLS] and [SEP]."""
+    num_truncated: int
+    """Tokens cut away to fit `max_length`."""
+
+
+class Row(NamedTuple):
+    """One or two texts with special tokens around them, int32 `[tokens]`, and where each begins."""
+
+    ids: Ids
+    type_ids: Ids
+    starts: tuple[int, ...]
+
+
+def own_added_tokens(*names: str, mask: str) -> list[AddedToken]:
+    """The special tokens where no file names added ones; the mask takes the space before it."""
+    return [*map(AddedToken, names), AddedToken(mask, lstrip=True)]
+
+
+@dataclass(slots=True)
+class TextTokens:
+    """The tokens of one text while they are collected; the lists are as in `Encoding`."""
+
+    ids: list[int]
+    tokens: list[str]
+    offsets: list[tuple[int, int]]
+
+    def append(self, id_: int, token: str, offset: tuple[int, int]) -> None:
+        """Add one token."""
+        self.ids.append(id_)
+        self.tokens.append(token)
+        self.offsets.append(offset)
+
+
+class Memory(dict[str, Value]):
+    """Values of a function of a string, remembered.
+
+    When it is full, its entries become the older generation, which replaces the last one; what is
+    asked for again comes back from there. So at most two generations are kept, and common strings
+    never have to be computed twice.
+    """
+
+    def __init__(self, compute: Callable[[str], Value], size: int | None = None) -> None:
+        super().__init__()
+        self._compute = compute
+        self._size = CACHE_SIZE if size is None else size
+        self._older: dict[str, Value] = {}
+
+    def __missing__(self, key: str) -> Value:
+        older = self._older  # another thread may replace it meanwhile
+        value = older[key] if key in older else self._compute(key)
+        if len(key) <= LONGEST_KEY:
+            if len(self) >= self._size:
+                self._older = dict(self)
+                self.clear()
+            self[key] = value
+        return value
+
+
+class Tokenizer(ABC):
+    """The vocabulary and the rules of one model.
+
+    `Tokenizer.load` opens a tokenizer of any kind; `Tokenizer(vocab, ...)` makes BERT's
+    (`wordpiece.WordPieceTokenizer`).
+
+    Args:
+        vocab: the pieces, by id.
+        special_tokens: `pad_token` and the like, by these names.
+        added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
+            None stands for the special tokens, which `vocab` then holds.
+        model_max_length: the longest encoding the model can read; kept for others, not enforced.
+
+    Raises:
+        ConfigError: an empty vocabulary, an entry that stands twice, or a missing special token.
+    """
+
+    pair_type_id: ClassVar[int] = 1
+    """The type id of a pair's second text."""
+    num_separators: ClassVar[int] = 1
+    """Separators between the texts of a pair."""
+    continuing_prefix: ClassVar[str] = ""
+    """What a piece that continues a word begins with, if that tells it from others."""
+
+    pad_token: str
+    unk_token: str
+    cls_token: str
+    sep_token: str
+    mask_token: str
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> "Tokenizer":
+        """A tokenizer; where no kind is named, BERT's."""
+        return super().__new__(tokenizer_kinds.kinds()["wordpiece"] if cls is Tokenizer else cls)
+
+    def __init__(
+        self,
+        vocab: Sequence[str],
+        *,
+        special_tokens: Mapping[str, str],
+        added_tokens: Sequence[AddedToken] | None = None,
+        model_max_length: int = 512,
+    ) -> None:
+        names = tuple(special_tokens.values())
+        pieces = set(vocab)
+        extra = [t.content for t in added_tokens or () if t.content not in pieces]
+        check_vocabulary([*vocab, *extra], names)
+        if added_tokens is None:
+            added_tokens = [AddedToken(token) for token in names]
+
+        self.vocab: list[str] = [*vocab, *extra]
+        self.vocab_size = len(self.vocab)
+        self.num_pieces = len(vocab)
+        """Entries that text may be cut into; the rest of `vocab` are added tokens."""
+        self.model_max_length = model_max_length
+        for name, token in special_tokens.items():
+            setattr(self, name, token)
+
+        self._ids = {token: id_ for id_, token in enumerate(self.vocab)}
+        # As files have them.
+        self.added_tokens = tuple(sorted(added_tokens, key=lambda t: self._ids[t.content]))
+        self.pad_id, self.unk_id = self._ids[self.pad_token], self._ids[self.unk_token]
+        self.cls_id, self.sep_id = self._ids[self.cls_token], self._ids[self.sep_token]
+        self.mask_id = self._ids[self.mask_token]
+        special = {t.content for t in added_tokens if t.special}
+        self.special_ids = frozenset(self._ids[token] for token in special | set(names))
+
+    def _find_added_tokens(self, normalize: Callable[[str], str] = str) -> None:
+        """Make ready to find the added tokens, some of them in text that is normalized."""
+        numbered = [(self._ids[token.content], token) for token in self.added_tokens]
+        self._raw_tokens = TokenFinder([entry for entry in numbered if not entry[1].normalized])
+        self._normalized_tokens = TokenFinder(
+            [entry for entry in numbered if entry[1].normalized], normalize
+        )
+        # The library decodes a token that was searched for in normalized text as it is found there,
+        # and skips only what then still reads like a special token.
+        self._decoded = list(self.vocab)
+        for id_, token in numbered:
+            if token.normalized:
+                self._decoded[id_] = normalize(token.content)
+        special = {token.content for token in self.added_tokens if token.special}
+        self._skipped_ids = {id_ for id_, text in enumerate(self._decoded) if text in special}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(type(self), *self._vocabulary(), **self.settings()), ()
+
+    def _vocabulary(self) -> tuple[Any, ...]:
+        """The arguments that hold pieces; `settings` has the others."""
+        return (self.vocab[: self.num_pieces],)
+
+    @staticmethod
+    def load(path: str | Path) -> "Tokenizer":
+        """Read a folder or a file: tokenizer.json first, else what a kind is kept in.
+
+        Those are vocab.txt (BERT, DistilBERT, ELECTRA), vocab.json with merges.txt (RoBERTa) and
+        spiece.model (ALBERT). What a tokenizer.json does not say comes from
+        tokenizer_config.json; what neither says is the default of the kind.
+
+        Raises:
+            CheckpointError: a tokenizer that we do not have, of two kinds, or damaged; the message
+                names the file.
+        """
+        source = tokenizer_kinds.find(Path(path))
+        try:
+            return tokenizer_kinds.kinds()[source.kind].read(source)
+        except ConfigError as error:
+            raise CheckpointError(f"{source.file}: {error}") from error
+
+    @classmethod
+    @abstractmethod
+    def read(cls, source: tokenizer_kinds.Source) -> "Tokenizer":
+        """The tokenizer in a file of this kind."""
+
+    @abstractmethod
+    def save(self, directory: str | Path) -> None:
+        """Write tokenizer.json, tokenizer_config.json and what older programs read beside them."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Any]:
+        """The keyword arguments that make an equal tokenizer of the same vocabulary."""
+
+    def _shared_settings(self) -> dict[str, Any]:
+        return {
+            "model_max_length": self.model_max_length,
+            "cls_token": self.cls_token,
+            "sep_token": self.sep_token,
+            "pad_token": self.pad_token,
+            "unk_token": self.unk_token,
+            "mask_token": self.mask_token,
+            "added_tokens": self.added_tokens,
+        }
+
+    def other_cuts(self, old: "Tokenizer") -> str | None:
+        """Name what lets this tokenizer split words otherwise than `old`, if anything does.
+
+        Both are of one kind, and this one has all tokens of `old`: further ones do not count.
+        """
+        return None
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the vocabulary and every setting that decides ids, as hexadecimal digits.
+
+        Left out is what may change while ids stay valid, such as `model_max_length`.
+        """
+        written = json.dumps(self._identity(), sort_keys=True)
+        return hashlib.sha256(written.encode("ascii")).hexdigest()
+
+    def _identity(self) -> list[Any]:
+        settings = self.settings() | {
+            "added_tokens": sorted(astuple(token) for token in self.added_tokens)
+        }
+        del settings["model_max_length"]
+        return [type(self).__name__, *self._vocabulary(), settings]
+
+    @property
+    def joint(self) -> str:
+        """Prefix that marks a text as continuing another (a space for byte-level BPE)."""
+        return ""
+
+    @property
+    @abstractmethod
+    def continues_word(self) -> NDArray[np.bool_]:
+        """Whether a token goes on with the word before it, `[vocab_size]` by id."""
+
+    def token_to_id(self, token: str) -> int | None:
+        """The id of a vocabulary entry, None where there is none."""
+        return self._ids.get(token)
+
+    def id_to_token(self, id: int) -> str:  # noqa: A002 - the field's word
+        """The vocabulary entry of an id.
+
+        Raises:
+            InputError: no such id.
+        """
+        self._check_ids([id])
+        return self.vocab[id]
+
+    def encode(self, text: str, pair: str | None = None, max_length: int | None = None) -> Encoding:
+        """Encode a text, or a pair of texts, with special tokens around it.
+
+        A result longer than `max_length` tokens is cut at the end of its longer text first.
+
+        Raises:
+            ConfigError: `max_length` has no room for the special tokens.
+            InputError: a text is not a string.
+        """
+        for name, given in (("text", text), ("pair", "" if pair is None else pair)):
+            if not isinstance(given, str):
+                raise InputError(
+                    f"{name}: found {type(given).__name__}. Give a string; of several texts encode "
+                    "each by itself."
+                )
+        texts = [self._encode_text(text)]
+        if pair is not None:
+            texts.append(self._encode_text(pair))
+        kept = lengths = [len(part.ids) for part in texts]
+        if max_length is not None:
+            kept = truncated_lengths(lengths, self._room(lengths, max_length))
+        return self._assemble(texts, kept)
+
+    @abstractmethod
+    def words(self, text: str) -> Iterable[str]:
+        """The words of a text, normalized, as each by itself is cut into pieces. Added tokens are
+        not looked for."""
+
+    @abstractmethod
+    def word_ids(self, word: str) -> Sequence[int]:
+        """The ids of a word as `words` gives it."""
+
+    @abstractmethod
+    def encode_ids(self, text: str) -> list[int]:
+        """The ids of a text alone, without special tokens around it."""
+
+    def encode_batch_ids(self, texts: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids of many texts, without special tokens: the fast way for corpora.
+
+        Returns all ids in one array `[tokens]`, and how many of them each text has, `[texts]`.
+        """
+        return joined_rows(map(self.encode_ids, texts))
+
+    def encode_word_ids(self, words: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
+        """The ids of words that are given one by one, as those of texts in `encode_batch_ids`.
+
+        They are those of transformers' `is_split_into_words=True`.
+        """
+        return self.encode_batch_ids(words)
+
+    @abstractmethod
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """Text of ids.
+
+        Raises:
+            InputError: an id outside the vocabulary.
+        """
+
+    def num_special_tokens(self, num_texts: int) -> int:
+        """Count the special tokens around one text or two."""
+        return 1 + num_texts + (num_texts - 1) * (self.num_separators - 1)
+
+    def build_row(self, parts: Sequence[Sequence[int] | NDArray[Any]]) -> Row:
+        """Token ids of one text or two, as the model reads them: [CLS] A [SEP] B [SEP]."""
+        row = [self.cls_id]
+        starts = []
+        for number, part in enumerate(parts):
+            row += [self.sep_id] * (self.num_separators - 1) * (number > 0)
+            starts.append(len(row))
+            row += [*part, self.sep_id]
+        type_ids = np.zeros(len(row), dtype=np.int32)
+        if len(parts) == 2:
+            type_ids[starts[1] :] = self.pair_type_id
+        return Row(np.asarray(row, dtype=np.int32), type_ids, tuple(starts))
+
+    def _encode_text(self, text: str) -> TextTokens:
+        """The tokens of one text, added ones included."""
+        result = TextTokens([], [], [])
+        for piece in self._pieces(text):
+            part = text[piece.start : piece.stop]
+            if piece.id is not None:
+                result.append(piece.id, part, (piece.start, piece.stop))
+            elif self._normalized_tokens:
+                self._encode_normalized(part, piece.start, result)
+            else:
+                self._encode_ordinary(part, piece.start, result)
+        return result
+
+    def _pieces(self, text: str) -> Iterator[Piece]:
+        """Added tokens that are found in the text as it stands, and what is between them."""
+        return self._raw_tokens.pieces(text)
+
+    @abstractmethod
+    def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
+        """Append the tokens of ordinary text that stands at `position`."""
+
+    @abstractmethod
+    def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
+        """Append the tokens of text which must be normalized whole to find added tokens in it."""
+
+    def _check_ids(self, ids: Sequence[int]) -> None:
+        wrong = [id_ for id_ in ids if not 0 <= id_ < self.vocab_size]
+        if wrong:
+            raise InputError(
+                f"token id {wrong[0]} is not in the vocabulary, which has ids 0 to "
+                f"{self.vocab_size - 1:,}. Use the tokenizer that the ids were made with."
+            )
+
+    def _kept_tokens(self, ids: Sequence[int], skip_special_tokens: bool) -> Iterator[str]:
+        """The tokens that are to be decoded."""
+        self._check_ids(ids)
+        skipped = self._skipped_ids if skip_special_tokens else ()
+        return (self._decoded[id_] for id_ in ids if id_ not in skipped)
+
+    def _room(self, lengths: Sequence[int], max_length: int) -> int:
+        """Tokens of text that fit beside the special tokens."""
+        num_special = self.num_special_tokens(len(lengths))
+        if max_length < num_special:
+            raise ConfigError(
+                f"max_length is {max_length}, but {self.cls_token} and {self.sep_token} alone take "
+                f"{num_special} tokens. Choose {num_special + len(lengths)} or more."
+            )
+        return max_length - num_special
+
+    def _assemble(self, texts: Sequence[TextTokens], kept: Sequence[int]) -> Encoding:
+        """Put special tokens around the kept part of each text; as `build_row` does."""
+        framed = TextTokens([], [], [])
+        framed.append(self.cls_id, self.cls_token, (0, 0))
+        sequence_ids: list[int | None] = [None]
+        type_ids = [0]
+        for number, (part, length) in enumerate(zip(texts, kept, strict=True)):
+            before = self.num_separators - 1 if number else 0
+            for _ in range(before):
+                framed.append(self.sep_id, self.sep_token, (0, 0))
+            framed.ids += part.ids[:length]
+            framed.tokens += part.tokens[:length]
+            framed.offsets += part.offsets[:length]
+            framed.append(self.sep_id, self.sep_token, (0, 0))
+            type_ids += [number * self.pair_type_id] * (before + length + 1)
+            sequence_ids += [None] * before + [number] * length + [None]
+        return Encoding(
+            framed.ids,
+            type_ids,
+            framed.tokens,
+            framed.offsets,
+            [int(number is None) for number in sequence_ids],
+            sequence_ids,
+            num_truncated=sum(len(part.ids) for part in texts) - sum(kept),
+        )
+
+
+def joined_rows(rows: Iterable[Sequence[int]]) -> tuple[Ids, NDArray[np.int64]]:
+    """Lists of ids as one array `[tokens]`, and the length of each, `[rows]`."""
+    rows = list(rows)
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+
+
+def is_word_start(text: str) -> bool:
+    """Whether a piece that reads so begins a word wherever it stands.
+
+    White space does, each punctuation character, and each Chinese character. A letter or a digit
+    goes on with what stands before.
+    """
+    first = text[:1]
+    return bool(first) and any(
+        first in code_ranges(name) for name in ("WHITESPACE", "PUNCTUATION", "CHINESE")
+    )
+
+
+def truncated_lengths(lengths: Sequence[int], room: int) -> list[int]:
+    """Return the tokens to keep of each text so that together they fit into `room`.
+
+    The longer text gives way first; when both must, they share, and the odd token goes to the
+    longer text (to the second of two equals), as in the `tokenizers` library.
+
+    >>> truncated_lengths([5, 300], room=125), truncated_lengths([200, 300], room=125)
+    ([5, 120], [62, 63])
+    """
+    if sum(lengths) <= room:
+        return list(lengths)
+    if len(lengths) == 1:
+        return [room]
+    shorter = min(*lengths, room // 2)
+    kept = [shorter, room - shorter]
+    return kept if lengths[0] <= lengths[1] else kept[::-1]
+
+
+def check_vocabulary(vocab: Sequence[str], special_tokens: Sequence[str]) -> None:
+    """Refuse a vocabulary that cannot number its entries or lacks a special token."""
+    if not vocab:
+        raise ConfigError("the vocabulary is empty. It needs one piece per line.")
+    first_ids: dict[str, int] = {}
+    for id_, token in enumerate(vocab):
+        first = first_ids.setdefault(token, id_)
+        if first != id_:
+            raise ConfigError(
+                f"the vocabulary has {token!r} twice, as ids {first:,} and {id_:,} (lines "
+                f"{first + 1:,} and {id_ + 1:,} of vocab.txt). Each entry may stand once."
+            )
+        if "\n" in token:
+            raise ConfigError(
+                f"the vocabulary entry {token!r} (id {id_:,}) holds a line break, which vocab.txt "
+                "cannot. Remove the line break."
+            )
+    missing = [token for token in special_tokens if token not in first_ids]
+    if missing:
+        raise ConfigError(
+            f"the vocabulary lacks {', '.join(missing)}. It must hold {' '.join(special_tokens)}; "
+            "if they have other names, give those in tokenizer_config.json."
+        )

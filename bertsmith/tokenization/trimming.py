@@ -1,0 +1,103 @@
+"""Removal of tokens from a tokenizer of any kind.
+
+A text all of whose tokens are kept is tokenized as before. WordPiece takes the longest match at
+each place, so its tokens are independent. Byte-level BPE makes a token of two others, so with a
+token all intermediate ones stay. Of a unigram model's tokens the least likely one sets the score of
+unknown characters, so it stays.
+"""
+
+from collections.abc import Collection, Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.errors import ConfigError
+from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.unigram import UnigramTokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+
+Flags = NDArray[np.bool_]
+
+
+def trim_tokenizer(tokenizer: Tokenizer, ids: Collection[int]) -> Tokenizer:
+    """Return the tokenizer with only the tokens `ids`, renumbered in their order.
+
+    Raises:
+        ConfigError: a special or added token or a byte is not among `ids`, or an id is not the
+            tokenizer's.
+    """
+    kept = sorted(ids)
+    if len(set(kept)) != len(kept) or not 0 <= kept[0] <= kept[-1] < tokenizer.vocab_size:
+        raise ConfigError(
+            f"ids: found {len(kept):,} from {kept[0]} to {kept[-1]:,}; allowed are ids 0 to "
+            f"{tokenizer.vocab_size - 1:,}, each once."
+        )
+    kept_pieces = [id_ for id_ in kept if id_ < tokenizer.num_pieces]
+    pieces = [tokenizer.vocab[id_] for id_ in kept_pieces]
+    smaller: Tokenizer
+    match tokenizer:
+        case ByteBpeTokenizer():
+            known = set(pieces)
+            merges = [pair for pair in tokenizer.merges if {*pair, "".join(pair)} <= known]
+            smaller = ByteBpeTokenizer(pieces, merges, **tokenizer.settings())
+        case UnigramTokenizer():
+            scores = [tokenizer.scores[id_] for id_ in kept_pieces]
+            smaller = UnigramTokenizer(pieces, scores, **tokenizer.settings())
+        case _:
+            smaller = WordPieceTokenizer(pieces, **tokenizer.settings())
+    if smaller.vocab != [tokenizer.vocab[id_] for id_ in kept]:
+        lost = sorted({token.content for token in tokenizer.added_tokens} - set(pieces))
+        raise ConfigError(f"ids: lack the added token {lost[0]!r}. Keep all added tokens.")
+    return smaller
+
+
+def with_what_they_need(tokenizer: Tokenizer, kept: Flags) -> Flags:
+    """Add special and added tokens, and those that kept ones need.
+
+    Args:
+        kept: tokens to keep, bool `[vocab_size]`; not modified.
+    """
+    added = {token.content for token in tokenizer.added_tokens}
+    needed = added | {tokenizer.vocab[id_] for id_ in tokenizer.special_ids}
+    match tokenizer:
+        case ByteBpeTokenizer():
+            ranks = {pair: rank for rank, pair in enumerate(tokenizer.merges)}
+            pieces = {tokenizer.vocab[id_] for id_ in np.flatnonzero(kept)} - added
+            needed.update(BYTE_CHARACTERS, *(on_the_way(piece, ranks) for piece in pieces))
+        case UnigramTokenizer():
+            needed.add(tokenizer.vocab[int(np.argmin(tokenizer.scores))])
+        case _:
+            pass
+    flags: Flags = kept | np.array([token in needed for token in tokenizer.vocab])
+    return flags
+
+
+def on_the_way(piece: str, ranks: dict[tuple[str, str], int]) -> Iterator[str]:
+    """Yield the tokens that byte-level BPE merges on its way to `piece`.
+
+    The last of them is `piece` itself.
+
+    >>> ranks = {("a", "b"): 0, ("ab", "c"): 1}
+    >>> list(on_the_way("abc", ranks))
+    ['ab', 'abc']
+    """
+    symbols = list(piece)
+    while found := [pair for pair in pairwise(symbols) if pair in ranks]:
+        best = min(found, key=ranks.__getitem__)
+        place = list(pairwise(symbols)).index(best)
+        symbols[place : place + 2] = ["".join(best)]
+        yield symbols[place]
+
+
+def single_characters(tokenizer: Tokenizer) -> Flags:
+    """Find the tokens of one character, bool `[vocab_size]`.
+
+    With them words of known characters can always be cut. (Byte-level BPE always has its bytes.)
+    """
+    prefix = tokenizer.continuing_prefix
+    pieces = tokenizer.vocab[: tokenizer.num_pieces]
+    flags = np.zeros(tokenizer.vocab_size, dtype=bool)
+    flags[: len(pieces)] = [len(piece.removeprefix(prefix)) == 1 for piece in pieces]
+    return flags

@@ -1,0 +1,281 @@
+"""Files of unigram tokenizers (ALBERT): reading and writing.
+
+`tokenizer.json` decides where it exists, else SentencePiece's `spiece.model`. A setting that would
+change token ids and is not supported is rejected by name, as in `tokenizer_files`.
+"""
+
+import base64
+import binascii
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bertsmith.errors import CheckpointError
+from bertsmith.system.files import write_json
+from bertsmith.system.sums import summed
+from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.sentencepiece_model import (
+    CONTROL,
+    UNKNOWN,
+    USER_DEFINED,
+    SentencePieceModel,
+    read_sentencepiece,
+)
+from bertsmith.tokenization.tokenizer_files import (
+    CONFIG_FILE,
+    TOKENIZER_FILE,
+    Json,
+    check_parts,
+    config_settings,
+    frame_object,
+    listed_tokens,
+    member,
+    read_added_tokens,
+    read_frame,
+    shared_config,
+    token_entries,
+)
+
+SPACE = "▁"
+KINDS = {
+    "model": "Unigram",
+    "normalizer": "Sequence",
+    "pre_tokenizer": "Sequence",
+    "decoder": "Metaspace",
+}
+FIXED = (("model", "byte_fallback", False),)
+COMMA_PENALTY = 100.0
+"""Taken from the score of numbers with a comma: ALBERT reads `9,` as two tokens."""
+
+QUOTES = [
+    {"type": "Replace", "pattern": {"String": quotes}, "content": '"'} for quotes in ("``", "''")
+]
+MANY_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
+STEP_KINDS = {"NFKD": "decompose", "StripAccents": "strip_accents", "Lowercase": "lowercase"}
+
+
+def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str], list[float], Json]:
+    """Read the vocabulary, its scores and the `UnigramTokenizer` settings of a file.
+
+    Args:
+        file: a tokenizer.json or a spiece.model.
+        root: content of the tokenizer.json; None for the other.
+        config: content of tokenizer_config.json; None for a file by itself.
+
+    Raises:
+        CheckpointError: damaged, or a tokenizer of another kind.
+    """
+    if root is not None:
+        return read_tokenizer_json(file, root, config or {})
+    model = read_sentencepiece(file)
+    return model.pieces, albert_scores(model), model_settings(model, config or {}, file)
+
+
+def albert_scores(model: SentencePieceModel) -> list[float]:
+    """Return the scores, those of numbers with a comma lowered by `COMMA_PENALTY`."""
+    return [
+        score - COMMA_PENALTY * (len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit())
+        for piece, score in zip(model.pieces, model.scores, strict=True)
+    ]
+
+
+def model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json:
+    """Read the settings of a spiece.model and the tokenizer_config.json beside it."""
+    place = file.with_name(CONFIG_FILE)
+    settings = config_settings(config, place)
+    settings["unk_token"] = model.of_type(UNKNOWN)[0]
+    settings["charsmap"] = model.charsmap
+    settings["steps"] = (
+        "quotes",
+        *([] if member(config, "keep_accents", bool, place, False) else ACCENT_STEPS),
+        *(["lowercase"] if member(config, "do_lower_case", bool, place, True) else []),
+        "charsmap",
+    )
+    if listed := member(config, "added_tokens_decoder", dict, place, {}):
+        settings["added_tokens"] = listed_tokens(listed, model.pieces, place)
+    else:
+        settings["added_tokens"] = marked_tokens(model, settings)
+    return settings
+
+
+ACCENT_STEPS = ("decompose", "strip_accents")
+DEFAULT_NAMES = {
+    "cls_token": "[CLS]",
+    "sep_token": "[SEP]",
+    "unk_token": "<unk>",
+    "pad_token": "<pad>",
+    "mask_token": "[MASK]",
+}
+
+
+def marked_tokens(model: SentencePieceModel, settings: Json) -> list[AddedToken]:
+    """List the special tokens and the model's control and user-defined ones."""
+    names = {name: settings.get(name, default) for name, default in DEFAULT_NAMES.items()}
+    tokens = {
+        token: AddedToken(token, lstrip=name == "mask_token") for name, token in names.items()
+    }
+    for type_ in (CONTROL, USER_DEFINED):
+        for piece in model.of_type(type_):
+            tokens.setdefault(piece, AddedToken(piece, special=type_ == CONTROL))
+    return list(tokens.values())
+
+
+def read_tokenizer_json(
+    path: Path, root: Json, config: Json
+) -> tuple[list[str], list[float], Json]:
+    """Read the vocabulary, scores and settings of a tokenizer.json."""
+    parts = check_parts(root, KINDS, FIXED, path)
+    vocab, scores = read_pieces(member(parts["model"], "vocab", list, path), path)
+    unk_id = member(parts["model"], "unk_id", int, path)
+    if not 0 <= unk_id < len(vocab):
+        raise CheckpointError(
+            f"{path}: unk_id is {unk_id}, and the vocabulary has {len(vocab):,} pieces. Get the "
+            "file again."
+        )
+    check_spaces(parts["pre_tokenizer"], path)
+    steps, charsmap = read_steps(member(parts["normalizer"], "normalizers", list, path), path)
+    added = member(root, "added_tokens", list, path, [])
+    settings = config_settings(config, path.with_name(CONFIG_FILE)) | {
+        "steps": steps,
+        "charsmap": charsmap,
+        "unk_token": vocab[unk_id],
+        "added_tokens": read_added_tokens(added, vocab, path),
+    }
+    frame = read_frame(member(root, "post_processor", dict, path), path)
+    return vocab, scores, settings | frame
+
+
+def read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[float]]:
+    """Read tokens and their scores, by id."""
+    for id_, entry in enumerate(entries):
+        match entry:
+            case [str(), int() | float() as score] if math.isfinite(score):
+                continue
+        raise CheckpointError(
+            f"{path}: piece {id_:,} is {json.dumps(entry)[:60]}, where a text and its score are "
+            "due. Get the file again."
+        )
+    return [piece for piece, _ in entries], [float(score) for _, score in entries]
+
+
+def read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], bytes]:
+    """Read the steps of a normalizer, and its charsmap."""
+    steps: list[str] = []
+    charsmap = b""
+    rest = list(entries)
+    while rest:
+        entry = rest.pop(0)
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        if entry == QUOTES[0] and rest[:1] == QUOTES[1:]:
+            rest.pop(0)
+            steps.append("quotes")
+        elif isinstance(kind, str) and kind in STEP_KINDS and set(entry) == {"type"}:
+            steps.append(STEP_KINDS[kind])
+        elif kind == "Precompiled" and "charsmap" not in steps:
+            charsmap = read_table(member(entry, "precompiled_charsmap", str, path), path)
+            steps.append("charsmap")
+        elif entry != MANY_SPACES:  # collapsing spaces changes no word
+            raise CheckpointError(
+                f"{path}: its normalizer holds {json.dumps(entry)[:60]}, which is not one of "
+                "ALBERT's steps. Choose an ALBERT checkpoint."
+            )
+    return tuple(steps), charsmap
+
+
+def read_table(written: str, path: Path) -> bytes:
+    """Decode a charsmap, which JSON holds in base 64."""
+    try:
+        return base64.b64decode(written, validate=True)
+    except binascii.Error as error:
+        raise CheckpointError(
+            f"{path}: 'precompiled_charsmap' is not base 64 ({error}). Get the file again."
+        ) from error
+
+
+def check_spaces(pre_tokenizer: Json, path: Path) -> None:
+    """Check that words are cut at white space and begin with `▁`."""
+    match pre_tokenizer.get("pretokenizers"):
+        case [{"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁"} as mark]:
+            scheme = "always" if mark.get("add_prefix_space", True) else "never"
+            if mark.get("prepend_scheme", scheme) == "always" and mark.get("split", True):
+                return
+    raise CheckpointError(
+        f"{path}: its pre_tokenizer is not ALBERT's (WhitespaceSplit, then Metaspace that puts ▁ "
+        "before every word). Choose an ALBERT checkpoint."
+    )
+
+
+def write(
+    directory: Path,
+    pieces: Sequence[tuple[str, float]],
+    ids: Mapping[str, int],
+    settings: Json,
+) -> None:
+    """Write tokenizer.json and tokenizer_config.json, each atomically.
+
+    Args:
+        directory: created if missing; other files in it stay.
+        pieces: the tokens of the unigram model with their scores, by id.
+        ids: the id of every token, added ones included.
+        settings: the result of `UnigramTokenizer.settings`.
+    """
+    steps = settings["steps"]
+    own = {"do_lower_case": "lowercase" in steps, "keep_accents": "decompose" not in steps}
+    config = shared_config(tokenizer_class(ids, settings), own, ids, settings)
+    with summed(directory, TOKENIZER_FILE, CONFIG_FILE):
+        write_json(directory / TOKENIZER_FILE, tokenizer_object(pieces, ids, settings))
+        write_json(directory / CONFIG_FILE, config)
+
+
+def tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
+    """Return the class of transformers that tokenizes alike.
+
+    It is AlbertTokenizer, which has fixed steps, only if the settings are ALBERT's.
+    """
+    accents = () if "decompose" not in settings["steps"] else ACCENT_STEPS
+    case = ("lowercase",) if "lowercase" in settings["steps"] else ()
+    table = ("charsmap",) if settings["charsmap"] else ()
+    steps = tuple(step for step in settings["steps"] if step != "charsmap" or table)
+    is_alberts = (
+        steps == ("quotes", *accents, *case, *table)
+        and ids[settings["unk_token"]] == 1
+        and (settings["cls_token"], settings["sep_token"]) == ("[CLS]", "[SEP]")
+    )
+    return "AlbertTokenizer" if is_alberts else "PreTrainedTokenizerFast"
+
+
+def tokenizer_object(
+    pieces: Sequence[tuple[str, float]], ids: Mapping[str, int], settings: Json
+) -> Json:
+    """Build the content of tokenizer.json."""
+    mark = {"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": True}
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": token_entries(ids, settings),
+        "normalizer": {
+            "type": "Sequence",
+            "normalizers": step_objects(settings["steps"], settings["charsmap"]),
+        },
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, mark]},
+        "post_processor": frame_object(ids, settings),
+        "decoder": mark,
+        "model": {
+            "type": "Unigram",
+            "unk_id": ids[settings["unk_token"]],
+            "vocab": [list(entry) for entry in pieces],
+            "byte_fallback": False,
+        },
+    }
+
+
+def step_objects(steps: Sequence[str], charsmap: bytes) -> list[Json]:
+    """Build the normalizers of the steps."""
+    kinds = {step: [{"type": kind}] for kind, step in STEP_KINDS.items()}
+    table = base64.b64encode(charsmap).decode("ascii")
+    precompiled = [{"type": "Precompiled", "precompiled_charsmap": table}] if charsmap else []
+    known: dict[str, list[Json]] = {**kinds, "quotes": QUOTES, "charsmap": precompiled}
+    return [entry for step in steps for entry in known[step]]

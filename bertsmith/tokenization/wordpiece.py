@@ -1,0 +1,339 @@
+"""WordPiece tokenizer, BERT's.
+
+Ids, type ids, tokens and offsets equal those of the `tokenizers` library (BertNormalizer,
+BertPreTokenizer, WordPiece, TemplateProcessing). It is fast because text is cut into units that
+cannot influence each other (`normalize.unit_pattern`), whose ids are computed once and cached: only
+unseen units are ever normalized. Many texts at once are cut and looked up by numpy
+(`bulk_encoding`), with the same rules for what is new.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertsmith.errors import ConfigError
+from bertsmith.tokenization import tokenizer_files
+from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.bulk_encoding import BulkEncoder
+from bertsmith.tokenization.chunk_table import MAX_CHUNK_BYTES, MAX_KEYS
+from bertsmith.tokenization.normalize import Normalizer, locate_words, unit_pattern
+from bertsmith.tokenization.piece_cutting import PieceCutter
+from bertsmith.tokenization.tokenizer import Memory, TextTokens, Tokenizer, joined_rows
+from bertsmith.tokenization.tokenizer_kinds import Source
+
+CONTINUING_PREFIX = "##"
+# A byte that UTF-8 never has: it begins the id of an added token in text for the bulk encoder.
+TOKEN_MARK = b"\xff"
+# From so many characters on, numpy is faster than cached units one by one.
+LONG_TEXT = 1000
+
+
+class WordPiece:
+    """Vocabulary that cuts words into longest matches, from left to right.
+
+    A word that cannot be cut, or has more than `max_chars` characters, is unknown as a whole.
+    """
+
+    def __init__(self, vocab: Sequence[str], unk_id: int, max_chars: int) -> None:
+        self._unknown = (unk_id,)
+        self._max_chars = max_chars
+        self._starts = {piece: id_ for id_, piece in enumerate(vocab)}
+        self._continuations = {
+            piece.removeprefix(CONTINUING_PREFIX): id_
+            for piece, id_ in self._starts.items()
+            if piece.startswith(CONTINUING_PREFIX)
+        }
+        self._longest_start = max(map(len, self._starts)) or 1
+        self._longest_continuation = max(map(len, self._continuations), default=0) or 1
+
+    def cutter(self) -> PieceCutter | None:
+        """Build a cutter of many words at once, if it is exact.
+
+        None where `max_chars` is below `MAX_CHUNK_BYTES`, or there are more than `MAX_KEYS` tokens.
+        """
+        if self._max_chars < MAX_CHUNK_BYTES or len(self._starts) > MAX_KEYS:
+            return None
+        return PieceCutter(self._starts, self._continuations)
+
+    def ids(self, word: str) -> tuple[int, ...]:
+        """Encode a word to its token ids, at least one."""
+        size = len(word)
+        if size > self._max_chars:
+            return self._unknown
+        find, longest, start, ids = self._starts.get, self._longest_start, 0, []
+        while start < size:
+            end = start + longest if longest < size - start else size
+            while (id_ := find(word[start:end])) is None:
+                end -= 1
+                if end == start:
+                    return self._unknown
+            ids.append(id_)
+            find, longest, start = self._continuations.get, self._longest_continuation, end
+        return tuple(ids)
+
+
+class WordPieceTokenizer(Tokenizer):
+    """BERT's tokenizer: [CLS] A [SEP] B [SEP] over WordPiece tokens.
+
+    Args:
+        vocab: the tokens, by id; those that continue a word begin with ##.
+        lowercase: lower the case of the text, as uncased models do.
+        strip_accents: drop accents; None does as `lowercase`.
+        tokenize_chinese_chars: make every Chinese character a word of its own.
+        model_max_length: the longest encoding that the model can read; stored, not enforced.
+        added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
+            None means the five special tokens.
+        decoder_cleanup: `decode` removes the space before English punctuation.
+        max_input_chars_per_word: a longer word becomes [UNK].
+
+    Raises:
+        ConfigError: an empty vocabulary, a duplicate entry, or a missing special token.
+    """
+
+    continuing_prefix = CONTINUING_PREFIX
+
+    def __init__(
+        self,
+        vocab: Sequence[str],
+        *,
+        lowercase: bool = True,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
+        model_max_length: int = 512,
+        cls_token: str = "[CLS]",
+        sep_token: str = "[SEP]",
+        pad_token: str = "[PAD]",
+        unk_token: str = "[UNK]",
+        mask_token: str = "[MASK]",
+        added_tokens: Sequence[AddedToken] | None = None,
+        decoder_cleanup: bool = True,
+        max_input_chars_per_word: int = 100,
+    ) -> None:
+        super().__init__(
+            vocab,
+            special_tokens={
+                "pad_token": pad_token,
+                "unk_token": unk_token,
+                "cls_token": cls_token,
+                "sep_token": sep_token,
+                "mask_token": mask_token,
+            },
+            added_tokens=added_tokens,
+            model_max_length=model_max_length,
+        )
+        if self.unk_id >= self.num_pieces:
+            raise ConfigError(
+                f"the vocabulary lacks {unk_token}; as an added token alone it cannot stand for "
+                "unknown words. Add it to the vocabulary itself."
+            )
+        self.lowercase = lowercase
+        self.strip_accents = strip_accents
+        self.tokenize_chinese_chars = tokenize_chinese_chars
+        self.decoder_cleanup = decoder_cleanup
+        self.max_input_chars_per_word = max_input_chars_per_word
+        self._build()
+
+    def _build(self) -> None:
+        self._normalizer = Normalizer(
+            self.lowercase, self.strip_accents, self.tokenize_chinese_chars
+        )
+        self._wordpiece = WordPiece(
+            self.vocab[: self.num_pieces], self.unk_id, self.max_input_chars_per_word
+        )
+        self._find_added_tokens(self._normalizer.normalize)
+        self._find_units = unit_pattern(self.tokenize_chinese_chars).findall
+        self._unit_ids = Memory(self._compute_ids)
+        self._unit_pieces = Memory(self._locate_pieces)
+
+    @classmethod
+    def read(cls, source: Source) -> "WordPieceTokenizer":
+        """Read a tokenizer.json or a vocab.txt."""
+        vocab, settings = tokenizer_files.read(source.file, source.root, source.config)
+        return cls(vocab, **settings)
+
+    def save(self, directory: str | Path) -> None:
+        """Write vocab.txt, tokenizer.json and tokenizer_config.json, as transformers reads them."""
+        tokenizer_files.write(
+            Path(directory), self.vocab[: self.num_pieces], self._ids, self.settings()
+        )
+
+    def settings(self) -> dict[str, Any]:
+        return {
+            "lowercase": self.lowercase,
+            "strip_accents": self.strip_accents,
+            "tokenize_chinese_chars": self.tokenize_chinese_chars,
+            **self._shared_settings(),
+            "decoder_cleanup": self.decoder_cleanup,
+            "max_input_chars_per_word": self.max_input_chars_per_word,
+        }
+
+    def _identity(self) -> list[Any]:
+        settings = self.settings() | {
+            "strip_accents": self._normalizer.strips_accents,
+            "added_tokens": sorted(astuple(token) for token in self.added_tokens),
+        }
+        del settings["model_max_length"], settings["decoder_cleanup"]
+        return [self.vocab, self.num_pieces, settings]
+
+    @cached_property
+    def continues_word(self) -> NDArray[np.bool_]:
+        """Mask of tokens that continue the word before them, bool `[vocab_size]`.
+
+        They begin with ##; special tokens never do.
+        """
+        flags = np.zeros(self.vocab_size, dtype=np.bool_)
+        flags[: self.num_pieces] = [
+            len(piece) > len(CONTINUING_PREFIX) and piece.startswith(CONTINUING_PREFIX)
+            for piece in self.vocab[: self.num_pieces]
+        ]
+        flags[list(self.special_ids)] = False
+        return flags
+
+    def words(self, text: str) -> Iterable[str]:
+        return self._normalizer.words(text)
+
+    def word_ids(self, word: str) -> Sequence[int]:
+        return self._wordpiece.ids(word)
+
+    def encode_ids(self, text: str) -> list[int]:
+        if self._normalized_tokens:
+            return self._encode_text(text).ids
+        if len(text) >= LONG_TEXT:
+            return list(self.encode_batch_ids([text])[0].tolist())
+        ids: list[int] = []
+        for piece in self._raw_tokens.pieces(text):
+            if piece.id is None:
+                units = self._find_units(text[piece.start : piece.stop])
+                ids += chain.from_iterable(map(self._unit_ids.__getitem__, units))
+            else:
+                ids.append(piece.id)
+        return ids
+
+    def encode_batch_ids(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        if not self._normalized_tokens:
+            return self._bulk_encoder.encode(map(self._to_bytes, texts))
+        return joined_rows(self._encode_text(text).ids for text in texts)
+
+    def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """Decode ids: tokens joined to words, words by spaces.
+
+        Raises:
+            InputError: an id outside the vocabulary.
+        """
+        tokens = list(self._kept_tokens(ids, skip_special_tokens))
+        parts = tokens[:1] + [
+            token.removeprefix(CONTINUING_PREFIX)
+            if token.startswith(CONTINUING_PREFIX)
+            else f" {token}"
+            for token in tokens[1:]
+        ]
+        return "".join(map(clean_up, parts) if self.decoder_cleanup else parts)
+
+    @cached_property
+    def _bulk_encoder(self) -> BulkEncoder:
+        return BulkEncoder(
+            self._compute_chunk_ids, lowercase=self.lowercase, cutter=self._wordpiece.cutter()
+        )
+
+    def _to_bytes(self, text: str) -> bytes:
+        """Encode text as UTF-8 for the bulk encoder.
+
+        An added token becomes `TOKEN_MARK` and its id.
+        """
+        if self._raw_tokens.may_be_in(text):
+            return b" ".join(
+                self._spaced_bytes(text[piece.start : piece.stop])
+                if piece.id is None
+                else b"%b%d" % (TOKEN_MARK, piece.id)
+                for piece in self._raw_tokens.pieces(text)
+            )
+        return self._spaced_bytes(text)
+
+    def _spaced_bytes(self, text: str) -> bytes:
+        """Encode ordinary text as UTF-8, without lone surrogates, as cleaning would do.
+
+        Text of over 1.5 bytes per character may have few spaces, as in Chinese: units get spaces
+        between them.
+        """
+        encoded = text.encode("utf-8", "ignore")
+        if 2 * len(encoded) > 3 * len(text):
+            return " ".join(self._find_units(text)).encode("utf-8", "ignore")
+        return encoded
+
+    def _compute_chunk_ids(self, chunk: bytes) -> Sequence[int]:
+        if chunk.isalnum():  # ASCII alone, and lowercased already: a word
+            return self._wordpiece.ids(chunk.decode())
+        if chunk.startswith(TOKEN_MARK):
+            return (int(chunk.removeprefix(TOKEN_MARK)),)
+        return self._compute_ids(chunk.decode())
+
+    def _compute_ids(self, text: str) -> tuple[int, ...]:
+        if text.isascii() and text.isalnum():  # a third of the time of the general way
+            return self._wordpiece.ids(text.lower() if self.lowercase else text)
+        return tuple(chain.from_iterable(map(self._wordpiece.ids, self._normalizer.words(text))))
+
+    def _locate_pieces(self, unit: str) -> tuple[tuple[int, int, int], ...]:
+        return tuple(self._locate_normalized(*self._normalizer.align(unit)))
+
+    def _locate_normalized(
+        self, normalized: str, origins: Sequence[int]
+    ) -> Iterator[tuple[int, int, int]]:
+        for word, start in locate_words(normalized):
+            for id_, first, last in self._cut_word(word):
+                yield id_, origins[start + first], origins[start + last - 1] + 1
+
+    def _cut_word(self, word: str) -> Iterator[tuple[int, int, int]]:
+        """Yield id, start and end in `word` of each of its tokens."""
+        ids = self._wordpiece.ids(word)
+        start = 0
+        for id_ in ids:
+            length = len(self.vocab[id_]) - (len(CONTINUING_PREFIX) if start else 0)
+            # The only piece is the whole word, even where it is [UNK].
+            end = len(word) if len(ids) == 1 else start + length
+            yield id_, start, end
+            start = end
+
+    def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
+        ids, offsets, remembered = result.ids, result.offsets, self._unit_pieces
+        for unit in self._find_units(text):
+            for id_, start, end in remembered[unit]:
+                ids.append(id_)
+                offsets.append((position + start, position + end))
+            position += len(unit)
+        result.tokens += [self.vocab[id_] for id_ in ids[len(result.tokens) :]]
+
+    def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
+        normalized, origins = self._normalizer.align(text)
+        for piece in self._normalized_tokens.pieces(normalized):
+            part = slice(piece.start, piece.stop)
+            if piece.id is not None:
+                start, end = origins[piece.start], origins[piece.stop - 1] + 1
+                result.append(piece.id, normalized[part], (position + start, position + end))
+                continue
+            for id_, start, end in self._locate_normalized(normalized[part], origins[part]):
+                result.append(id_, self.vocab[id_], (position + start, position + end))
+
+
+def clean_up(part: str) -> str:
+    """Remove spaces around punctuation from a decoded token, as the library does."""
+    for written, meant in (
+        (" .", "."),
+        (" ?", "?"),
+        (" !", "!"),
+        (" ,", ","),
+        (" ' ", "'"),
+        (" n't", "n't"),
+        (" 'm", "'m"),
+        (" do not", " don't"),
+        (" 's", "'s"),
+        (" 've", "'ve"),
+        (" 're", "'re"),
+    ):
+        part = part.replace(written, meant)
+    return part

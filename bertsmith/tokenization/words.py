@@ -1,0 +1,90 @@
+"""Words of running text, and text made of given words.
+
+Words are cut as in corpora for token classification: punctuation stands alone, except inside a word
+(`U.S.`, `1,000`, `e-mail`, `a@b.org`); English endings (`'s`, `n't`) are words; so is each Chinese
+character. Nothing but white space is left out.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Literal
+
+from bertsmith.tokenization.normalize import clean, code_ranges
+
+WordRule = Literal["words", "spaces", "characters"]
+"""Rule of cutting: `words` as in this module's description, white space, or characters."""
+
+Place = tuple[int, int]
+"""First character of a word in its text, and one past the last."""
+
+FULL_WIDTH = "\u3000-\u303f\uff00-\uffef"
+PICTURES = "\u2600-\u27bf\U0001f000-\U0001faff"
+PICTURE_PARTS = "\u200d\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
+
+
+@cache
+def _spaces() -> str:
+    return "".join(re.escape(c) for c in code_ranges("WHITESPACE") if clean(c) == " ")
+
+
+@cache
+def _ranges(name: str) -> str:
+    ranges = code_ranges(name).ranges
+    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
+
+
+@cache
+def _pattern(rule: WordRule) -> re.Pattern[str]:
+    space = _spaces()
+    if rule == "spaces":
+        return re.compile(f"[^{space}]+")
+    if rule == "characters":
+        return re.compile(f"[{PICTURES}][{PICTURES}{PICTURE_PARTS}]*|[^{space}]")
+    letter = f"[^{space}{_ranges('PUNCTUATION')}{_ranges('CHINESE')}{PICTURES}]"
+    clitic = f"(?i:s|m|d|ll|re|ve)(?!{letter})"
+    ending = f"(?:['’]{clitic}|(?i:n['’]t)(?!{letter}))"
+    stem = f"(?:(?!{ending}){letter})+"
+    joint = f"(?:://|[-.,:/@&_]|['’](?!{clitic}))"
+    abbreviation = rf"(?:{letter}\.){{2,}}(?!{letter})"
+    return re.compile(
+        rf"{abbreviation}|{ending}|{stem}(?:{joint}{stem})*|{letter}+|\.{{2,}}|-{{2,}}"
+        rf"|[{PICTURES}][{PICTURES}{PICTURE_PARTS}]*|[^{space}]"
+    )
+
+
+def find_words(text: str, rule: WordRule = "words") -> list[Place]:
+    """Find the words of a text; returns their places in order.
+
+    >>> text = "The U.S. didn't pay 1,000."
+    >>> [text[start:end] for start, end in find_words(text)]
+    ['The', 'U.S.', 'did', "n't", 'pay', '1,000', '.']
+    """
+    return [match.span() for match in _pattern(rule).finditer(text)]
+
+
+@cache
+def _touching() -> re.Pattern[str]:
+    return re.compile(f"[{_ranges('CHINESE')}{FULL_WIDTH}]")
+
+
+def join_words(words: Sequence[str]) -> tuple[str, list[Place]]:
+    """Join words to a text; also returns each word's place in it.
+
+    Chinese and full-width characters have no spaces beside them.
+
+    >>> join_words(["Li", "spoke"]), join_words(["中", "国"])
+    (('Li spoke', [(0, 2), (3, 8)]), ('中国', [(0, 1), (1, 2)]))
+    """
+    touching = _touching().match
+    parts: list[str] = []
+    places: list[Place] = []
+    length, before = 0, ""
+    for word in words:
+        if before and word and not (touching(before[-1]) or touching(word[0])):
+            parts.append(" ")
+            length += 1
+        parts.append(word)
+        places.append((length, length + len(word)))
+        length, before = length + len(word), word
+    return "".join(parts), places

@@ -1,0 +1,363 @@
+"""The processes of a run: a step goes in, loss terms come out, and the weights have moved.
+
+A small model's products are too small to be shared by several cores: at each of its hundreds of
+operations a step, all would wait for the slowest. Threads that each take a batch of their own
+still wait for one another, for the interpreter's lock. So each core has a process that takes its
+share of a step through the whole model, and then updates its range of the weights; they share the
+memory of everything that is as large as the model. For BERT-tiny with 8,000 pieces two such threads
+made 1.3 times as many tokens a second as one, two processes make twice as many.
+"""
+
+import contextlib
+import math
+import mmap
+import multiprocessing
+import multiprocessing.connection
+import os
+import pickle
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.errors import TrainingError
+from bertsmith.model.bert import BertModel
+from bertsmith.model.meta_init import without_values
+from bertsmith.model.shared import SharedFile, map_file
+from bertsmith.system.hardware import (
+    ComputeChoices,
+    compute_choices,
+    keep_computing_as,
+    own_process,
+)
+from bertsmith.training.flat_parameters import Arrays, GradientCollector, Layout, use_arrays
+from bertsmith.training.prefetch import Prefetcher
+from bertsmith.training.stop_signal import HANG_UP, STOP_SIGNALS
+from bertsmith.training.workers.member import Figures, Member, Plan, to_figures
+
+FAREWELL_SECONDS = 10.0
+"""How long a worker may take to end when it is told to."""
+
+
+class Team:
+    """Use it as a context: workers start on entering it and end on leaving it.
+
+    Until all workers are up, which takes seconds, this process does their share too: that changes
+    no result.
+
+    Args:
+        master: the fp32 weights that are updated; its parameters become views of the arrays.
+        dtype: what is computed in.
+    """
+
+    def __init__(self, master: BertModel, dtype: torch.dtype, plan: Plan) -> None:
+        self.plan = plan
+        self.master = master
+        self.compute_model = master
+        self.layout = Layout.of(master)
+        device = next(master.parameters()).device
+        num_bytes = Arrays.num_bytes(self.layout.size, plan.num_members, dtype)
+        self._file = SharedFile(num_bytes) if plan.num_members > 1 else None
+        if self._file is not None:
+            memory = self._file.map()
+        elif device.type == "cpu":
+            # Zeros of the system; torch would write its own, to what is never used as well.
+            memory = torch.frombuffer(mmap.mmap(-1, num_bytes), dtype=torch.uint8)
+        else:
+            memory = torch.zeros(num_bytes, dtype=torch.uint8, device=device)
+        self.arrays = Arrays.of_bytes(memory, self.layout.size, plan.num_members, dtype)
+        views = self.layout.views(self.arrays.weights)
+        for name, parameter in master.named_parameters():
+            views[name].copy_(parameter.data)
+        use_arrays(master, self.layout, replace(self.arrays, computing=self.arrays.weights))
+        if dtype != torch.float32:
+            self.arrays.computing.copy_(self.arrays.weights)
+            # A copy with values would leave its memory, once used, with this process for good.
+            self.compute_model = without_values(master).to(dtype).to_empty(device=device)
+            use_arrays(self.compute_model, self.layout, self.arrays)
+        self._collector = GradientCollector(self.compute_model, self.layout)
+        self._members = [
+            Member(index, plan, self.compute_model, self.arrays, self.layout, self._collector)
+            for index in range(plan.num_members)
+        ]
+        self.workers: list[_Worker] = []
+        self.is_complete = plan.num_members == 1
+
+    def compute(self, step: int, batches: Sequence[Batch]) -> list[Figures]:
+        """Losses of each micro-batch of a step; their gradients lie in the arrays."""
+        self.welcome()
+        self._tell("compute", step)
+        # Numbers are read at the end: that waits for the device, which should have all its work.
+        terms = [member.compute(step, batches) for member in self._own]
+        found = [*map(to_figures, terms), *self._hear()]
+        # Micro-batches were dealt out in turn; put them into their order again.
+        return [
+            found[place % self.plan.num_members][place // self.plan.num_members]
+            for place in range(len(batches))
+        ]
+
+    def sum_gradients(self) -> float:
+        """Add up what all members have found; the length of the whole gradient."""
+        self._tell("sum_gradients")
+        squares = [_to_numbers(member.sum_gradients()) for member in self._own]
+        squares += self._hear()
+        return math.sqrt(sum(map(sum, squares)))
+
+    def update(self, step: int, rate: float, divisor: float) -> None:
+        """Move the weights by the summed gradients divided by `divisor`; `step` counts from 1."""
+        self._tell("update", step, rate, divisor)
+        for member in self._own:
+            member.update(step, rate, divisor)
+        self._hear()
+
+    def train(self, mode: bool = True) -> None:
+        """Turn dropout on or off in this process; workers never turn it off."""
+        self.compute_model.train(mode)
+
+    @contextlib.contextmanager
+    def measuring(self) -> Iterator[BertModel]:
+        """The model that computes, without dropout, on the cores of the workers too: they wait."""
+        threads = torch.get_num_threads()
+        self.train(False)
+        if self.workers:  # also while they start: how many cores take part changes last digits
+            torch.set_num_threads(self._threads_before)
+        try:
+            yield self.compute_model
+        finally:
+            torch.set_num_threads(threads)
+            self.train()
+
+    def moments(self) -> dict[str, Tensor]:
+        """The optimizer's state, named `<kind>/<parameter>`; views of the arrays."""
+        return {
+            f"{kind}/{name}": view
+            for kind, array in self._moment_arrays.items()
+            for name, view in self.layout.views(array).items()
+        }
+
+    def load_moments(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take in what `moments` gave."""
+        for name, view in self.moments().items():
+            view.copy_(tensors[name])
+
+    @property
+    def _moment_arrays(self) -> dict[str, Tensor]:
+        return {"exp_avg": self.arrays.exp_avg, "exp_avg_sq": self.arrays.exp_avg_sq}
+
+    @property
+    def _own(self) -> list[Member]:
+        """Members whose work this process does."""
+        return self._members[:1] if self.workers and self.is_complete else self._members
+
+    def welcome(self) -> None:
+        """See whether all workers are up; from then on they do their share."""
+        if self.is_complete:
+            return
+        if all(worker.has_answered for worker in self.workers):
+            self.is_complete = True
+            self._hear()
+
+    def wait(self) -> None:
+        """Wait until all workers are up."""
+        for worker in self.workers:
+            worker.wait()
+        self.welcome()
+
+    def _tell(self, *message: object) -> None:
+        if self.is_complete:
+            for worker in self.workers:
+                worker.send(message)
+
+    def _hear(self) -> list[Any]:
+        return [worker.receive() for worker in self.workers] if self.is_complete else []
+
+    def __enter__(self) -> Self:
+        if self._file is not None:
+            threads = max(1, torch.get_num_threads() // self.plan.num_members)
+            self._threads_before = torch.get_num_threads()
+            torch.set_num_threads(threads)
+            dtype = self.arrays.computing.dtype
+            choices = compute_choices("bf16" if dtype == torch.bfloat16 else "fp32")
+            settings = _Settings(self._file.path, self.layout, dtype, choices)
+            skeleton = without_values(self.compute_model).train()
+            job = pickle.dumps((settings, self.plan, skeleton))
+            try:
+                for index in range(1, self.plan.num_members):
+                    self.workers.append(_Worker(index, job))
+            except BaseException as error:
+                self.__exit__(type(error), error, error.__traceback__)
+                raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for worker in self.workers:
+            worker.dismiss()
+        if self._file is not None:
+            torch.set_num_threads(self._threads_before)
+            self._file.close()
+        self._collector.close()
+
+
+def _to_numbers(squares: Tensor) -> list[float]:
+    """The square sums of a range's chunks, from a GPU their sum: thousands take long to fetch."""
+    return squares.tolist() if squares.device.type == "cpu" else [squares.sum().item()]
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What a worker needs to compute as the main process does."""
+
+    path: str
+    layout: Layout
+    dtype: torch.dtype
+    choices: ComputeChoices
+
+
+class _Worker:
+    """The main process's side of a worker: its process and the pipe to it."""
+
+    def __init__(self, index: int, job: bytes) -> None:
+        # Forking a process that has threads can deadlock, so workers start afresh everywhere.
+        spawn = multiprocessing.get_context("spawn")
+        self.connection, theirs = spawn.Pipe()
+        self.process = spawn.Process(
+            target=_work, args=(index, theirs), name=f"bertsmith-{index}", daemon=True
+        )
+        with _signals_held_back():
+            self.process.start()
+        theirs.close()
+        # A pipe takes little before its reader, which first loads torch, is there.
+        self._giving = threading.Thread(target=self._give, args=(job,), daemon=True)
+        self._giving.start()
+
+    def _give(self, job: bytes) -> None:
+        try:
+            self.connection.send_bytes(job)
+        except OSError:  # who waits for an answer is told, since there will be none
+            self.process.kill()
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether there is something to receive, be it that the process has ended."""
+        return self.connection.poll() or not self.process.is_alive()
+
+    def wait(self) -> None:
+        """Wait for an answer, or for the end of the process."""
+        ready = multiprocessing.connection.wait([self.connection, self.process.sentinel])
+        if self.connection not in ready:
+            self.process.join(FAREWELL_SECONDS)  # until the system knows of its end too
+
+    def send(self, message: object) -> None:
+        try:
+            self.connection.send(message)
+        except OSError as error:
+            raise self._lost() from error
+
+    def receive(self) -> Any:
+        """The answer to a message; an error in the worker is raised here."""
+        try:
+            error, answer = self.connection.recv()
+        except (EOFError, OSError) as lost:
+            raise self._lost() from lost
+        if error is not None:
+            raise error
+        return answer
+
+    def _lost(self) -> TrainingError:
+        self.process.join(FAREWELL_SECONDS)
+        return TrainingError(
+            f"a worker process ended (exit code {self.process.exitcode}), perhaps because the "
+            "memory was full, or because a script trains outside of 'if __name__ == "
+            '"__main__"\'. Earlier checkpoints are as they were. Continue with --resume and '
+            "smaller batches or fewer --threads."
+        )
+
+    def dismiss(self) -> None:
+        """End the process: closing the pipe tells it to."""
+        if self._giving.is_alive():  # it has not read its job yet, and has nothing to lose
+            self.process.kill()
+        self._giving.join(FAREWELL_SECONDS)
+        self.connection.close()
+        self.process.join(FAREWELL_SECONDS)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+
+
+SIGNALS = tuple(number for number in (*STOP_SIGNALS, HANG_UP) if number is not None)
+"""They are for the main process to answer, also where the whole group gets them."""
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """A process that is started in the block does not even see them while it begins."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(index: int, connection: Connection) -> None:
+    """A worker's life: do as told until the pipe is closed, by the main process or by its end."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    own_process()
+    with contextlib.suppress(EOFError, OSError):  # the pipe is closed
+        try:
+            member = _join(index, connection.recv_bytes())
+            connection.send((None, None))
+            _serve(member, connection)
+        except Exception as error:
+            connection.send((error, None))
+    os._exit(0)  # to take torch down first would cost everybody a third of a second
+
+
+def _join(index: int, job: bytes) -> Member:
+    """Become member `index` of the main process's team."""
+    settings: _Settings
+    plan: Plan
+    settings, plan, skeleton = pickle.loads(job)
+    keep_computing_as(settings.choices)
+    layout, num_members = settings.layout, plan.num_members
+    num_bytes = Arrays.num_bytes(layout.size, num_members, settings.dtype)
+    memory = map_file(settings.path, num_bytes)
+    arrays = Arrays.of_bytes(memory, layout.size, num_members, settings.dtype)
+    model = skeleton.to_empty(device="cpu")
+    use_arrays(model, layout, arrays)
+    return Member(index, plan, model, arrays, layout, GradientCollector(model, layout))
+
+
+def _serve(member: Member, connection: Connection) -> None:
+    """Answer the main process's messages, with batches made ahead here."""
+    with contextlib.ExitStack() as stack:
+        batches: Prefetcher[Sequence[Batch]] | None = None
+        while True:
+            name, *arguments = connection.recv()
+            answer: object = None
+            if name == "compute":
+                (step,) = arguments
+                if batches is None:
+                    prepare = member.plan.objective.micro_batches
+                    batches = stack.enter_context(Prefetcher(prepare, step))
+                answer = to_figures(member.compute(step, next(batches)))
+            elif name == "sum_gradients":
+                answer = member.sum_gradients().tolist()
+            else:
+                member.update(*arguments)
+            connection.send((None, answer))

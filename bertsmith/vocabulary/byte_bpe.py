@@ -1,0 +1,107 @@
+"""Learning of byte-level BPE: tokens and merges from word counts.
+
+Starting from the 256 bytes, the most frequent pair of neighbouring tokens is merged until the
+vocabulary is full (Sennrich et al. 2016); of equally frequent pairs the one whose tokens are older.
+The result equals that of the `tokenizers` library (BpeTrainer with the alphabet of ByteLevel).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+
+from bertsmith.errors import ConfigError
+from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, CHARACTER_BYTES, ByteBpeTokenizer
+from bertsmith.vocabulary.segmentation import Cut
+from bertsmith.vocabulary.wordpiece import LearnedVocabulary, PieceLearner, frequency_score
+
+SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+"""RoBERTa's special tokens; the first four have these ids there too."""
+
+
+class MergeLearner(PieceLearner):
+    """Learner that merges the most frequent pair and records the order.
+
+    `merges` holds the pairs so far, except those in `known`.
+    """
+
+    continuation = ""
+
+    def __init__(
+        self,
+        words: Mapping[str, int],
+        pieces: Iterable[str],
+        min_frequency: int,
+        cut: Cut = list,
+        known: Collection[tuple[str, str]] = (),
+    ) -> None:
+        super().__init__(words, pieces, frequency_score, min_frequency, cut=cut)
+        self.merges: list[tuple[str, str]] = []
+        self._known = frozenset(known)
+
+    def merge(self, left: int, right: int) -> None:
+        pair = self.texts[left], self.texts[right]
+        if pair not in self._known:
+            self.merges.append(pair)
+        super().merge(left, right)
+
+    def _precedence(self, piece: int) -> int:
+        return piece
+
+
+def learn_byte_bpe(
+    counts: Mapping[str, int],
+    vocab_size: int,
+    *,
+    min_frequency: int = 2,
+    special_tokens: Iterable[str] = SPECIAL_TOKENS,
+) -> LearnedVocabulary:
+    """Learn up to `vocab_size` tokens from counts of words.
+
+    Words are those of GPT-2's pattern. The vocabulary is smaller than `vocab_size` where no pair is
+    left that occurs at least `min_frequency` times.
+
+    Raises:
+        ConfigError: `vocab_size` cannot hold the special tokens and the bytes.
+    """
+    specials, alphabet = list(special_tokens), sorted(BYTE_CHARACTERS)
+    minimum = len(specials) + len(alphabet)
+    if vocab_size < minimum:
+        raise ConfigError(
+            f"vocab_size: {vocab_size} is too small for {len(specials)} special tokens and the "
+            f"{len(alphabet)} bytes. Ask for at least {minimum}."
+        )
+    learner = MergeLearner(as_bytes(counts), alphabet, min_frequency)
+    learner.grow(vocab_size - len(specials))
+    return LearnedVocabulary(
+        tokens=specials + learner.texts,
+        alphabet=alphabet,
+        dropped_characters={},
+        skipped_words=0,
+        merges=learner.merges,
+    )
+
+
+def extend_byte_bpe(
+    tokenizer: ByteBpeTokenizer, counts: Mapping[str, int], num_new: int, *, min_frequency: int = 2
+) -> ByteBpeTokenizer:
+    """Extend the tokenizer by up to `num_new` tokens learned from word counts.
+
+    The old merges cut the words, and merging goes on from there. New merges come after all old
+    ones, so a word without a new token is tokenized as before.
+    """
+
+    def cut(word: str) -> list[str]:
+        ids = tokenizer.merge_bytes(bytes(map(CHARACTER_BYTES.__getitem__, word)))
+        return [tokenizer.vocab[id_] for id_ in ids]
+
+    learner = MergeLearner(as_bytes(counts), tokenizer.vocab, min_frequency, cut, tokenizer.merges)
+    learner.grow(tokenizer.vocab_size + num_new)
+    merges = [*tokenizer.merges, *learner.merges]
+    return ByteBpeTokenizer(learner.texts, merges, **tokenizer.settings())
+
+
+def as_bytes(counts: Mapping[str, int]) -> Counter[str]:
+    """Spell words with one character for each byte (`BYTE_CHARACTERS`)."""
+    words: Counter[str] = Counter()
+    for word, count in counts.items():
+        words["".join(map(BYTE_CHARACTERS.__getitem__, word.encode()))] += count
+    return words

@@ -1,0 +1,180 @@
+"""Extension of a tokenizer by tokens learned from texts of a domain.
+
+Existing tokens keep their ids, so a model can be continued with it: only the new tokens need new
+embeddings (`bertsmith pretrain --from`). Fertility is measured before and after, on the training
+texts and on held-out ones.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from bertsmith.data.documents import Errors, SourceReport
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.system.bounds import check_all_largest
+from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.unigram import UnigramTokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
+from bertsmith.vocabulary.extension import learn_extension
+from bertsmith.vocabulary.fertility import Fit, measure_cuts
+from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, count_texts
+from bertsmith.vocabulary.unigram_extension import extend_unigram
+
+
+@dataclass(frozen=True)
+class ExtensionSettings:
+    """Settings for extending a tokenizer."""
+
+    from_: Annotated[Path, tyro.conf.arg(name="from")]
+    """Model or tokenizer folder whose vocabulary is extended, or a vocab.txt."""
+    texts: tuple[str, ...]
+    """Texts of the domain: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet,
+    each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are searched."""
+    add: int = 2000
+    """Number of tokens to add."""
+    min_frequency: int = 2
+    """Minimum frequency of a pair that is merged; rarer pairs do not become a token."""
+    character_coverage: float = 0.9999
+    """Character coverage: the share of all characters that must have a token."""
+    held_out: tuple[str, ...] = ()
+    """Held-out texts, on which the tokenizer is evaluated; not learned from, even if --texts names
+    them too. Without them a share of the documents is held out."""
+    held_out_share: float = 0.02
+    """Share of the documents to hold out, chosen by a hash of their text."""
+    text_column: str = "text"
+    """Column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
+    errors: Errors = "strict"
+    """Handling of a line or row that cannot be read: stop there (strict), or skip and count it."""
+    processes: int | None = None
+    """Number of processes that count words; by default one for each core."""
+
+    def __post_init__(self) -> None:
+        if not self.texts:
+            raise ConfigError("--texts: found none. Name the texts to learn from.")
+        if self.add < 1:
+            raise ConfigError(f"--add: found {self.add}, allowed is 1 or more.")
+        check_all_largest(self, "--")
+        self.reading  # noqa: B018 - checks the rest
+
+    @property
+    def reading(self) -> TokenizerSettings:
+        """The settings for reading and dividing the texts."""
+        return TokenizerSettings(
+            files=self.texts,
+            min_frequency=self.min_frequency,
+            character_coverage=self.character_coverage,
+            held_out=self.held_out,
+            held_out_share=self.held_out_share,
+            text_column=self.text_column,
+            errors=self.errors,
+            processes=self.processes,
+        )
+
+
+@dataclass
+class ExtensionReport:
+    """Report of extension: texts read, tokens added, statistics before and after."""
+
+    reading: TokenizerReport = field(default_factory=TokenizerReport)
+    num_old: int = 0
+    added: tuple[str, ...] = ()
+    fits: dict[str, tuple[Fit, Fit]] = field(default_factory=dict)
+    """Statistics before and after, by texts: `learnt from`, and `held out` if there are any."""
+
+    @property
+    def sources(self) -> SourceReport:
+        """The report of reading the texts."""
+        return self.reading.learning
+
+
+def extend_tokenizer(
+    settings: ExtensionSettings, on_step: Callable[[str], object] = lambda name: None
+) -> tuple[Tokenizer, ExtensionReport]:
+    """Learn new tokens, whatever the order of texts, and append them.
+
+    Args:
+        on_step: called with the name of each step as it begins.
+
+    Raises:
+        CheckpointError: no tokenizer there, or one that cannot be extended.
+        InputError: a file that cannot be read, or no words in any of them.
+        ConfigError: fewer tokens asked for than there are new characters.
+    """
+    old = Tokenizer.load(tokenizer_place(settings.from_))
+    check_extensible(old, settings.from_)
+    report = ExtensionReport(num_old=old.vocab_size)
+    on_step("counting words")
+    counts, held_out = count_texts(settings.reading, old.words, report.reading)
+    on_step("learning pieces")
+    tokenizer = with_new_pieces(old, counts, settings)
+    on_step("measuring")
+    report.added = tuple(tokenizer.vocab[old.vocab_size :])
+    for name, words in (("learnt from", counts), ("held out", held_out)):
+        if words:
+            report.fits[name] = _fit(old, words), _fit(tokenizer, words)
+    return tokenizer, report
+
+
+def with_new_pieces(old: Tokenizer, counts: Counter[str], settings: ExtensionSettings) -> Tokenizer:
+    """Build the tokenizer with tokens learned from `counts` appended."""
+    least = settings.min_frequency
+    if isinstance(old, ByteBpeTokenizer):
+        return extend_byte_bpe(old, counts, settings.add, min_frequency=least)
+    coverage = settings.character_coverage
+    if isinstance(old, UnigramTokenizer):
+        return extend_unigram(
+            old, counts, settings.add, min_frequency=least, character_coverage=coverage
+        )
+    assert isinstance(old, WordPieceTokenizer)
+    added = learn_extension(
+        old.vocab,
+        old.unk_id,
+        counts,
+        settings.add,
+        max_chars=old.max_input_chars_per_word,
+        min_frequency=least,
+        character_coverage=coverage,
+    )
+    return WordPieceTokenizer([*old.vocab, *added], **old.settings())
+
+
+def tokenizer_place(place: Path) -> Path:
+    """Return a local path, or the folder of a hub model."""
+    if place.exists():
+        return place
+    from bertsmith.model.huggingface import find_checkpoint  # torch takes a while to import
+
+    return find_checkpoint(place)
+
+
+def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
+    """Refuse a tokenizer with added tokens that would become ordinary ones.
+
+    New tokens come behind all old ids, added tokens included, so these become part of the
+    vocabulary. That changes nothing where no word of a text can look like one of them. (The tokens
+    of byte-level BPE are made by merges, and no merge makes an added token; in a unigram model they
+    are as unlikely as its least likely token.)
+
+    Raises:
+        CheckpointError: an added token is a word.
+    """
+    if not isinstance(tokenizer, WordPieceTokenizer):
+        return
+    for token in tokenizer.vocab[tokenizer.num_pieces :]:
+        if list(tokenizer.words(token)) == [token]:
+            raise CheckpointError(
+                f"{place}: its added token {token!r} is a word, and would be cut from longer words "
+                "if pieces were put behind it. Extend a tokenizer without added words."
+            )
+
+
+def _fit(tokenizer: Tokenizer, words: Counter[str]) -> Fit:
+    return measure_cuts(
+        tokenizer.word_ids, words, tokenizer.vocab_size, tokenizer.unk_id, tokenizer.special_ids
+    )

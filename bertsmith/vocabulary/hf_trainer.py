@@ -1,0 +1,125 @@
+"""Vocabularies trained by the `tokenizers` library.
+
+Its WordPiece is compared with ours; its unigram models are the only ones.
+"""
+
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from bertsmith.errors import ConfigError
+from bertsmith.vocabulary.segmentation import CONTINUATION
+from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, LearnedVocabulary, choose_alphabet
+
+UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+"""ALBERT's special tokens, by the ids that they have there."""
+
+_LINE_WORDS = 1 << 12
+
+
+def is_installed() -> bool:
+    """Check for the library, which is optional."""
+    return importlib.util.find_spec("tokenizers") is not None
+
+
+def learn_with_library(
+    counts: Mapping[str, int],
+    vocab_size: int,
+    *,
+    alphabet_size: int,
+    min_frequency: int,
+) -> list[str]:
+    """Train WordPiece with the library, which merges the most frequent pair.
+
+    Args:
+        counts: words as our tokenizer splits them; the library does not split them further.
+        alphabet_size: how many characters the library may keep.
+    """
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordPiece
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from tokenizers.trainers import WordPieceTrainer
+
+    tokenizer = Tokenizer(WordPiece())
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    trainer = WordPieceTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        limit_alphabet=alphabet_size,
+        special_tokens=list(SPECIAL_TOKENS),
+        continuing_subword_prefix=CONTINUATION,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_lines(counts), trainer)
+    ids = tokenizer.get_vocab()
+    return sorted(ids, key=ids.__getitem__)
+
+
+def learn_unigram(
+    counts: Mapping[str, int], vocab_size: int, *, character_coverage: float = 0.9999
+) -> LearnedVocabulary:
+    """Train a unigram model with the library (Kudo 2018, section 3.2).
+
+    Args:
+        counts: words, each with `▁` before it, of any length: where no spaces are written, they are
+            clauses.
+        character_coverage: share of all characters that must have a token. The rarest beyond it
+            divide a word, and tokens are learned from the parts between them.
+
+    Raises:
+        ConfigError: the library is not installed, or `vocab_size` cannot hold the alphabet.
+    """
+    if not is_installed():
+        raise ConfigError(
+            "--kind unigram is learnt by the tokenizers library, which is not installed. Run "
+            "'pip install tokenizers', or choose --kind wordpiece or byte-bpe."
+        )
+    from tokenizers import Tokenizer
+    from tokenizers.models import Unigram
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+    from tokenizers.trainers import UnigramTrainer
+
+    alphabet, dropped = choose_alphabet(counts, character_coverage)
+    kept = set(alphabet)
+    whole = {word: count for word, count in counts.items() if kept.issuperset(word)}
+    parts = Counter(whole)
+    for word in counts.keys() - whole.keys():
+        for part in "".join(c if c in kept else " " for c in word).split():
+            parts[part] += counts[word]
+    minimum = len(UNIGRAM_SPECIAL_TOKENS) + len(alphabet)
+    if vocab_size < minimum:
+        raise ConfigError(
+            f"vocab_size: {vocab_size} is too small for {len(UNIGRAM_SPECIAL_TOKENS)} special "
+            f"tokens and {len(alphabet)} characters. Ask for at least {minimum}, or lower the "
+            f"character coverage ({character_coverage})."
+        )
+    tokenizer = Tokenizer(Unigram())
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    trainer = UnigramTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(UNIGRAM_SPECIAL_TOKENS),
+        unk_token="<unk>",
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(_lines(parts), trainer)
+    # A special token that also occurs in the text can be learned a second time.
+    pieces: dict[str, float] = {}
+    for piece, score in json.loads(tokenizer.to_str())["model"]["vocab"]:
+        pieces.setdefault(piece, score)
+    return LearnedVocabulary(
+        tokens=list(pieces),
+        alphabet=alphabet,
+        dropped_characters=dropped,
+        skipped_words=sum(counts.values()) - sum(whole.values()),
+        scores=list(pieces.values()),
+    )
+
+
+def _lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield lines that hold each word as often as counted."""
+    for word in sorted(counts):
+        lines, rest = divmod(counts[word], _LINE_WORDS)
+        for length in [_LINE_WORDS] * lines + [rest]:
+            yield f"{word} " * length

@@ -1,0 +1,60 @@
+"""Pruning of a learned vocabulary: drops the least used tokens.
+
+Merging builds long tokens from short ones, and many of the short ones are never used again:
+encoding takes the longest match, which finds 'river' and passes over the 'rive' on its way.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from bertsmith.tokenization.wordpiece import WordPiece
+
+# A dropped token's text falls to others, so use is counted anew after each round.
+ROUNDS = 4
+
+
+CountUse = Callable[[Sequence[str]], Mapping[int, int]]
+"""Function from tokens to how often each, by index, occurs in texts encoded with them."""
+
+
+def drop_least_used(
+    pieces: Sequence[str], num_fixed: int, size: int, count_use: CountUse
+) -> list[str]:
+    """Drop the least used tokens until `size` are left.
+
+    Of equally used tokens those learned last are dropped.
+
+    Args:
+        pieces: in order of learning; the first `num_fixed` are never dropped.
+        count_use: gives 0, or nothing, for tokens that are not used.
+    """
+    kept = list(pieces)
+    for rounds_left in range(ROUNDS, 0, -1):
+        num_dropped = -(-max(len(kept) - size, 0) // rounds_left)
+        if num_dropped:
+            use = count_use(kept)
+            order = sorted(
+                range(num_fixed, len(kept)), key=lambda index: (use.get(index, 0), -index)
+            )
+            dropped = set(order[:num_dropped])
+            kept = [piece for index, piece in enumerate(kept) if index not in dropped]
+    return kept
+
+
+def use_in_words(words: Mapping[str, int]) -> CountUse:
+    """Build a counter of WordPiece's tokens in words with their counts."""
+
+    def count(pieces: Sequence[str]) -> Counter[int]:
+        wordpiece = WordPiece(pieces, unk_id=-1, max_chars=max(map(len, words), default=0))
+        return count_ids(wordpiece.ids, words)
+
+    return count
+
+
+def count_ids(cut: Callable[[str], Iterable[int]], words: Mapping[str, int]) -> Counter[int]:
+    """Count the ids of all words, which `cut` encodes."""
+    use: Counter[int] = Counter()
+    for word, count in words.items():
+        for index in cut(word):
+            use[index] += count
+    return use

@@ -1,0 +1,290 @@
+"""Learning of a WordPiece vocabulary from counts of words.
+
+Starting from single characters, the pair of neighbouring tokens with the highest score is merged
+until the vocabulary is full (Schuster & Nakajima 2012, section 3). The score is that paper's gain
+in likelihood, or the frequency of byte-pair encoding (Sennrich et al. 2016). Both see only
+integers, and ties go to the pair that sorts first as text, so the result depends on the counts
+alone. A surplus of tokens is learned and the least used are dropped (`pruning`).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from bertsmith.errors import ConfigError
+from bertsmith.vocabulary.pruning import drop_least_used, use_in_words
+from bertsmith.vocabulary.segmentation import (
+    CONTINUATION,
+    LEFT,
+    RIGHT,
+    Cut,
+    Ints,
+    PairTable,
+    Places,
+    Segmentation,
+    characters,
+    grown,
+)
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MAX_WORD_LEN = 100
+"""Longest word to learn from, in characters; encoding turns longer ones into [UNK]."""
+
+RuleName = Literal["likelihood", "frequency"]
+Floats = npt.NDArray[np.float64]
+
+
+class Rule(Protocol):
+    """Score of pairs of tokens, higher is better; see `frequency_score`, `likelihood_gain`.
+
+    It must never fall when `left` or `right` falls or `total` grows: the search relies on it.
+    """
+
+    def __call__(self, pair: Ints, left: Ints, right: Ints, total: int) -> Floats: ...
+
+
+def frequency_score(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
+    """Return how often the pairs occur, the rule of byte-pair encoding."""
+    return pair.astype(np.float64)
+
+
+def likelihood_gain(pair: Ints, left: Ints, right: Ints, total: int) -> Floats:
+    """Compute the gain in unigram log likelihood of merging pairs, in nats.
+
+    A text of N tokens has the log likelihood Σ f·log(f/N) over tokens of frequency f. Merging n
+    pairs takes n from the frequency of both parts and from N. The difference is written with log1p
+    so that large frequencies do not cancel. It is about n·log(n·N / (f_a·f_b)), not the bare ratio
+    n / (f_a·f_b) that is often quoted, which prefers pairs seen twice.
+
+    Args:
+        pair: n, how often the pairs occur; at least 1.
+        left, right: f_a and f_b, how often their parts occur, the pairs included.
+        total: N, the number of tokens in the text.
+    """
+    association = pair * np.log(pair * (total / (left.astype(np.float64) * right)))
+    return (
+        association
+        + (_shrinkage(pair, left) + _shrinkage(pair, right))
+        - (total - pair) * np.log1p(-pair / total)
+    )
+
+
+def _shrinkage(removed: Ints, frequency: Ints) -> Floats:
+    """Compute (f - n)·log((f - n) / f), 0 where nothing is left."""
+    rest = frequency - removed
+    share = np.where(rest > 0, removed / frequency, 0.0)
+    return np.asarray(rest * np.log1p(-share))
+
+
+RULES: Mapping[RuleName, Rule] = {
+    "likelihood": likelihood_gain,
+    "frequency": frequency_score,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedVocabulary:
+    """Learned vocabulary, with the characters and words left out of it."""
+
+    tokens: list[str]
+    """Special tokens, then single characters, then merged tokens in order of learning."""
+    alphabet: list[str]
+    """Characters that the vocabulary covers, sorted."""
+    dropped_characters: dict[str, int]
+    """Characters too rare for the alphabet, with their occurrences, most frequent first."""
+    skipped_words: int
+    """Occurrences of words that were not learned from: too long, or with a dropped character."""
+    merges: list[tuple[str, str]] = field(default_factory=list)
+    """Pairs that byte-pair encoding merged, in order."""
+    scores: list[float] = field(default_factory=list)
+    """Log probability of each token of a unigram model."""
+
+
+def learn_vocabulary(
+    counts: Mapping[str, int],
+    vocab_size: int,
+    *,
+    rule: RuleName = "likelihood",
+    min_frequency: int = 2,
+    character_coverage: float = 0.9999,
+    surplus: float = 0.2,
+    special_tokens: Iterable[str] = SPECIAL_TOKENS,
+) -> LearnedVocabulary:
+    """Learn up to `vocab_size` tokens from words and their counts.
+
+    The vocabulary is smaller than `vocab_size` where no pair is left that occurs at least
+    `min_frequency` times and raises the score above zero.
+
+    Args:
+        counts: words as the tokenizer splits them (normalized, punctuation apart).
+        character_coverage: share of all characters that the alphabet must cover; the rarest ones
+            beyond it are dropped, and a word with one of them encodes to [UNK].
+        surplus: how many merges to learn beyond those needed, as a share of them; as many tokens,
+            those least used in encoding, are dropped again.
+
+    Raises:
+        ConfigError: `vocab_size` cannot hold the special tokens and the alphabet.
+    """
+    specials = list(special_tokens)
+    alphabet, dropped = choose_alphabet(counts, character_coverage)
+    kept = set(alphabet)
+    words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and kept.issuperset(w)}
+    single = single_character_pieces(alphabet, words)
+    minimum = len(specials) + len(single)
+    if vocab_size < minimum:
+        raise ConfigError(
+            f"vocab_size: {vocab_size} is too small for {len(specials)} special tokens and "
+            f"{len(single)} single-character pieces. Ask for at least {minimum}, or lower the "
+            f"character coverage ({character_coverage})."
+        )
+    learner = PieceLearner(words, single, RULES[rule], min_frequency)
+    size = vocab_size - len(specials)
+    learner.grow(size + round(surplus * (vocab_size - minimum)))
+    return LearnedVocabulary(
+        tokens=specials + drop_least_used(learner.texts, len(single), size, use_in_words(words)),
+        alphabet=alphabet,
+        dropped_characters=dropped,
+        skipped_words=sum(counts.values()) - sum(words.values()),
+    )
+
+
+def choose_alphabet(
+    counts: Mapping[str, int], character_coverage: float
+) -> tuple[list[str], dict[str, int]]:
+    """Split characters into frequent ones (sorted) and dropped ones (with counts).
+
+    >>> choose_alphabet({"aab": 3, "c": 1}, character_coverage=0.85)
+    (['a', 'b'], {'c': 1})
+    """
+    frequency: Counter[str] = Counter()
+    for word, count in counts.items():
+        for character in word:
+            frequency[character] += count
+    missing_allowed = frequency.total() * (1 - character_coverage)
+    ranked = sorted(frequency.items(), key=lambda item: (-item[1], item[0]))
+    missing, kept = 0, len(ranked)
+    while kept and missing + ranked[kept - 1][1] <= missing_allowed:
+        kept -= 1
+        missing += ranked[kept][1]
+    return sorted(character for character, _ in ranked[:kept]), dict(ranked[kept:])
+
+
+def single_character_pieces(alphabet: Iterable[str], words: Iterable[str]) -> list[str]:
+    """List the tokens that learning starts from.
+
+    Each character is one. A character that joins others in any word is also one inside a word, so
+    that it is known at either place. One that always stands alone, as Chinese characters and
+    punctuation do, is not.
+
+    >>> single_character_pieces("!ab", ["ab", "!"])
+    ['!', 'a', 'b', '##a', '##b']
+    """
+    joining = {character for word in words if len(word) > 1 for character in word}
+    alphabet = list(alphabet)
+    return alphabet + [CONTINUATION + character for character in alphabet if character in joining]
+
+
+class PieceLearner:
+    """Learner that merges pairs of tokens, best first.
+
+    texts: the tokens so far, by id. They begin with `pieces`, into which `cut` divides the words.
+
+    The best pair is found exactly: each token keeps a ceiling over the scores of the pairs it
+    starts, raised whenever such a score may have risen and lowered only when its pairs are scored
+    again.
+    """
+
+    continuation: ClassVar[str] = CONTINUATION
+    """Prefix of a token that continues a word."""
+
+    def __init__(
+        self,
+        words: Mapping[str, int],
+        pieces: Iterable[str],
+        rule: Rule,
+        min_frequency: int,
+        cut: Cut = characters,
+    ) -> None:
+        self.texts = list(pieces)
+        self._ids = {text: index for index, text in enumerate(self.texts)}
+        self._rule = rule
+        self._min_frequency = min_frequency
+        self._segmentation = Segmentation(words, self._ids, cut)
+        self._pairs = PairTable()
+        self._ceiling = np.full(len(self.texts), -np.inf)
+        self._count_pairs()
+
+    def grow(self, num_pieces: int) -> None:
+        """Merge until there are `num_pieces` tokens, or no pair scores above zero."""
+        while len(self.texts) < num_pieces and (best := self.best_pair()) is not None:
+            self.merge(*best)
+
+    def best_pair(self) -> tuple[int, int] | None:
+        """Return the pair of the highest score above zero, ties by `_precedence`."""
+        while True:
+            top = self._ceiling[: len(self.texts)].max(initial=0.0)
+            if top <= 0:
+                return None
+            tied = np.flatnonzero(self._ceiling[: len(self.texts)] == top)
+            left = min(tied.tolist(), key=self._precedence)
+            slots, scores = self._score(left, LEFT)
+            self._ceiling[left] = scores.max(initial=-np.inf)
+            if self._ceiling[left] == top:
+                rights = self._pairs.ends[RIGHT][slots[scores == top]]
+                return left, min(rights.tolist(), key=self._precedence)
+
+    def merge(self, left: int, right: int) -> None:
+        """Merge the pair wherever it occurs, and update all counts."""
+        merged = self._piece(self.texts[left] + self.texts[right][len(self.continuation) :])
+        change = self._segmentation.merge(left, right, merged)
+        pairs = self._pairs
+        pairs.change(left, LEFT, np.array([right]), -change.pair_weights.sum(keepdims=True))
+        pairs.change(left, RIGHT, change.before, -change.before_weights)
+        pairs.change(right, LEFT, change.after_old, -change.after_weights)
+        pairs.change(merged, RIGHT, change.before, change.before_weights)
+        pairs.change(merged, LEFT, change.after_new, change.after_weights)
+        for piece in {left, right, merged}:
+            self._raise_ceilings(piece)
+
+    def _precedence(self, piece: int) -> Any:
+        # Of tokens with equal scores the one with the lowest value is merged.
+        return self.texts[piece]
+
+    def _piece(self, text: str) -> int:
+        """Return the id of `text`, adding it if it is new."""
+        if text not in self._ids:
+            self._ids[text] = len(self.texts)
+            self.texts.append(text)
+            self._segmentation.add_piece()
+            self._ceiling = grown(self._ceiling, len(self.texts), -np.inf)
+        return self._ids[text]
+
+    def _count_pairs(self) -> None:
+        lefts, rights, weights = self._segmentation.neighbours()
+        order = np.argsort(lefts, kind="stable")
+        found, starts = np.unique(lefts[order], return_index=True)
+        # Without pairs the split still has one part, an empty one: hence not strict.
+        for left, chosen in zip(found.tolist(), np.split(order, starts[1:]), strict=False):
+            self._pairs.change(left, LEFT, rights[chosen], weights[chosen])
+        for left in found.tolist():
+            self._raise_ceilings(left)
+
+    def _score(self, piece: int, side: int) -> tuple[Places, Floats]:
+        """Return slots and scores of the frequent enough pairs of `piece`."""
+        slots = self._pairs.slots(piece, side)
+        count = self._pairs.count[slots]
+        enough = count >= self._min_frequency
+        slots, count = slots[enough], count[enough]
+        frequency = self._segmentation.frequency
+        left, right = (frequency[self._pairs.ends[end][slots]] for end in (LEFT, RIGHT))
+        return slots, self._rule(count, left, right, self._segmentation.num_pieces)
+
+    def _raise_ceilings(self, piece: int) -> None:
+        """Raise the ceilings of the pairs of `piece`, whose scores may have risen."""
+        for side in (LEFT, RIGHT):
+            slots, scores = self._score(piece, side)
+            np.maximum.at(self._ceiling, self._pairs.ends[LEFT][slots], scores)

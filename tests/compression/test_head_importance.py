@@ -1,0 +1,142 @@
+"""Importance is the mean absolute gradient by a head's mask, as Michel et al. 2019 define it."""
+
+import numpy as np
+import pytest
+import torch
+from samples import SAMPLES
+from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
+
+from bertsmith.compression.head_importance import head_importance, least_important
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
+from bertsmith.finetuning.run import load_for_task
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.head_pruning import prune_heads
+from bertsmith.model.heads import build_heads
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.tasks.catalog import task_named
+from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
+
+
+def by_masks(model, objective):
+    """The same by its definition: a mask before each output projection, one example at a time."""
+    config = model.config
+    masks = [torch.ones(len(config.heads_of(i)), requires_grad=True) for i in range(2)]
+    hooks = [
+        layer.attention.output.register_forward_pre_hook(
+            lambda module, given, mask=mask: given[0] * mask.repeat_interleave(config.head_size)
+        )
+        for layer, mask in zip(model.layers, masks, strict=True)
+    ]
+    totals = [torch.zeros(len(mask)) for mask in masks]
+    for example in range(len(objective.train)):
+        (batch,) = objective.micro_batches(1 + example)
+        (term,) = objective.losses(model, batch).values()
+        for total, gradient in zip(totals, torch.autograd.grad(term.sum, masks), strict=True):
+            total += gradient.abs()
+    for hook in hooks:
+        hook.remove()
+    importance = np.zeros((2, config.num_attention_heads))
+    for layer, total in enumerate(totals):
+        importance[layer, config.heads_of(layer)] = total / total.norm()
+    return importance
+
+
+def objective_of(task, encoded, path, lesson, batch_size, **settings):
+    train = training_examples(task, encoded, path, lesson.train)
+    return FineTuning(task, train, HeldOutExamples(encoded, path, lesson.train),
+                      batch_size=batch_size, **settings)  # fmt: skip
+
+
+@pytest.fixture(params=["classify", "tag", "answer", "choose", "regress"])
+def learning(request, tmp_path):
+    """A model with a task's head, and what makes its objective of any batch size."""
+    sample = SAMPLES[request.param]
+    path = sample.write(tmp_path / sample.file, 11, 0)
+    task = task_named(request.param)
+    settings = task.settings(
+        model=save_tiny(tmp_path / "start"), out=tmp_path / "out", train=path, eval=path,
+        **sample.settings,
+    )  # fmt: skip
+    lesson = task.read(settings)
+    model = load_for_task(settings, lesson)[0].eval()
+    encoded = lesson.task.encode(tiny_tokenizer(), lesson.train, NUM_POSITIONS, labelled=True)
+    return model, lambda size, **more: objective_of(
+        lesson.task, encoded, path, lesson, size, **more
+    )
+
+
+def test_one_backward_pass_gives_what_masks_of_single_examples_give(learning):
+    model, objective = learning
+    whole = objective(1000)
+    expected = by_masks(model, objective(1))
+    np.testing.assert_allclose(head_importance(model, whole), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose((expected**2).sum(1), [1, 1], rtol=1e-5)
+
+
+def test_the_division_of_a_step_changes_nothing(learning):
+    model, objective = learning
+    once = head_importance(model, objective(1000))
+    parts = head_importance(model, objective(1000, num_parts=3, micro_batch_tokens=29))
+    np.testing.assert_allclose(parts, once, rtol=1e-4, atol=1e-6)
+
+
+def test_a_model_with_pruned_heads(learning):
+    model, objective = learning
+    pruned = prune_heads(model, {1: [1]})
+    importance = head_importance(pruned, objective(1000))
+    assert importance[1, 1] == 0 and (importance[1, [0, 2]] > 0).all()
+    np.testing.assert_allclose(importance, by_masks(pruned, objective(1)), rtol=1e-4, atol=1e-6)
+
+
+def test_a_silent_head_is_of_no_importance_and_the_model_stays_as_it_was(learning):
+    model, objective = learning
+    with torch.no_grad():
+        model.layers[0].attention.output.weight[:, 8:16] = 0.0
+    before = model.config, model.training
+    importance = head_importance(model, objective(1000))
+    assert importance[0, 1] == 0 and (np.delete(importance, 1, 1) > 0).all()
+    assert (model.config, model.training) == before
+    assert all(value.grad is None for value in model.parameters())
+
+
+def test_a_corpus_weighs_by_both_losses(corpus_dir):
+    corpus = Corpus.open(corpus_dir)
+    config = BertConfig(corpus.vocab_size, 24, 2, 3, 44, max_position_embeddings=37)
+    torch.manual_seed(0)
+    model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).eval()
+    settings = PretrainingSettings(max_length=37)
+    whole, parts = (
+        Pretraining(
+            corpus,
+            Corpus.open(corpus_dir, "held_out"),
+            settings,
+            batch_size=23,
+            micro_batch_size=size,
+        )
+        for size in (23, 5)
+    )
+    importance = head_importance(model, whole)
+    assert (importance > 0).all()
+    np.testing.assert_allclose(head_importance(model, parts), importance, rtol=1e-4)
+
+
+def test_the_least_important_heads_go_and_each_layer_keeps_its_best():
+    config = BertConfig(7, 12, 3, 4, 5)
+    importance = np.array([[0.9, 0.1, 0.2, 0.3], [0.01, 0.04, 0.03, 0.02], [0.5, 0.6, 0.7, 0.8]])
+    assert least_important(importance, config, 2) == {1: [0, 3]}
+    assert least_important(importance, config, 5) == {0: [1, 2], 1: [0, 2, 3]}
+    most = least_important(importance, config, 9)
+    assert most == {0: [1, 2, 3], 1: [0, 2, 3], 2: [0, 1, 2]}
+    for count in (0, 10, 12):
+        with pytest.raises(ConfigError, match=rf"found {count} of 12.*allowed are 1 to 9"):
+            least_important(importance, config, count)
+
+
+def test_heads_that_are_gone_are_not_chosen_again():
+    config = BertConfig(7, 12, 2, 4, 5, pruned_heads={0: [0, 1, 2]})
+    importance = np.array([[0, 0, 0, 0.1], [0.5, 0.6, 0.7, 0.8]])
+    assert least_important(importance, config, 3) == {1: [0, 1, 2]}
+    with pytest.raises(ConfigError, match="found 4 of 5"):
+        least_important(importance, config, 4)

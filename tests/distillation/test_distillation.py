@@ -1,0 +1,317 @@
+"""Learning from a teacher, for every task: loss terms, texts without labels, and the cache."""
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from samples import SAMPLES
+from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
+
+from bertsmith.distillation import teacher_cache
+from bertsmith.distillation.objective import UNLABELLED, Distillation, Teaching, divide_batch
+from bertsmith.distillation.run import all_texts, with_row_numbers
+from bertsmith.distillation.teacher import LiveTeacher
+from bertsmith.distillation.teacher_cache import stored_teacher
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.finetuning.run import load_for_task
+from bertsmith.tasks.catalog import task_named
+from bertsmith.tasks.example_objective import (
+    FineTuning,
+    HeldOutExamples,
+    training_examples,
+    unnoted_examples,
+)
+
+TEACHING = Teaching(soft_weight=0.4, soft_temperature=2.0, hidden_weight=0.7)
+FACTS = {"teacher": "one", "tokenizer": "its own", "max_length": NUM_POSITIONS}
+
+
+class Case:
+    """A task with examples, a random model and further examples without labels."""
+
+    def __init__(self, name, folder):
+        sample = SAMPLES[name]
+        files = {}
+        for seed, (kind, count) in enumerate({"train": 23, "eval": 11}.items()):
+            (folder / kind).mkdir(parents=True)
+            files[kind] = sample.write(folder / kind / sample.file, count, seed)
+        self.type = task_named(name.split()[0])
+        self.settings = self.type.settings(
+            model=save_tiny(folder / "start"), out=folder / "out", device="cpu",
+            **files, **sample.settings,
+        )  # fmt: skip
+        self.lesson = self.type.read(self.settings)
+        self.task = self.lesson.task
+
+    def model(self, seed):
+        settings = replace(self.settings, seed=seed)
+        model = load_for_task(settings, self.lesson)[0]
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.add_(0.1 * torch.randn(weight.shape, generator=generator))
+        model.set_dropout(0.0)
+        return model.train()
+
+    def teacher(self, hidden=True, seed=5):
+        model = self.model(seed)
+        model.set_dropout(0.5)  # of which a teacher makes no use
+        return LiveTeacher(self.task, model, hidden=hidden)
+
+    def lessons(self, **settings):
+        tokenizer, task = tiny_tokenizer(), self.task
+        train, held_out = (
+            task.encode(tokenizer, examples, NUM_POSITIONS, labelled=True)
+            for examples in (self.lesson.train, self.lesson.held_out)
+        )
+        held_out = HeldOutExamples(held_out, Path("b"), self.lesson.held_out)
+        labelled = with_row_numbers(training_examples(task, train, Path("a"), self.lesson.train), 0)
+        others = list(task.reader(self.settings.eval, self.settings.columns, labelled=False))
+        texts = task.encode_unlabelled(tokenizer, others, NUM_POSITIONS)
+        first = len(labelled.encoded.rows)
+        unlabelled = with_row_numbers(unnoted_examples(task, texts, Path("c"), others), first)
+        return [
+            FineTuning(task, examples, held_out, batch_size=size, **settings)
+            for examples, size in ((labelled, 5), (unlabelled, 3))
+        ]
+
+    def objective(self, teacher=None, teaching=TEACHING, **settings):
+        labelled, unlabelled = self.lessons(**settings)
+        teacher = teacher or self.teacher()
+        return Distillation(labelled, teacher, teaching, unlabelled=unlabelled)
+
+
+@pytest.fixture(params=sorted(SAMPLES))
+def case(request, tmp_path):
+    return Case(request.param, tmp_path / "data")
+
+
+@pytest.fixture
+def one(tmp_path):
+    return Case("classify", tmp_path / "data")
+
+
+def total(objective, model, batches):
+    """The loss of a step, as training adds it up."""
+    counts = {}
+    for batch in batches:
+        for name, count in objective.counts(batch).items():
+            counts[name] = counts.get(name, 0) + count
+    terms = [term for batch in batches for term in objective.losses(model, batch).items()]
+    return sum(term.weight * (term.sum / counts[name]) for name, term in terms)
+
+
+def test_terms_are_the_tasks_own_the_teachers_answers_and_its_vectors(case):
+    objective, model = case.objective(), case.model(seed=1)
+    kinds = set()
+    for batch in objective.micro_batches(2):
+        terms = objective.losses(model, batch)
+        assert list(terms) == [case.task.name, "soft", "hidden"]
+        assert {name: term.count for name, term in terms.items()} == objective.counts(batch)
+        assert all(term.correct <= term.count for term in terms.values())
+        assert terms["soft"].sum > 0.001 < terms["hidden"].sum
+        weights = [term.weight for term in terms.values()]
+        assert weights == pytest.approx([0.6 * 5 / 8, 0.4, 0.7])
+        kinds.add(UNLABELLED in batch.targets)
+        own = terms[case.task.name]
+        if UNLABELLED in batch.targets:
+            assert (own.sum, own.correct, own.count) == (0, 0, 0)
+        else:
+            expected = case.task.losses(model, batch)[case.task.name]
+            torch.testing.assert_close(own.sum, expected.sum)
+    assert kinds == {False, True}
+
+
+def test_a_student_that_is_its_teacher_has_nothing_to_learn_from_it(case):
+    objective = case.objective(case.teacher(seed=1))
+    model = case.model(seed=1)
+    for batch in objective.micro_batches(1):
+        terms = objective.losses(model, batch)
+        for name in ("soft", "hidden"):
+            assert terms[name].sum.item() == pytest.approx(0, abs=1e-3), name
+        assert terms["hidden"].correct == terms["hidden"].count
+        if case.task.name != "tag" or UNLABELLED not in batch.targets:
+            assert terms["soft"].correct == terms["soft"].count
+
+
+def test_a_divided_step_has_the_gradients_of_a_whole_one(case):
+    found = []
+    for settings in ({}, {"num_parts": 2, "micro_batch_tokens": 30}):
+        objective, model = case.objective(**settings), case.model(seed=1)
+        total(objective, model, objective.micro_batches(1)).backward()
+        grads = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        found.append(torch.cat(grads))
+    torch.testing.assert_close(*found, atol=1e-5, rtol=1e-4)
+
+
+def test_a_stored_teacher_says_what_a_live_one_says(case, tmp_path):
+    live = case.teacher()
+    labelled, unlabelled = case.lessons()
+    texts = all_texts([labelled.train.encoded.rows, unlabelled.train.encoded.rows])
+    stored = stored_teacher(tmp_path / "cache", live, texts, FACTS)
+    for step in (1, 3):
+        for batch in case.objective(stored).micro_batches(step):
+            found, expected = stored.taught(batch), live.taught(batch)
+            torch.testing.assert_close(found.outputs, expected.outputs, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(found.hidden, expected.hidden, atol=2e-3, rtol=2e-3)
+    again = stored_teacher(tmp_path / "cache", Silent(live), texts, FACTS)
+    batch = case.objective(pickle.loads(pickle.dumps(again))).micro_batches(1)[0]
+    torch.testing.assert_close(again.taught(batch).outputs, live.taught(batch).outputs)
+
+
+class Silent(LiveTeacher):
+    """A teacher of whom everything is known already."""
+
+    def __init__(self, other):
+        self.task, self.hidden = other.task, other.hidden
+
+    def taught(self, batch):
+        raise AssertionError("asked again")
+
+
+def test_without_vectors_the_answers_are_the_same(case):
+    both = [case.teacher(hidden=hidden) for hidden in (True, False)]
+    for batch in case.objective().micro_batches(1):
+        first, second = (teacher.taught(batch) for teacher in both)
+        torch.testing.assert_close(first.outputs, second.outputs, atol=1e-5, rtol=1e-5)
+        assert second.hidden is None
+        assert not first.outputs.requires_grad
+    teaching = replace(TEACHING, hidden_weight=0.0)
+    objective = case.objective(both[1], teaching)
+    batch = objective.micro_batches(1)[0]
+    assert list(objective.losses(case.model(1), batch)) == [case.task.name, "soft"]
+    assert list(objective.counts(batch)) == [case.task.name, "soft"]
+
+
+def test_words_are_numbered_anew_for_student_and_teacher_alike(case):
+    objective, model = case.objective(), case.model(seed=1)
+    batches = objective.micro_batches(1)
+    before = [objective.losses(model, batch) for batch in batches]
+    used = objective.use_words(model)
+    assert len(used.ids) < tiny_tokenizer().vocab_size
+    for batch, terms in zip(objective.micro_batches(1), before, strict=True):
+        for name, term in objective.losses(model, batch).items():
+            torch.testing.assert_close(term.sum, terms[name].sum, atol=1e-4, rtol=1e-5)
+
+
+def test_it_goes_to_other_processes_without_weights(case):
+    objective, model = case.objective(), case.model(seed=1)
+    copy = pickle.loads(pickle.dumps(objective))
+    for mine, theirs in zip(objective.micro_batches(2), copy.micro_batches(2), strict=True):
+        first, second = objective.losses(model, mine), copy.losses(model, theirs)
+        assert {n: t.sum.item() for n, t in first.items()} == {
+            n: t.sum.item() for n, t in second.items()
+        }
+
+
+def test_every_text_is_met_with_a_label_or_without(one):
+    objective = one.objective()
+    assert objective.batch_size == 8
+    assert objective.steps_per_epoch == max(-(-23 // 5), -(-11 // 3))
+    assert objective.describe(1).startswith("a: rows ")
+    assert "; c: rows " in objective.describe(1)
+    assert objective.identity() == one.objective().identity()
+    assert objective.identity()["teaching"]["soft_temperature"] == 2.0
+    assert set(objective.evaluate(one.model(1))) >= {"held_out_loss", "held_out_classify_accuracy"}
+
+
+@pytest.mark.parametrize(
+    "sizes, divided",
+    [((16, 10, 10), (8, 8)), ((16, 1, 10_000), (1, 15)), ((2, 10_000, 1), (1, 1))],
+)
+def test_a_step_is_divided_in_proportion(sizes, divided):
+    assert divide_batch(*sizes) == divided
+
+
+def texts_of(case):
+    return case.lessons()[0].train.encoded.rows
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"teacher": "two"}, "of another teacher"),
+        ({"tokenizer": "another"}, "with another vocabulary"),
+        ({"precision": "bfloat16"}, "in another --precision"),
+        ({"max_length": 9}, "with another --max-length"),
+    ],
+)
+def test_a_cache_of_something_else(one, tmp_path, changes, words):
+    stored_teacher(tmp_path / "cache", one.teacher(), texts_of(one), FACTS)
+    with pytest.raises(ConfigError, match=rf"cache: a cache that was made {words}\. Choose"):
+        stored_teacher(tmp_path / "cache", one.teacher(), texts_of(one), {**FACTS, **changes})
+
+
+def test_a_cache_for_other_texts_or_with_less_in_it(one, tmp_path):
+    teacher, texts = one.teacher(hidden=False), texts_of(one)
+    stored_teacher(tmp_path / "cache", teacher, texts, FACTS)
+    others = one.lessons()[1].train.encoded.rows
+    with pytest.raises(ConfigError, match="for other texts"):
+        stored_teacher(tmp_path / "cache", teacher, others, FACTS)
+    with pytest.raises(ConfigError, match="without the vectors of its last layer"):
+        stored_teacher(tmp_path / "cache", one.teacher(), texts, FACTS)
+    stored_teacher(tmp_path / "more", one.teacher(), texts, FACTS)
+    stored_teacher(tmp_path / "more", Silent(teacher), texts, FACTS)
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ConfigError, match="is no cache of a teacher"):
+        stored_teacher(tmp_path, teacher, texts, FACTS)
+
+
+class Stopped(LiveTeacher):
+    """Asked too often, it leaves."""
+
+    def __init__(self, other, patience):
+        super().__init__(other.task, other.model, hidden=other.hidden)
+        self.patience = patience
+
+    def taught(self, batch):
+        self.patience -= 1
+        if self.patience < 0:
+            raise KeyboardInterrupt
+        return super().taught(batch)
+
+
+def test_a_stopped_computation_goes_on(one, tmp_path, monkeypatch):
+    monkeypatch.setattr(teacher_cache, "PART_ROWS", 7)
+    monkeypatch.setattr(teacher_cache, "MAX_OPEN", 2)
+    texts, folder, said = texts_of(one), tmp_path / "cache", []
+    with pytest.raises(KeyboardInterrupt):
+        stored_teacher(folder, Stopped(one.teacher(), 2), texts, FACTS)
+    done = {path.name: path.read_bytes() for path in folder.glob("*.npy")}
+    assert sorted(done) == ["hidden-00000.npy", "hidden-00001.npy",
+                            "outputs-00000.npy", "outputs-00001.npy"]  # fmt: skip
+    stored = stored_teacher(folder, one.teacher(), texts, FACTS, said.append)
+    assert said[0] == f"asking the teacher about texts 15 to 21 of {len(texts)}"
+    assert all((folder / name).read_bytes() == content for name, content in done.items())
+    for batch in one.objective(stored).labelled.micro_batches(1):
+        expected = one.teacher().taught(batch)
+        torch.testing.assert_close(stored.taught(stored.prepare(batch)).outputs, expected.outputs)
+
+
+def test_a_damaged_cache(one, tmp_path):
+    texts, folder = texts_of(one), tmp_path / "cache"
+    stored = stored_teacher(folder, one.teacher(), texts, FACTS)
+    batch = one.objective(stored).labelled.micro_batches(1)[0]
+    path = folder / "outputs-00000.npy"
+    whole = path.read_bytes()
+    altered = [whole.replace(b"}", b" "), whole[:-1], whole[:-5] + b"12345", b"no numbers", b""]
+    for content in altered:
+        assert content != whole
+        path.write_bytes(content)
+        with pytest.raises(
+            CheckpointError, match=r"outputs-00000\.npy: damaged\. Remove this file"
+        ):
+            stored_teacher(folder, one.teacher(), texts, FACTS).prepare(batch)
+
+
+def test_labels_in_the_teachers_order_keep_their_weights(one):
+    weighted = replace(one.task, loss=replace(one.task.loss, weights=(3.0, 0.5)))
+    teacher = replace(one.task, labels=("pos", "so", "neg"))
+    student = weighted.taught_by(teacher)
+    assert student.labels == ("pos", "so", "neg")
+    assert student.loss.weights == (0.5, 1.0, 3.0)
+    assert weighted.taught_by(one.task) is weighted
+    with pytest.raises(ConfigError, match=r"does not know the label 'pos' of the examples; it k"):
+        one.task.taught_by(replace(one.task, labels=("neg", "good")))

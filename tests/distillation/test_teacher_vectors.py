@@ -1,0 +1,173 @@
+"""A pre-trained teacher's vectors, kept: the same numbers, once computed, and nobody else's."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bertsmith.data.shards import Corpus
+from bertsmith.distillation.cache_folder import load_array, open_cache, save_array
+from bertsmith.distillation.objective import Teaching
+from bertsmith.distillation.pretraining_objective import PretrainingDistillation
+from bertsmith.distillation.teacher_vectors import VectorCache
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.model.shared import SharedModel
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.settings import PretrainingSettings
+
+CONFIG = BertConfig(
+    vocab_size=150,
+    hidden_size=24,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=40,
+    max_position_embeddings=32,
+)
+FACTS = {"teacher": "one", "tokenizer": "its own"}
+
+
+def cache_in(folder, hidden=True, dtype=torch.float32, **facts):
+    return VectorCache(folder, FACTS | facts, CONFIG.hidden_size, dtype, hidden=hidden)
+
+
+def model_of(config, seed):
+    torch.manual_seed(seed)
+    return BertModel(config, build_heads(config, ["masked_lm"])).eval()
+
+
+def objective(corpus_dir, cache=None, hidden_weight=0.2, dtype=torch.float32):
+    pretraining = Pretraining(
+        Corpus.open(corpus_dir),
+        Corpus.open(corpus_dir, "held_out"),
+        PretrainingSettings(max_length=16, pairs="none", duplicates=1),
+        batch_size=4,
+        micro_batch_size=2,
+    )
+    teacher = model_of(replace(CONFIG, num_hidden_layers=3, initializer_range=0.3), 7).to(dtype)
+    teaching = Teaching(soft_weight=0.7, soft_temperature=2.0, hidden_weight=hidden_weight)
+    return PretrainingDistillation(pretraining, SharedModel(teacher), teaching, "", cache)
+
+
+def losses_of(task, step=1):
+    model = model_of(CONFIG, 0).to(next(task.teacher.model.parameters()).dtype)
+    return [
+        {name: term.sum.item() for name, term in task.losses(model, batch).items()}
+        for batch in task.micro_batches(step)
+    ]
+
+
+def kept(cache):
+    return sorted(cache.directory.glob("*.npy"))
+
+
+@pytest.mark.parametrize("hidden_weight", [0.2, 0.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_cache_changes_no_number(corpus_dir, tmp_path, dtype, hidden_weight):
+    cache = cache_in(tmp_path / "cache", hidden_weight > 0, dtype)
+    settings = {"hidden_weight": hidden_weight, "dtype": dtype}
+    expected = losses_of(objective(corpus_dir, **settings))
+    assert ("hidden" in expected[0]) == (hidden_weight > 0)
+    for _ in "written", "read":
+        assert losses_of(objective(corpus_dir, cache, **settings)) == expected
+        assert len(kept(cache)) == len(expected) == 2
+    widths = {load_array(path).dtype.itemsize for path in kept(cache)}
+    assert widths == {dtype.itemsize}
+
+
+def test_what_is_kept_is_read(corpus_dir, tmp_path):
+    cache = cache_in(tmp_path / "cache")
+    task = objective(corpus_dir, cache)
+    before = losses_of(task)
+    for path in kept(cache):
+        save_array(path, np.zeros_like(load_array(path)))
+    after = losses_of(task)
+    for old, new in zip(before, after, strict=True):
+        assert old["mlm"] == new["mlm"]
+        assert old["soft"] != new["soft"] and old["hidden"] != new["hidden"]
+
+
+def test_static_masks_are_asked_about_once(corpus_dir, tmp_path):
+    cache = cache_in(tmp_path / "cache")
+    task = objective(corpus_dir, cache)
+    num_rows = task.pretraining.train.anchors.num_anchors
+    num_steps = -(-num_rows // 4)
+    num_batches = sum(len(task.micro_batches(step)) for step in range(1, num_steps + 1))
+    for step in range(1, 2 * num_steps + 1):
+        losses_of(task, step)
+    assert len(kept(cache)) == num_batches
+    assert cache.facts()["cached_batches"] == num_batches
+
+
+def test_hidden_words_are_a_part_of_all_tokens(corpus_dir, tmp_path):
+    cache_in(tmp_path / "cache")
+    cache = cache_in(tmp_path / "cache", hidden=False)
+    expected = losses_of(objective(corpus_dir, hidden_weight=0.0))
+    assert losses_of(objective(corpus_dir, cache, hidden_weight=0.0)) == expected
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"teacher": "two"}, "of another teacher"),
+        ({"tokenizer": "another"}, "with another vocabulary"),
+        ({"dtype": torch.bfloat16}, "in another --precision"),
+        ({"hidden": True}, "without the vectors of its last layer"),
+    ],
+)
+def test_a_cache_of_something_else_is_refused(tmp_path, change, words):
+    cache_in(tmp_path / "cache", hidden=False)
+    with pytest.raises(ConfigError, match=words):
+        cache_in(tmp_path / "cache", **{"hidden": False} | change)
+
+
+@pytest.mark.parametrize(
+    "manifest, words",
+    [
+        (None, "is no cache of a teacher, and not empty"),
+        ("{}", "its manifest.json is another program's"),
+        ("[]", "its manifest.json is another program's"),
+        ("{", "or its manifest.json is damaged"),
+    ],
+)
+def test_a_folder_of_something_else_is_refused(tmp_path, manifest, words):
+    (tmp_path / "notes.txt").write_text("mine")
+    if manifest is not None:
+        (tmp_path / "manifest.json").write_text(manifest)
+    with pytest.raises(ConfigError, match=words) as refused:
+        cache_in(tmp_path)
+    assert "emove" not in str(refused.value)  # it is the user's own
+
+
+def test_a_cache_of_a_task_is_refused(tmp_path):
+    open_cache(tmp_path, {"of": "outputs", **FACTS, "hidden": False})
+    with pytest.raises(ConfigError, match=r"made for another purpose\. Choose"):
+        cache_in(tmp_path, hidden=False)
+
+
+def test_what_a_stopped_write_left_is_no_content(tmp_path):
+    (tmp_path / ".manifest.json.1.tmp").write_text("{")
+    assert cache_in(tmp_path).holds_all
+
+
+def test_any_damage_is_named(corpus_dir, tmp_path):
+    cache = cache_in(tmp_path / "cache")
+    task = objective(corpus_dir, cache)
+    losses_of(task)
+    path = kept(cache)[0]
+    whole = path.read_bytes()
+    generator = np.random.default_rng(0)
+    for place in [0, 9, 40, len(whole) - 1, *generator.integers(0, len(whole), 40).tolist()]:
+        content = bytearray(whole)
+        content[place] ^= 1 << int(generator.integers(8))
+        path.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"\.npy: damaged\. Remove this file"):
+            losses_of(task)
+    for size in (0, 3, 100, len(whole) - 1):
+        path.write_bytes(whole[:size])
+        with pytest.raises(CheckpointError, match=r"\.npy: damaged\. Remove this file"):
+            losses_of(task)
+    path.write_bytes(whole)
+    losses_of(task)

@@ -1,0 +1,178 @@
+"""Wrong answers in a file and on a page, as the predictions have them."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_bounded_memory import peak
+from tiny_models import reviews, save_tiny, write_reviews
+
+from bertsmith.cli import main
+from bertsmith.data.examples import Example
+from bertsmith.data.tables import read_csv
+from bertsmith.errors import ConfigError
+from bertsmith.evaluation.errors_file import write_misses
+from bertsmith.evaluation.score import score_answer_files
+from bertsmith.metrics.answers import ENDLESS
+from bertsmith.metrics.calibration import Calibration
+from bertsmith.reports.evaluation import Survey, scores_of
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.task import Outcome
+
+FP32 = ("--device", "cpu", "--precision", "fp32")
+
+
+@pytest.fixture
+def place(tmp_path):
+    save_tiny(tmp_path / "classifier", "classify", labels=("neg", "pos"))
+    save_tiny(tmp_path / "regressor", "regress")
+    write_reviews(tmp_path / "data.csv", 61)
+    (tmp_path / "scores.csv").write_text("text,label\na film,3\ngood,-2.5\nbad <b>x</b>,7\n")
+    return tmp_path
+
+
+def evaluate(capsys, *args):
+    main(["evaluate", *map(str, args), *FP32, "--json"])
+    return json.loads(capsys.readouterr().out)
+
+
+def test_every_miss_the_most_confident_first(place, capsys):
+    out = place / "errors.jsonl"
+    report = evaluate(capsys, place / "classifier", "--data", place / "data.csv", "--errors", out)
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    classifier = load(place / "classifier", device="cpu", precision="fp32")
+    examples = reviews(61)
+    expected = {
+        example.row: (example.text, example.label, found.label)
+        for example, found in zip(examples, classifier([e.text for e in examples]), strict=True)
+        if found.label != example.label
+    }
+    assert {row["row"]: (row["text"], row["gold"], row["predicted"]) for row in rows} == expected
+    assert len(rows) == len(expected) == 61 - round(61 * report["accuracy"])
+    confidences = [row["confidence"] for row in rows]
+    assert confidences == sorted(confidences, reverse=True)
+    assert all(0.5 <= confidence <= 1 for confidence in confidences)
+
+
+def test_numbers_the_farthest_first_as_csv(place, capsys):
+    out = place / "new" / "errors.csv"
+    evaluate(capsys, place / "regressor", "--data", place / "scores.csv", "--errors", out)
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    distances = [abs(float(row["gold"]) - float(row["predicted"])) for row in rows]
+    assert distances == sorted(distances, reverse=True)
+    assert {row["text"] for row in rows} == {"a film", "good", "bad <b>x</b>"}
+
+
+def test_nothing_is_left_after_an_error(tmp_path):
+    with (
+        pytest.raises(ConfigError, match=r"--errors: found '.*\.txt'"),
+        write_misses(tmp_path / "a.txt"),
+    ):
+        pass
+    with pytest.raises(ZeroDivisionError), write_misses(tmp_path / "a.jsonl") as misses:
+        misses.see([Example("t", row=1)], [Outcome("t", "a", "b", 0.0, 0.9)])
+        1 / 0  # noqa: B018
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["one\rtwo", "one\r\ntwo", "one\ntwo", 'a "b", c'])
+def test_a_csv_file_can_be_read_again_whatever_the_text(tmp_path, text):
+    path = tmp_path / "a.csv"
+    with write_misses(path) as misses:
+        misses.see([Example("t", row=1)], [Outcome(text, "a", "b", 0.0, 0.9)])
+    (_, header), (_, cells) = read_csv(path)
+    row = dict(zip(header, cells, strict=True))
+    assert (row["text"], row["confidence"]) == (text, "0.9")
+
+
+def test_many_misses_need_little_memory(tmp_path):
+    def write(count):
+        with write_misses(tmp_path / "a.jsonl") as misses:
+            for row in range(count):
+                outcome = Outcome("some text " * 9, "a", "b", 0.0, row % 97 / 97)
+                misses.see([Example("t", row=row)], [outcome])
+
+    write(500)
+    small, large = (peak(lambda count=count: write(count)) for count in (1000, 5000))
+    assert large - small < 4000 * 100  # 16 bytes, and what sorting takes; a line has 170
+    assert len((tmp_path / "a.jsonl").read_bytes().splitlines()) == 5000
+
+
+def test_the_page_shows_what_the_figures_say(place, capsys):
+    page = place / "report.html"
+    report = evaluate(capsys, place / "classifier", "--data", place / "data.csv", "--report", page)
+    text = page.read_text()
+    assert report == evaluate(capsys, place / "classifier", "--data", place / "data.csv")
+    classifier = load(place / "classifier", device="cpu", precision="fp32")
+    found = classifier([example.text for example in reviews(61)])
+    calibration = Calibration()
+    calibration.add(
+        np.array([prediction.probability for prediction in found]),
+        np.array([p.label == e.label for p, e in zip(found, reviews(61), strict=True)], float),
+    )
+    assert report["expected_calibration_error"] == calibration.error
+    assert f"{calibration.error:.4f}" in text
+    assert f"<dt>accuracy</dt><dd>{report['accuracy']:.4f}</dd>" in text
+    cells = re.findall(r'<td class="cell[^"]*">([^<]*)</td>', text)
+    assert cells == [str(c) if c else "·" for row in report["confusion"] for c in row]
+    assert "Can its confidence be believed?" in text
+    assert "of its answers are not exactly right" in text
+    assert "0 to 32" in text
+
+
+def test_the_page_of_a_task_without_confidence(place, capsys):
+    page = place / "report.html"
+    evaluate(capsys, place / "regressor", "--data", place / "scores.csv", "--report", page)
+    text = page.read_text()
+    assert "Can its confidence be believed?" not in text
+    assert "What is taken for what" not in text
+    assert "distance from the right number" in text
+    assert "not exactly right" not in text
+    regressor = load(place / "regressor", device="cpu", precision="fp32")
+    golds = {"a film": 3, "good": -2.5, "bad <b>x</b>": 7}
+    found = zip(golds.values(), regressor(list(golds)), strict=True)
+    distance = np.mean([abs(gold - number) for gold, number in found])
+    assert f"on average its answers are {distance:.4f} from what is right" in text
+
+
+def test_of_numbers_only_the_farthest_are_listed(place, capsys):
+    rows = [f"good,{number}" for number in range(137)]
+    (place / "many.csv").write_text("\n".join(["text,label", *rows]) + "\n")
+    out = place / "errors.jsonl"
+    evaluate(capsys, place / "regressor", "--data", place / "many.csv", "--errors", out)
+    golds = [float(json.loads(line)["gold"]) for line in out.read_text().splitlines()]
+    assert len(golds) == 100
+    assert golds == sorted(golds, reverse=True) and golds[0] == 136
+
+
+def test_lengths_are_grouped_by_doubling():
+    survey = Survey()
+    sizes = [1, 32, 33, 64, 65, 128, 129]
+    survey.see(
+        [Example("a" * size) for size in sizes],
+        [Outcome("t", "a", "b", score) for score in (1, 0, 1, 1, 0.5, 0, 1)],
+    )
+    assert [(g.first, g.last, g.count, g.score) for g in survey.lengths()] == [
+        (0, 32, 2, 0.5), (33, 64, 2, 1.0), (65, 128, 2, 0.25), (129, 256, 1, 1.0)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("threshold", [ENDLESS, -ENDLESS, 0.25])
+def test_a_threshold_that_lets_all_or_nothing_pass_is_no_figure(tmp_path, threshold):
+    gold, given = tmp_path / "gold.jsonl", tmp_path / "given.json"
+    question = {
+        "id": "a",
+        "question": "Who?",
+        "context": "Ada came.",
+        "answers": [],
+        "is_impossible": True,
+    }
+    gold.write_text(json.dumps(question))
+    given.write_text('{"a": ""}')
+    shown = dict(scores_of(replace(score_answer_files(gold, given), threshold=threshold)))
+    assert shown["f1"] == 100
+    assert shown.get("threshold") == (threshold if threshold == 0.25 else None)

@@ -1,0 +1,226 @@
+"""Forecasts: their arithmetic by hand, and what their trial does; never how fast the machine is."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from bertsmith.errors import ConfigError, CorpusError
+from bertsmith.model.shape_buckets import rounded_up
+from bertsmith.pretraining import estimate as plan
+from bertsmith.pretraining.estimate import (
+    Accelerator,
+    Forecast,
+    Trial,
+    accelerators,
+    forecast,
+    to_json,
+)
+from bertsmith.pretraining.job import PretrainJob, build_objective
+from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.pretraining.step_timer import Computing, longest_share
+from bertsmith.training.accounting import Work
+from bertsmith.training.trainer import TrainingSettings
+
+STEPS = 40
+START_STEPS = 7
+
+
+@pytest.fixture(scope="module")
+def job(corpus_dir: Path) -> PretrainJob:
+    return PretrainJob(
+        corpus_dir,
+        ModelSettings("tiny", max_position_embeddings=32),
+        PretrainingSettings(max_length=16, start_steps=START_STEPS, start_length=8),
+        TrainingSettings(
+            steps=STEPS, batch_size=6, micro_batch_size=2, eval_rows=5, threads=2, device="cpu",
+            precision="fp32",
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def looked_at(job: PretrainJob) -> Forecast:
+    """Without a trial."""
+    return forecast(job, seconds=0)
+
+
+def with_trial(found: Forecast, **training: object) -> Forecast:
+    """As if a step had taken 2 seconds and an evaluation 3."""
+    job = replace(found.job, training=replace(found.job.training, **training))  # type: ignore[arg-type]
+    trial = Trial(1, 5, 6, step_seconds=2.0, evaluation_seconds=3.0, shapes=4, peak_bytes=10**9)
+    return replace(found, job=job, trial=trial)
+
+
+def test_a_step_is_that_of_the_objective(job: PretrainJob, looked_at: Forecast) -> None:
+    objective = build_objective(job, Computing(torch.device("cpu"), "fp32", 2))
+    start, rest = looked_at.phases
+    assert (start.first, start.last, rest.first, rest.last) == (1, START_STEPS, 8, None)
+    for phase in looked_at.phases:
+        steps = range(phase.first, phase.first + plan.SAMPLED_STEPS)
+        batches = [batch for step in steps for batch in objective.micro_batches(step)]
+        assert phase.real.tokens == sum(b.num_tokens for b in batches) / plan.SAMPLED_STEPS
+        assert phase.real.sequences == sum(b.num_sequences for b in batches) / plan.SAMPLED_STEPS
+    assert rest.real.sequences == 6
+    assert start.real.sequences == 12
+    assert rest.largest.sequences == 2
+    shares = [longest_share(objective.micro_batches(step), 2) for step in range(8, 12)]
+    assert rest.share == sum(shares) / plan.SAMPLED_STEPS
+
+
+def test_a_run_is_the_sum_of_its_steps(looked_at: Forecast) -> None:
+    start, rest = looked_at.phases
+    assert looked_at.num_steps == STEPS
+    wanted = START_STEPS * start.real.tokens + (STEPS - START_STEPS) * rest.real.tokens
+    assert looked_at.tokens == pytest.approx(wanted)
+    flops = looked_at.flops
+    assert flops is not None
+    assert flops["attention"] == pytest.approx(
+        START_STEPS * start.flops["attention"] + (STEPS - START_STEPS) * rest.flops["attention"]
+    )
+    epochs = START_STEPS * 12 / looked_at.rows_per_epoch[0]
+    epochs += (STEPS - START_STEPS) * 6 / looked_at.rows_per_epoch[1]
+    assert looked_at.epochs == pytest.approx(epochs)
+    assert looked_at.seconds is None
+    assert looked_at.problem == "not asked for"
+
+
+def test_a_run_that_ends_in_its_first_phase(looked_at: Forecast) -> None:
+    short = replace(
+        looked_at, job=replace(looked_at.job, training=replace(looked_at.job.training, steps=3))
+    )
+    assert short.tokens == pytest.approx(3 * looked_at.phases[0].real.tokens)
+
+
+def test_time_is_steps_and_evaluations(looked_at: Forecast) -> None:
+    found = with_trial(looked_at)
+    times = found.step_seconds
+    assert times is not None
+    share = sum(found.phases[0].flops.values()) / sum(found.phases[1].flops.values())
+    assert times == [pytest.approx(2 * share), 2.0]
+    assert found.num_evaluations == 1 + 10
+    assert found.seconds == pytest.approx(7 * times[0] + 33 * 2.0 + 11 * 3.0)
+    assert with_trial(looked_at, eval_every=15).num_evaluations == 1 + 3
+
+
+def test_minutes_hold_as_many_steps_as_fit(looked_at: Forecast) -> None:
+    found = with_trial(looked_at, steps=None, minutes=10.0)
+    times = found.step_seconds
+    assert times is not None
+    left = 600 - 11 * 3.0 - 7 * times[0]
+    assert found.num_steps == pytest.approx(7 + left / 2)
+    assert found.seconds == pytest.approx(600)
+    few = with_trial(looked_at, steps=None, minutes=0.6)
+    assert few.num_steps == pytest.approx((36 - 33) / times[0])
+    unknown = replace(found, trial=None)
+    assert unknown.num_steps is None
+    assert unknown.tokens is None
+    assert to_json(unknown)["run"]["steps"] is None
+
+
+def test_other_hardware_by_its_peak(looked_at: Forecast) -> None:
+    step, run = looked_at.seconds_on(Accelerator("one", 1e9, 0.5))
+    assert step == pytest.approx(sum(looked_at.phases[1].flops.values()) / 5e8)
+    flops = looked_at.flops
+    assert flops is not None
+    assert run == pytest.approx(sum(flops.values()) / 5e8)
+    names = [each.name for each in accelerators(("H100", "A100"), 1.5e13, 0.4)]
+    assert names == ["H100", "A100", "1.5e+13 FLOP/s"]
+
+
+@pytest.mark.parametrize(
+    ("flops", "efficiency", "message"),
+    [(0.0, 0.4, "--flops: found 0"), (1e9, 1.2, "--efficiency"), (math.inf, 1.0, "--flops")],
+)
+def test_no_hardware_is_like_that(flops: float, efficiency: float, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        accelerators((), flops, efficiency)
+
+
+def test_memory_is_that_of_the_trial_or_an_estimate(looked_at: Forecast) -> None:
+    needed, found = looked_at.memory, replace(looked_at, shapes=7)
+    each = plan.PROCESS_BYTES + 7 * plan.SHAPE_BYTES + 2 * needed.activations
+    estimate = needed.shared + plan.CODE_BYTES + 2 * each
+    assert found.peak_bytes == pytest.approx(estimate)
+    seen = 1e9 + (7 - 4) * plan.SHAPE_BYTES * 2
+    assert with_trial(found).peak_bytes == pytest.approx(seen)
+
+
+def test_counts_of_rows_are_those_that_a_process_meets(
+    job: PretrainJob, looked_at: Forecast
+) -> None:
+    objective = build_objective(job, Computing(torch.device("cpu"), "fp32", 2))
+    computing, phases = looked_at.computing, looked_at.phases
+    sizes = [
+        {
+            rounded_up(batch.num_tokens)
+            for step in steps
+            for batch in objective.micro_batches(step)[::2]
+        }
+        for steps in (range(1, START_STEPS + 1), range(START_STEPS + 1, 11))
+    ]
+    assert plan.count_shapes(objective, phases, 10, computing) == sum(map(len, sizes))
+    assert plan.count_shapes(objective, phases, 0.5, computing) == 1
+    assert looked_at.shapes >= sum(map(len, sizes))
+
+
+def test_a_trial_is_done_by_all_processes(job: PretrainJob) -> None:
+    threads = torch.get_num_threads()
+    found = forecast(job, seconds=0.01)
+    assert torch.get_num_threads() == threads
+    assert found.trial is not None
+    assert found.trial.step_seconds > 0
+    assert found.trial.rows == 6
+    assert found.trial.shapes >= 1
+    facts = to_json(found)
+    assert facts["processes"] == 2
+    assert facts["run"]["seconds"] > 0
+    assert facts["memory"]["peak"] > facts["memory"]["weights"] > 0
+
+
+def test_a_trial_sums_gradients_where_the_run_does(
+    job: PretrainJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However slow it is: the sums take memory."""
+    monkeypatch.setattr(plan, "TRIAL_STEP_SECONDS", 0.0)
+    for batch_size, rows in ((4, 4), (12, 8)):  # two each are computed at once
+        found = forecast(
+            replace(job, training=replace(job.training, batch_size=batch_size)), seconds=0.01
+        )
+        assert found.trial is not None
+        assert found.trial.rows == rows
+
+
+def test_gradients_take_half_where_nothing_is_summed(job: PretrainJob) -> None:
+    whole, parts = (
+        forecast(replace(job, training=replace(job.training, **training)), seconds=0).memory
+        for training in (
+            {"precision": "bf16", "batch_size": 4},
+            {"precision": "bf16", "batch_size": 6},
+        )
+    )
+    assert 2 * whole.gradients == parts.gradients
+
+
+def test_what_does_not_fit_is_not_tried(job: PretrainJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "available_bytes", lambda: 10**6)
+    found = forecast(job, seconds=5)
+    assert found.trial is None
+    assert "GB are free" in found.problem
+
+
+def test_a_phase_has_its_steps(looked_at: Forecast) -> None:
+    start, rest = looked_at.phases
+    assert [start.steps_within(steps) for steps in (3, 7, 9)] == [3, 7, 7]
+    assert [rest.steps_within(steps) for steps in (3, 7, 9)] == [0, 0, 2]
+    assert replace(rest, real=Work()).real.tokens == 0
+
+
+def test_what_a_run_refuses_is_refused(job: PretrainJob, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no length"):
+        forecast(replace(job, training=TrainingSettings()), seconds=0)
+    with pytest.raises(CorpusError, match="no such folder"):
+        forecast(replace(job, corpus=tmp_path / "none"), seconds=0)

@@ -1,0 +1,283 @@
+"""Replaced token detection: labels, losses and gradients equal to a plain computation."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+import transformers
+from sklearn.metrics import precision_score, recall_score, roc_auc_score
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
+from bertsmith.model.electra import ElectraConfig
+from bertsmith.model.electra_pair import ElectraPair
+from bertsmith.model.huggingface import save_model
+from bertsmith.pretraining.replaced_tokens import ReplacedTokens, detection_figures, judge
+from bertsmith.pretraining.settings import SHARES, PretrainingSettings
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.member import Plan
+
+SETTINGS = PretrainingSettings(31, objective="replaced_token", generator_size=0.5)
+
+
+def objective(
+    corpus_dir: Path,
+    settings: PretrainingSettings = SETTINGS,
+    micro_batch_size: int | None = None,
+    seed: int = 5,
+) -> ReplacedTokens:
+    return ReplacedTokens(
+        Corpus.open(corpus_dir),
+        Corpus.open(corpus_dir, "held_out"),
+        settings,
+        batch_size=12,
+        micro_batch_size=micro_batch_size,
+        seed=seed,
+        eval_rows=29,
+    )
+
+
+def new_pair(task: ReplacedTokens, dropout: float = 0.0) -> ElectraPair:
+    torch.manual_seed(0)
+    model = task.new_model(
+        ElectraConfig(
+            vocab_size=150,
+            hidden_size=24,
+            embedding_size=13,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=40,
+            max_position_embeddings=32,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+            initializer_range=0.1,
+        )
+    )
+    assert isinstance(model, ElectraPair)
+    return model
+
+
+def values(batch: Batch) -> list[list[float]]:
+    return [batch.input_ids.tolist(), *(value.tolist() for value in batch.targets.values())]
+
+
+def test_a_step_is_a_function_of_corpus_seed_and_number(corpus_dir: Path) -> None:
+    one, two = objective(corpus_dir), objective(corpus_dir)
+    forwards = [values(one.micro_batches(step)[0]) for step in range(1, 9)]
+    backwards = [values(two.micro_batches(step)[0]) for step in reversed(range(1, 9))]
+    assert forwards == backwards[::-1]
+    assert values(objective(corpus_dir, seed=6).micro_batches(1)[0]) != forwards[0]
+
+
+@pytest.mark.parametrize(
+    "given", [(None, None, None), (1.0, 0.0, 0.0), (0.8, 0.1, 0.1), (0.5, 0.0, 0.5)]
+)
+def test_chosen_tokens_are_hidden_replaced_or_kept_in_the_shares_that_were_asked_for(
+    corpus_dir: Path, given: tuple[float | None, ...]
+) -> None:
+    task = objective(corpus_dir, replace(SETTINGS, **dict(zip(SHARES, given, strict=True))))
+    mask, seen, labels = task.train.corpus.tokenizer().mask_id, [], []
+    for step in range(1, 41):
+        (batch,) = task.micro_batches(step)
+        seen.append(batch.input_ids[batch.targets["masked_positions"]])
+        labels.append(batch.targets["masked_labels"])
+        assert (batch.input_ids == mask).sum() == (seen[-1] == mask).sum()
+        draws = batch.targets["draws"]
+        assert draws.dtype == torch.float32
+        assert len(draws) == len(draws.unique()) == len(labels[-1])
+    chosen, words = torch.cat(seen), torch.cat(labels)
+    hidden, kept = (chosen == mask), (chosen == words)
+    expected = (0.85, 0.0, 0.15) if given[0] is None else given
+    # A random word is the same word now and then, which the vocabulary of 150 allows for.
+    for found, share in zip((hidden, ~hidden & ~kept, kept), expected, strict=True):
+        spread = (share * (1 - share) / len(chosen)) ** 0.5  # type: ignore[operator]
+        assert abs(found.float().mean() - share) <= 4 * spread + share * 0.03  # type: ignore[operator]
+
+
+def test_a_token_is_replaced_where_it_is_another(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    model = new_pair(task).eval()
+    (batch,) = task.micro_batches(1)
+    labels, positions = batch.targets["masked_labels"], batch.targets["masked_positions"]
+    judged = judge(model, batch, 50.0)
+    assert 0 < judged.is_replaced.sum() <= len(labels)
+    elsewhere = torch.ones(batch.num_tokens).index_fill(0, positions, 0)
+    assert (judged.is_replaced * elsewhere).sum() == 0
+    with torch.no_grad():  # a generator that always guesses one word
+        bias = model.generator.heads["masked_lm"].bias
+        assert isinstance(bias, torch.nn.Parameter)
+        bias[labels[0]] = 1e4
+    is_replaced = judge(model, batch, 50.0).is_replaced[positions]
+    assert torch.equal(is_replaced, (labels != labels[0]).float())
+    assert is_replaced[0] == 0
+
+
+@pytest.mark.parametrize("weight", [50.0, 7.0])
+def test_losses_and_gradients_equal_those_of_transformers(
+    corpus_dir: Path, tmp_path: Path, weight: float
+) -> None:
+    task = objective(corpus_dir, replace(SETTINGS, discriminator_weight=weight))
+    model = new_pair(task)
+    save_model(model, tmp_path)
+    (batch,) = task.micro_batches(2)
+    terms = task.losses(model, batch)
+    counts = task.counts(batch)
+    assert {name: term.count for name, term in terms.items()} == counts
+    loss = sum(term.weight * term.sum / counts[name] for name, term in terms.items())
+    assert isinstance(loss, torch.Tensor)
+    loss.backward()  # type: ignore[no-untyped-call]
+
+    generator = transformers.ElectraForMaskedLM.from_pretrained(tmp_path / "generator").train()
+    discriminator = transformers.ElectraForPreTraining.from_pretrained(tmp_path).train()
+    rows = list(batch.lengths)
+    mask = torch.nn.utils.rnn.pad_sequence([torch.ones(n) for n in rows], batch_first=True)
+    real = mask.bool()
+
+    def pad(packed: torch.Tensor) -> torch.Tensor:
+        return torch.nn.utils.rnn.pad_sequence(list(packed.split(rows)), batch_first=True)
+
+    labels, positions = batch.targets["masked_labels"], batch.targets["masked_positions"]
+    logits = generator(pad(batch.input_ids), mask).logits[real][positions]
+    sums = logits.double().softmax(-1).cumsum(-1)
+    draws = batch.targets["draws"].double()[:, None]
+    samples = torch.searchsorted(sums, draws, right=True)[:, 0]
+    ids = batch.input_ids.index_copy(0, positions, samples)
+    is_replaced = torch.zeros(len(ids)).index_copy(0, positions, (samples != labels).float())
+    told = discriminator(pad(ids), mask).logits[real]
+    mlm = F.cross_entropy(logits, labels)
+    rtd = F.binary_cross_entropy_with_logits(told, is_replaced)
+    (mlm + weight * rtd).backward()
+
+    found = {name: (term.sum / term.count).item() for name, term in terms.items()}
+    assert found == pytest.approx({"mlm": mlm.item(), "rtd": rtd.item()}, abs=1e-5)
+    right = ((told > 0) == (is_replaced > 0)).sum().item()
+    assert terms["rtd"].correct.item() == right
+    theirs = [m.electra.embeddings for m in (generator, discriminator)]
+    for name, ours in (("word", "word_embeddings"), ("position", "position_embeddings"),
+                       ("norm", "LayerNorm"), ("token_type", "token_type_embeddings")):  # fmt: skip
+        expected = sum(getattr(each, ours).weight.grad for each in theirs)
+        mine = getattr(model.embeddings, name).weight.grad
+        torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-4)
+    for mine, expected in (
+        (model.generator.embeddings.project.weight, generator.electra.embeddings_project.weight),
+        (model.embeddings.project.weight, discriminator.electra.embeddings_project.weight),
+        (
+            model.layers[0].feed_forward.up.weight,
+            discriminator.electra.encoder.layer[0].intermediate.dense.weight,
+        ),
+        (
+            model.generator.layers[1].feed_forward.up.weight,
+            generator.electra.encoder.layer[1].intermediate.dense.weight,
+        ),
+    ):
+        torch.testing.assert_close(mine.grad, expected.grad, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+def test_dividing_a_step_changes_no_sample(corpus_dir: Path, dropout: float) -> None:
+    whole, parts = objective(corpus_dir), objective(corpus_dir, micro_batch_size=5)
+    model = new_pair(whole, dropout).eval()
+    found = []
+    for task in (whole, parts):
+        terms = [task.losses(model, batch) for batch in task.micro_batches(3)]
+        names = ("mlm", "rtd")
+        found.append([sum(term[name].sum.item() for term in terms) for name in names])
+        found[-1] += [sum(term[name].correct.item() for term in terms) for name in names]
+    assert found[0] == pytest.approx(found[1], rel=1e-5)
+
+
+def new_team(
+    task: ReplacedTokens, num_members: int, dtype: torch.dtype, dropout: float = 0.0
+) -> Team:
+    optim = OptimSettings(learning_rate=3e-3)
+    team = Team(new_pair(task, dropout), dtype, Plan(task, optim, 3, num_members))
+    team.train()
+    return team
+
+
+def train(team: Team, steps: range) -> list[Any]:
+    found: list[Any] = []
+    for step in steps:
+        found.append(team.compute(step, team.plan.objective.micro_batches(step)))
+        found.append(team.sum_gradients())
+        team.update(step, rate=3e-3, divisor=max(1.0, found[-1]))
+    return found
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_workers_do_what_one_process_would(corpus_dir: Path, dtype: torch.dtype) -> None:
+    task = objective(corpus_dir, micro_batch_size=4)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        alone = new_team(task, 2, dtype, dropout=0.1)  # not entered: it has no workers
+        expected = train(alone, range(1, 5))
+        with new_team(task, 2, dtype, dropout=0.1) as team:
+            team.wait()
+            assert train(team, range(1, 5)) == expected
+            assert torch.equal(team.arrays.weights, alone.arrays.weights)
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_both_losses_fall(corpus_dir: Path, dtype: torch.dtype) -> None:
+    task = objective(corpus_dir)
+    team = new_team(task, 1, dtype)
+
+    def measured() -> dict[str, float]:
+        with team.measuring() as model, torch.inference_mode():
+            return task.evaluate(model)
+
+    before = measured()
+    train(team, range(1, 61))
+    after = measured()
+    assert after["held_out_mlm_loss"] < before["held_out_mlm_loss"] - 0.05
+    assert after["held_out_rtd_loss"] < before["held_out_rtd_loss"] - 0.05
+    assert team.master.embeddings.word.weight is team.master.generator.embeddings.word.weight  # type: ignore[union-attr]
+
+
+def test_evaluation_is_always_the_same(corpus_dir: Path) -> None:
+    task = objective(corpus_dir)
+    model = new_pair(task).eval()
+    with torch.inference_mode():
+        first = task.evaluate(model)
+        other = replace(SETTINGS, masking="span", masking_rate=0.3)
+        assert objective(corpus_dir, other).evaluate(model) == first
+    assert first["held_out_loss"] == pytest.approx(
+        first["held_out_mlm_loss"] + 50 * first["held_out_rtd_loss"]
+    )
+    assert 0.1 < first["held_out_rtd_replaced"] < 0.2
+
+
+def test_detection_figures_equal_sklearns() -> None:
+    generator = torch.Generator().manual_seed(2)
+    labels = (torch.rand(499, generator=generator) < 0.2).long().numpy()
+    logits = (torch.randn(499, generator=generator) + torch.from_numpy(labels)).round(decimals=1)
+    scores = logits.double().numpy()
+    assert detection_figures(labels, scores) == pytest.approx(
+        {
+            "precision": precision_score(labels, scores > 0),
+            "recall": recall_score(labels, scores > 0),
+            "auc": roc_auc_score(labels, scores),
+            "replaced": labels.mean(),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pairs": "next_sentence"}, r"pairs: found 'next_sentence' with the objective 'repl"),
+        ({"generator_size": 0.0}, r"generator_size: found 0\.0; allowed is above 0, at most 1"),
+        ({"discriminator_weight": 0.0}, r"discriminator_weight: found 0\.0"),
+    ],
+)
+def test_impossible_settings_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        replace(SETTINGS, **change)

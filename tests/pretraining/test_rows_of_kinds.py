@@ -1,0 +1,205 @@
+"""Every kind of tokenizer in every way a task reads text: rows, windows, questions, words."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_tokenizers import TEXT, TINY, tiny_byte_bpe, tiny_unigram, tiny_wordpiece
+
+from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.encoded_texts import encode_texts, max_text_length
+from bertsmith.data.question_windows import encode_questions, label_windows
+from bertsmith.data.shards import Corpus
+from bertsmith.data.squad import Answer, Question
+from bertsmith.data.windows import Windowing, make_windows
+from bertsmith.data.word_pieces import encode_words
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.unigram import UnigramTokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+
+kinds = pytest.mark.parametrize("kind", TINY)
+
+
+def around(tokenizer, *parts):
+    """A row as its family has it, spelled out."""
+    cls, sep = tokenizer.cls_id, tokenizer.sep_id
+    if len(parts) == 1:
+        return [cls, *parts[0], sep]
+    middle = [sep, sep] if isinstance(tokenizer, ByteBpeTokenizer) else [sep]
+    return [cls, *parts[0], *middle, *parts[1], sep]
+
+
+@kinds
+def test_rows_are_those_of_encode(kind):
+    tokenizer = TINY[kind]()
+    first, second = (tokenizer.encode_ids(text) for text in ("who runs?", "the river runs."))
+    for texts, parts in (
+        (["who runs?"], [first]),
+        (["who runs?", "the river runs."], [first, second]),
+    ):
+        row, encoding = tokenizer.build_row(parts), tokenizer.encode(*texts)
+        assert row.ids.tolist() == encoding.ids == around(tokenizer, *parts)
+        assert row.type_ids.tolist() == encoding.type_ids
+        assert tokenizer.num_special_tokens(len(parts)) == sum(encoding.special_tokens_mask)
+        for start, part in zip(row.starts, parts, strict=True):
+            assert row.ids[start : start + len(part)].tolist() == part
+    assert (max(row.type_ids) == 0) == (kind == "byte-bpe")
+
+
+@kinds
+def test_pairs_are_cut_to_a_length_as_encode_does(kind):
+    tokenizer = TINY[kind]()
+    pair = ("the river runs down to the sea", "it is wide, and who runs?")
+    for length in range(tokenizer.num_special_tokens(2) + 2, 30, 3):
+        encoded = encode_texts(tokenizer, [pair], length)
+        expected = tokenizer.encode(*pair, max_length=length)
+        assert encoded.ids[0].tolist() == expected.ids
+        assert encoded.type_ids[0].tolist() == expected.type_ids
+        assert encoded.num_cut == (expected.num_truncated,)
+
+
+@kinds
+def test_windows_show_every_token_and_never_grow_too_long(kind):
+    tokenizer = TINY[kind]()
+    long = tokenizer.encode_ids(TEXT)
+    short = tokenizer.encode_ids("who runs?")
+    for parts, windowed in (([long], 0), ([short, long], 1), ([long, short], 0)):
+        seen = set()
+        for window in make_windows(tokenizer, parts, 31, stride=5, windowed=windowed).rows:
+            assert len(window.ids) <= 31
+            shown = window.ids[window.first : window.first + window.end - window.start]
+            assert shown.tolist() == long[window.start : window.end]
+            seen |= set(range(window.start, window.end))
+        assert seen == set(range(len(long)))
+
+
+@kinds
+def test_an_answer_is_found_in_the_windows_of_its_passage(kind):
+    tokenizer = TINY[kind]()
+    context = TEXT + "Their tower stands in Zürich. " + TEXT
+    start = context.index("tower stands")
+    question = Question(
+        id="q", question="What stands?", context=context, answers=(Answer("tower stands", start),)
+    )
+    encoded = encode_questions(tokenizer, [question], 47)
+    labels = label_windows([question], encoded)
+    assert labels.num_unreachable == 0
+    found = 0
+    for row, (first, last) in enumerate(
+        zip(labels.start_positions, labels.end_positions, strict=True)
+    ):
+        if first:
+            window = encoded.alignment[row]
+            places = window.offsets[[first - window.first, last - window.first]]
+            assert context[places[0, 0] : places[1, 1]].strip() == "tower stands"
+            found += 1
+    assert found
+
+
+@kinds
+def test_each_word_has_a_first_piece_that_begins_it(kind):
+    tokenizer = TINY[kind]()
+    sentence = ["The", "river", "doesn't", "\u200b", "run", ",", "漢字", "."] * 9
+    encoded = encode_words(tokenizer, [sentence], 23, Windowing())
+    decided = []
+    for row, (words, tokens) in enumerate(encoded.alignment):
+        decided += words.tolist()
+        for word, token in zip(words.tolist(), tokens.tolist(), strict=True):
+            ids, _ = tokenizer.encode_word_ids([sentence[word]])
+            expected = ids[0] if len(ids) else tokenizer.unk_id
+            assert encoded.rows.ids[row][token] == expected
+    assert decided == list(range(len(sentence)))
+
+
+@kinds
+def test_offsets_slice_the_text(kind):
+    tokenizer = TINY[kind]()
+    text = "Who  runs\tthe river,\n in Zürich? <x> \U0001f600 café"
+    found = tokenizer.encode(text)
+    covered, reached = set(), 0
+    for (start, end), special in zip(found.offsets, found.special_tokens_mask, strict=True):
+        if not special:
+            assert (
+                reached - 1 <= start <= end <= len(text)
+            )  # bytes of one character share its place
+            covered |= set(range(start, end))
+            reached = end
+    assert covered >= {place for place, char in enumerate(text) if not char.isspace()}
+    if kind != "byte-bpe":  # where tabs and line breaks are tokens
+        assert not any(text[start:end].isspace() for start, end in found.offsets)
+
+
+@kinds
+def test_the_shortest_row_has_room_for_a_token_of_a_pair(kind):
+    tokenizer = TINY[kind]()
+    fewest = tokenizer.num_special_tokens(2) + 1
+    assert max_text_length(tokenizer, 64, fewest) == fewest
+    with pytest.raises(ConfigError, match=f"reads {fewest} to 64"):
+        max_text_length(tokenizer, 64, fewest - 1)
+
+
+@kinds
+def test_a_corpus_is_built_and_knows_its_tokenizer(kind, tmp_path: Path):
+    tokenizer = TINY[kind]()
+    mask = tokenizer.mask_token
+    text = f"The river runs. It is wide.\n\nWho runs {mask} down? The sea is wide. It runs."
+    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+    build_corpus(
+        [tmp_path / "text.txt"],
+        tokenizer,
+        tmp_path / "corpus",
+        CorpusSettings(held_out=0),
+        processes=1,
+    )
+    corpus = Corpus.open(tmp_path / "corpus")
+    again = corpus.tokenizer()
+    assert type(again) is type(tokenizer)
+    assert again.fingerprint == tokenizer.fingerprint
+    ids = corpus.token_ids(0, len(tokenizer.encode_ids("The river runs.")))
+    assert ids.tolist() == tokenizer.encode_ids("The river runs.")
+    everything = np.concatenate([corpus.token_ids(i, i + 1) for i in range(corpus.num_tokens)])
+    assert not set(everything.tolist()) & (tokenizer.special_ids - {tokenizer.unk_id})
+    if kind == "byte-bpe":  # what follows inside a document is read as it stands there
+        follows = tokenizer.encode_ids(" It is wide.")
+        assert everything[len(ids) : len(ids) + len(follows)].tolist() == follows
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_"),
+    [
+        ("wordpiece", WordPieceTokenizer),
+        ("byte-bpe", ByteBpeTokenizer),
+        ("unigram", UnigramTokenizer),
+    ],
+)
+def test_load_gives_the_right_kind(kind, type_, tmp_path: Path):
+    saved = TINY[kind]()
+    saved.save(tmp_path)
+    for path in (tmp_path, tmp_path / "tokenizer.json"):
+        loaded = Tokenizer.load(path)
+        assert type(loaded) is type_
+        assert loaded.encode("the river runs") == saved.encode("the river runs")
+
+
+def test_a_tokenizer_without_a_kind_is_berts():
+    vocab = tiny_wordpiece().vocab
+    assert type(Tokenizer(vocab)) is WordPieceTokenizer
+    assert Tokenizer(vocab).fingerprint == tiny_wordpiece().fingerprint
+
+
+def test_a_folder_of_two_kinds_is_refused(tmp_path: Path):
+    tiny_byte_bpe().save(tmp_path / "bpe")
+    tiny_wordpiece().save(tmp_path / "wordpiece")
+    tiny_unigram().save(tmp_path / "unigram")
+    shutil.copy(tmp_path / "wordpiece" / "vocab.txt", tmp_path / "bpe")
+    shutil.copy(tmp_path / "wordpiece" / "vocab.txt", tmp_path / "unigram")
+    with pytest.raises(CheckpointError, match=r"tokenizer.json is a byte-bpe .* vocab.txt a word"):
+        Tokenizer.load(tmp_path / "bpe")
+    with pytest.raises(CheckpointError, match=r"tokenizer.json is a unigram .* vocab.txt a wordp"):
+        Tokenizer.load(tmp_path / "unigram")
+    (tmp_path / "bpe" / "tokenizer.json").unlink()
+    with pytest.raises(CheckpointError, match=r"vocab.txt is a wordpiece .* merges.txt a byte-bpe"):
+        Tokenizer.load(tmp_path / "bpe")

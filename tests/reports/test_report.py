@@ -1,0 +1,136 @@
+"""Charts stay within their frame, and text in a report is never markup."""
+
+import math
+import re
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import Environment, FileSystemLoader, UndefinedError
+
+from bertsmith.reports import page as report
+from bertsmith.reports.page import (
+    Band,
+    Chart,
+    Series,
+    render,
+    round_step,
+    thin,
+    ticks,
+    write_report,
+)
+
+finite = st.floats(0, 1e6, allow_nan=False)
+points = st.lists(st.tuples(finite, finite), min_size=1, max_size=30)
+
+
+@given(points)
+def test_everything_is_drawn_inside_the_frame(values: list[tuple[float, float]]) -> None:
+    chart = Chart("title", "x", "y", [Series("s", values, "dots")])
+    for x, y in chart.curves[0].dots:
+        assert chart.left <= x <= chart.right + 1e-6
+        assert chart.top - 1e-6 <= y <= chart.bottom
+    assert all(chart.top - 1e-6 <= tick.place <= chart.bottom + 1e-6 for tick in chart.y_ticks)
+    assert all(chart.left <= tick.place <= chart.right + 1e-6 for tick in chart.x_ticks)
+
+
+@given(st.floats(1e-6, 1e9))
+def test_axis_has_a_readable_number_of_round_marks(high: float) -> None:
+    step = round_step(high)
+    assert 2 < len(ticks(0, high)) <= 8
+    assert math.isclose(float(f"{step:.0e}"), step)
+
+
+@given(points, st.integers(1, 10))
+def test_thinned_curve_keeps_its_mean(values: list[tuple[float, float]], limit: int) -> None:
+    thinned = thin(values, limit)
+    assert len(thinned) <= limit
+    assert min(y for _, y in values) - 1e-6 <= min(y for _, y in thinned)
+    if len(values) <= limit:
+        assert thinned == values
+
+
+def test_reference_is_a_level_line() -> None:
+    series = [Series("s", [(0.0, 0.0), (2.0, 1.0)]), Series("r", [(0.0, 0.5)], "reference")]
+    chart = Chart("title", "x", "y", series)
+    assert chart.curves[1].path == f"M{chart.left} {(chart.top + chart.bottom) / 2:.1f}H426"
+    assert chart.summary == "title. s: from 0.00 to 1.00."
+
+
+@pytest.fixture
+def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "page.html").write_text("<p>{{ text }} {{ share|percent }}</p>", encoding="utf-8")
+    monkeypatch.setattr(report, "TEMPLATES_DIR", tmp_path)
+    return "page.html"
+
+
+def test_text_is_escaped(template: str) -> None:
+    shown = render(template, text="<script>alert(1)</script>", share=0.5)
+    assert shown == "<p>&lt;script&gt;alert(1)&lt;/script&gt; 50.0%</p>"
+
+
+def test_missing_value_is_an_error(template: str, tmp_path: Path) -> None:
+    with pytest.raises(UndefinedError, match="'text' is undefined"):
+        write_report(tmp_path / "out.html", template, share=0.5)
+    assert not (tmp_path / "out.html").exists()
+
+
+def test_a_band_is_drawn_around_its_curve_and_inside_the_frame() -> None:
+    bounds = [(1.0, 1.5, 2.5), (2.0, 0.5, 3.5)]
+    mean = Series("m", [(1.0, 2.0), (2.0, 2.0)], "mean", 3, Band(bounds))
+    chart = Chart("title", "x", "y", [mean])
+    assert chart.y_max >= 3.5
+    (curve,) = chart.curves
+    places = [tuple(map(float, pair.split())) for pair in curve.area[1:-1].split("L")]
+    assert len(places) == 4
+    assert places[0][0] == places[-1][0]  # there and back
+    assert places[0][1] > places[-1][1]  # the lower bound lies lower
+    assert all(chart.top <= y <= chart.bottom for _, y in places)
+    template = '{% from "reports/charts.html" import chart %}{{ chart(it) }}'
+    environment = Environment(loader=FileSystemLoader(report.TEMPLATES_DIR), autoescape=True)
+    drawn = environment.from_string(template).render(it=chart)
+    assert f'<path class="area c3" d="{curve.area}"/>' in drawn
+    assert '<path class="curve mean c3"' in drawn
+
+
+# Machado, Oliveira, Fernandes 2009: what linear RGB is to those without one kind of cone.
+EYES = {
+    "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "no red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216],
+               [-0.003882, -0.048116, 1.051998]],
+    "no green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413],
+                 [-0.011820, 0.042940, 0.968881]],
+    "no blue": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602],
+                [0.004733, 0.691367, 0.303900]],
+}  # fmt: skip
+XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def linear(color: str) -> np.ndarray:
+    shares = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    return np.where(shares <= 0.04045, shares / 12.92, ((shares + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    """CIE L*a*b*: a distance of 2 is just seen."""
+    f = np.cbrt(XYZ @ np.clip(rgb, 0, 1) / (XYZ @ np.ones(3)) + 1e-9)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_curves_can_be_told_apart_by_all(scheme: str) -> None:
+    style = (report.TEMPLATES_DIR / "reports" / "report.html").read_text(encoding="utf-8")
+    part = style.split("@media (prefers-color-scheme: dark)")[scheme == "dark"]
+    colors = dict(re.findall(r"--(c\d|card): (#\w{6})", part))
+    card = float(XYZ[1] @ linear(colors["card"]))
+    for number in report.COLORS:
+        luminance = float(XYZ[1] @ linear(colors[f"c{number}"]))
+        low, high = sorted([card, luminance])
+        assert (high + 0.05) / (low + 0.05) >= 3  # WCAG 2.2, 1.4.11
+    for seen in map(np.array, EYES.values()):
+        places = [lab(seen @ linear(colors[f"c{number}"])) for number in report.COLORS]
+        for one, other in combinations(places, 2):
+            assert np.linalg.norm(one - other) > 15

@@ -1,0 +1,84 @@
+"""Values that no run could ever have are refused at once, by name and with what is allowed."""
+
+import math
+import re
+import shlex
+
+import pytest
+
+from bertsmith.cli import main
+from bertsmith.errors import ConfigError
+from bertsmith.model.bert import BertConfig
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.system.bounds import LARGEST
+from bertsmith.system.processes import num_processes
+from bertsmith.tasks.text_classification import ClassifySettings
+from bertsmith.training.trainer import TrainingSettings
+from bertsmith.vocabulary.train import TokenizerSettings
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "place"),
+    [
+        *((TrainingSettings, name, f"training.{name}")
+          for name in ("steps", "batch_size", "micro_batch_size", "threads", "eval_every",
+                       "eval_rows", "checkpoint_every", "keep")),
+        *((PretrainingSettings, name, f"pretraining.{name}")
+          for name in ("max_length", "start_steps", "duplicates", "masking_schedule_steps")),
+        *((lambda **given: ClassifySettings(model="m", train="t", out="o", **given), name,
+           f"--{name.replace('_', '-')}")
+          for name in ("steps", "epochs", "batch_size", "limit", "eval_limit", "patience",
+                       "threads", "seeds", "folds", "max_length")),
+        *((lambda **given: TokenizerSettings(files=("a",), **given), name,
+           f"--{name.replace('_', '-')}") for name in ("vocab_size", "min_frequency", "processes")),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("value", [10**26, math.inf, math.nan])
+def test_settings_that_never_end(settings, name, place, value):
+    with pytest.raises(ConfigError, match=f"{place}: found {value}; allowed is"):
+        settings(**{name: value})
+    with pytest.raises(ConfigError, match=f"at most {LARGEST[name]:,}"):
+        settings(**{name: LARGEST[name] + 1})
+
+
+@pytest.mark.parametrize("minutes", [1e300, math.inf, math.nan, 0, -1])
+def test_minutes(minutes):
+    with pytest.raises(ConfigError, match=r"training\.minutes: found"):
+        TrainingSettings(minutes=minutes)
+    TrainingSettings(minutes=60 * 24 * 30)
+
+
+@pytest.mark.parametrize("name", BertConfig.sizes)
+def test_sizes_of_models(name):
+    sizes = {**dict.fromkeys(BertConfig.sizes, 8), name: LARGEST[name] + 1}
+    with pytest.raises(ConfigError, match=f"{name}: found .* at most {LARGEST[name]:,}"):
+        BertConfig(**sizes)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("params --layers 10000000 --hidden 64", "--layers: found 10000000"),
+        ("params tiny --max-positions 100000000", "--max-positions: found 100000000"),
+        ("params --hidden 64000000 --layers 2", "--hidden: found 64000000"),
+        ("plan --preset tiny --steps 5 --measure-seconds inf", "--measure-seconds: found inf"),
+        ("plan --preset tiny --minutes 1e300", "minutes: found 1e\\+300"),
+        ("pretrain {0}/recipe.toml", r"recipe\.toml: training: .*batch_size: found 10{26};"),
+        ("pretrain {0}/digits.toml", r"digits\.toml: not valid TOML: Exceeds the limit"),
+    ],
+)
+def test_as_typed(tmp_path, capsys, command, said):
+    recipe = 'corpus = "c"\nout = "o"\n[training]\nsteps = 1\nbatch_size = '
+    (tmp_path / "recipe.toml").write_text(recipe + "1" + 26 * "0")
+    (tmp_path / "digits.toml").write_text(recipe + 5000 * "1")
+    with pytest.raises(SystemExit) as stop:
+        main(shlex.split(command.format(tmp_path)))
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(said, line), line
+
+
+def test_processes():
+    with pytest.raises(ConfigError, match=r"--processes: found 1000000; allowed is at most 1,024"):
+        num_processes(10**6)
+    assert num_processes(1) == 1

@@ -1,0 +1,89 @@
+"""Too little memory is one line: what could not be had, and what needs less."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors import SafetensorError
+from tiny_models import save_tiny, write_reviews
+
+from bertsmith.cli import COMMANDS, LESS_MEMORY, main
+from bertsmith.system.memory import asked_bytes, lacks_memory
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are Linux's")
+
+LIMITED = """
+import resource, sys
+from pathlib import Path
+import torch
+from bertsmith.cli import main
+torch.set_num_threads(1)
+warm, words, more = sys.argv[1].split(), sys.argv[2].split(), int(sys.argv[3])
+main(warm)  # what it loads is no part of the limit
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + more, size + more))
+main(words)
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("memory")
+    save_tiny(folder / "model", "classify", labels=("neg", "pos"))
+    save_tiny(folder / "wide", "classify", labels=("neg", "pos"), intermediate_size=800_000)
+    write_reviews(folder / "data.csv", 50)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("command", "megabytes", "way_on"),
+    [
+        ("predict {0}/wide --file {0}/data.csv", 100, "--max-length"),
+        ("predict {0}/wide --file {0}/data.csv", 720, "--max-length"),
+        ("finetune classify --model {0}/wide --train {0}/data.csv --eval {0}/data.csv --steps 1 "
+         "--threads 1 --out {0}/out", 100, "--batch-size"),
+    ],
+)  # fmt: skip
+def test_a_limit_is_met_with_one_line(place, command, megabytes, way_on):
+    common = " --device cpu --precision fp32"
+    words = command.format(place) + common
+    warm = f"predict {place}/model x{common}"
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, warm, words, str(megabytes * 2**20)],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    *notes, line = done.stderr.splitlines()
+    assert "Traceback" not in notes
+    assert line.startswith(f"bertsmith: {' '.join(command.split()[: 1 + ('classify' in command)])}")
+    assert "found too little memory" in line
+    assert way_on in line
+    assert not (place / "out").exists()
+
+
+def test_what_libraries_say_of_it():
+    with pytest.raises(RuntimeError) as torch_error:
+        torch.empty(2**45)
+    assert lacks_memory(torch_error.value)
+    assert asked_bytes(torch_error.value) == 2**47
+    with pytest.raises(MemoryError) as numpy_error:
+        np.empty(2**45)
+    assert asked_bytes(numpy_error.value) == 2**48
+    cuda = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has ...")
+    assert lacks_memory(cuda) and asked_bytes(cuda) == 5 * 2**29
+    assert lacks_memory(SafetensorError("Cannot allocate memory (os error 12)"))
+    assert lacks_memory(MemoryError()) and asked_bytes(MemoryError()) is None
+    assert not lacks_memory(RuntimeError("shape '[2]' is invalid for input of size 3"))
+
+
+def test_the_flags_that_are_named_exist(capsys):
+    assert LESS_MEMORY.keys() <= {command.module for command in COMMANDS.values()}
+    for module, advice in LESS_MEMORY.items():
+        name = next(name for name, command in COMMANDS.items() if command.module == module)
+        with pytest.raises(SystemExit):
+            main([*name.split(), "--help"])
+        shown = capsys.readouterr().out
+        for word in advice.replace(",", " ").replace(".", " ").split():
+            assert not word.startswith("--") or word in shown, (name, word)

@@ -1,0 +1,162 @@
+"""Sums of a folder's files: who writes them, what they find, and what is said of it."""
+
+import contextlib
+import json
+import shutil
+import subprocess
+import warnings
+
+import pytest
+from tiny_models import save_tiny, save_tiny_of, tiny_tokenizer, write_reviews
+from tiny_tokenizers import TINY
+
+import bertsmith
+from bertsmith import cli
+from bertsmith.compression.layers import LayerSettings, compress_layers
+from bertsmith.errors import BertsmithWarning, CheckpointError
+from bertsmith.finetuning.run import finetune
+from bertsmith.model.huggingface import load_model
+from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
+from bertsmith.tasks.sentence_folder import SentenceFolder
+from bertsmith.tasks.text_classification import Classify, ClassifySettings
+from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return save_tiny(tmp_path / "model", "classify", labels=("neg", "pos"))
+
+
+def check_whole(folder):
+    """sha256sum finds all as it was written, and no file of SUMMED_FILES is left out."""
+    done = subprocess.run(
+        ["sha256sum", "-c", SUMS_FILE], cwd=folder, capture_output=True, text=True
+    )
+    there = {name for name in SUMMED_FILES if (folder / name).is_file()}
+    assert done.returncode == 0
+    assert {line.partition(":")[0] for line in done.stdout.splitlines()} == there
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        load_model(folder)
+        Tokenizer.load(folder)
+
+
+def flip(file, place, bit=0):
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1 << bit
+    file.write_bytes(content)
+
+
+def test_folders_have_sums(folder, tmp_path):
+    check_whole(folder)
+    electra = save_tiny_of(tmp_path / "electra", "electra")
+    check_whole(electra)
+    for kind, build in TINY.items():
+        build().save(tmp_path / kind)
+        files = {path.name for path in (tmp_path / kind).iterdir()} - {SUMS_FILE}
+        listed = (tmp_path / kind / SUMS_FILE).read_text().split()[1::2]
+        assert set(listed) == files
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json",
+                                  "vocab.txt", SUMS_FILE])  # fmt: skip
+def test_a_flipped_bit_is_told_of_once(folder, name):
+    for place in range(0, (folder / name).stat().st_size, 97):
+        flip(folder / name, place)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            with contextlib.suppress(CheckpointError):
+                bertsmith.load(folder)
+        found = [str(entry.message) for entry in told if SUMS_FILE in str(entry.message)]
+        assert len(found) == 1, place
+        assert str(folder) in found[0]
+        assert found[0].count("\n") == 0
+        flip(folder / name, place)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bertsmith.load(folder)
+
+
+def test_changes_by_hand_are_said_on_the_command_line(folder, capsys):
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"] = {"0": "no", "1": "yes"}
+    del config["label2id"]
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "vocab.txt").unlink()
+    cli.main(["predict", str(folder), "a film", "--json", "--device", "cpu"])
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["predictions"][0]["label"] in ("no", "yes")
+    (line,) = printed.err.splitlines()
+    assert line.startswith(f"bertsmith: {folder}: config.json differs")
+    assert "vocab.txt is missing" in line and "remove its line" in line
+
+    kept = [x for x in (folder / SUMS_FILE).read_text().splitlines() if "tokenizer" in x]
+    (folder / SUMS_FILE).write_text("".join(f"{line}\n" for line in kept))
+    cli.main(["predict", str(folder), "a film", "--json", "--device", "cpu"])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_named_by_itself_is_checked(tmp_path):
+    tiny_tokenizer().save(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    flip(tmp_path / "vocab.txt", -2)
+    with pytest.warns(BertsmithWarning, match=r"vocab\.txt differs") as told:
+        Tokenizer.load(tmp_path / "vocab.txt")
+    assert "tokenizer.json" not in str(told[0].message)
+
+
+def test_sums_follow_what_commands_write(tmp_path):
+    save_tiny(tmp_path / "model", "masked_lm")
+    write_reviews(tmp_path / "train.csv", 12)
+    settings = ClassifySettings(
+        model=tmp_path / "model", train=tmp_path / "train.csv", eval=tmp_path / "train.csv",
+        out=tmp_path / "out", steps=1, device="cpu", precision="fp32",
+    )  # fmt: skip
+    finetune(Classify, settings)
+    check_whole(tmp_path / "out")
+    shutil.move(tmp_path / "out", tmp_path / "moved")
+    check_whole(tmp_path / "moved")
+
+
+def test_sums_follow_compression_of_a_sentence_encoder(tmp_path):
+    save_tiny(tmp_path / "model")
+    SentenceFolder("mean", normalize=True).write(tmp_path / "model", 24)
+    check_whole(tmp_path / "model")
+    compress_layers(LayerSettings(tmp_path / "model", tmp_path / "out", keep="1", device="cpu"))
+    check_whole(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda lines: [*lines[:6], lines[7], lines[6], *lines[8:]], "2 ids differ"),
+        (lambda lines: [*lines[:6], "gooD", *lines[7:]], "id 6 is 'gooD', and 'fine'"),
+        (lambda lines: lines[:-1], "is nothing, and '.'"),
+        (lambda lines: [*lines, "more"], "is 'more', and nothing"),
+    ],
+)
+def test_a_vocab_that_contradicts_its_tokenizer_json_is_told_of(tmp_path, change, expected):
+    tiny_tokenizer().save(tmp_path)
+    (tmp_path / SUMS_FILE).unlink()
+    lines = change((tmp_path / "vocab.txt").read_text().splitlines())
+    (tmp_path / "vocab.txt").write_text("".join(f"{line}\n" for line in lines))
+    with pytest.warns(BertsmithWarning) as told:
+        tokenizer = Tokenizer.load(tmp_path)
+    assert expected in str(told[0].message)
+    assert "tokenizer.json is used" in str(told[0].message)
+    assert tokenizer.vocab == tiny_tokenizer().vocab
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_added_tokens_may_stand_in_vocab_or_not(tmp_path, listed):
+    plain = tiny_tokenizer()
+    added = [*plain.added_tokens, AddedToken("<e1>"), AddedToken("<e2>")]
+    Tokenizer(plain.vocab, added_tokens=added).save(tmp_path)
+    (tmp_path / SUMS_FILE).unlink()
+    if listed:
+        with (tmp_path / "vocab.txt").open("a") as file:
+            file.write("<e1>\n<e2>\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert Tokenizer.load(tmp_path).vocab_size == plain.vocab_size + 2

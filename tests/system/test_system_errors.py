@@ -1,0 +1,179 @@
+"""What the system refuses is told as that, with the file and the way out, never as damage."""
+
+import contextlib
+import ctypes
+import itertools
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
+
+from bertsmith import cli
+from bertsmith.data.shards import Corpus
+from bertsmith.data.tables import iter_lines
+from bertsmith.distillation.cache_folder import load_array, save_array
+from bertsmith.errors import CheckpointError, CorpusError, InputError
+from bertsmith.evaluation.errors_file import write_misses
+from bertsmith.model.huggingface import load_model
+from bertsmith.tasks.task import Outcome
+
+PERMISSION = r"Permission denied\)?\. Change the permissions or choose another place\."
+OPEN_FILES = r"Too many open files\)\. Allow more open files \(ulimit -n 4096\), then run"
+
+
+def without_privileges(do: Callable[[], Any]) -> Any:
+    """Do it in a thread for which permissions hold, also where root runs the tests."""
+
+    def drop_and_do() -> Any:
+        if os.geteuid() == 0:  # capabilities belong to threads
+            version = (ctypes.c_uint32 * 2)(0x20080522, 0)
+            none = (ctypes.c_uint32 * 6)()
+            assert ctypes.CDLL(None).capset(version, none) == 0
+        return do()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(drop_and_do).result()
+
+
+@contextlib.contextmanager
+def limited(kind: int, number: int) -> Iterator[None]:
+    before = resource.getrlimit(kind)
+    resource.setrlimit(kind, (number, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, before)
+
+
+@contextlib.contextmanager
+def one_more_file() -> Iterator[None]:
+    """Allow one file more than are open: of the number that the listing has, the lowest free."""
+    taken = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
+    limit = next(number for number in itertools.count() if number not in taken)
+    with limited(resource.RLIMIT_NOFILE, limit):
+        yield
+
+
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's capabilities or /proc")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "model"
+    save_model(tiny_model("masked_lm"), folder, tiny_tokenizer())
+    return folder
+
+
+@on_linux
+def test_no_permission_to_read(model: Path, corpus_dir: Path, tmp_path: Path) -> None:
+    weights = tmp_path / "pytorch_model.bin"
+    torch.save({"a": torch.zeros(3)}, weights)
+    (tmp_path / "config.json").write_text((model / "config.json").read_text())
+    cached = tmp_path / "cached"
+    save_array(cached, tiny_model().embeddings.word.weight.detach().numpy())
+    ids = next(corpus_dir.glob("train*.ids.npy"))
+    cases: list[tuple[Path, type[Exception], Callable[[], Any]]] = [
+        (model / "model.safetensors", CheckpointError, lambda: load_model(model)),
+        (weights, CheckpointError, lambda: load_model(tmp_path)),
+        (corpus_dir / "manifest.json", CorpusError, lambda: Corpus.open(corpus_dir)),
+        (ids, CorpusError, lambda: Corpus.open(corpus_dir, verify=False)),
+        (cached, CheckpointError, lambda: load_array(cached)),
+    ]
+    for file, kind, do in cases:
+        mode = file.stat().st_mode
+        file.chmod(0)
+        try:
+            with pytest.raises(kind, match=rf"{file.name}: cannot be read \({PERMISSION}"):
+                without_privileges(do)
+        finally:
+            file.chmod(mode)
+
+
+@on_linux
+def test_no_permission_on_the_command_line(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (model / "config.json").chmod(0)
+    try:
+        with pytest.raises(SystemExit) as stop:
+            without_privileges(lambda: cli.main(["params", str(model)]))
+    finally:
+        (model / "config.json").chmod(0o644)
+    assert stop.value.code == 2
+    assert f"{model}/config.json: Permission denied. Change the perm" in capsys.readouterr().err
+
+
+@on_linux
+def test_too_many_open_files(model: Path, corpus_dir: Path, tmp_path: Path) -> None:
+    load_model(model)  # what is imported on the way needs files too
+    with one_more_file(), pytest.raises(CheckpointError, match=rf"cannot be read \({OPEN_FILES}"):
+        load_model(model)
+    with one_more_file(), pytest.raises(CorpusError, match=rf"cannot be read \({OPEN_FILES}"):
+        Corpus.open(corpus_dir, verify=False)
+    rows = write_reviews(tmp_path / "rows.csv", 8)
+    with (
+        limited(resource.RLIMIT_NOFILE, 0),
+        pytest.raises(InputError, match=rf"rows\.csv: cannot be read \({OPEN_FILES}"),
+    ):
+        next(iter_lines(rows))
+
+
+class Row:
+    row = 1
+
+
+@on_linux
+def test_a_folder_that_takes_no_file(tmp_path: Path) -> None:
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+
+    def write() -> None:
+        with write_misses(folder / "misses.jsonl"):
+            pass
+
+    with pytest.raises(InputError, match=rf"misses\.jsonl: cannot be written \({PERMISSION}"):
+        without_privileges(write)
+
+
+@pytest.mark.parametrize("length", [60_000, 300])
+def test_a_disk_without_room_for_misses(length: int, tmp_path: Path) -> None:
+    wrong = Outcome("a" * length, "b", "c", 0.0)
+    with (
+        pytest.raises(InputError, match=r"misses\.jsonl: cannot be written \(File too large\)"),
+        limited(resource.RLIMIT_FSIZE, 100),
+        write_misses(tmp_path / "misses.jsonl") as misses,
+    ):
+        misses.see([Row()], [wrong])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ascii_locales_read_and_write_all_characters(model: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "größe.csv"
+    rows.write_text("text,label\n" + "good film,größe\nbad film,电影\n" * 4, encoding="utf-8")
+    out = tmp_path / "modèle"
+    command = ["finetune", "classify", "--model", str(model), "--train", str(rows), "--eval",
+               str(rows), "--out", str(out), "--epochs", "1", "--threads", "1"]  # fmt: skip
+    cli.main(command)
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
+    ascii_only.pop("PYTHONIOENCODING", None)
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "bertsmith", *words],
+            env=ascii_only, capture_output=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode("utf-8")
+
+    label, _, text = run("predict", str(out), "le café 电影").rstrip().split("\t")
+    assert label in ("größe", "电影")
+    assert text == "le café 电影"
+    assert "größe" in run("evaluate", str(out), "--data", str(rows), "--errors",
+                          str(tmp_path / "erreurs-é.jsonl"))  # fmt: skip
+    assert (tmp_path / "erreurs-é.jsonl").exists()

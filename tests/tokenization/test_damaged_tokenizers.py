@@ -1,0 +1,121 @@
+"""Damage of any kind in any file of a tokenizer: a clear error, or none that matters."""
+
+import json
+import math
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_tokenizers import TINY
+
+from bertsmith.errors import CheckpointError
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+TEXT = "ab 9, [MASK] é"
+
+
+def damaged_copies(value: Any) -> Iterator[Any]:
+    """Copies of a JSON value with one part removed or replaced by something else."""
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    for key in keys[:8] + keys[-2:]:
+        remaining = value.copy()
+        del remaining[key]
+        yield remaining
+        for other in (None, True, 3, "x", [None], {"id": []}):
+            replaced = value.copy()
+            replaced[key] = other
+            yield replaced
+        if isinstance(value[key], dict | list) and value[key]:
+            for part in damaged_copies(value[key]):
+                replaced = value.copy()
+                replaced[key] = part
+                yield replaced
+
+
+def is_refused(folder: Path) -> bool:
+    """Whether the folder is not opened; anything but a clear error is raised on."""
+    try:
+        Tokenizer.load(folder).encode(TEXT)
+    except CheckpointError as error:
+        assert str(folder) in str(error) and "\n" not in str(error)
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *((kind, "tokenizer.json") for kind in TINY),
+        ("wordpiece", "tokenizer_config.json"),
+        ("byte-bpe", "tokenizer_config.json"),
+    ],
+)
+def test_parts_of_json_that_are_missing_or_other(kind: str, name: str, tmp_path: Path) -> None:
+    TINY[kind]().save(tmp_path)
+    path = tmp_path / name
+    intact = json.loads(path.read_text(encoding="utf-8"))
+    if name != "tokenizer.json":  # which is read instead
+        (tmp_path / "tokenizer.json").unlink()
+    refused = 0
+    for copy in random.Random(27).sample(list(damaged_copies(intact)), 400):
+        path.write_text(json.dumps(copy), encoding="utf-8")
+        refused += is_refused(tmp_path)
+    assert refused > 100
+    path.write_text(json.dumps(intact)[:-20], encoding="utf-8")
+    with pytest.raises(CheckpointError, match="not valid JSON"):
+        Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("wordpiece", "vocab.txt"), ("byte-bpe", "vocab.json"), ("byte-bpe", "merges.txt")],
+)
+def test_bytes_that_are_other_or_cut_off(kind: str, name: str, tmp_path: Path) -> None:
+    TINY[kind]().save(tmp_path)
+    for newer in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / newer).unlink()
+    path, rng, refused = tmp_path / name, random.Random(42), 0
+    intact = path.read_bytes()
+    for _ in range(300):
+        damaged = bytearray(intact)
+        damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        if rng.random() < 0.2:
+            del damaged[rng.randrange(len(damaged)) :]
+        path.write_bytes(bytes(damaged))
+        refused += is_refused(tmp_path)
+    assert refused > 50
+
+
+@pytest.mark.parametrize("kind", TINY)
+@pytest.mark.parametrize("length", [-1, 0, 1, 2, -math.inf, math.inf, math.nan])
+def test_lengths_that_are_none(kind: str, length: float, tmp_path: Path) -> None:
+    TINY[kind]().save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": length}))
+    with pytest.raises(
+        CheckpointError, match=r"tokenizer_config\.json: 'model_max_length' is .*3 or"
+    ):
+        Tokenizer.load(tmp_path)
+
+
+@pytest.mark.parametrize("length", [3, 512, 10**30, 1e30, 1000000000000000019884624838656])
+def test_lengths_that_are_some(length: float, tmp_path: Path) -> None:
+    TINY["wordpiece"]().save(tmp_path)
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": length}))
+    assert Tokenizer.load(tmp_path).model_max_length == int(length)
+
+
+@pytest.mark.parametrize("number", [-1, 0])
+def test_words_of_no_characters(number: int, tmp_path: Path) -> None:
+    TINY["wordpiece"]().save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    root = json.loads(path.read_text())
+    root["model"]["max_input_chars_per_word"] = number
+    path.write_text(json.dumps(root))
+    with pytest.raises(
+        CheckpointError, match=rf"'max_input_chars_per_word' is {number}, and .*1 or"
+    ):
+        Tokenizer.load(tmp_path)

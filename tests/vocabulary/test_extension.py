@@ -1,0 +1,259 @@
+"""Further pieces for a vocabulary: what is learnt, what stays, how new ones were cut before."""
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_tokenizers import tiny_byte_bpe, tiny_unigram, tiny_wordpiece
+from tokenizers import models
+
+from bertsmith.errors import ConfigError
+from bertsmith.pretraining.from_checkpoint import first_difference
+from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
+from bertsmith.tokenization.normalize import Normalizer
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.unigram import UnigramTokenizer
+from bertsmith.tokenization.wordpiece import WordPiece
+from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
+from bertsmith.vocabulary.extension import ids_before, learn_extension, old_pieces
+from bertsmith.vocabulary.fertility import measure_fit
+from bertsmith.vocabulary.unigram_extension import extend_unigram
+from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_vocabulary
+
+UNK_ID = SPECIAL_TOKENS.index("[UNK]")
+GENERAL = Counter({"the": 9, "cat": 4, "sat": 3, "on": 5, "a": 7, "mat": 2, "ten": 1, "rose": 1})
+DOMAIN = Counter({"tensor": 30, "tensors": 12, "the": 50, "norm": 9, "normalize": 8, "a": 40})
+words = st.text("abc", min_size=1, max_size=7)
+corpora = st.dictionaries(words, st.integers(1, 9), min_size=1, max_size=12)
+
+
+def general_vocabulary() -> list[str]:
+    return learn_vocabulary(GENERAL + Counter("tensormalizth"), 45).tokens
+
+
+def cut(vocab: Sequence[str], word: str) -> list[str]:
+    """The pieces of a word by the `tokenizers` library."""
+    ids = {token: index for index, token in enumerate(vocab)}
+    return [token.value for token in models.WordPiece(ids, unk_token="[UNK]").tokenize(word)]
+
+
+def test_the_words_of_the_domain_become_pieces() -> None:
+    vocab = general_vocabulary()
+    added = learn_extension(vocab, UNK_ID, DOMAIN, 12)
+    assert len(set(added)) == len(added) <= 12
+    assert not set(added) & set(vocab)
+    assert "tensor" in added
+    assert cut([*vocab, *added], "tensormat")[0] == "tensor"
+    before, after = measure_fit(vocab, DOMAIN), measure_fit([*vocab, *added], DOMAIN)
+    assert before.fertility > 2
+    assert after.fertility < 1.2
+    assert after.num_words == before.num_words == DOMAIN.total()
+
+
+@given(corpora, corpora, st.integers(20, 40))
+def test_fewer_pieces_whatever_the_texts(
+    general: dict[str, int], domain: dict[str, int], num_new: int
+) -> None:
+    """What was known stays known, and words without new pieces are cut as before."""
+    vocab = learn_vocabulary(general, 24, character_coverage=1.0).tokens
+    added = learn_extension(vocab, UNK_ID, domain, num_new, character_coverage=1.0)
+    extended = [*vocab, *added]
+    assert len(added) <= num_new
+    assert len(set(extended)) == len(extended)
+    assert all(cut(extended, word) != ["[UNK]"] for word in domain)
+    for word in {*general, *domain}:
+        pieces = cut(extended, word)
+        assert pieces == cut(vocab, word) or set(pieces) & set(added)
+
+
+def test_the_order_of_the_counts_does_not_matter() -> None:
+    vocab = general_vocabulary()
+    backwards = dict(reversed(DOMAIN.items()))
+    assert learn_extension(vocab, UNK_ID, DOMAIN, 8) == learn_extension(vocab, UNK_ID, backwards, 8)
+
+
+def test_characters_that_the_vocabulary_lacks_come_first() -> None:
+    vocab = general_vocabulary()
+    added = learn_extension(vocab, UNK_ID, {"λx": 4, "the": 2}, 10, character_coverage=1.0)
+    assert {"x", "λ", "##λ", "##x"} == set(added[:4])
+    assert cut([*vocab, *added], "λx") != ["[UNK]"]
+    with pytest.raises(ConfigError, match=r"--add: found 2, but the characters .* need 4"):
+        learn_extension(vocab, UNK_ID, {"λx": 4, "the": 2}, 2, character_coverage=1.0)
+
+
+def test_rare_characters_are_left_out() -> None:
+    vocab = general_vocabulary()
+    counts = {"the": 10_000, "λ": 1}
+    assert "λ" not in learn_extension(vocab, UNK_ID, counts, 10, character_coverage=0.99)
+
+
+def test_pieces_are_cut_as_the_library_cuts_them() -> None:
+    vocab = general_vocabulary()
+    starts = ["tensors", "roam", "oats", "the"]
+    assert [[vocab[id_] for id_ in ids] for ids in old_pieces(vocab, UNK_ID, starts)] == [
+        cut(vocab, word) for word in starts
+    ]
+    assert all("[UNK]" not in cut(vocab, word) for word in starts)
+    # A piece inside a word is cut like the rest of a word whose first piece is known.
+    first = "x|"
+    inside = ["##sors", "##mate", "##t"]
+    for piece, ids in zip(inside, old_pieces(vocab, UNK_ID, inside), strict=True):
+        whole = cut([*vocab, first], first + piece[2:])
+        assert [vocab[id_] for id_ in ids] == whole[1:]
+
+
+def test_what_cannot_be_cut_has_no_pieces() -> None:
+    vocab = general_vocabulary()
+    assert list(old_pieces(vocab, UNK_ID, ["λ", "##λ", "thλ", "##"])) == [(), (), (), ()]
+
+
+def count_calls(vocab: Sequence[str], new: Sequence[str]) -> int:
+    """How many calls of Python and C functions cutting takes."""
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        for _ in old_pieces(vocab, UNK_ID, new):
+            pass
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_work_grows_with_the_new_pieces_alone() -> None:
+    vocab = general_vocabulary()
+    letters = "tensormaliz"
+    new = [a + b + c + d for a in letters for b in letters for c in letters for d in letters]
+    few, many = count_calls(vocab, new[:5000]), count_calls(vocab, new[:10_000])
+    assert few > 5000
+    assert many < 2.2 * few
+
+
+@pytest.mark.slow
+def test_real_vocabulary_and_texts(data_dir: Path) -> None:
+    """BERT's own vocabulary and a text of Wikipedia's: every word is cut into fewer pieces or as
+    many, but for a few."""
+    vocab = (data_dir / "vocabs/bert-base-uncased/vocab.txt").read_text("utf-8").splitlines()
+    text = (data_dir / "enwiki/valid.txt").read_text("utf-8")
+    counts = Counter(Normalizer().words(text))
+    unk_id = vocab.index("[UNK]")
+    added = learn_extension(vocab, unk_id, counts, 2000)
+    before, after = WordPiece(vocab, unk_id, 100), WordPiece([*vocab, *added], unk_id, 100)
+    worse = sum(len(after.ids(word)) > len(before.ids(word)) for word in counts)
+    assert worse < len(counts) / 1000
+    assert measure_fit([*vocab, *added], counts).fertility < measure_fit(vocab, counts).fertility
+
+
+GENERAL_WORDS = ["The", " river", " runs", " down", " to", " the", " sea", "!", " 漢字"]
+NEW_WORDS = {" zebrafish": 9, " zebra": 7, " fishery": 5, "Zürich": 3, " the": 2}
+
+
+def test_byte_level_bpe_goes_on_where_its_merges_stand(tmp_path: Path) -> None:
+    old = tiny_byte_bpe()
+    new = extend_byte_bpe(old, NEW_WORDS, 13)
+    assert new.vocab[: old.vocab_size] == old.vocab and new.vocab_size == old.vocab_size + 13
+    assert new.merges[: len(old.merges)] == old.merges
+    for word in GENERAL_WORDS:
+        assert new.encode_ids(word) == old.encode_ids(word)
+    assert len(new.encode_ids(" zebra")) < len(old.encode_ids(" zebra"))
+    assert first_difference(old, new) is None
+    new.save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "The zebrafish runs to Zürich, the fishery zebra <mask> does not. é漢"
+    assert new.encode(text).ids == theirs.encode(text).ids
+    before = list(ids_before(old, new.vocab[old.vocab_size :]))
+    for piece, ids in zip(new.vocab[old.vocab_size :], before, strict=True):
+        assert "".join(old.vocab[id_] for id_ in ids) == piece
+        assert len(ids) > 1
+
+
+def test_a_merge_that_is_there_already_keeps_its_place() -> None:
+    """ "abb" is made anew, by "a" and "bb"; the old merge of "abb" and "c" must not come last."""
+    special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    merges = [("b", "b"), ("a", "b"), ("ab", "b"), ("abb", "c")]
+    vocab = [*special, *sorted(BYTE_CHARACTERS), *map("".join, merges)]
+    old = ByteBpeTokenizer(vocab, merges)
+    assert len(old.encode_ids("abbc")) == 3
+    new = extend_byte_bpe(old, {"abbc": 5}, 3)
+    assert new.merges == (*old.merges, ("a", "bb"))
+    assert new.encode_ids("abbc") == [old.token_to_id("abbc")]
+
+
+def test_other_merges_or_rules_are_no_extension() -> None:
+    old = tiny_byte_bpe()
+    other = ByteBpeTokenizer(old.vocab, [*old.merges[1:], old.merges[0]], **old.settings())
+    assert first_difference(old, other).startswith("merge 1 does not join")
+    spaced = ByteBpeTokenizer(old.vocab, old.merges, **{**old.settings(), "add_prefix_space": True})
+    assert "add_prefix_space is True" in first_difference(old, spaced)
+    assert first_difference(old, tiny_wordpiece()) == "it is of another kind"
+
+
+NEW_UNIGRAM_WORDS = {
+    "▁zebrafish": 9,
+    "▁zebra": 7,
+    "▁fishery": 5,
+    "▁zürich": 3,
+    "▁the": 2,
+    "▁19,": 8,
+}
+
+
+def test_a_unigram_model_gets_likelier_pieces(tmp_path: Path) -> None:
+    old = tiny_unigram()
+    new = extend_unigram(old, NEW_UNIGRAM_WORDS, 30)
+    added = new.vocab[old.vocab_size :]
+    assert new.vocab[: old.vocab_size] == old.vocab
+    assert 0 < len(added) <= 30 and len(new.scores) == new.vocab_size
+    assert new.scores[: old.num_pieces] == old.scores and min(new.scores) == min(old.scores)
+    assert not any(re.search(r"\d,$", piece) for piece in added)
+    assert "▁zebra" in added
+    for word in GENERAL_WORDS:
+        assert new.encode_ids(word) == old.encode_ids(word)
+    for text in ("zebra", "zebrafish", "fishery"):
+        assert len(new.encode_ids(text)) < len(old.encode_ids(text))
+    assert first_difference(old, new) is None
+    new.save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    text = "The zebrafish runs to Zürich, the fishery zebra [MASK] does not. 19, 漢"
+    assert new.encode(text).ids == theirs.encode(text).ids
+    assert Tokenizer.load(tmp_path).fingerprint == new.fingerprint
+    for piece, ids in zip(added, ids_before(old, added), strict=True):
+        if ids:
+            assert "".join(old.vocab[id_] for id_ in ids) == piece
+
+
+def test_pieces_that_a_unigram_model_would_not_use_make_room() -> None:
+    new = extend_unigram(tiny_unigram(), NEW_UNIGRAM_WORDS, 4, surplus=10.0)
+    used = Counter(id_ for word in NEW_UNIGRAM_WORDS for id_ in new.word_ids(word))
+    assert all(used[id_] for id_ in range(new.vocab_size - 4, new.vocab_size))
+
+
+def test_a_unigram_model_with_other_scores_is_no_extension() -> None:
+    old = tiny_unigram()
+    scores = [*old.scores[:-1], old.scores[-1] - 0.25]
+    other = UnigramTokenizer(old.vocab[: old.num_pieces], scores, **old.settings())
+    assert first_difference(old, other).startswith(f"the score of id {old.num_pieces - 1}")
+    rarer = UnigramTokenizer(
+        [*old.vocab[: old.num_pieces], "zzz"], [*old.scores, min(old.scores) - 1], **old.settings()
+    )
+    assert first_difference(old, rarer).startswith("its least score is")
+
+
+def test_words_of_unknown_characters_alone_teach_nothing() -> None:
+    with pytest.raises(ConfigError, match="each word has a character that the tokenizer does not"):
+        extend_unigram(tiny_unigram(), {"▁<unk>": 3}, 5, character_coverage=1.0)
+
+
+def test_characters_of_a_unigram_model_need_room() -> None:
+    with pytest.raises(ConfigError, match="need 2 new pieces"):
+        extend_unigram(tiny_unigram(), {"▁龘龍": 3}, 1)

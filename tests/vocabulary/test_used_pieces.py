@@ -1,0 +1,109 @@
+"""A vocabulary of the pieces that texts use cuts these texts as the whole one does."""
+
+import numpy as np
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_models import SPECIAL_TOKENS
+from tiny_tokenizers import TEXT, TINY
+
+from bertsmith.errors import ConfigError
+from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.trimming import trim_tokenizer
+from bertsmith.vocabulary.used_tokens import count_pieces, kept_tokens
+
+WORDS = st.text("abcd", min_size=1, max_size=7)
+PIECES = st.lists(
+    st.tuples(st.booleans(), st.text("abc", min_size=1, max_size=4)), min_size=3, unique=True
+).map(lambda drawn: ["##" * continues + piece for continues, piece in drawn])
+
+
+def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
+    return tokenizer.encode(text).tokens
+
+
+@given(pieces=PIECES, words=st.lists(WORDS, max_size=20), keep=st.booleans())
+def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(pieces, words, keep):
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, *pieces])
+    counts = count_pieces(tokenizer, words)
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=keep))
+    for word in words:
+        assert tokens(smaller, word) == tokens(tokenizer, word)
+
+
+def test_an_unknown_word_would_be_cut_if_what_was_found_of_it_went():
+    """ "abc" is unknown, since "ab" is taken first and nothing goes on with "c"."""
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "ab", "a", "##bc", "x"])
+    counts = count_pieces(tokenizer, ["abc x"])
+    assert dict(zip(tokenizer.vocab, counts.tolist(), strict=True))["ab"] == 1
+    counts[tokenizer.token_to_id("##bc")] = 1
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts))
+    assert tokens(smaller, "abc x") == ["[CLS]", "[UNK]", "x", "[SEP]"]
+    counts[tokenizer.token_to_id("ab")] = 0
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts))
+    assert tokens(smaller, "abc") == ["[CLS]", "a", "##bc", "[SEP]"]
+
+
+def test_counts_are_those_of_the_ids(monkeypatch):
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "un", "##able", "able", "a", "##b", "!"])
+    texts = ["Unable able!", "", "a ab [MASK] ü", "able" * 30]
+    expected = np.bincount(
+        [id_ for text in texts for id_ in tokenizer.encode_ids(text)], minlength=11
+    )
+    for size in (1, 7, 1 << 20):
+        monkeypatch.setattr("bertsmith.vocabulary.used_tokens.BATCH_CHARS", size)
+        assert count_pieces(tokenizer, iter(texts)).tolist() == expected.tolist()
+
+
+def test_what_stays_in_any_case():
+    added = [*map(AddedToken, SPECIAL_TOKENS), AddedToken("<new>", special=False)]
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, "ab", "##ab", "a", "##a"], added_tokens=added)
+    counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
+    counts[5] = 2
+
+    def kept(**settings: int) -> list[str]:
+        return [tokenizer.vocab[id_] for id_ in kept_tokens(tokenizer, counts, **settings)]
+
+    assert kept() == [*SPECIAL_TOKENS, "ab", "a", "##a", "<new>"]
+    assert kept(min_count=3) == [*SPECIAL_TOKENS, "a", "##a", "<new>"]
+    assert kept(keep_characters=False) == [*SPECIAL_TOKENS, "ab", "<new>"]
+
+
+@given(pieces=PIECES, words=st.lists(st.text("abc", min_size=1, max_size=7), max_size=20))
+def test_with_its_characters_an_alphabet_gives_no_new_unknown_words(pieces, words):
+    alphabet = ["a", "b", "c", "##a", "##b", "##c"]
+    tokenizer = Tokenizer([*SPECIAL_TOKENS, *alphabet, *(set(pieces) - set(alphabet))])
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, count_pieces(tokenizer, ["a"])))
+    for word in words:
+        assert "[UNK]" not in tokens(smaller, word)
+
+
+@pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
+@given(
+    texts=st.lists(st.lists(st.sampled_from(TEXT.split()), max_size=4).map(" ".join), max_size=4),
+    unknown=st.text(max_size=5),
+    keep=st.booleans(),
+)
+def test_texts_are_cut_as_before_by_other_kinds(kind, texts, unknown, keep):
+    tokenizer, texts = TINY[kind](), [*texts, unknown]
+    counts = count_pieces(tokenizer, texts)
+    smaller = trim_tokenizer(tokenizer, kept_tokens(tokenizer, counts, keep_characters=keep))
+    assert smaller.vocab_size < tokenizer.vocab_size
+    for text in texts:
+        before, after = tokenizer.encode(text), smaller.encode(text)
+        assert (after.tokens, after.offsets) == (before.tokens, before.offsets)
+
+
+@pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
+def test_the_library_reads_what_was_trimmed(kind, tmp_path):
+    tokenizer, text = TINY[kind](), "The river runs down, who knows it? 漢字"
+    ids = kept_tokens(tokenizer, count_pieces(tokenizer, ["the river runs down"]))
+    smaller = trim_tokenizer(tokenizer, ids)
+    smaller.save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    assert smaller.encode(text).ids == theirs.encode(text).ids
+    assert Tokenizer.load(tmp_path).encode(text).ids == smaller.encode(text).ids
+    with pytest.raises(ConfigError):
+        trim_tokenizer(tokenizer, ids[5:])
