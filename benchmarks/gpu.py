@@ -47,7 +47,7 @@ from bertsmith.pretraining.objective import pretraining_losses
 from bertsmith.system.hardware import compute_settings, describe_computing
 from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -368,7 +368,7 @@ def our_step(
     model = BertModel(config, build_heads(config, HEADS)).to(device)
     settings = OptimSettings(learning_rate=RATE, max_grad_norm=MAX_GRAD_NORM)
     plan = Plan(Rows(), settings, seed=0, num_members=1)  # type: ignore[arg-type]
-    team = Team(model, torch.bfloat16, plan)
+    team = LocalWorkers(model, torch.bfloat16, plan)
     team.train()
     if compiled:
         torch._dynamo.config.recompile_limit = 64  # should it be counted for each layer

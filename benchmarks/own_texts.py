@@ -239,7 +239,7 @@ def report(
         "steps": summary["steps"],
         "tokens learnt from, repeats counted": summary["real_tokens"],
         "tokens per second": summary["tokens_per_second"],
-        "share of time waited for batches": summary["waited_share"],
+        "share of time waited for batches": summary["data_wait_fraction"],
         **{
             name.replace("_", " "): value
             for name, value in summary["held_out"].items()

@@ -69,8 +69,10 @@ def test_numbers_are_standardized_by_those_of_training(tmp_path: Path) -> None:
         lines = ["sentence1\tsentence2\tscore", *(f"a\tb{score}\t{score}" for score in scores)]
         (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
     case = CASES["stsb-600-standard"]
-    lesson = read_lesson(case, our_settings(case, tmp_path, tmp_path, tmp_path / "out", seed=1))
+    dataset = read_lesson(case, our_settings(case, tmp_path, tmp_path, tmp_path / "out", seed=1))
     spread = (2 / 3) ** 0.5
-    assert [float(one.label) for one in lesson.train] == pytest.approx([-1 / spread, 0, 1 / spread])
-    assert [float(one.label) for one in lesson.held_out] == pytest.approx([1 / spread, 0])
-    assert lesson.task.spread == 1
+    assert [float(one.label) for one in dataset.train] == pytest.approx(
+        [-1 / spread, 0, 1 / spread]
+    )
+    assert [float(one.label) for one in dataset.held_out] == pytest.approx([1 / spread, 0])
+    assert dataset.task.spread == 1

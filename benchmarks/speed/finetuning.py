@@ -123,7 +123,7 @@ def bertsmith(gate: Gate, *, folder: str, threads: int) -> None:
         overwrite=True,
     )
     gate.wait()
-    finetune(Classify, settings, watchers=[Watch(gate)])
+    finetune(Classify, settings, callbacks=[Watch(gate)])
 
 
 def transformers(gate: Gate, *, folder: str, tuning: str) -> None:

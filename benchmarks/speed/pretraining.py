@@ -243,7 +243,7 @@ def bertsmith(
         sum(len(batch.targets["masked_labels"]) for batch in batches),
     )
     gate.wait(precision=chosen, flops_per_token=flops)
-    pretrain(wanted, Path(out), overwrite=True, watchers=[Watch(gate)])
+    pretrain(wanted, Path(out), overwrite=True, callbacks=[Watch(gate)])
 
 
 def transformers(gate: Gate, *, corpus: str, preset: str, rows: str, out: str, tuning: str) -> None:

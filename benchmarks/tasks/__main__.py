@@ -122,7 +122,7 @@ def prepare(
     kind = task_type(case)
 
     def run() -> tuple[float, int]:
-        result = finetune(kind, settings, lesson=read_lesson(case, settings))
+        result = finetune(kind, settings, dataset=read_lesson(case, settings))
         figure = f"held_out_{case.task}_{case.metric}"
         entries = read_journal(settings.out / "journal.jsonl")
         return [entry[figure] for entry in entries if figure in entry][-1], result.training.steps

@@ -129,20 +129,20 @@ def task_type(case: Case) -> Any:
 
 def read_lesson(case: Case, settings: Any) -> Any:
     """Read the examples, which are the same for both sides."""
-    lesson = task_type(case).read(settings)
+    dataset = task_type(case).read(settings)
     if not case.standardize:
-        return lesson
-    numbers = [float(example.label) for example in lesson.train]
+        return dataset
+    numbers = [float(example.label) for example in dataset.train]
     mean, spread = statistics.fmean(numbers), statistics.pstdev(numbers)
 
     def standardized(examples: Sequence[Any]) -> list[Any]:
         return [replace(one, label=repr((float(one.label) - mean) / spread)) for one in examples]
 
     return replace(
-        lesson,
-        task=replace(lesson.task, spread=1.0),
-        train=standardized(lesson.train),
-        held_out=standardized(lesson.held_out),
+        dataset,
+        task=replace(dataset.task, spread=1.0),
+        train=standardized(dataset.train),
+        held_out=standardized(dataset.held_out),
     )
 
 

@@ -43,11 +43,11 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
     settings = our_settings(case, data, published_model(), folder / "unused", seed)
 
     def run() -> tuple[float, int]:
-        lesson = read_lesson(case, settings)
+        dataset = read_lesson(case, settings)
         set_seed(seed)
         tokenizer = AutoTokenizer.from_pretrained(published_model())
         tokenizer.model_max_length = case.max_length
-        model, train, held_out, collate, score = prepare_task(case, lesson, tokenizer)
+        model, train, held_out, collate, score = prepare_task(case, dataset, tokenizer)
         trainer = Trainer(
             model=model,
             args=TrainingArguments(
@@ -75,13 +75,13 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
     return run
 
 
-def sequences(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
+def sequences(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
     """Classes or numbers of texts and pairs."""
     from scipy.stats import pearsonr
     from sklearn.metrics import accuracy_score, matthews_corrcoef
     from transformers import AutoModelForSequenceClassification, DataCollatorWithPadding
 
-    names = list(lesson.task.labels)
+    names = list(dataset.task.labels)
 
     def label(example: Any) -> int | float:
         return names.index(example.label) if names else float(example.label)
@@ -99,7 +99,7 @@ def sequences(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
             for i, example in enumerate(examples)
         ]
 
-    gold = [label(example) for example in lesson.held_out]
+    gold = [label(example) for example in dataset.held_out]
 
     def score(logits: NDArray[np.float32]) -> float:
         if not names:
@@ -114,14 +114,14 @@ def sequences(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
     )
     return (
         model,
-        rows(lesson.train),
-        rows(lesson.held_out),
+        rows(dataset.train),
+        rows(dataset.held_out),
         DataCollatorWithPadding(tokenizer),
         score,
     )
 
 
-def tags(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
+def tags(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
     """A label for each word, learnt on its first piece."""
     from seqeval.metrics import f1_score
     from sklearn.metrics import accuracy_score
@@ -129,13 +129,13 @@ def tags(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
 
     from bertsmith.data.label_schemes import convert_labels
 
-    names = list(lesson.task.labels)
+    names = list(dataset.task.labels)
     numbers = {name: number for number, name in enumerate(names)}
     held_out = [
-        convert_labels(sentence.labels, sentence.scheme, lesson.task.scheme)
-        for sentence in lesson.held_out
+        convert_labels(sentence.labels, sentence.scheme, dataset.task.scheme)
+        for sentence in dataset.held_out
     ]
-    train = [list(sentence.labels) for sentence in lesson.train]
+    train = [list(sentence.labels) for sentence in dataset.train]
 
     def rows(sentences: Sequence[Any], labels: Sequence[Sequence[str]]) -> list[Row]:
         encoded = tokenizer(
@@ -153,7 +153,7 @@ def tags(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
             for i, wanted in enumerate(labels)
         ]
 
-    held_out_rows = rows(lesson.held_out, held_out)
+    held_out_rows = rows(dataset.held_out, held_out)
 
     def score(logits: NDArray[np.float32]) -> float:
         found = [
@@ -173,7 +173,7 @@ def tags(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
         published_model(), num_labels=len(names)
     )
     collate = DataCollatorForTokenClassification(tokenizer)
-    return model, rows(lesson.train, train), held_out_rows, collate, score
+    return model, rows(dataset.train, train), held_out_rows, collate, score
 
 
 def is_first(row: Row) -> NDArray[np.bool_]:
@@ -191,7 +191,7 @@ def first_pieces(word_ids: Sequence[int | None], labels: Sequence[int]) -> list[
     return found
 
 
-def answers(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
+def answers(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
     """Spans in passages, read in windows."""
     from transformers import AutoModelForQuestionAnswering, DataCollatorWithPadding
 
@@ -214,23 +214,23 @@ def answers(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
             {name: encoded[name][i] for name in names} for i in range(len(encoded["input_ids"]))
         ]
 
-    encoded = windows(lesson.train)
+    encoded = windows(dataset.train)
     owners = encoded["overflow_to_sample_mapping"]
     train = [
-        {**row, **positions(encoded, i, lesson.train[owners[i]].answers[0])}
+        {**row, **positions(encoded, i, dataset.train[owners[i]].answers[0])}
         for i, row in enumerate(rows(encoded))
     ]
-    measured = windows(lesson.held_out)
+    measured = windows(dataset.held_out)
 
     def score(logits: tuple[NDArray[np.float32], NDArray[np.float32]]) -> float:
         best: dict[int, tuple[float, str]] = {}
         for i, owner in enumerate(measured["overflow_to_sample_mapping"]):
             span = best_span(measured, i, logits[0][i], logits[1][i])
             if span is not None and (owner not in best or span[0] > best[owner][0]):
-                best[owner] = (span[0], lesson.held_out[owner].context[span[1] : span[2]])
+                best[owner] = (span[0], dataset.held_out[owner].context[span[1] : span[2]])
         f1 = [
             answer_scores(best[i][1] if i in best else "", [a.text for a in question.answers])[1]
-            for i, question in enumerate(lesson.held_out)
+            for i, question in enumerate(dataset.held_out)
         ]
         return float(np.mean(f1))
 
@@ -266,7 +266,7 @@ def best_span(
     return best
 
 
-def choices(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
+def choices(case: Case, dataset: Any, tokenizer: Any) -> tuple[Any, ...]:
     """The right one of several endings."""
     from sklearn.metrics import accuracy_score
     from transformers import AutoModelForMultipleChoice, DataCollatorForMultipleChoice
@@ -280,7 +280,7 @@ def choices(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
         )
         return {**{name: encoded[name] for name in encoded}, "labels": example.label}
 
-    gold = [example.label for example in lesson.held_out]
+    gold = [example.label for example in dataset.held_out]
 
     def score(logits: NDArray[np.float32]) -> float:
         return float(accuracy_score(gold, logits.argmax(-1)))
@@ -288,7 +288,7 @@ def choices(case: Case, lesson: Any, tokenizer: Any) -> tuple[Any, ...]:
     model = AutoModelForMultipleChoice.from_pretrained(published_model())
     collate = DataCollatorForMultipleChoice(tokenizer)
     train, held_out = (
-        [row(example) for example in part] for part in (lesson.train, lesson.held_out)
+        [row(example) for example in part] for part in (dataset.train, dataset.held_out)
     )
     return model, train, held_out, collate, score
 

@@ -24,7 +24,7 @@ def main(settings: Annotated[DemoSettings, tyro.conf.arg(name="")], json: bool =
         json: Print one JSON object instead of text.
     """
     with Display() as display:
-        results = run_demo(settings, say=say, watchers=[display])
+        results = run_demo(settings, say=say, callbacks=[display])
     print(json_module.dumps(results) if json else "\n".join(describe(results)))
 
 

@@ -84,7 +84,7 @@ def main(request: Request[Settings]) -> None:
             settings.out,
             resume=settings.resume,
             overwrite=settings.overwrite,
-            watchers=[display],
+            callbacks=[display],
             resume_command=request.resume_command,
         )
     comparison = result.pop("comparison")

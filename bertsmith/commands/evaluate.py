@@ -15,7 +15,7 @@ from bertsmith.data.tables import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.evaluation.errors_file import FARTHEST, write_misses
-from bertsmith.evaluation.evaluate import OutcomeWatcher, evaluate
+from bertsmith.evaluation.evaluate import OutcomeCallback, evaluate
 from bertsmith.reports.evaluation import Survey, write_page
 from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
@@ -91,7 +91,7 @@ def measure(settings: Settings) -> None:
         max_length=settings.max_length,
         long_texts=settings.long_texts,
         stride=settings.stride,
-    ).asked(settings.columns)
+    ).with_options(settings.columns)
     if note := predictor.loaded.precision_note:
         print(note, file=sys.stderr)
     survey, sample = Survey(), Sample()
@@ -127,14 +127,14 @@ class Sample:
 
 
 def score(
-    predictor: AnyPredictor, settings: Settings, watchers: Sequence[OutcomeWatcher]
+    predictor: AnyPredictor, settings: Settings, callbacks: Sequence[OutcomeCallback]
 ) -> Evaluation:
     """Compute the scores; `--errors` is written on the way."""
     with ExitStack() as stack:
         if settings.errors is not None:
             is_distance = predictor.task.outcome_scale == "distance"
             misses = write_misses(settings.errors, FARTHEST if is_distance else None)
-            watchers = [*watchers, stack.enter_context(misses)]
+            callbacks = [*callbacks, stack.enter_context(misses)]
         return evaluate(
-            predictor, settings.data, settings.columns, limit=settings.limit, watchers=watchers
+            predictor, settings.data, settings.columns, limit=settings.limit, callbacks=callbacks
         )

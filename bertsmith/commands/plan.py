@@ -14,7 +14,7 @@ from bertsmith.commands.pretrain import build_job, one_length
 from bertsmith.config import parse_with_recipe
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertConfig
-from bertsmith.pretraining.estimate import Forecast, Hardware, accelerators, forecast, to_json
+from bertsmith.pretraining.estimate import Estimate, Hardware, accelerators, forecast, to_json
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.random_corpus import write_random_corpus
 from bertsmith.system.bounds import check_all_largest
@@ -98,13 +98,13 @@ def _with_corpus(settings: Settings) -> Iterator[PretrainJob]:
     yield build_job(settings)
 
 
-def describe(facts: dict[str, Any], found: Forecast) -> str:
+def describe(facts: dict[str, Any], found: Estimate) -> str:
     """Format the forecast as tables."""
     blocks = [_overview(facts, found), _arithmetic(facts), _memory(facts), _time(facts)]
     return "\n\n".join("\n".join(block) for block in blocks)
 
 
-def _overview(facts: dict[str, Any], found: Forecast) -> list[str]:
+def _overview(facts: dict[str, Any], found: Estimate) -> list[str]:
     config, step, run = found.model.config, facts["step"], facts["run"]
     lines = [
         f"model   {_model_name(found)}: {config.num_hidden_layers} layers, "
@@ -124,7 +124,7 @@ def _overview(facts: dict[str, Any], found: Forecast) -> list[str]:
     return lines
 
 
-def _model_name(found: Forecast) -> str:
+def _model_name(found: Estimate) -> str:
     """Name the model by size and family, or by its initial folder."""
     if found.job.from_ is not None:
         return str(found.job.from_)

@@ -84,7 +84,7 @@ def predict(settings: Settings) -> None:
         max_length=settings.max_length,
         long_texts=settings.long_texts,
         stride=settings.stride,
-    ).asked(settings.columns)
+    ).with_options(settings.columns)
     if note := predictor.loaded.precision_note:
         print(note, file=sys.stderr)
     if settings.out is not None:

@@ -105,7 +105,7 @@ def main(request: Request[Settings]) -> None:
             settings.out,
             resume=settings.resume,
             overwrite=settings.overwrite,
-            watchers=[display],
+            callbacks=[display],
             resume_command=request.resume_command,
         )
     print(json.dumps(result) if settings.json else describe(result), file=sys.stdout)
@@ -117,7 +117,7 @@ def describe(result: dict[str, Any]) -> str:
         *describe_start(result.get("source")),
         f"trained    {result['steps']:,} steps, {result['real_tokens']:,} tokens in "
         f"{float(result['elapsed_seconds']) / 60:.1f} minutes "
-        f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['waited_share']:.1%})",
+        f"({result['tokens_per_second']:,.0f} tokens/s, waited {result['data_wait_fraction']:.1%})",
     ]
     if float(result.get("single_sentence_share", 0.0)) > NOTED_SHARE:
         lines.append(

@@ -27,7 +27,7 @@ SEED = 0
 
 
 @dataclass(frozen=True)
-class Yardstick:
+class CommonEvaluation:
     """Masked-LM evaluation on `num_rows` eval rows of at most `max_length` tokens.
 
     Rows have one segment, or two if `paired`.

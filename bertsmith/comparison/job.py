@@ -7,14 +7,14 @@ from bertsmith.comparison.report import ComparisonReport
 from bertsmith.comparison.runs import Tell, Work, run_all
 from bertsmith.comparison.settings import ComparisonSettings, read_comparison
 from bertsmith.system.files import atomic_write, hold_folder, write_json
-from bertsmith.training.recorder import Watcher
+from bertsmith.training.recorder import Callback
 
 NAME = "comparison"
 
 
 def compare(
     settings: ComparisonSettings,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     command: str = "the same command",
     tell: Tell = lambda line: None,
 ) -> ComparisonReport:
@@ -26,7 +26,7 @@ def compare(
     """
     comparison = read_comparison(settings)
     with hold_folder(settings.out):
-        results = run_all(Work(comparison, watchers, command, tell))
+        results = run_all(Work(comparison, callbacks, command, tell))
         report = ComparisonReport(comparison, tuple(results))
         write_json(settings.out / f"{NAME}.json", report.to_json())
         with atomic_write(settings.out / f"{NAME}.md", "w") as file:

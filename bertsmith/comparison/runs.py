@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from bertsmith.comparison.common_eval import Yardstick
+from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe, flatten
 from bertsmith.config import to_jsonable
 from bertsmith.data.manifest import MANIFEST_NAME
@@ -29,7 +29,7 @@ from bertsmith.pretraining.run import pretrain
 from bertsmith.system.files import sha256_file
 from bertsmith.system.hardware import compute_settings, select_device
 from bertsmith.training.journal import is_held_out, read_journal
-from bertsmith.training.recorder import Watcher
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 
 NOTED = "comparison"
@@ -78,14 +78,14 @@ class Work:
     """The comparison and the callbacks that all of its runs need."""
 
     comparison: Comparison
-    watchers: Sequence[Watcher]
+    callbacks: Sequence[Callback]
     command: str
     tell: Tell
 
-    def yardstick(self, num_rows: int, *, paired: bool = False) -> Yardstick:
+    def common_eval(self, num_rows: int, *, paired: bool = False) -> CommonEvaluation:
         """Build the evaluation on the common rows."""
         held_out = Corpus.open(self.comparison.settings.corpus, "held_out")
-        return Yardstick(held_out, self.comparison.max_length, num_rows, paired)
+        return CommonEvaluation(held_out, self.comparison.max_length, num_rows, paired)
 
 
 def run_all(work: Work) -> list[RunResult]:
@@ -168,9 +168,9 @@ def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
             job,
             folder.path,
             resume=folder.run_path.exists(),
-            watchers=work.watchers,
+            callbacks=work.callbacks,
             resume_command=work.command,
-            measure=work.yardstick(work.comparison.settings.eval_rows),
+            measure=work.common_eval(work.comparison.settings.eval_rows),
         )
     summary = folder.read_run()["summary"]
     figures, num_parameters = measure_saved(work, job, folder)
@@ -201,8 +201,8 @@ def measure_saved(work: Work, job: PretrainJob, folder: RunFolder) -> tuple[dict
     num_rows = work.comparison.settings.final_rows
     with compute_settings(device, job.training.threads), torch.inference_mode():
         model = load_model(folder.path).to(device).eval()
-        single = work.yardstick(num_rows)(model)
-        paired = work.yardstick(num_rows, paired=True)(model)
+        single = work.common_eval(num_rows)(model)
+        paired = work.common_eval(num_rows, paired=True)(model)
     figures = {f"one_segment_{name}": value for name, value in single.items()}
     figures |= {f"two_segments_{name}": value for name, value in paired.items()}
     return figures, sum(parameter.numel() for parameter in model.parameters())
@@ -216,7 +216,7 @@ def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
     """
     names = [name.removeprefix("held_out_") for name in held_out]
     found = [name for name in names if name.endswith("_accuracy")]
-    own = [name for name in found if not name.startswith(("mlm_", "yardstick_", "rtd_"))]
+    own = [name for name in found if not name.startswith(("mlm_", "common_", "rtd_"))]
     own += [name for name in names if name == "rtd_auc"]
     return {name: held_out[f"held_out_{name}"] for name in own}
 
@@ -226,8 +226,8 @@ def moments_of(folder: RunFolder) -> list[Moment]:
     tokens, found = 0, []
     for entry in read_journal(folder.journal_path):
         tokens += entry.get("real_tokens", 0)
-        if is_held_out(entry) and tokens and "held_out_yardstick_loss" in entry:
-            loss = entry["held_out_yardstick_loss"]
+        if is_held_out(entry) and tokens and "held_out_common_loss" in entry:
+            loss = entry["held_out_common_loss"]
             found.append(Moment(tokens, entry["elapsed_seconds"] / 60, loss))
     return found
 
@@ -239,7 +239,7 @@ def finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name
     is_done = folder.run_path.exists() and "result" in folder.read_run()
     work.tell(f"{name}: {task.name}{', scored already' if is_done else ''}")
     run = Run(f"{name}: {task.name}", settings)
-    score = float(finish(task.task, run, work.watchers, work.command)["best_score"])
+    score = float(finish(task.task, run, work.callbacks, work.command)["best_score"])
     (folder.path / WEIGHTS).unlink(missing_ok=True)
     return score
 

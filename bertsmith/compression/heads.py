@@ -152,7 +152,9 @@ def weighing_objective(
 
 def task_objective(settings: HeadSettings, path: Path, source: Path) -> FineTuning:
     """Build the loss of the model's task on the first examples of a file."""
-    predictor = load_predictor(source, device="cpu", precision="fp32").asked(settings.columns)
+    predictor = load_predictor(source, device="cpu", precision="fp32").with_options(
+        settings.columns
+    )
     task = predictor.task
     reader = task.reader(path, settings.columns, labelled=True)
     examples = list(rows_of(reader, settings.num_examples))

@@ -57,7 +57,7 @@ from bertsmith.tasks.fill_mask import MaskFiller
 from bertsmith.tasks.text_classification import Classifier, Classify, ClassifySettings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.recorder import Watcher
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import TrainingSettings
 from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, train_tokenizer
@@ -149,7 +149,7 @@ def run_demo(
     settings: DemoSettings,
     *,
     say: Say = lambda line: None,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     installation: Installation | None = None,
 ) -> dict[str, Any]:
     """Go the whole road; gives the figures that `demo.json` and the report hold.
@@ -157,7 +157,7 @@ def run_demo(
     Args:
         settings: where to, and for how long.
         say: told what happens, in sentences.
-        watchers: see every entry of pre-training.
+        callbacks: see every entry of pre-training.
         installation: whose documentation to read; this Python's where not given.
 
     Raises:
@@ -169,7 +169,7 @@ def run_demo(
     places = Places(settings.out)
     with fresh_folder(settings.out):
         source = installation or Installation.current()
-        results = _run(settings, scale, places, Clock(say), watchers, source)
+        results = _run(settings, scale, places, Clock(say), callbacks, source)
         write_json(settings.out / RESULT_NAME, results)
     return results
 
@@ -179,7 +179,7 @@ def _run(
     scale: Scale,
     places: Places,
     clock: Clock,
-    watchers: Sequence[Watcher],
+    callbacks: Sequence[Callback],
     installation: Installation,
 ) -> dict[str, Any]:
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -210,9 +210,9 @@ def _run(
         clock.say(str(pace))
     job = pretrain_job(settings, scale, places)
     with clock.step("pre-training", "Pre-training: guessing hidden words, telling what follows."):
-        pretraining = pretrain(job, places.pretrained, watchers=watchers)
+        pretraining = pretrain(job, places.pretrained, callbacks=callbacks)
     with clock.step("fine-tuning", "Fine-tuning on the question, with and without pre-training."):
-        evaluations = compare_models(places, scale, clock, watchers, is_planned=is_planned)
+        evaluations = compare_models(places, scale, clock, callbacks, is_planned=is_planned)
         num_draws = len(evaluations[PRETRAINED])
         question = replace(question, draws=question.draws[:num_draws])
     with clock.step("baselines", "Asking two plain methods the same question."):
@@ -310,7 +310,7 @@ def compare_models(
     places: Places,
     scale: Scale,
     clock: Clock,
-    watchers: Sequence[Watcher],
+    callbacks: Sequence[Callback],
     *,
     is_planned: bool,
 ) -> dict[str, list[ClassReport]]:
@@ -331,7 +331,7 @@ def compare_models(
                 is_kept = name == PRETRAINED and draw == 0
                 out = places.classifier if is_kept else Path(folder) / f"{name}-{draw}"
                 settings = finetune_settings(places, scale, name, out, draw)
-                finetune(Classify, settings, watchers)
+                finetune(Classify, settings, callbacks)
                 group.append(cast(ClassReport, evaluate(Classifier.load(out), places.test)))
             ends_at = 2 * clock.total - began + ending
             if is_planned and draw + 1 < scale.num_draws and ends_at > TOTAL_SECONDS:

@@ -19,7 +19,7 @@ from bertsmith.data.batches import Batch
 from bertsmith.distillation.teacher import Teacher
 from bertsmith.model.bert import BertModel
 from bertsmith.model.last_layer import watch_last_layer
-from bertsmith.model.vocabulary_subset import UsedWords
+from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task
@@ -82,28 +82,28 @@ class Distillation:
     @property
     def num_parts(self) -> int:
         """The number of parts that a step is divided into."""
-        return max(lesson.num_parts for lesson in self._lessons)
+        return max(dataset.num_parts for dataset in self._datasets)
 
     @property
     def steps_per_epoch(self) -> int:
         """The number of steps that see every example once, labelled or not."""
-        return max(lesson.steps_per_epoch for lesson in self._lessons)
+        return max(dataset.steps_per_epoch for dataset in self._datasets)
 
     @property
     def batch_size(self) -> int:
         """The number of examples per step."""
-        return sum(lesson.batch_size for lesson in self._lessons)
+        return sum(dataset.batch_size for dataset in self._datasets)
 
     @property
-    def _lessons(self) -> list[FineTuning]:
+    def _datasets(self) -> list[FineTuning]:
         return [self.labelled] + ([] if self.unlabelled is None else [self.unlabelled])
 
-    def use_words(self, model: BertModel) -> UsedWords:
+    def use_words(self, model: BertModel) -> VocabularySubset:
         """Shrink model and teacher to these examples' vocabulary; remap ids."""
-        rows = [row for lesson in self._lessons for row in lesson.token_rows]
-        used = UsedWords.of(model, rows)
-        for lesson in self._lessons:
-            lesson.renumber(used.numbers)
+        rows = [row for dataset in self._datasets for row in dataset.token_rows]
+        used = VocabularySubset.of(model, rows)
+        for dataset in self._datasets:
+            dataset.renumber(used.numbers)
         used.narrow(model)
         self.teacher.use_words(used)
         return used
@@ -152,7 +152,7 @@ class Distillation:
         return self.labelled.evaluate(model)
 
     def describe(self, step: int) -> str:
-        return "; ".join(lesson.describe(step) for lesson in self._lessons)
+        return "; ".join(dataset.describe(step) for dataset in self._datasets)
 
     def identity(self) -> dict[str, Any]:
         """Return what a resumed run must share, including teacher and weights."""

@@ -42,7 +42,7 @@ from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.recorder import Watcher
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
 
@@ -135,7 +135,7 @@ def distill_pretraining(
     *,
     resume: bool = False,
     overwrite: bool = False,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     resume_command: str = "the same call with resume",
 ) -> dict[str, Any]:
     """Run a job; return its summary, corpus facts, and the comparison.
@@ -201,7 +201,7 @@ def distill_pretraining(
             precision=precision,
             num_processes=computing.num_processes,
             tokenizer=tokenizer,
-            watchers=watchers,
+            callbacks=callbacks,
             resume_command=resume_command,
             chosen="; ".join(filter(None, [made_of, cached, *outlook.notes])),
             evaluations=outlook.evaluations,

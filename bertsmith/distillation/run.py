@@ -41,9 +41,9 @@ from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, unnoted_examples
 from bertsmith.tasks.inference import DTYPES, LoadedModel
 from bertsmith.tasks.settings import FinetuneSettings
-from bertsmith.tasks.task import Lesson, Task, limited
+from bertsmith.tasks.task import Task, TaskDataset, limited
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.recorder import Watcher
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 
 Say = Callable[[str], object]
@@ -104,10 +104,10 @@ def distill(
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
     student: DistillSettings,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     resume_command: str = "the same call with resume",
     *,
-    lesson: Lesson[Any] | None = None,
+    dataset: TaskDataset[Any] | None = None,
     before: Callable[[], object] = lambda: None,
     say: Say = lambda line: None,
 ) -> Distilled:
@@ -125,27 +125,29 @@ def distill(
     student.check_out(settings.out)
     check_out(settings)
     with computing_as_begun(settings):
-        return _distill(task_type, settings, student, watchers, resume_command, lesson, before, say)
+        return _distill(
+            task_type, settings, student, callbacks, resume_command, dataset, before, say
+        )
 
 
 def _distill(
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
     student: DistillSettings,
-    watchers: Sequence[Watcher],
+    callbacks: Sequence[Callback],
     resume_command: str,
-    lesson: Lesson[Any] | None,
+    dataset: TaskDataset[Any] | None,
     before: Callable[[], object],
     say: Say,
 ) -> Distilled:
-    are_of_files = lesson is None
-    lesson = lesson or task_type.read(settings)
-    teacher = load_teacher(student.teacher, task_type, lesson.task)
-    lesson = replace(lesson, task=task_of_student(lesson.task, teacher))
-    plan, unlabelled = plan_of(task_type, settings, student, lesson, teacher, say)
+    are_of_files = dataset is None
+    dataset = dataset or task_type.read(settings)
+    teacher = load_teacher(student.teacher, task_type, dataset.task)
+    dataset = replace(dataset, task=task_of_student(dataset.task, teacher))
+    plan, unlabelled = plan_of(task_type, settings, student, dataset, teacher, say)
     before()
     with RunFolder(settings.out).held(lambda: check_out(settings)):
-        result = carry_out(plan, watchers, resume_command)
+        result = carry_out(plan, callbacks, resume_command)
         comparison = side_by_side(settings, student, say) if are_of_files else None
         distilled = Distilled(result, plan.load_report, len(unlabelled), comparison)
         write_result(settings.out, distilled.to_json())
@@ -199,35 +201,35 @@ def plan_of(
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
     student: DistillSettings,
-    lesson: Lesson[Any],
+    dataset: TaskDataset[Any],
     teacher: LoadedTeacher,
     say: Say,
 ) -> tuple[Plan, list[Any]]:
     """Check and prepare all of a training; also return unlabelled examples."""
-    whole, tokenizer = load_for_task(settings, lesson)
+    whole, tokenizer = load_for_task(settings, dataset)
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
     model, made_of = student.shortened(whole)
-    begin_attention(model, settings, lesson.task.head)
+    begin_attention(model, settings, dataset.task.head)
     if settings.from_scratch:
         made_of = "nothing but the shape; every weight begins at random (--from-scratch)"
-    teaching = teaching_of(student, model, teacher, lesson.task)
+    teaching = teaching_of(student, model, teacher, dataset.task)
     positions = [each.config.max_length for each in (model, teacher.model)]
     limit = max_text_length(tokenizer, min(positions), settings.max_length)
     optim(settings, model.config)
     tokenizer.model_max_length = limit
-    unlabelled = read_unlabelled(settings, student, lesson)
-    lessons = build_lessons(settings, student, lesson, tokenizer, unlabelled)
+    unlabelled = read_unlabelled(settings, student, dataset)
+    datasets = build_datasets(settings, student, dataset, tokenizer, unlabelled)
     facts = {"teacher": teacher.fingerprint, "is_cached": student.cache is not None}
     live = live_teacher(settings, teacher, hidden=teaching.hidden_weight > 0)
     chosen: Teacher = live
     if student.cache is not None:
-        chosen = cached(student.cache, live, lessons, teacher, limit, settings, say)
+        chosen = cached(student.cache, live, datasets, teacher, limit, settings, say)
     objective = Distillation(
-        lessons[0], chosen, teaching, unlabelled=lessons[1] if unlabelled else None, facts=facts
+        datasets[0], chosen, teaching, unlabelled=datasets[1] if unlabelled else None, facts=facts
     )
     known = facts_of(student, teacher.fingerprint, made_of)
     plan = Plan(
-        task_type, settings, lesson, model, tokenizer, objective, made_of, {"distillation": known}
+        task_type, settings, dataset, model, tokenizer, objective, made_of, {"distillation": known}
     )
     return plan, unlabelled
 
@@ -251,7 +253,7 @@ def teaching_of(
 
 
 def read_unlabelled(
-    settings: FinetuneSettings, student: DistillSettings, lesson: Lesson[Any]
+    settings: FinetuneSettings, student: DistillSettings, dataset: TaskDataset[Any]
 ) -> list[Any]:
     """Read the examples without labels; empty if no file is given."""
     if student.unlabelled is None:
@@ -261,14 +263,14 @@ def read_unlabelled(
             "--batch-size: found 1; with --unlabelled allowed is 2 or more, as each update reads "
             "texts with and without labels."
         )
-    reader = lesson.task.reader(student.unlabelled, settings.columns, labelled=False)
+    reader = dataset.task.reader(student.unlabelled, settings.columns, labelled=False)
     return limited(reader, None)
 
 
-def build_lessons(
+def build_datasets(
     settings: FinetuneSettings,
     student: DistillSettings,
-    lesson: Lesson[Any],
+    dataset: TaskDataset[Any],
     tokenizer: Tokenizer,
     unlabelled: Sequence[Any],
 ) -> list[FineTuning]:
@@ -278,17 +280,17 @@ def build_lessons(
     """
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:
-        sizes = divide_batch(settings.batch_size, len(lesson.train), len(unlabelled))
-    labelled = build_objective(replace(settings, batch_size=sizes[0]), lesson, tokenizer)
+        sizes = divide_batch(settings.batch_size, len(dataset.train), len(unlabelled))
+    labelled = build_objective(replace(settings, batch_size=sizes[0]), dataset, tokenizer)
     labelled.train = with_row_numbers(labelled.train, 0)
     if not unlabelled:
         return [labelled]
     assert student.unlabelled is not None
     limit = tokenizer.model_max_length
-    encoded = lesson.task.encode_unlabelled(tokenizer, unlabelled, limit)
-    texts = unnoted_examples(lesson.task, encoded, student.unlabelled, unlabelled)
+    encoded = dataset.task.encode_unlabelled(tokenizer, unlabelled, limit)
+    texts = unnoted_examples(dataset.task, encoded, student.unlabelled, unlabelled)
     others = FineTuning(
-        lesson.task,
+        dataset.task,
         with_row_numbers(texts, len(labelled.train.encoded.rows)),
         labelled.held_out,
         batch_size=sizes[1],
@@ -321,14 +323,14 @@ def live_teacher(
 def cached(
     directory: Path,
     live: LiveTeacher,
-    lessons: Sequence[FineTuning],
+    datasets: Sequence[FineTuning],
     teacher: LoadedTeacher,
     max_length: int,
     settings: FinetuneSettings,
     say: Say,
 ) -> Teacher:
     """Build the teacher whose outputs are cached in a folder."""
-    texts = all_texts([lesson.train.encoded.rows for lesson in lessons])
+    texts = all_texts([dataset.train.encoded.rows for dataset in datasets])
     facts: Mapping[str, Any] = {
         "teacher": teacher.fingerprint,
         "tokenizer": teacher.tokenizer.fingerprint,

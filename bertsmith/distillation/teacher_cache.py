@@ -24,7 +24,7 @@ from bertsmith.data.batches import Batch, group_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.distillation.cache_folder import load_array, open_cache, save_array
 from bertsmith.distillation.teacher import LiveTeacher, Taught
-from bertsmith.model.vocabulary_subset import UsedWords
+from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.inference import pack_texts
 
 ROWS = "row"
@@ -100,7 +100,7 @@ class StoredTeacher:
         """Return the outputs that `prepare` added."""
         return Taught(batch.targets["taught_outputs"], batch.targets.get("taught_hidden"))
 
-    def use_words(self, used: UsedWords) -> None:
+    def use_words(self, used: VocabularySubset) -> None:
         """Do nothing: stored outputs do not depend on token ids."""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from bertsmith.data.encoded_texts import Text
-from bertsmith.evaluation.evaluate import tally_examples
+from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.weights import weight_files
@@ -161,7 +161,7 @@ class Runner:
             encoder = TextEncoder.load(path, device=device, precision=precision, pooling="mean")
             return cls(path, encoder)
         predictor = load_predictor(path, device=device, precision=precision)
-        return cls(path, predictor.asked(trial.columns))
+        return cls(path, predictor.with_options(trial.columns))
 
     @property
     def precision(self) -> str:
@@ -186,8 +186,8 @@ class Runner:
         if trial.data is None or not isinstance(self.model, Predictor):
             return {}, 0
         reader = self.model.task.reader(trial.data, trial.columns, labelled=True)
-        tally = tally_examples(self.model, rows_of(reader, trial.limit), trial.data)
-        return tally.figures(), reader.num_skipped
+        accumulator = accumulate_examples(self.model, rows_of(reader, trial.limit), trial.data)
+        return accumulator.figures(), reader.num_skipped
 
     def figures(self, texts_per_second: float, scores: Mapping[str, float]) -> Figures:
         """Combine the measurements with the size of the stored model."""

@@ -36,7 +36,7 @@ from bertsmith.system.hardware import compute_settings, select_device
 from bertsmith.tasks.auto import iter_predictions, load_predictor
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
-from bertsmith.training.recorder import Watcher
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
 
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
@@ -173,7 +173,7 @@ Tell = Callable[[str], None]
 
 def run_glue(
     settings: GlueSettings,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     command: str = "the same command",
     tell: Tell = lambda line: None,
 ) -> GlueReport:
@@ -193,7 +193,7 @@ def run_glue(
         runs[name] = []
         for seed in range(settings.seeds):
             of = f"{next(numbers)} of {len(found) * settings.seeds}"
-            run = complete(each, run_settings(settings, each, seed), of, watchers, command, tell)
+            run = complete(each, run_settings(settings, each, seed), of, callbacks, command, tell)
             runs[name].append(run)
         submissions += conclude(each, runs[name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
@@ -205,7 +205,7 @@ def complete(
     found: FoundTask,
     settings: FinetuneSettings,
     of: str,
-    watchers: Sequence[Watcher],
+    callbacks: Sequence[Callback],
     command: str,
     tell: Tell,
 ) -> GlueRun:
@@ -216,7 +216,7 @@ def complete(
         tell(f"{name}: complete already")
         return run
     tell(f"{name} ({of})")
-    run = learn(found, settings, watchers, command)
+    run = learn(found, settings, callbacks, command)
     tell(f"{name}: {shown_scores([run])}, {run.seconds:.0f} s")
     return run
 
@@ -285,11 +285,11 @@ def as_run(task: GlueTask, settings: FinetuneSettings, noted: dict[str, Any]) ->
 
 
 def learn(
-    found: FoundTask, settings: FinetuneSettings, watchers: Sequence[Watcher], command: str
+    found: FoundTask, settings: FinetuneSettings, callbacks: Sequence[Callback], command: str
 ) -> GlueRun:
     """Fine-tune, or resume, and score all development files."""
     name = f"{found.task.name}, seed {settings.seed}"
-    finish(task_named(found.task.kind), Run(name, settings), watchers, command)
+    finish(task_named(found.task.kind), Run(name, settings), callbacks, command)
     folder = RunFolder(settings.out)
     run = folder.read_run()
     reports = {found.dev_files()[0][1]: run["result"]["evaluation"]}

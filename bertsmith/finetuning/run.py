@@ -18,7 +18,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import max_text_length
 from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unknown
 from bertsmith.errors import ConfigError, Interrupted
-from bertsmith.evaluation.evaluate import tally_examples
+from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
@@ -43,12 +43,12 @@ from bertsmith.tasks.example_objective import (
 )
 from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.settings import FinetuneSettings
-from bertsmith.tasks.task import Evaluation, Lesson, Task
+from bertsmith.tasks.task import Evaluation, Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.best_weights import BestSettings, BestWeights
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
 from bertsmith.training.layerwise import LayerwiseOptim, freeze
-from bertsmith.training.recorder import Watcher
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
 
@@ -74,7 +74,7 @@ class FineTuned:
     num_train_windowed: int
     num_train_truncated: int
     num_train_skipped: int
-    num_leaked: int
+    num_overlap: int
     notes: tuple[str, ...]
     load_report: str
     start_note: str
@@ -110,8 +110,8 @@ NOTES = {
     "num_train_truncated": "{:,} training texts were longer than can be learnt from; something of "
     "each was left out",
     "num_train_skipped": "{:,} training rows without text or label were skipped",
-    "num_leaked": "{:,} of the held-out texts stand in the training file too: the scores below are "
-    "too good",
+    "num_overlap": "{:,} of the held-out texts stand in the training file too: the scores below "
+    "are too good",
 }
 
 
@@ -129,15 +129,15 @@ def notes_on(result: Mapping[str, Any]) -> list[str]:
 def finetune(
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     resume_command: str = "the same call with resume",
     *,
-    lesson: Lesson[Any] | None = None,
+    dataset: TaskDataset[Any] | None = None,
     before: Callable[[], object] = lambda: None,
 ) -> FineTuned:
     """Fine-tune a model to a task, and score the saved model.
 
-    The examples are those of the settings' files, or of `lesson`. `before` is called when
+    The examples are those of the settings' files, or of `dataset`. `before` is called when
     everything is read and checked, and before anything is written.
 
     Raises:
@@ -148,25 +148,25 @@ def finetune(
     """
     check_out(settings)
     with computing_as_begun(settings):
-        is_single = lesson is None
-        lesson = lesson or task_type.read(settings)
-        model, tokenizer = load_for_task(settings, lesson)
-        begin_attention(model, settings, lesson.task.head)
+        is_single = dataset is None
+        dataset = dataset or task_type.read(settings)
+        model, tokenizer = load_for_task(settings, dataset)
+        begin_attention(model, settings, dataset.task.head)
         limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
         optim(settings, model.config)  # refuses what this model cannot do
         # Saved with the model, so that it is used as it was trained.
         tokenizer.model_max_length = limit
-        objective = build_objective(settings, lesson, tokenizer)
+        objective = build_objective(settings, dataset, tokenizer)
         load_report = str(model.load_report)
         if settings.from_scratch:
             load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
         if is_single:  # a series would repeat it for each of its runs
             tell_unknown(count_unknown(objective.train.encoded, tokenizer), settings.train)
             tell_unknown(count_unknown(objective.held_out.encoded, tokenizer), settings.eval)
-        plan = Plan(task_type, settings, lesson, model, tokenizer, objective, load_report)
+        plan = Plan(task_type, settings, dataset, model, tokenizer, objective, load_report)
         before()
         with RunFolder(settings.out).held(lambda: check_out(settings)):
-            result = carry_out(plan, watchers, resume_command)
+            result = carry_out(plan, callbacks, resume_command)
             write_result(settings.out, result.to_json())
         return result
 
@@ -188,7 +188,7 @@ class Plan:
 
     task_type: type[Task[Any, Any]]
     settings: FinetuneSettings
-    lesson: Lesson[Any]
+    dataset: TaskDataset[Any]
     model: BertModel
     tokenizer: Tokenizer
     objective: ExampleObjective
@@ -197,9 +197,9 @@ class Plan:
     """Further entries of `run.json`."""
 
 
-def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> FineTuned:
+def carry_out(plan: Plan, callbacks: Sequence[Callback], resume_command: str) -> FineTuned:
     """Train, and score the saved model."""
-    settings, lesson, objective = plan.settings, plan.lesson, plan.objective
+    settings, dataset, objective = plan.settings, plan.dataset, plan.objective
     folder = RunFolder(settings.out)
     to_train = not (settings.resume and "summary" in folder.read_run())
     checkpoints = folder.checkpoints_dir if settings.resume and to_train else None
@@ -207,20 +207,20 @@ def carry_out(plan: Plan, watchers: Sequence[Watcher], resume_command: str) -> F
     model = plan.model if checkpoint is None else load_model(checkpoint.path)
     model.set_dropout(settings.dropout)
     freeze(model, optim(settings, model.config))
-    summary, best = train(replace(plan, model=model), checkpoint, watchers, resume_command)
-    lesson.task.write_files(settings.out)
-    evaluation = evaluate_saved(plan.task_type, settings, lesson)
-    write_task_settings(settings.out, lesson.task.settled(evaluation).saved_settings)
+    summary, best = train(replace(plan, model=model), checkpoint, callbacks, resume_command)
+    dataset.task.write_files(settings.out)
+    evaluation = evaluate_saved(plan.task_type, settings, dataset)
+    write_task_settings(settings.out, dataset.task.with_threshold(evaluation).saved_settings)
     return FineTuned(
         out=settings.out,
-        task=lesson.task.name,
-        learnt=lesson.task.learnt(),
-        labels=lesson.task.labels,
-        num_train=len(lesson.train),
+        task=dataset.task.name,
+        learnt=dataset.task.learnt(),
+        labels=dataset.task.labels,
+        num_train=len(dataset.train),
         num_train_windowed=objective.train.num_windowed,
         num_train_truncated=objective.train.num_truncated,
-        num_train_skipped=lesson.num_skipped,
-        num_leaked=lesson.num_leaked,
+        num_train_skipped=dataset.num_skipped,
+        num_overlap=dataset.num_overlap,
         notes=objective.train.notes,
         load_report=plan.load_report,
         start_note=folder.read_run().get(START_NOTE, ""),
@@ -268,12 +268,14 @@ def check_kind(settings: FinetuneSettings) -> None:
         )
 
 
-def load_for_task(settings: FinetuneSettings, lesson: Lesson[Any]) -> tuple[BertModel, Tokenizer]:
+def load_for_task(
+    settings: FinetuneSettings, dataset: TaskDataset[Any]
+) -> tuple[BertModel, Tokenizer]:
     """Load the model with the task's head, and its tokenizer.
 
     A stored head is kept if it was trained for the very same labels.
     """
-    task = lesson.task
+    task = dataset.task
     heads = [] if task.head is None else [task.head]
     num_labels = len(task.labels) or None
     directory = find_checkpoint(settings.model)
@@ -287,7 +289,7 @@ def load_for_task(settings: FinetuneSettings, lesson: Lesson[Any]) -> tuple[Bert
         if model.id2label != labels:
             model.heads.apply(model.initialize)
         if is_head_new(model, labels) or settings.from_scratch:
-            task.begin_head(model, lesson.train)
+            task.begin_head(model, dataset.train)
     model.id2label = labels
     model.task_settings = task.saved_settings
     return model, load_tokenizer(directory, model.config.vocab_size)
@@ -302,18 +304,18 @@ def is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
 
 
 def build_objective(
-    settings: FinetuneSettings, lesson: Lesson[Any], tokenizer: Tokenizer
+    settings: FinetuneSettings, dataset: TaskDataset[Any], tokenizer: Tokenizer
 ) -> FineTuning:
     """Encode all examples, and divide steps among this machine's processes."""
-    task, limit = lesson.task, tokenizer.model_max_length
-    train = task.encode(tokenizer, lesson.train, limit, labelled=True)
-    held_out = task.encode(tokenizer, lesson.held_out, limit, labelled=True)
-    learnt = training_examples(task, train, settings.train, lesson.train)
+    task, limit = dataset.task, tokenizer.model_max_length
+    train = task.encode(tokenizer, dataset.train, limit, labelled=True)
+    held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
+    learnt = training_examples(task, train, settings.train, dataset.train)
     found = describe_rate(count_unknown(train, tokenizer))
     return FineTuning(
         task,
         learnt if found is None else replace(learnt, notes=(*learnt.notes, found)),
-        HeldOutExamples(held_out, settings.eval, lesson.held_out),
+        HeldOutExamples(held_out, settings.eval, dataset.held_out),
         batch_size=settings.batch_size,
         num_parts=count_parts(settings),
         seed=settings.seed,
@@ -373,7 +375,7 @@ def check_start(folder: RunFolder, settings: FinetuneSettings) -> None:
 def train(
     plan: Plan,
     checkpoint: Checkpoint | None,
-    watchers: Sequence[Watcher],
+    callbacks: Sequence[Callback],
     resume_command: str,
 ) -> tuple[Summary, BestWeights]:
     """Run the training loop; return its summary and the best weights.
@@ -403,7 +405,7 @@ def train(
             precision=select_precision(settings.precision, device),
             num_processes=objective.num_parts,
             tokenizer=plan.tokenizer,
-            watchers=watchers,
+            callbacks=callbacks,
             best=BestSettings(
                 f"held_out_{objective.task.name}_{settings.figure}",
                 settings.patience,
@@ -450,7 +452,7 @@ def optim(settings: FinetuneSettings, config: BertConfig) -> LayerwiseOptim:
 
 
 def evaluate_saved(
-    task_type: type[Task[Any, Any]], settings: FinetuneSettings, lesson: Lesson[Any]
+    task_type: type[Task[Any, Any]], settings: FinetuneSettings, dataset: TaskDataset[Any]
 ) -> Evaluation:
     """Score the saved folder, as `bertsmith evaluate` does, on the eval examples."""
     device = select_device(settings.device)
@@ -458,6 +460,6 @@ def evaluate_saved(
         settings.out, heads=task_type.heads, device=settings.device, precision=settings.precision
     )
     with compute_settings(device, settings.threads):
-        predictor = task_type.predictor(loaded).asked(settings.columns)
-        tally = tally_examples(predictor, lesson.held_out, settings.eval)
-        return tally.result(lesson.num_held_out_skipped)
+        predictor = task_type.predictor(loaded).with_options(settings.columns)
+        accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
+        return accumulator.result(dataset.num_held_out_skipped)

@@ -38,8 +38,8 @@ from bertsmith.system.hardware import (
     select_precision,
 )
 from bertsmith.tasks.settings import FinetuneSettings
-from bertsmith.tasks.task import Lesson, Task
-from bertsmith.training.recorder import Watcher
+from bertsmith.tasks.task import Task, TaskDataset
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import CHOICES, RunFolder, run_names
 
 Kind = Literal["seed", "fold"]
@@ -110,17 +110,17 @@ def notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a series; `lesson` is None if read from files."""
+    """One run of a series; `dataset` is None if read from files."""
 
     name: str
     settings: FinetuneSettings
-    lesson: Lesson[Any] | None = None
+    dataset: TaskDataset[Any] | None = None
 
 
 def finetune_repeatedly(
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     resume_command: str = "the same call with resume",
     say: Say = lambda line: None,
     *,
@@ -135,13 +135,13 @@ def finetune_repeatedly(
     """
     check_out(settings)
     with computing_as_begun(settings):
-        return _finetune_repeatedly(task_type, settings, watchers, resume_command, say, train)
+        return _finetune_repeatedly(task_type, settings, callbacks, resume_command, say, train)
 
 
 def _finetune_repeatedly(
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
-    watchers: Sequence[Watcher],
+    callbacks: Sequence[Callback],
     resume_command: str,
     say: Say,
     train: Train,
@@ -167,11 +167,11 @@ def _finetune_repeatedly(
                 say(f"{run.name}, 1 of {len(runs)}")
                 over = replace(run, settings=replace(run.settings, overwrite=settings.overwrite))
                 begin = partial(train, before=take_folder)
-                results.append(carry_out(task_type, over, watchers, resume_command, begin))
+                results.append(carry_out(task_type, over, callbacks, resume_command, begin))
             else:
                 was = ": was done before" if is_done(run) else ""
                 say(f"{run.name}, {number} of {len(runs)}{was}")
-                results.append(finish(task_type, run, watchers, resume_command, train))
+                results.append(finish(task_type, run, callbacks, resume_command, train))
             drop_worse(runs, results)
         return conclude(folder, settings, kind, runs, results)
 
@@ -197,32 +197,32 @@ def runs_of(
         for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):
             yield Run(name, replace(run, seed=seed))
         return
-    lesson = task_type.read(replace(alone, eval_limit=settings.limit))
-    parts = split(lesson, len(names), settings.seed)
+    dataset = task_type.read(replace(alone, eval_limit=settings.limit))
+    parts = split(dataset, len(names), settings.seed)
     yield from map(Run, names, runs, parts)
 
 
-def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
-    """Divide the examples into folds with equal shares of each stratum.
+def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskDataset[Any]]:
+    """Divide the examples into folds with equal shares of each `Task.stratify_key`.
 
-    Returns a `Lesson` per fold, which holds out that fold. Examples of one unit (`Task.unit`), such
-    as those with the same text, stay in one fold.
+    Returns a `TaskDataset` per fold, which holds out that fold. Examples of one unit (`Task.unit`),
+    such as those with the same text, stay in one fold.
 
     Raises:
         ConfigError: fewer units than folds.
     """
-    examples = lesson.train
-    units = units_of(lesson, seed)
+    examples = dataset.train
+    units = units_of(dataset, seed)
     if len(units) < num_folds:
         raise ConfigError(
             f"--folds: found {num_folds}; with {len(units)} different examples allowed is 2 to "
             f"{len(units)}."
         )
-    strata = [str(lesson.task.stratum(example)) for example in examples]
+    strata = [str(dataset.task.stratify_key(example)) for example in examples]
     fold_of = deal(units, strata, num_folds)
     return [
         replace(
-            lesson,
+            dataset,
             train=[example for i, example in enumerate(examples) if fold_of[i] != fold],
             held_out=[example for i, example in enumerate(examples) if fold_of[i] == fold],
         )
@@ -230,27 +230,27 @@ def split(lesson: Lesson[Any], num_folds: int, seed: int) -> list[Lesson[Any]]:
     ]
 
 
-def units_of(lesson: Lesson[Any], seed: int) -> list[list[int]]:
+def units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
     """Group the indices of training examples by unit, in random order."""
     units: dict[Any, list[int]] = {}
-    for place in np.random.default_rng(seed).permutation(len(lesson.train)).tolist():
-        units.setdefault(lesson.task.unit(lesson.train[place]), []).append(place)
+    for place in np.random.default_rng(seed).permutation(len(dataset.train)).tolist():
+        units.setdefault(dataset.task.unit(dataset.train[place]), []).append(place)
     return list(units.values())
 
 
 def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> dict[int, int]:
     """Assign each index to a fold, so that strata are balanced.
 
-    A unit goes to the fold that has least of its stratum so far; large units go first, so that
+    A unit goes to the fold that has least of its stratify_key so far; large units go first, so that
     small ones balance them.
     """
     fold_of: dict[int, int] = {}
     of_stratum = [Counter[str]() for _ in range(num_folds)]
     for unit in sorted(units, key=lambda unit: (strata[unit[0]], -len(unit))):
-        stratum = strata[unit[0]]
+        stratify_key = strata[unit[0]]
         fold = min(
             range(num_folds),
-            key=lambda fold: (of_stratum[fold][stratum], of_stratum[fold].total()),
+            key=lambda fold: (of_stratum[fold][stratify_key], of_stratum[fold].total()),
         )
         of_stratum[fold].update(strata[place] for place in unit)
         fold_of.update(dict.fromkeys(unit, fold))
@@ -315,7 +315,7 @@ def is_done(run: Run) -> bool:
 def finish(
     task_type: type[Task[Any, Any]],
     run: Run,
-    watchers: Sequence[Watcher],
+    callbacks: Sequence[Callback],
     resume_command: str,
     train: Train = finetune,
 ) -> dict[str, Any]:
@@ -326,18 +326,18 @@ def finish(
         return result
     if folder.run_path.exists():
         run = replace(run, settings=replace(run.settings, resume=True))
-    return carry_out(task_type, run, watchers, resume_command, train)
+    return carry_out(task_type, run, callbacks, resume_command, train)
 
 
 def carry_out(
     task_type: type[Task[Any, Any]],
     run: Run,
-    watchers: Sequence[Watcher],
+    callbacks: Sequence[Callback],
     resume_command: str,
     train: Train,
 ) -> dict[str, Any]:
     """Train, and return the result as plain JSON."""
-    result = train(task_type, run.settings, watchers, resume_command, lesson=run.lesson)
+    result = train(task_type, run.settings, callbacks, resume_command, dataset=run.dataset)
     return dict(json.loads(json.dumps(result.to_json())))
 
 

@@ -22,7 +22,7 @@ from bertsmith.model.dropout import dropout
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import BERT_HEADS, PAIR_HEADS, TASK_HEAD_NAMES
 from bertsmith.model.padding import (
-    Border,
+    PaddedBatch,
     check_is_tensor,
     check_tensor,
     ids_in_place,
@@ -255,7 +255,7 @@ class ModelOutput:
 
 
 @dataclass
-class Trace:
+class OutputRecorder:
     """What a reader of the model asked to see on the way; None where not asked for.
 
     Padded where a `border` is given, without which attention cannot be seen. The model goes on
@@ -264,7 +264,7 @@ class Trace:
 
     hidden_states: list[Tensor] | None = None
     attentions: list[Tensor] | None = None
-    border: Border | None = None
+    border: PaddedBatch | None = None
 
     def record(self, hidden: Tensor, num_tokens: int) -> Tensor:
         """Keep the vectors that enter the first layer or leave a layer, if asked for.
@@ -280,8 +280,7 @@ class Trace:
         return fill_up(hidden if self.border is None else self.border.repack(shown))
 
     def record_weights(self, blocks: Sequence[Tensor]) -> list[Tensor]:
-        """Keep a layer's attention weights, given and returned as `Border.unpack_attention` has
-        them."""
+        """Keep a layer's attention weights, in the form of `PaddedBatch.unpack_attention`."""
         assert self.attentions is not None
         assert self.border is not None
         self.attentions.append(self.border.unpack_attention(blocks))
@@ -482,7 +481,7 @@ class BertModel(nn.Module):
     def encode(
         self,
         batch: Batch,
-        trace: Trace | None = None,
+        trace: OutputRecorder | None = None,
         *,
         first_only: bool = False,
         words: Tensor | None = None,
@@ -497,7 +496,7 @@ class BertModel(nn.Module):
         """
         if first_only and self.every_token:
             return self.encode(batch, trace, words=words).index_select(0, batch.first_tokens)
-        trace = trace or Trace()
+        trace = trace or OutputRecorder()
         layout = Layout(batch.lengths, batch.input_ids.device)
         record_weights = None if trace.attentions is None else trace.record_weights
         hidden = trace.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
@@ -554,7 +553,7 @@ class BertModel(nn.Module):
         """
         border = self.pack(input_ids, attention_mask, token_type_ids, position_ids, inputs_embeds)
         batch = border.batch
-        trace = Trace(
+        trace = OutputRecorder(
             hidden_states=[] if output_hidden_states else None,
             attentions=[] if output_attentions else None,
             border=border,
@@ -574,7 +573,7 @@ class BertModel(nn.Module):
             logits=next(iter(logits.values()), None),
         )
 
-    def predict(self, name: str, hidden: Tensor, border: Border) -> Tensor:
+    def predict(self, name: str, hidden: Tensor, border: PaddedBatch) -> Tensor:
         """A head's logits at every position, or for every sequence, in the padded order."""
         if name == "masked_lm":
             return border.unpack(self.heads[name](hidden, self.embeddings.word.weight))
@@ -589,7 +588,7 @@ class BertModel(nn.Module):
         token_type_ids: Tensor | None,
         position_ids: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
-    ) -> Border:
+    ) -> PaddedBatch:
         """Padded tensors as a packed batch that this model can read, or an InputError."""
         config, number = self.config, self.embeddings.number_columns
         if inputs_embeds is not None:
@@ -604,7 +603,9 @@ class BertModel(nn.Module):
             check_tensor("position_ids", position_ids, input_ids.shape)
             given = position_ids.long() - config.first_position
             number = lambda input_ids: given  # noqa: E731
-        border = Border.pack(input_ids, attention_mask, token_type_ids, config.max_length, number)
+        border = PaddedBatch.pack(
+            input_ids, attention_mask, token_type_ids, config.max_length, number
+        )
         batch = border.batch
         if position_ids is not None:
             found = batch.position_ids + config.first_position

@@ -20,7 +20,7 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.uint8, torch.int8)
 
 
 @dataclass(frozen=True)
-class Border:
+class PaddedBatch:
     """A packed batch and the way back to the padded shape it came from.
 
     `cells` is int64 [tokens]: each token's place in the flattened [batch, length].
@@ -40,7 +40,7 @@ class Border:
         token_type_ids: Tensor | None,
         max_length: int,
         number: Callable[[Tensor], Tensor],
-    ) -> "Border":
+    ) -> "PaddedBatch":
         """Take the real tokens out of padded integer tensors [batch, length].
 
         `number` gives the positions, int64 [batch, length], of `input_ids`.

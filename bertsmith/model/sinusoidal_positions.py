@@ -15,7 +15,7 @@ the first plateau of the loss, at 10 positions drown the word embeddings."""
 
 
 @torch.no_grad()
-def start_with_waves(model: BertModel) -> None:
+def initialize_sinusoidal(model: BertModel) -> None:
     """Initialize position embeddings to sinusoids; they are trained like any weight.
 
     Neighbouring positions then are alike and every offset is one rotation wherever it is, so that

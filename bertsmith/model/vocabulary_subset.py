@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from bertsmith.model.bert import BertModel
 
 
-class UsedWords:
+class VocabularySubset:
     """The part of the vocabulary that occurs in the data.
 
     Its tokens have new ids from 0, in the order of the old ones.
@@ -49,9 +49,9 @@ class UsedWords:
         numbers[self.ids.numpy()] = np.arange(len(self.ids), dtype=np.int32)
         return numbers
 
-    def of_other(self, model: BertModel) -> "UsedWords":
+    def of_other(self, model: BertModel) -> "VocabularySubset":
         """Return the same subset for another model with the same vocabulary."""
-        return UsedWords(self.ids, model.embeddings.word.weight.detach())
+        return VocabularySubset(self.ids, model.embeddings.word.weight.detach())
 
     def narrow(self, model: BertModel) -> None:
         """Keep only this subset's embedding rows; remap ids with `numbers`."""

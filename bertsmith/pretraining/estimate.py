@@ -1,4 +1,4 @@
-"""Forecast of a pre-training run: time, memory and operations, before it runs.
+"""Estimate of a pre-training run: time, memory and operations, before it runs.
 
 Operations follow from the shapes of the model and of some batches of the run's own objective. Time
 is measured in a few seconds of real steps by all processes of the run; for other hardware it
@@ -147,7 +147,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class Estimate:
     """The forecast of a run.
 
     `trial` is None where nothing was measured, for the reason `problem`; `shapes` is the number of
@@ -278,7 +278,7 @@ class Forecast:
         )
 
 
-def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -> Forecast:
+def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -> Estimate:
     """Sample some batches of a job, time its steps, and forecast it.
 
     Args:
@@ -320,7 +320,7 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
             share = evaluations.rows / objective.eval_rows
             trial = replace(trial, evaluation_seconds=share * trial.evaluation_seconds)
         rows_per_epoch = _rows_per_epoch(objective, phases) if has_text else ()
-        found = Forecast(
+        found = Estimate(
             job,
             model,
             computing,
@@ -447,7 +447,7 @@ def _try(
     with StepTimer(trial, model, computing.precision, computing.num_processes) as timer:
         found = timer.time(phases[phase].first, seconds=seconds)
         evaluation = timer.time_evaluation()
-        workers = [worker.process.pid or 0 for worker in timer.team.workers]
+        workers = [worker.process.pid or 0 for worker in timer.workers.workers]
         peak = resident_bytes([os.getpid(), *workers]) if computing.device.type == "cpu" else None
     return Trial(
         phase,
@@ -478,7 +478,7 @@ def _rows_per_epoch(objective: Pretraining, phases: Sequence[Phase]) -> list[int
     return [source.anchors.num_anchors for source in sources]
 
 
-def to_json(found: Forecast, others: Sequence[Accelerator] = ()) -> dict[str, Any]:
+def to_json(found: Estimate, others: Sequence[Accelerator] = ()) -> dict[str, Any]:
     """Return the forecast as plain JSON, in seconds, bytes and operations."""
     step = found.phases[-1]
     run_flops = found.flops

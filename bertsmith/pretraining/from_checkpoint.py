@@ -38,7 +38,7 @@ from bertsmith.vocabulary.extension import ids_before
 
 
 @dataclass(frozen=True)
-class StartReport:
+class AdaptationReport:
     """Changes to the folder that a run starts from; saved in `run.json`."""
 
     folder: str
@@ -62,7 +62,7 @@ class StartReport:
 
 
 def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield lines on a `StartReport`, given as plain values; none for None."""
+    """Yield lines on a `AdaptationReport`, given as plain values; none for None."""
     if report is None:
         return
     words, positions = report["num_words"], report["num_positions"]
@@ -135,7 +135,7 @@ class Source:
 
     def fit(
         self, tokenizer: Tokenizer, corpus: Path, counts: Callable[[], Tensor], positions: int
-    ) -> StartReport:
+    ) -> AdaptationReport:
         """Extend the model to the corpus's vocabulary and to `positions` tokens.
 
         Args:
@@ -156,7 +156,7 @@ class Source:
                 set_positions(model, positions)
         report = self.model.load_report
         assert report is not None
-        return StartReport(
+        return AdaptationReport(
             folder=self.name,
             weights=self.weights,
             num_kept=len(report.matched),

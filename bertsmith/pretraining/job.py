@@ -16,7 +16,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
 from bertsmith.model.family import Family, family_named
-from bertsmith.model.sinusoidal_positions import start_with_waves
+from bertsmith.model.sinusoidal_positions import initialize_sinusoidal
 from bertsmith.pretraining.auto_size import Choice, choose_preset
 from bertsmith.pretraining.from_checkpoint import stored_config, stored_objective
 from bertsmith.pretraining.model_settings import FIXED, ModelSettings
@@ -312,5 +312,5 @@ def build_model(job: PretrainJob, objective: Pretraining) -> BertModel:
     torch.manual_seed(job.training.seed)
     model = objective.new_model(config)
     if job.model.position_initializer == "sinusoidal":
-        start_with_waves(model)
+        initialize_sinusoidal(model)
     return model

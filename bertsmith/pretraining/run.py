@@ -19,7 +19,12 @@ from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import load_trained
-from bertsmith.pretraining.from_checkpoint import Source, StartReport, stored_pooler, with_pooler
+from bertsmith.pretraining.from_checkpoint import (
+    AdaptationReport,
+    Source,
+    stored_pooler,
+    with_pooler,
+)
 from bertsmith.pretraining.job import (
     PretrainJob,
     build_model,
@@ -42,7 +47,7 @@ from bertsmith.system.hardware import (
 from bertsmith.training.checkpoint import Checkpoint, check_identity, newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import is_held_out, read_journal
-from bertsmith.training.recorder import Watcher
+from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.trainer import Summary, Trainer
 
@@ -53,13 +58,13 @@ def pretrain(
     *,
     resume: bool = False,
     overwrite: bool = False,
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     resume_command: str = "the same call with resume",
     measure: Measure | None = None,
 ) -> dict[str, Any]:
     """Run a job and give its summary with the facts about its data.
 
-    What `measure` finds joins the held-out figures as `held_out_yardstick_…`.
+    What `measure` finds joins the held-out figures as `held_out_common_…`.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
@@ -95,14 +100,14 @@ def pretrain(
             tokenizer.model_max_length = start.longest
         trainer = Trainer(
             model,
-            objective if measure is None else Measured(objective, measure, "yardstick"),
+            objective if measure is None else Measured(objective, measure, "common_eval"),
             folder,
             job.training,
             job.optim,
             precision=computing.precision,
             num_processes=computing.num_processes,
             tokenizer=tokenizer,
-            watchers=watchers,
+            callbacks=callbacks,
             resume_command=resume_command,
             chosen="; ".join(filter(None, [start.chosen, *outlook.notes])),
             evaluations=outlook.evaluations,
@@ -135,7 +140,7 @@ class _Start:
     objective: Pretraining
     model: BertModel
     chosen: str = ""
-    report: StartReport | None = None
+    report: AdaptationReport | None = None
     """What became of the model that it goes on from."""
     longest: int | None = None
     """The longest text that it reads, where that is not what the other read."""

@@ -24,7 +24,7 @@ from bertsmith.training.objective import Objective
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.prefetch import Prefetcher
 from bertsmith.training.trainer import DTYPES
-from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 
 RATE = 1e-6
@@ -114,26 +114,26 @@ class StepTimer:
     ) -> None:
         self.objective = objective
         plan = Plan(objective, OptimSettings(learning_rate=RATE), seed=0, num_members=num_members)
-        self.team = Team(model, DTYPES[precision], plan)
+        self.workers = LocalWorkers(model, DTYPES[precision], plan)
 
     def __enter__(self) -> "StepTimer":
-        self.team.__enter__()
+        self.workers.__enter__()
         try:
-            self.team.wait()
+            self.workers.wait()
         except BaseException as error:
-            self.team.__exit__(type(error), error, error.__traceback__)
+            self.workers.__exit__(type(error), error, error.__traceback__)
             raise
         return self
 
     def __exit__(self, *problem: object) -> None:
-        self.team.__exit__(None, None, None)
+        self.workers.__exit__(None, None, None)
 
     def time(self, first: int, *, seconds: float = 0.0, warm_up: int = WARM_UP_STEPS) -> StepTime:
         """Run steps from `first` on, for `seconds` but at least `MIN_STEPS`.
 
         It can be called once, since workers prefetch their batches.
         """
-        self.team.train()
+        self.workers.train()
         compute: list[float] = []
         update: list[float] = []
         tokens: list[int] = []
@@ -144,7 +144,7 @@ class StepTimer:
                     deadline = time.perf_counter() + seconds
                 began, micro_batches = time.perf_counter(), next(batches)
                 computed = self._step(first + len(compute), micro_batches)
-                share = longest_share(micro_batches, self.team.plan.num_members)
+                share = longest_share(micro_batches, self.workers.plan.num_members)
                 compute.append((computed - began) / share)
                 update.append(time.perf_counter() - computed)
                 tokens.append(sum(batch.num_tokens for batch in micro_batches))
@@ -155,16 +155,16 @@ class StepTimer:
 
     def _step(self, step: int, micro_batches: Sequence[Batch]) -> float:
         """Run one step; return the time at which its gradients were complete."""
-        self.team.compute(step, micro_batches)
+        self.workers.compute(step, micro_batches)
         computed = time.perf_counter()
-        self.team.sum_gradients()
-        self.team.update(step, RATE, 1.0)
+        self.workers.sum_gradients()
+        self.workers.update(step, RATE, 1.0)
         return computed
 
     def time_evaluation(self) -> float:
         """Measure the seconds of an evaluation after a warm-up."""
         began = 0.0
-        with self.team.measuring() as model, torch.inference_mode():
+        with self.workers.measuring() as model, torch.inference_mode():
             for _ in range(2):
                 began = time.perf_counter()
                 self.objective.evaluate(model)

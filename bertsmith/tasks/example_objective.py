@@ -18,7 +18,7 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.batches import Batch, deal_by_length, group_by_length, pack
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.model.bert import BertModel
-from bertsmith.model.vocabulary_subset import UsedWords
+from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.task import Task
 from bertsmith.training.objective import LossTerm, Objective
 
@@ -76,7 +76,7 @@ class ExampleObjective(Objective, Protocol):
         """The number of steps that see every example once."""
         ...
 
-    def use_words(self, model: BertModel) -> UsedWords:
+    def use_words(self, model: BertModel) -> VocabularySubset:
         """Shrink the model to these examples' vocabulary; remap ids."""
         ...
 
@@ -130,9 +130,9 @@ class FineTuning:
         """The number of steps that see every training example once."""
         return -(-len(self.train) // self.batch_size)
 
-    def use_words(self, model: BertModel) -> UsedWords:
+    def use_words(self, model: BertModel) -> VocabularySubset:
         """Shrink the model to these examples' vocabulary; remap ids."""
-        used = UsedWords.of(model, self.token_rows)
+        used = VocabularySubset.of(model, self.token_rows)
         self.renumber(used.numbers)
         used.narrow(model)
         return used
@@ -185,10 +185,10 @@ class FineTuning:
     def evaluate(self, model: BertModel) -> dict[str, float]:
         """Compute loss and scores on the eval examples."""
         held_out = self.held_out
-        tally = self.task.tally(held_out.path)
+        accumulator = self.task.accumulator(held_out.path)
         predictions = self.task.predict(model, held_out.encoded, held_out.examples)
-        tally.add(held_out.examples, predictions)
-        figures = tally.figures()
+        accumulator.add(held_out.examples, predictions)
+        figures = accumulator.figures()
         named = {f"held_out_{self.task.name}_{name}": value for name, value in figures.items()}
         return {"held_out_loss": figures["loss"], **named}
 

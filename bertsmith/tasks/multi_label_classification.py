@@ -37,7 +37,7 @@ from bertsmith.tasks.losses import BinaryLoss
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.soft_targets import soft_binary_loss
-from bertsmith.tasks.task import Lesson, Outcome
+from bertsmith.tasks.task import Outcome, TaskDataset
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
@@ -61,7 +61,7 @@ class LabelsPrediction:
         return self.labels
 
 
-class MultiLabelTally:
+class MultiLabelAccumulator:
     """Accumulator of decisions per label."""
 
     def __init__(self, task: "MultiLabel", place: Path) -> None:
@@ -116,7 +116,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
     settings: ClassVar = FinetuneSettings
 
     @classmethod
-    def read(cls, settings: Any) -> Lesson[Example]:
+    def read(cls, settings: Any) -> TaskDataset[Example]:
         """Read both files.
 
         Raises:
@@ -142,7 +142,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
         counts = label_flags(train, names, separator, settings.train).sum(0)
         loss = settings.binary_loss(names, counts, len(train))
         task = cls(names, settings.windowing, separator, settings.threshold, loss, pairs=pairs)
-        return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
+        return TaskDataset(task, train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
@@ -212,8 +212,8 @@ class MultiLabel(TextTask[LabelsPrediction]):
             )
         ]
 
-    def tally(self, place: Path) -> MultiLabelTally:
-        return MultiLabelTally(self, place)
+    def accumulator(self, place: Path) -> MultiLabelAccumulator:
+        return MultiLabelAccumulator(self, place)
 
     def to_json(self, example: Example, prediction: LabelsPrediction) -> dict[str, Any]:
         return {
@@ -229,7 +229,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
         found = [f"{name} {prediction.probabilities[name]:.4f}" for name in prediction.labels]
         return "\t".join([", ".join(found) or "–", *example.one_line()])
 
-    def stratum(self, example: Example) -> str | None:
+    def stratify_key(self, example: Example) -> str | None:
         return example.label
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:

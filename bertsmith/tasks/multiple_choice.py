@@ -31,7 +31,7 @@ from bertsmith.tasks.logits import sequence_logits, softmax
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.task import Lesson, Outcome, Task
+from bertsmith.tasks.task import Outcome, Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
@@ -102,7 +102,7 @@ class ChoiceReport:
         return "\n".join([*lines, *notes])
 
 
-class ChoiceTally:
+class ChoiceAccumulator:
     """Accumulator of right choices."""
 
     def __init__(self, place: Path) -> None:
@@ -158,7 +158,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
     rows_are_windows: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, settings: ChooseSettings) -> Lesson[ChoiceExample]:
+    def read(cls, settings: ChooseSettings) -> TaskDataset[ChoiceExample]:
         """Read both files and draw the sample."""
         columns = settings.columns
         train, num_skipped = read_choices(settings.train, columns, limit=settings.limit)
@@ -166,7 +166,9 @@ letter of the right one: one file to learn from, one to score by. The result is 
         held_out, num_held_out_skipped = read_choices(
             settings.eval, columns, limit=settings.eval_limit
         )
-        return Lesson(cls(settings.windowing), train, held_out, num_skipped, num_held_out_skipped)
+        return TaskDataset(
+            cls(settings.windowing), train, held_out, num_skipped, num_held_out_skipped
+        )
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
@@ -283,8 +285,8 @@ letter of the right one: one file to learn from, one to score by. The result is 
             )
         return found
 
-    def tally(self, place: Path) -> ChoiceTally:
-        return ChoiceTally(place)
+    def accumulator(self, place: Path) -> ChoiceAccumulator:
+        return ChoiceAccumulator(place)
 
     def to_json(self, example: ChoiceExample, prediction: Choice) -> dict[str, Any]:
         return {

@@ -83,16 +83,16 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
         self.unknown_tokens.add(encoded.rows.ids, loaded.tokenizer)
         return encoded
 
-    def asked(self, columns: Any) -> Self:
+    def with_options(self, columns: Any) -> Self:
         """Return a copy with the command line's options; see `Task.asked`."""
         same = copy.copy(self)
-        same.task = self.task.asked(columns)
+        same.task = self.task.with_options(columns)
         return same
 
-    def fitted(self, examples: Iterable[ExampleT]) -> Self:
+    def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
         """Return a copy fitted to a file's gold answers; see `Task.fitted`."""
         same = copy.copy(self)
-        same.task = self.task.fitted(examples)
+        same.task = self.task.with_label_stats(examples)
         return same
 
     def exact(self) -> Self:

@@ -42,7 +42,7 @@ from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.task import Lesson, Outcome, Task, limited
+from bertsmith.tasks.task import Outcome, Task, TaskDataset, limited
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
@@ -83,7 +83,7 @@ class AnswerSettings(WindowSettings):
         self.check_positive("max_answer_length")
 
 
-class AnswerTally:
+class AnswerAccumulator:
     """Accumulator of answer scores, 19 bytes per answer.
 
     Args:
@@ -191,7 +191,7 @@ Face's transformers open."""
     reads_tokens: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, settings: AnswerSettings) -> Lesson[Question]:
+    def read(cls, settings: AnswerSettings) -> TaskDataset[Question]:
         """Read both files.
 
         Raises:
@@ -210,7 +210,7 @@ Face's transformers open."""
             max_answer_length=settings.max_answer_length,
             language=find_language([a.text for a in question.answers] for question in train),
         )
-        return Lesson(task, train, held_out)
+        return TaskDataset(task, train, held_out)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
@@ -260,7 +260,7 @@ Face's transformers open."""
             "language": self.language,
         }
 
-    def settled(self, evaluation: AnswerReport) -> Self:
+    def with_threshold(self, evaluation: AnswerReport) -> Self:
         """Return a copy with the threshold that scored best on eval questions."""
         return replace(self, threshold=evaluation.threshold)
 
@@ -367,12 +367,12 @@ Face's transformers open."""
             )
         ]
 
-    def tally(self, place: Path) -> AnswerTally:
-        return AnswerTally(
+    def accumulator(self, place: Path) -> AnswerAccumulator:
+        return AnswerAccumulator(
             self.language, self.may_abstain, self.threshold, self.windowing.long_texts
         )
 
-    def stratum(self, example: Question) -> bool:
+    def stratify_key(self, example: Question) -> bool:
         """Return whether the question has an answer."""
         return bool(example.answers)
 

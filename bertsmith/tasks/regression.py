@@ -31,7 +31,7 @@ from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
-from bertsmith.tasks.task import Lesson, Outcome
+from bertsmith.tasks.task import Outcome, TaskDataset
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
@@ -125,7 +125,7 @@ class NumberReport:
         return "\n".join(lines)
 
 
-class NumberTally:
+class NumberAccumulator:
     """Accumulator of true and predicted numbers, 16 bytes per example."""
 
     def __init__(self, place: Path) -> None:
@@ -179,7 +179,7 @@ transformers open."""
     outcome_scale: ClassVar[Literal["share", "distance"]] = "distance"
 
     @classmethod
-    def read(cls, settings: RegressSettings) -> Lesson[Example]:
+    def read(cls, settings: RegressSettings) -> TaskDataset[Example]:
         """Read both files.
 
         Raises:
@@ -195,7 +195,7 @@ transformers open."""
         )
         varied_numbers(held_out, settings.eval)
         task = cls(windowing=settings.windowing, pairs=pairs, spread=float(targets.std()))
-        return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
+        return TaskDataset(task, train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
@@ -247,8 +247,8 @@ transformers open."""
             )
         ]
 
-    def tally(self, place: Path) -> NumberTally:
-        return NumberTally(place)
+    def accumulator(self, place: Path) -> NumberAccumulator:
+        return NumberAccumulator(place)
 
     def learnt(self) -> str:
         return "a number"

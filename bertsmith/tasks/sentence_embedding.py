@@ -45,7 +45,7 @@ from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.soft_targets import soft_vector_loss
-from bertsmith.tasks.task import Lesson, Outcome, Task
+from bertsmith.tasks.task import Outcome, Task, TaskDataset
 from bertsmith.tasks.text_vectors import COMPUTE, TextEncoder
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
@@ -189,7 +189,7 @@ class RetrievalReport:
         )
 
 
-class ScoredTally:
+class ScoredAccumulator:
     """Accumulator of scored pairs: scores and cosines, 16 bytes for each pair."""
 
     def __init__(self, score_range: ScoreRange | None) -> None:
@@ -238,7 +238,7 @@ def range_of_file(scores: Sequence[float] | NDArray[np.float64]) -> ScoreRange:
     return (0.0, 1.0) if low == high else score_range([low, high])
 
 
-class RetrievalTally:
+class RetrievalAccumulator:
     """Accumulator of retrieval, with the vector of every distinct text.
 
     Every positive beside a query in some row is relevant to it; negatives are further documents.
@@ -303,27 +303,29 @@ class RetrievalTally:
         return place
 
 
-class RelatedTally:
+class RelatedAccumulator:
     """Accumulator of the kind that its first example calls for."""
 
     def __init__(self, score_range: ScoreRange | None) -> None:
         self.score_range = score_range
-        self.tally: ScoredTally | RetrievalTally | None = None
+        self.accumulator: ScoredAccumulator | RetrievalAccumulator | None = None
 
     def add(self, examples: Sequence[RelatedTexts], predictions: Sequence[Vectors]) -> None:
-        if self.tally is None:
+        if self.accumulator is None:
             is_scored = kind_of(examples) == "scored"
-            self.tally = ScoredTally(self.score_range) if is_scored else RetrievalTally()
-        self.tally.add(examples, predictions)
+            self.accumulator = (
+                ScoredAccumulator(self.score_range) if is_scored else RetrievalAccumulator()
+            )
+        self.accumulator.add(examples, predictions)
 
     def figures(self) -> dict[str, float]:
         """Compute `loss`, `score` and the metrics of the kind."""
-        assert self.tally is not None
-        return self.tally.figures()
+        assert self.accumulator is not None
+        return self.accumulator.figures()
 
     def result(self, num_skipped: int = 0) -> SimilarityReport | RetrievalReport:
-        assert self.tally is not None
-        return self.tally.result(num_skipped)
+        assert self.accumulator is not None
+        return self.accumulator.result(num_skipped)
 
 
 @dataclass(frozen=True)
@@ -359,7 +361,7 @@ That holds a vector of every text, and takes time that grows with the square of 
     outcome_scale: ClassVar = "distance"
 
     @classmethod
-    def read(cls, settings: EmbedSettings) -> Lesson[RelatedTexts]:
+    def read(cls, settings: EmbedSettings) -> TaskDataset[RelatedTexts]:
         """Read both files, and the pooling of the model's folder."""
         columns = settings.columns
         kind = None if settings.loss == "auto" else KINDS[settings.loss]
@@ -389,7 +391,7 @@ That holds a vector of every text, and takes time that grows with the square of 
             score_range=score_range([row.score or 0.0 for row in train]) if is_scored else None,
             group_size=None if is_scored else min(settings.group_size, settings.batch_size),
         )
-        return Lesson(task, train, held_out, num_skipped, num_held_out_skipped)
+        return TaskDataset(task, train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
     def of_model(cls, model: BertModel) -> Self:
@@ -436,7 +438,7 @@ That holds a vector of every text, and takes time that grows with the square of 
             )
         return [RelatedTexts(texts[0], texts[1], row=1)]
 
-    def fitted(self, examples: Iterable[RelatedTexts]) -> Self:
+    def with_label_stats(self, examples: Iterable[RelatedTexts]) -> Self:
         """Return a copy with the file's score range if none is known."""
         if self.score_range is not None:
             return self
@@ -540,8 +542,8 @@ That holds a vector of every text, and takes time that grows with the square of 
         parts = np.split(vectors, encoded.starts[1:-1])
         return [Vectors(part, cut > 0) for part, cut in zip(parts, encoded.num_cut, strict=True)]
 
-    def tally(self, place: Path) -> "RelatedTally":
-        return RelatedTally(self.score_range)
+    def accumulator(self, place: Path) -> "RelatedAccumulator":
+        return RelatedAccumulator(self.score_range)
 
     def learnt(self) -> str:
         return f"vectors {'by contrast' if self.loss == 'contrastive' else 'by scores'}"

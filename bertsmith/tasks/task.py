@@ -89,7 +89,7 @@ ExampleT = TypeVar("ExampleT", bound=TaskExample)
 PredictionT = TypeVar("PredictionT", bound=TaskPrediction)
 
 
-class Tally(Protocol):
+class MetricAccumulator(Protocol):
     """Accumulator of examples with their predictions, a portion at a time."""
 
     def add(self, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
@@ -134,7 +134,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Lesson(Generic[ExampleT]):
+class TaskDataset(Generic[ExampleT]):
     """The checked examples of a run, and the task that they define."""
 
     task: "Task[ExampleT, Any]"
@@ -145,7 +145,7 @@ class Lesson(Generic[ExampleT]):
     num_held_out_skipped: int = 0
 
     @property
-    def num_leaked(self) -> int:
+    def num_overlap(self) -> int:
         """The number of eval examples that also occur in training."""
         seen = {example.content for example in self.train}
         return sum(example.content in seen for example in self.held_out)
@@ -206,7 +206,7 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
 
     @classmethod
     @abstractmethod
-    def read(cls, settings: Any) -> Lesson[ExampleT]:
+    def read(cls, settings: Any) -> TaskDataset[ExampleT]:
         """Read both files of a run and determine the labels.
 
         Raises:
@@ -241,14 +241,14 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
             InputError: the texts are too few, too many or empty.
         """
 
-    def asked(self, columns: Any) -> Self:
+    def with_options(self, columns: Any) -> Self:
         """Return a copy with the command line's options other than reading.
 
         `columns` may be None: no options.
         """
         return self
 
-    def fitted(self, examples: Iterable[ExampleT]) -> Self:
+    def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
         """Return a copy fitted to all gold answers of a file.
 
         Outcomes of some tasks need, say, the range of the gold answers. The examples are read once
@@ -376,7 +376,7 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         """Predict any number of examples, in their order, in groups (tasks/inference.py)."""
 
     @abstractmethod
-    def tally(self, place: Path) -> Tally:
+    def accumulator(self, place: Path) -> MetricAccumulator:
         """Build an empty accumulator for the examples of the file `place`."""
 
     # For people.
@@ -412,11 +412,11 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
         """List remarks on the training examples for the user, each a line."""
         return []
 
-    def settled(self, evaluation: Any) -> Self:
+    def with_threshold(self, evaluation: Any) -> Self:
         """Return a copy with settings that eval scores decide, like a threshold."""
         return self
 
-    def stratum(self, example: ExampleT) -> Any:
+    def stratify_key(self, example: ExampleT) -> Any:
         """Return the key by which cross-validation stratifies, such as the label."""
         return None
 

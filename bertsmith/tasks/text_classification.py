@@ -37,7 +37,7 @@ from bertsmith.tasks.multi_label_classification import MultiLabel, MultiLabelCla
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.task import Lesson, Outcome
+from bertsmith.tasks.task import Outcome, TaskDataset
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
@@ -104,7 +104,7 @@ class Prediction:
         return self.label
 
 
-class ClassTally:
+class ClassAccumulator:
     """Accumulator of a confusion matrix."""
 
     def __init__(self, names: Sequence[str], place: Path) -> None:
@@ -164,7 +164,7 @@ predict` and Hugging Face's transformers open."""
     heads: ClassVar[tuple[str, ...]] = ("classify", "multi_label")
 
     @classmethod
-    def read(cls, settings: ClassifySettings) -> Lesson[Example]:
+    def read(cls, settings: ClassifySettings) -> TaskDataset[Example]:
         """Read both files.
 
         Raises:
@@ -183,7 +183,7 @@ predict` and Hugging Face's transformers open."""
             settings.eval, columns, limit=settings.eval_limit, pairs=pairs
         )
         class_numbers(held_out, names, settings.eval)
-        return Lesson(
+        return TaskDataset(
             cls(names, settings.windowing, settings.loss(names, counts), pairs=pairs),
             train,
             held_out,
@@ -252,8 +252,8 @@ predict` and Hugging Face's transformers open."""
             )
         ]
 
-    def tally(self, place: Path) -> ClassTally:
-        return ClassTally(self.labels, place)
+    def accumulator(self, place: Path) -> ClassAccumulator:
+        return ClassAccumulator(self.labels, place)
 
     def to_json(self, example: Example, prediction: Prediction) -> dict[str, Any]:
         return {
@@ -274,7 +274,7 @@ predict` and Hugging Face's transformers open."""
         note = mixed_labels(examples)
         return [] if note is None else [note]
 
-    def stratum(self, example: Example) -> str | None:
+    def stratify_key(self, example: Example) -> str | None:
         return example.label
 
     def outcome(self, example: Example, prediction: Prediction) -> Outcome:

@@ -46,7 +46,7 @@ from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.tagged_text import conll_block, marked_text, span_types
-from bertsmith.tasks.task import Lesson, Outcome, Task, limited
+from bertsmith.tasks.task import Outcome, Task, TaskDataset, limited
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.words import WordRule
 from bertsmith.training.objective import LossTerm
@@ -135,7 +135,7 @@ class TagPrediction:
         return found
 
 
-class TagTally:
+class TagAccumulator:
     """Accumulator of spans and words."""
 
     def __init__(self, task: "Tag", place: Path) -> None:
@@ -219,7 +219,7 @@ transformers open."""
     reads_tokens: ClassVar[bool] = True
 
     @classmethod
-    def read(cls, settings: TagSettings) -> Lesson[TaggedSentence]:
+    def read(cls, settings: TagSettings) -> TaskDataset[TaggedSentence]:
         """Read both files and convert their labels to the model's scheme."""
         columns = settings.columns
         reader = TaggedReader(settings.train, columns)
@@ -264,8 +264,12 @@ transformers open."""
                 f"{settings.eval}: no label but {OUTSIDE}, so F1 has nothing to score. Give "
                 "sentences with entities, or --metric accuracy."
             )
-        return Lesson(
-            task.asked(columns), train, held_out, reader.num_skipped, held_out_reader.num_skipped
+        return TaskDataset(
+            task.with_options(columns),
+            train,
+            held_out,
+            reader.num_skipped,
+            held_out_reader.num_skipped,
         )
 
     @classmethod
@@ -286,7 +290,7 @@ transformers open."""
         """The label scheme, the word rule and the windows."""
         return {"scheme": self.scheme, "split": self.split, **asdict(self.windowing)}
 
-    def asked(self, columns: TagColumns | None) -> Self:
+    def with_options(self, columns: TagColumns | None) -> Self:
         """Return a copy with the command line's word rule, repair and strictness."""
         if columns is None:
             return self
@@ -299,7 +303,7 @@ transformers open."""
 
     def reader(self, path: Path, columns: TagColumns | None, *, labelled: bool) -> TaggedReader:
         """Open the sentences of a file; print the format guessed without labels."""
-        columns = replace(columns or TagColumns(), split=self.asked(columns).split)
+        columns = replace(columns or TagColumns(), split=self.with_options(columns).split)
         reader = TaggedReader(path, columns, labelled=labelled)
         if not labelled and (note := reader.found_by_looking()):
             print(note, file=sys.stderr)
@@ -434,8 +438,8 @@ transformers open."""
             is_repaired,
         )
 
-    def tally(self, place: Path) -> TagTally:
-        return TagTally(self, place)
+    def accumulator(self, place: Path) -> TagAccumulator:
+        return TagAccumulator(self, place)
 
     def to_json(self, example: TaggedSentence, prediction: TagPrediction) -> dict[str, Any]:
         """Build a line with row, text, words, labels, offsets and entities.
@@ -487,7 +491,7 @@ transformers open."""
             confidence=math.prod(sure) if sure else None,
         )
 
-    def stratum(self, example: TaggedSentence) -> tuple[str, ...]:
+    def stratify_key(self, example: TaggedSentence) -> tuple[str, ...]:
         """Return the entity types in the sentence."""
         return tuple(span_types(example.labels, example.scheme))
 

@@ -90,7 +90,7 @@ class Display:
             table.add_row(TERM_NAMES.get(term, term), *self._figures(term))
         bar = Table.grid()  # a bar alone does not end its line
         bar.add_row(ProgressBar(total=1.0, completed=status.progress, width=60))
-        speed = Text(f"{_speed(self._shown)} · waited for data {status.waited_share:.1%}")
+        speed = Text(f"{_speed(self._shown)} · waited for data {status.data_wait_fraction:.1%}")
         head = Text(f"step {step:,} · {_times(status)} · rate {_rate(self._shown)}")
         return Group(head, bar, table, speed)
 
@@ -113,7 +113,7 @@ def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_o
     )
     if held_out:
         return f"step {step:,} · held out: {terms}"
-    waited = f"waited {status.waited_share:.1%}"
+    waited = f"waited {status.data_wait_fraction:.1%}"
     return f"step {step:,} · {terms} · {_speed(values)} · {waited} · {_times(status)}"
 
 

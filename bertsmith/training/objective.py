@@ -16,7 +16,7 @@ from bertsmith.model.bert import BertModel
 TERM_NAMES = {
     "mlm": "masked words",
     "nsp": "next sentence",
-    "yardstick": "masked words in common rows",
+    "common_eval": "masked words in common rows",
     "sop": "sentence order",
     "rtd": "replaced tokens",
     "classify": "classes",

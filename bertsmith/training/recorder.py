@@ -17,10 +17,10 @@ class Status:
 
     progress: float
     elapsed_seconds: float
-    waited_share: float
+    data_wait_fraction: float
 
 
-class Watcher(Protocol):
+class Callback(Protocol):
     """Receiver of entries as they come, such as a display."""
 
     def begin(self, computing: str) -> None:
@@ -35,17 +35,17 @@ class Watcher(Protocol):
 class Recorder:
     """Fan-out of entries; as a context, it closes journal and events file."""
 
-    def __init__(self, folder: RunFolder, first_step: int, watchers: Sequence[Watcher]) -> None:
+    def __init__(self, folder: RunFolder, first_step: int, callbacks: Sequence[Callback]) -> None:
         self._stack = ExitStack()
         self._journal = self._stack.enter_context(Journal(folder.journal_path))
         self._events = self._stack.enter_context(EventWriter(folder.path, first_step))
-        self._watchers = watchers
+        self._watchers = callbacks
 
     def write(self, entry: Mapping[str, Any], status: Status) -> None:
         self._journal.write(entry)
         self._events.write(entry)
-        for watcher in self._watchers:
-            watcher.write(entry, status)
+        for callback in self._watchers:
+            callback.write(entry, status)
 
     def sync(self) -> None:
         self._journal.sync()

@@ -72,7 +72,7 @@ FACTS: Mapping[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("settings", "identity", "machine", "files", "series", "source", "summary",
                      "result", "comparison", "glue"), dict),
     **dict.fromkeys(("summary.elapsed_seconds", "summary.tokens_per_second",
-                     "summary.waited_share", "result.best_score"), NUMBER),
+                     "summary.data_wait_fraction", "result.best_score"), NUMBER),
     **dict.fromkeys(("summary.steps", "summary.real_tokens"), int),
     **dict.fromkeys(("summary.last_step", "summary.held_out", "result.evaluation"), dict),
     **dict.fromkeys(("source.num_positions", "source.num_words", "source.new"), list),

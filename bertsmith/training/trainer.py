@@ -46,10 +46,10 @@ from bertsmith.training.journal import cut_journal, is_held_out, read_journal
 from bertsmith.training.objective import Objective
 from bertsmith.training.optim import OptimSettings, schedule
 from bertsmith.training.prefetch import Prefetcher
-from bertsmith.training.recorder import Recorder, Status, Watcher
+from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_folder import CHOICES, RunFolder
 from bertsmith.training.stop_signal import StopSignal
-from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Figures, Plan, total_counts
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -129,14 +129,15 @@ class Summary:
     """What a run came to: its totals, its last step and its last evaluation.
 
     `tokens_per_second` counts real tokens over the time of the steps; evaluations and checkpoints
-    are in `elapsed_seconds` only. `waited_share` is the part of the steps' time without a batch.
+    are in `elapsed_seconds` only. `data_wait_fraction` is the part of the steps' time without a
+    batch.
     """
 
     steps: int
     elapsed_seconds: float
     real_tokens: int
     tokens_per_second: float
-    waited_share: float
+    data_wait_fraction: float
     last_step: Mapping[str, Any]
     held_out: Mapping[str, Any]
 
@@ -156,7 +157,7 @@ class Trainer:
         num_processes: how many of a step's micro-batches are computed at the same time. With
             more than one, the objective must be picklable.
         tokenizer: saved with every model folder.
-        watchers: see every journal entry.
+        callbacks: see every journal entry.
         resume_command: what the user types to continue an interrupted run.
         chosen: what was chosen for this run by measuring, to be told and kept with the rest.
         evaluations: how often held-out text is measured where no interval was set; ten times where
@@ -178,7 +179,7 @@ class Trainer:
         precision: Precision = "fp32",
         num_processes: int = 1,
         tokenizer: Tokenizer | None = None,
-        watchers: Sequence[Watcher] = (),
+        callbacks: Sequence[Callback] = (),
         resume_command: str = "the same command with --resume",
         chosen: str = "",
         evaluations: EvaluationPlan | None = None,
@@ -190,7 +191,7 @@ class Trainer:
         self.folder = folder
         self.settings = settings
         self.tokenizer = tokenizer
-        self.watchers = watchers
+        self.callbacks = callbacks
         self.resume_command = resume_command
         self.best = BestWeights(best) if best else None
         self._clock = clock
@@ -204,7 +205,7 @@ class Trainer:
         self.device = next(model.parameters()).device
         self.precision = precision
         plan = Plan(objective, optim, settings.seed, num_processes)
-        self.team = Team(model, DTYPES[precision], plan)
+        self.workers = LocalWorkers(model, DTYPES[precision], plan)
         self.state = TrainingState(
             identity={
                 "steps": settings.steps,
@@ -280,14 +281,14 @@ class Trainer:
     def _run(self) -> Summary:
         self._clock_zero = self._clock() - self.state.elapsed_seconds
         self._checkpointed_at = self._clock()
-        for watcher in self.watchers:
-            watcher.begin(self.computing)
-        self.team.train()
+        for callback in self.callbacks:
+            callback.begin(self.computing)
+        self.workers.train()
         first = self.state.step + 1
         with (
             StopSignal() as stop,
-            Recorder(self.folder, first, self.watchers) as self._recorder,
-            self.team,  # the workers get the objective before a thread makes batches with it
+            Recorder(self.folder, first, self.callbacks) as self._recorder,
+            self.workers,  # the workers get the objective before a thread makes batches with it
             Prefetcher(self.objective.micro_batches, first) as batches,
         ):
             if self.state.step == 0 and (self.best is None or self.best.settings.from_start):
@@ -310,7 +311,7 @@ class Trainer:
     @property
     def model(self) -> BertModel:
         """The fp32 weights that are updated and saved."""
-        return self.team.master
+        return self.workers.master
 
     def _loop(self, stop: StopSignal, batches: Prefetcher[Sequence[Batch]]) -> None:
         """Step after step until the budget is used up; between steps, what is due."""
@@ -336,15 +337,15 @@ class Trainer:
     def _step(self, micro_batches: Sequence[Batch], began: float) -> dict[str, Any]:
         """Losses, gradients and update; gives the first part of the journal's entry."""
         step = self.state.step + 1
-        figures = self._figures(micro_batches, self.team.compute(step, micro_batches))
-        norm = self.team.sum_gradients()
+        figures = self._figures(micro_batches, self.workers.compute(step, micro_batches))
+        norm = self.workers.sum_gradients()
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
             raise self._failure(step, figures, norm)
         # Taken at the middle of the step, the rate is zero neither in the first nor the last.
         progress = self.budget.middle(step, began, self._elapsed())
         rate = self.learning_rate * schedule(progress, self.optim)
         limit = self.optim.max_grad_norm
-        self.team.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)
+        self.workers.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)
         tokens = sum(batch.num_tokens for batch in micro_batches)
         self.state.step = step
         return {
@@ -375,7 +376,7 @@ class Trainer:
         for name, value in (
             ("real_tokens", entry["real_tokens"]),
             ("step_seconds", seconds),
-            ("waited_seconds", waited),
+            ("data_wait_seconds", waited),
         ):
             counters[name] = counters.get(name, 0) + value
         entry["tokens_per_second"] = entry["real_tokens"] / seconds
@@ -384,7 +385,7 @@ class Trainer:
     def _evaluate(self) -> None:
         """Measure on held-out data and note how long that takes."""
         started_at = self._clock()
-        with self.team.measuring() as model, torch.inference_mode():
+        with self.workers.measuring() as model, torch.inference_mode():
             figures = self.objective.evaluate(model)
         seconds, counters = self._clock() - started_at, self.state.counters
         counters["evaluation_seconds"] = self.budget.reserve = seconds
@@ -399,7 +400,9 @@ class Trainer:
         entry["elapsed_seconds"] = self._elapsed()
         progress = self.budget.progress(self.state.step, entry["elapsed_seconds"])
         counters = self.state.counters
-        waited = counters.get("waited_seconds", 0.0) / max(1e-9, counters.get("step_seconds", 0.0))
+        waited = counters.get("data_wait_seconds", 0.0) / max(
+            1e-9, counters.get("step_seconds", 0.0)
+        )
         self._recorder.write(entry, Status(progress, entry["elapsed_seconds"], waited))
         self._remember(entry)
 
@@ -440,12 +443,12 @@ class Trainer:
     def _state_tensors(self) -> dict[str, Tensor]:
         """Return the tensors that a run needs to continue, besides the weights."""
         best = {} if self.best is None else self.best.state_tensors()
-        return {**self.team.moments(), **best}
+        return {**self.workers.moments(), **best}
 
     def _load_state_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         best = {name for name in tensors if name.startswith(BEST_PREFIX)}
         moments = {name: tensors[name] for name in tensors if name not in best}
-        self.team.load_moments(moments)
+        self.workers.load_moments(moments)
         if self.best is not None:
             self.best.load_state_tensors({name: tensors[name] for name in best}, self.device)
 
@@ -508,7 +511,7 @@ class Trainer:
             elapsed_seconds=self._elapsed(),
             real_tokens=tokens,
             tokens_per_second=tokens / seconds,
-            waited_share=counters.get("waited_seconds", 0.0) / seconds,
+            data_wait_fraction=counters.get("data_wait_seconds", 0.0) / seconds,
             last_step=self._last_step,
             held_out=self._held_out,
         )

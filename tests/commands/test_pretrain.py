@@ -88,8 +88,8 @@ def test_text_says_what_it_came_to(
 
 
 UNMEASURED: dict[str, Any] = {
-    "out": "runs/it", "steps": 9, "real_tokens": 9, "elapsed_seconds": 9.0, "waited_share": 0.0,
-    "tokens_per_second": 9.0,
+    "out": "runs/it", "steps": 9, "real_tokens": 9, "elapsed_seconds": 9.0,
+    "data_wait_fraction": 0.0, "tokens_per_second": 9.0,
 }  # fmt: skip
 RESULT = {**UNMEASURED, "held_out_mlm_accuracy": 0.1, "held_out_unigram_entropy": 6.0}
 
@@ -122,7 +122,7 @@ def test_a_resumed_run_measures_the_rows_that_it_began_with(
         TrainingSettings(minutes=0.02, batch_size=4, threads=1, precision="fp32"),
     )
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "run", watchers=[StopAtStep(1)])
+        pretrain(job, tmp_path / "run", callbacks=[StopAtStep(1)])
     path = tmp_path / "run" / "run.json"
     run = json.loads(path.read_text())
     run["evaluations"]["rows"] = run["identity"]["eval_rows"] = 3  # as on a slower machine
@@ -278,7 +278,7 @@ def test_a_recipe_is_replaced_by_the_line(
 
 
 class StopAtStep:
-    """A watcher that ends a run in the middle of its steps."""
+    """A callback that ends a run in the middle of its steps."""
 
     def __init__(self, step: int) -> None:
         self.step = step
@@ -313,7 +313,7 @@ def test_every_kind_resumes_as_if_never_stopped(
     )
     whole = pretrain(job, tmp_path / "whole")
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "stopped", watchers=[StopAtStep(5)])
+        pretrain(job, tmp_path / "stopped", callbacks=[StopAtStep(5)])
     pretrain(job, tmp_path / "stopped", resume=True)
     assert losses(tmp_path / "stopped") == losses(tmp_path / "whole")
     assert ("held_out_sop_loss" in whole) == (settings.pair_task == "sentence_order")
@@ -330,7 +330,7 @@ def test_a_run_goes_on_as_it_was_chosen_to_compute(
     remember("explicit", bf16_gflops=1e9)
     pretrain(job, tmp_path / "whole")
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "stopped", watchers=[StopAtStep(2)])
+        pretrain(job, tmp_path / "stopped", callbacks=[StopAtStep(2)])
     remember("fused", bf16_gflops=0.0)
     threads = torch.get_num_threads()
     torch.set_num_threads(threads + 1)  # as on another machine
@@ -366,7 +366,7 @@ def test_positions_begin_as_was_asked(corpus_dir: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"position_initializer: found 'sinusoidal' beside"):
         replace(asked, model=alone, from_=tmp_path / "usual")
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(asked, tmp_path / "stopped", watchers=[StopAtStep(1)])
+        pretrain(asked, tmp_path / "stopped", callbacks=[StopAtStep(1)])
     with pytest.raises(ConfigError, match="was 'sinusoidal', is now 'normal'"):
         pretrain(usual, tmp_path / "stopped", resume=True)
     pretrain(asked, tmp_path / "stopped", resume=True)
@@ -384,10 +384,10 @@ class InterruptAtStep(StopAtStep):
 def test_a_wish_to_stop_at_the_last_step_ends_a_series(corpus_dir: Path, tmp_path: Path) -> None:
     training = TrainingSettings(steps=2, batch_size=4, eval_rows=4, threads=1, precision="fp32")
     job = PretrainJob(corpus_dir, ModelSettings("tiny"), PretrainingSettings(16), training)
-    alone = pretrain(job, tmp_path / "alone", watchers=[InterruptAtStep(2)])
+    alone = pretrain(job, tmp_path / "alone", callbacks=[InterruptAtStep(2)])
     assert alone["steps"] == 2
     with pytest.raises(Interrupted, match="trained, then stopped"):
-        pretrain(job, tmp_path / "one", watchers=[InterruptAtStep(2)], measure=lambda model: {})
+        pretrain(job, tmp_path / "one", callbacks=[InterruptAtStep(2)], measure=lambda model: {})
     assert "summary" in json.loads((tmp_path / "one" / "run.json").read_text())
 
 
@@ -400,7 +400,7 @@ def stopped_job(corpus_dir: Path, out: Path) -> PretrainJob:
         TrainingSettings(steps=2, batch_size=4, eval_rows=4, threads=1, precision="fp32"),
     )
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, out, watchers=[StopAtStep(1)])
+        pretrain(job, out, callbacks=[StopAtStep(1)])
     return job
 
 
@@ -437,7 +437,7 @@ def test_a_run_of_a_chosen_size_is_resumed_with_as_many_rows_at_once(
         TrainingSettings(minutes=0.02, batch_size=8, eval_rows=4, threads=1, precision="fp32"),
     )
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "run", watchers=[StopAtStep(1)])
+        pretrain(job, tmp_path / "run", callbacks=[StopAtStep(1)])
     pretrain(job, tmp_path / "run", resume=True)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["settings"]["model"]["preset"] == "tiny"

@@ -160,7 +160,7 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(
 ) -> None:
     begun = job(corpus_dir, checkpoint_every=3)
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(begun, tmp_path / "stopped", watchers=[StopAtStep(5)])
+        pretrain(begun, tmp_path / "stopped", callbacks=[StopAtStep(5)])
     checkpoint = tmp_path / "stopped" / "checkpoints" / "step-00000003"
     state = json.loads((checkpoint / "training_state.json").read_text())
     assert "generator/model.safetensors" in state["files"]
@@ -181,7 +181,7 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(
 def test_a_damaged_generator_is_seen_when_a_run_goes_on(corpus_dir: Path, tmp_path: Path) -> None:
     begun, out = job(corpus_dir, checkpoint_every=3), tmp_path / "run"
     with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(begun, out, watchers=[StopAtStep(5)])
+        pretrain(begun, out, callbacks=[StopAtStep(5)])
     (out / "checkpoints" / "step-00000003" / "generator" / "config.json").write_text("{}")
     with pytest.raises(BertsmithError, match=r"generator/config\.json is altered"):
         pretrain(begun, out, resume=True)

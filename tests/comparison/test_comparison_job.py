@@ -12,7 +12,7 @@ from lab_files import write_lab
 from test_finetune import StopAt
 
 from bertsmith.cli import main
-from bertsmith.comparison.common_eval import Yardstick
+from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.comparison.job import compare
 from bertsmith.comparison.settings import ComparisonSettings
 from bertsmith.data.shards import Corpus
@@ -54,12 +54,12 @@ def test_figures_are_those_of_the_saved_models(finished: Path, corpus_dir: Path)
         folder = finished / "out" / name.replace(" ", "-").replace("/", "-") / "seed-1"
         with torch.inference_mode():
             for paired, kind in ((False, "one_segment"), (True, "two_segments")):
-                expected = Yardstick(held_out, 16, 13, paired)(load_model(folder).eval())
+                expected = CommonEvaluation(held_out, 16, 13, paired)(load_model(folder).eval())
                 for figure, value in expected.items():
                     values = found["figures"][f"{kind}_{figure}"]["recipes"][name]["values"]
                     assert values[1] == pytest.approx(value, rel=1e-5)
         entries = read_journal(folder / "journal.jsonl")
-        assert sum("held_out_yardstick_loss" in entry for entry in entries) == 5
+        assert sum("held_out_common_loss" in entry for entry in entries) == 5
         run = json.loads((folder / "words" / "run.json").read_text())
         values = found["figures"]["words"]["recipes"][name]["values"]
         assert values[1] == run["result"]["evaluation"]["accuracy"]

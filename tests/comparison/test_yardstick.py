@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_models import tiny_model
 
-from bertsmith.comparison.common_eval import Yardstick
+from bertsmith.comparison.common_eval import CommonEvaluation
 from bertsmith.data.shards import Corpus
 
 
@@ -16,37 +16,37 @@ def held_out(corpus_dir: Path) -> Corpus:
     return Corpus.open(corpus_dir, "held_out")
 
 
-def rows(yardstick: Yardstick) -> list[list[int]]:
-    yardstick(tiny_model("masked_lm", vocab_size=yardstick.held_out.vocab_size))
-    return [batch.input_ids.tolist() for batch in yardstick._batches]
+def rows(common_eval: CommonEvaluation) -> list[list[int]]:
+    common_eval(tiny_model("masked_lm", vocab_size=common_eval.held_out.vocab_size))
+    return [batch.input_ids.tolist() for batch in common_eval._batches]
 
 
 def test_rows_are_a_function_of_the_corpus(held_out: Corpus) -> None:
-    first, again = Yardstick(held_out, 16, 23), Yardstick(held_out, 16, 23)
+    first, again = CommonEvaluation(held_out, 16, 23), CommonEvaluation(held_out, 16, 23)
     assert rows(first) == rows(again) == rows(pickle.loads(pickle.dumps(first)))
     assert sum(batch.num_sequences for batch in first._batches) == 23
     assert all(max(batch.lengths) <= 16 for batch in first._batches)
     assert not any(batch.token_type_ids.any() for batch in first._batches)
-    pairs = Yardstick(held_out, 16, 23, paired=True)
+    pairs = CommonEvaluation(held_out, 16, 23, paired=True)
     rows(pairs)
     assert all(batch.token_type_ids.any() for batch in pairs._batches)
 
 
 def test_a_pickled_yardstick_is_small(held_out: Corpus) -> None:
-    yardstick = Yardstick(held_out, 16, 2003)
-    before = len(pickle.dumps(yardstick))
-    rows(yardstick)
-    assert len(pickle.dumps(yardstick)) == before
+    common_eval = CommonEvaluation(held_out, 16, 2003)
+    before = len(pickle.dumps(common_eval))
+    rows(common_eval)
+    assert len(pickle.dumps(common_eval)) == before
 
 
 def test_a_sixth_of_the_tokens_is_hidden_as_in_the_paper(held_out: Corpus) -> None:
-    yardstick = Yardstick(held_out, 16, 2003)
-    rows(yardstick)
+    common_eval = CommonEvaluation(held_out, 16, 2003)
+    rows(common_eval)
     tokenizer = held_out.tokenizer()
-    tokens = sum(batch.num_tokens for batch in yardstick._batches)
+    tokens = sum(batch.num_tokens for batch in common_eval._batches)
     found = [
         (batch.input_ids[batch.targets["masked_positions"]], batch.targets["masked_labels"])
-        for batch in yardstick._batches
+        for batch in common_eval._batches
     ]
     inputs, labels = (torch.cat(each) for each in zip(*found, strict=True))
     assert len(labels) / tokens == pytest.approx(0.13, abs=0.03)  # 2 of 16, 1 of fewer
@@ -55,4 +55,4 @@ def test_a_sixth_of_the_tokens_is_hidden_as_in_the_paper(held_out: Corpus) -> No
 
 
 def test_a_model_that_guesses_no_words_has_no_figures(held_out: Corpus) -> None:
-    assert Yardstick(held_out, 16, 5)(tiny_model("next_sentence")) == {}
+    assert CommonEvaluation(held_out, 16, 5)(tiny_model("next_sentence")) == {}

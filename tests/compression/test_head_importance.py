@@ -43,9 +43,9 @@ def by_masks(model, objective):
     return importance
 
 
-def objective_of(task, encoded, path, lesson, batch_size, **settings):
-    train = training_examples(task, encoded, path, lesson.train)
-    return FineTuning(task, train, HeldOutExamples(encoded, path, lesson.train),
+def objective_of(task, encoded, path, dataset, batch_size, **settings):
+    train = training_examples(task, encoded, path, dataset.train)
+    return FineTuning(task, train, HeldOutExamples(encoded, path, dataset.train),
                       batch_size=batch_size, **settings)  # fmt: skip
 
 
@@ -59,11 +59,11 @@ def learning(request, tmp_path):
         model=save_tiny(tmp_path / "start"), out=tmp_path / "out", train=path, eval=path,
         **sample.settings,
     )  # fmt: skip
-    lesson = task.read(settings)
-    model = load_for_task(settings, lesson)[0].eval()
-    encoded = lesson.task.encode(tiny_tokenizer(), lesson.train, NUM_POSITIONS, labelled=True)
+    dataset = task.read(settings)
+    model = load_for_task(settings, dataset)[0].eval()
+    encoded = dataset.task.encode(tiny_tokenizer(), dataset.train, NUM_POSITIONS, labelled=True)
     return model, lambda size, **more: objective_of(
-        lesson.task, encoded, path, lesson, size, **more
+        dataset.task, encoded, path, dataset, size, **more
     )
 
 

@@ -42,12 +42,12 @@ class Case:
             model=save_tiny(folder / "start"), out=folder / "out", device="cpu",
             **files, **sample.settings,
         )  # fmt: skip
-        self.lesson = self.type.read(self.settings)
-        self.task = self.lesson.task
+        self.dataset = self.type.read(self.settings)
+        self.task = self.dataset.task
 
     def model(self, seed):
         settings = replace(self.settings, seed=seed)
-        model = load_for_task(settings, self.lesson)[0]
+        model = load_for_task(settings, self.dataset)[0]
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for weight in model.parameters():
@@ -60,14 +60,16 @@ class Case:
         model.set_dropout(0.5)  # of which a teacher makes no use
         return LiveTeacher(self.task, model, hidden=hidden)
 
-    def lessons(self, **settings):
+    def datasets(self, **settings):
         tokenizer, task = tiny_tokenizer(), self.task
         train, held_out = (
             task.encode(tokenizer, examples, NUM_POSITIONS, labelled=True)
-            for examples in (self.lesson.train, self.lesson.held_out)
+            for examples in (self.dataset.train, self.dataset.held_out)
         )
-        held_out = HeldOutExamples(held_out, Path("b"), self.lesson.held_out)
-        labelled = with_row_numbers(training_examples(task, train, Path("a"), self.lesson.train), 0)
+        held_out = HeldOutExamples(held_out, Path("b"), self.dataset.held_out)
+        labelled = with_row_numbers(
+            training_examples(task, train, Path("a"), self.dataset.train), 0
+        )
         others = list(task.reader(self.settings.eval, self.settings.columns, labelled=False))
         texts = task.encode_unlabelled(tokenizer, others, NUM_POSITIONS)
         first = len(labelled.encoded.rows)
@@ -78,7 +80,7 @@ class Case:
         ]
 
     def objective(self, teacher=None, teaching=TEACHING, **settings):
-        labelled, unlabelled = self.lessons(**settings)
+        labelled, unlabelled = self.datasets(**settings)
         teacher = teacher or self.teacher()
         return Distillation(labelled, teacher, teaching, unlabelled=unlabelled)
 
@@ -148,7 +150,7 @@ def test_a_divided_step_has_the_gradients_of_a_whole_one(case):
 
 def test_a_stored_teacher_says_what_a_live_one_says(case, tmp_path):
     live = case.teacher()
-    labelled, unlabelled = case.lessons()
+    labelled, unlabelled = case.datasets()
     texts = all_texts([labelled.train.encoded.rows, unlabelled.train.encoded.rows])
     stored = stored_teacher(tmp_path / "cache", live, texts, FACTS)
     for step in (1, 3):
@@ -226,7 +228,7 @@ def test_a_step_is_divided_in_proportion(sizes, divided):
 
 
 def texts_of(case):
-    return case.lessons()[0].train.encoded.rows
+    return case.datasets()[0].train.encoded.rows
 
 
 @pytest.mark.parametrize(
@@ -247,7 +249,7 @@ def test_a_cache_of_something_else(one, tmp_path, changes, words):
 def test_a_cache_for_other_texts_or_with_less_in_it(one, tmp_path):
     teacher, texts = one.teacher(hidden=False), texts_of(one)
     stored_teacher(tmp_path / "cache", teacher, texts, FACTS)
-    others = one.lessons()[1].train.encoded.rows
+    others = one.datasets()[1].train.encoded.rows
     with pytest.raises(ConfigError, match="for other texts"):
         stored_teacher(tmp_path / "cache", teacher, others, FACTS)
     with pytest.raises(ConfigError, match="without the vectors of its last layer"):

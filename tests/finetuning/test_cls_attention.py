@@ -19,7 +19,7 @@ from bertsmith.finetuning.run import finetune, load_for_task
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import load_model
-from bertsmith.tasks.task import Lesson
+from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tasks.token_classification import Tag, TagSettings
 
@@ -56,9 +56,9 @@ def tell_of_run(
 
 def loaded(settings: Any, task: Any = None) -> BertModel:
     """The model as learning begins with it."""
-    lesson: Lesson[Any] = Lesson(task or Classify(NAMES), [], [])
-    model, _ = load_for_task(settings, lesson)
-    begin_attention(model, settings, lesson.task.head)
+    dataset: TaskDataset[Any] = TaskDataset(task or Classify(NAMES), [], [])
+    model, _ = load_for_task(settings, dataset)
+    begin_attention(model, settings, dataset.task.head)
     return model
 
 

@@ -15,7 +15,7 @@ from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, Input
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune, load_for_task
 from bertsmith.model.huggingface import load_model
-from bertsmith.tasks.task import Lesson
+from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classifier, Classify, ClassifySettings
 
 
@@ -49,7 +49,7 @@ def journal(settings):
 
 
 def load_for_names(settings, names):
-    return load_for_task(settings, Lesson(Classify(names), [], []))
+    return load_for_task(settings, TaskDataset(Classify(names), [], []))
 
 
 def test_a_run_goes_on_as_it_was_chosen_to_compute(settings, tmp_path, remember):
@@ -99,7 +99,7 @@ def test_it_learns_and_saves_the_best_weights(settings):
     assert result.evaluation.accuracy == scores[result.best_step] == max(scores.values())
     assert result.evaluation.accuracy > 0.8  # 0.5 is guessing
     assert result.labels == ("neg", "pos")
-    assert result.num_leaked == 0
+    assert result.num_overlap == 0
     classifier = Classifier.load(settings.out, device="cpu", precision="fp32")
     assert evaluate(classifier, settings.eval) == result.evaluation
     held_out = reviews(30, seed=1)
@@ -236,7 +236,7 @@ def test_limit_and_sample_take_less(settings):
 
 def test_held_out_texts_among_the_training_texts_are_counted(settings):
     result = finetune(Classify, replace(settings, steps=1, eval=settings.train))
-    assert result.num_leaked == 80
+    assert result.num_overlap == 80
     assert "80 of the held-out texts" in str(result)
 
 

@@ -22,7 +22,7 @@ from bertsmith.model.huggingface import load_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.settings import NOT_GIVEN
-from bertsmith.tasks.task import Lesson
+from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 
 
@@ -134,35 +134,35 @@ def test_a_stopped_series_repeats_nothing(settings, tmp_path):
 
 def test_folds_hold_out_everything_once_with_equal_shares():
     examples = [replace_label(e, "rare" if e.row < 9 else e.label) for e in reviews(53)]
-    lessons = split(Lesson(Classify(("neg", "pos", "rare")), examples, []), 5, seed=1)
-    held_out = [example for lesson in lessons for example in lesson.held_out]
+    datasets = split(TaskDataset(Classify(("neg", "pos", "rare")), examples, []), 5, seed=1)
+    held_out = [example for dataset in datasets for example in dataset.held_out]
     assert sorted(held_out, key=lambda e: e.row) == examples
     totals = Counter(example.label for example in examples)
-    for lesson in lessons:
-        assert not {e.row for e in lesson.train} & {e.row for e in lesson.held_out}
-        assert len(lesson.train) + len(lesson.held_out) == 53
-        counts = Counter(example.label for example in lesson.held_out)
+    for dataset in datasets:
+        assert not {e.row for e in dataset.train} & {e.row for e in dataset.held_out}
+        assert len(dataset.train) + len(dataset.held_out) == 53
+        counts = Counter(example.label for example in dataset.held_out)
         assert all(abs(counts[label] - totals[label] / 5) < 1 for label in totals)
     with pytest.raises(ConfigError, match="--folds: found 54; with 53 different examples"):
-        split(Lesson(Classify(("neg", "pos")), examples, []), 54, seed=1)
+        split(TaskDataset(Classify(("neg", "pos")), examples, []), 54, seed=1)
 
 
 def test_equal_texts_are_held_out_together():
     once = reviews(31)
     examples = [replace(e, row=n) for n, e in enumerate([*once, *once[:17], *once[:5]])]
-    lessons = split(Lesson(Classify(("neg", "pos")), examples, []), 4, seed=3)
-    assert [lesson.num_leaked for lesson in lessons] == [0] * 4
-    sizes = [len(lesson.held_out) for lesson in lessons]
+    datasets = split(TaskDataset(Classify(("neg", "pos")), examples, []), 4, seed=3)
+    assert [dataset.num_overlap for dataset in datasets] == [0] * 4
+    sizes = [len(dataset.held_out) for dataset in datasets]
     assert sum(sizes) == 53 and max(sizes) - min(sizes) <= 3
     with pytest.raises(ConfigError, match="with 31 different examples allowed is 2 to 31"):
-        split(Lesson(Classify(("neg", "pos")), examples, []), 32, seed=3)
+        split(TaskDataset(Classify(("neg", "pos")), examples, []), 32, seed=3)
 
 
 def test_questions_of_a_passage_are_held_out_together():
     questions = [Question(str(n), f"who {n} ?", f"passage {n % 7}", row=n) for n in range(23)]
-    for lesson in split(Lesson(Answer(), questions, []), 3, seed=0):
-        assert not {q.context for q in lesson.train} & {q.context for q in lesson.held_out}
-        assert len(lesson.held_out) in (6, 7, 8, 9, 10)
+    for dataset in split(TaskDataset(Answer(), questions, []), 3, seed=0):
+        assert not {q.context for q in dataset.train} & {q.context for q in dataset.held_out}
+        assert len(dataset.held_out) in (6, 7, 8, 9, 10)
 
 
 def test_a_threshold_that_lets_nothing_pass_has_no_mean():

@@ -134,7 +134,7 @@ class Rows:
 
 def new_team(dtype: torch.dtype, dropout: float, device: torch.device = CUDA):  # type: ignore[no-untyped-def]
     from bertsmith.training.optim import OptimSettings
-    from bertsmith.training.workers.local import Team
+    from bertsmith.training.workers.local import LocalWorkers
     from bertsmith.training.workers.member import Plan
 
     torch.manual_seed(0)
@@ -142,7 +142,7 @@ def new_team(dtype: torch.dtype, dropout: float, device: torch.device = CUDA):  
         997, 128, 2, 2, 256, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
     )
     model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).to(device)
-    team = Team(model, dtype, Plan(Rows(), OptimSettings(learning_rate=1e-3), 3, 1))  # type: ignore[arg-type]
+    team = LocalWorkers(model, dtype, Plan(Rows(), OptimSettings(learning_rate=1e-3), 3, 1))  # type: ignore[arg-type]
     team.train()
     return team
 

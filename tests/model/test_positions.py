@@ -9,7 +9,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.electra_pair import new_pair
 from bertsmith.model.roberta import RobertaConfig
-from bertsmith.model.sinusoidal_positions import start_with_waves, waves
+from bertsmith.model.sinusoidal_positions import initialize_sinusoidal, waves
 
 Build = Callable[..., BertModel]
 
@@ -47,7 +47,7 @@ def test_waves_are_those_of_the_paper_but_for_their_length(width: int) -> None:
 def test_only_positions_change(small_model: Build) -> None:
     model = small_model("masked_lm", initializer_range=0.05)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
-    start_with_waves(model)
+    initialize_sinusoidal(model)
     after = model.state_dict()
     changed = {name for name, weight in before.items() if not torch.equal(weight, after[name])}
     assert changed == {"embeddings.position.weight"}
@@ -59,7 +59,7 @@ def test_only_positions_change(small_model: Build) -> None:
 def test_rows_before_the_first_position_stay() -> None:
     model = BertModel(RobertaConfig(**SIZES, pad_token_id=1), {})
     before = model.embeddings.position.weight.detach().clone()
-    start_with_waves(model)
+    initialize_sinusoidal(model)
     after = model.embeddings.position.weight
     assert torch.equal(after[:2], before[:2])
     torch.testing.assert_close(after[2:] / after[2, 1], waves(27, 32))
@@ -67,7 +67,7 @@ def test_rows_before_the_first_position_stay() -> None:
 
 def test_both_models_of_a_pair_begin_with_them() -> None:
     pair = new_pair(ElectraConfig(**SIZES, embedding_size=12), 0.5)
-    start_with_waves(pair)
+    initialize_sinusoidal(pair)
     weight = pair.generator.embeddings.position.weight
     assert weight is pair.embeddings.position.weight
     torch.testing.assert_close(weight / weight[0, 1], waves(29, 12))

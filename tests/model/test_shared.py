@@ -7,7 +7,7 @@ import torch
 from tiny_models import tiny_model
 
 from bertsmith.data.batches import pack
-from bertsmith.model.bert import Trace
+from bertsmith.model.bert import OutputRecorder
 from bertsmith.model.last_layer import watch_last_layer
 from bertsmith.model.shared import SharedModel
 
@@ -68,7 +68,7 @@ def test_types_and_mode_stay():
 
 def test_the_last_layer_is_seen_from_beside():
     model = tiny_model()
-    trace = Trace(hidden_states=[])
+    trace = OutputRecorder(hidden_states=[])
     with torch.no_grad():
         model.encode(batch(), trace)
         with watch_last_layer(model) as seen:

@@ -8,7 +8,7 @@ import torch
 from bertsmith.data.batches import pack
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.vocabulary_subset import UsedWords
+from bertsmith.model.vocabulary_subset import VocabularySubset
 
 CONFIG = BertConfig(
     vocab_size=53, hidden_size=22, num_hidden_layers=2, num_attention_heads=2, intermediate_size=29,
@@ -26,7 +26,7 @@ def model_with_head() -> BertModel:
 def test_a_narrowed_model_computes_the_same_from_the_new_numbers() -> None:
     model = model_with_head()
     expected = model.encode(pack(ROWS))
-    used = UsedWords.of(model, ROWS)
+    used = VocabularySubset.of(model, ROWS)
     assert used.ids.tolist() == USED
     used.narrow(model)
     assert model.embeddings.word.weight.shape == (5, 22)
@@ -38,7 +38,7 @@ def test_a_narrowed_model_computes_the_same_from_the_new_numbers() -> None:
 def test_widened_it_has_all_rows_and_those_that_were_trained_as_they_are_now() -> None:
     model = model_with_head()
     before = model.embeddings.word.weight.detach().clone()
-    used = UsedWords.of(model, ROWS)
+    used = VocabularySubset.of(model, ROWS)
     used.narrow(model)
     narrow = model.embeddings.word
     with torch.no_grad():
@@ -56,7 +56,7 @@ def test_widened_it_has_all_rows_and_those_that_were_trained_as_they_are_now() -
 def test_padding_at_another_place_than_the_first_is_found_again() -> None:
     model = model_with_head()
     model.config = replace(CONFIG, pad_token_id=52)
-    used = UsedWords.of(model, ROWS)
+    used = VocabularySubset.of(model, ROWS)
     used.narrow(model)
     assert model.embeddings.word.padding_idx == 4
 
@@ -64,7 +64,7 @@ def test_padding_at_another_place_than_the_first_is_found_again() -> None:
 def test_a_frozen_embedding_stays_frozen() -> None:
     model = model_with_head()
     model.embeddings.word.weight.requires_grad = False
-    used = UsedWords.of(model, ROWS)
+    used = VocabularySubset.of(model, ROWS)
     used.narrow(model)
     assert not model.embeddings.word.weight.requires_grad
     with used.widened(model):

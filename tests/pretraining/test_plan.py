@@ -12,7 +12,7 @@ from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.pretraining import estimate as plan
 from bertsmith.pretraining.estimate import (
     Accelerator,
-    Forecast,
+    Estimate,
     Trial,
     accelerators,
     forecast,
@@ -43,19 +43,19 @@ def job(corpus_dir: Path) -> PretrainJob:
 
 
 @pytest.fixture(scope="module")
-def looked_at(job: PretrainJob) -> Forecast:
+def looked_at(job: PretrainJob) -> Estimate:
     """Without a trial."""
     return forecast(job, seconds=0)
 
 
-def with_trial(found: Forecast, **training: object) -> Forecast:
+def with_trial(found: Estimate, **training: object) -> Estimate:
     """As if a step had taken 2 seconds and an evaluation 3."""
     job = replace(found.job, training=replace(found.job.training, **training))  # type: ignore[arg-type]
     trial = Trial(1, 5, 6, step_seconds=2.0, evaluation_seconds=3.0, shapes=4, peak_bytes=10**9)
     return replace(found, job=job, trial=trial)
 
 
-def test_a_step_is_that_of_the_objective(job: PretrainJob, looked_at: Forecast) -> None:
+def test_a_step_is_that_of_the_objective(job: PretrainJob, looked_at: Estimate) -> None:
     objective = build_objective(job, Computing(torch.device("cpu"), "fp32", 2))
     start, rest = looked_at.phases
     assert (start.first, start.last, rest.first, rest.last) == (1, START_STEPS, 8, None)
@@ -71,7 +71,7 @@ def test_a_step_is_that_of_the_objective(job: PretrainJob, looked_at: Forecast) 
     assert rest.share == sum(shares) / plan.SAMPLED_STEPS
 
 
-def test_a_run_is_the_sum_of_its_steps(looked_at: Forecast) -> None:
+def test_a_run_is_the_sum_of_its_steps(looked_at: Estimate) -> None:
     start, rest = looked_at.phases
     assert looked_at.num_steps == STEPS
     wanted = START_STEPS * start.real.tokens + (STEPS - START_STEPS) * rest.real.tokens
@@ -88,14 +88,14 @@ def test_a_run_is_the_sum_of_its_steps(looked_at: Forecast) -> None:
     assert looked_at.problem == "not asked for"
 
 
-def test_a_run_that_ends_in_its_first_phase(looked_at: Forecast) -> None:
+def test_a_run_that_ends_in_its_first_phase(looked_at: Estimate) -> None:
     short = replace(
         looked_at, job=replace(looked_at.job, training=replace(looked_at.job.training, steps=3))
     )
     assert short.tokens == pytest.approx(3 * looked_at.phases[0].real.tokens)
 
 
-def test_time_is_steps_and_evaluations(looked_at: Forecast) -> None:
+def test_time_is_steps_and_evaluations(looked_at: Estimate) -> None:
     found = with_trial(looked_at)
     times = found.step_seconds
     assert times is not None
@@ -106,7 +106,7 @@ def test_time_is_steps_and_evaluations(looked_at: Forecast) -> None:
     assert with_trial(looked_at, eval_every=15).num_evaluations == 1 + 3
 
 
-def test_minutes_hold_as_many_steps_as_fit(looked_at: Forecast) -> None:
+def test_minutes_hold_as_many_steps_as_fit(looked_at: Estimate) -> None:
     found = with_trial(looked_at, steps=None, minutes=10.0)
     times = found.step_seconds
     assert times is not None
@@ -121,7 +121,7 @@ def test_minutes_hold_as_many_steps_as_fit(looked_at: Forecast) -> None:
     assert to_json(unknown)["run"]["steps"] is None
 
 
-def test_other_hardware_by_its_peak(looked_at: Forecast) -> None:
+def test_other_hardware_by_its_peak(looked_at: Estimate) -> None:
     step, run = looked_at.seconds_on(Accelerator("one", 1e9, 0.5))
     assert step == pytest.approx(sum(looked_at.phases[1].flops.values()) / 5e8)
     flops = looked_at.flops
@@ -140,7 +140,7 @@ def test_no_hardware_is_like_that(flops: float, efficiency: float, message: str)
         accelerators((), flops, efficiency)
 
 
-def test_memory_is_that_of_the_trial_or_an_estimate(looked_at: Forecast) -> None:
+def test_memory_is_that_of_the_trial_or_an_estimate(looked_at: Estimate) -> None:
     needed, found = looked_at.memory, replace(looked_at, shapes=7)
     each = plan.PROCESS_BYTES + 7 * plan.SHAPE_BYTES + 2 * needed.activations
     estimate = needed.shared + plan.CODE_BYTES + 2 * each
@@ -150,7 +150,7 @@ def test_memory_is_that_of_the_trial_or_an_estimate(looked_at: Forecast) -> None
 
 
 def test_counts_of_rows_are_those_that_a_process_meets(
-    job: PretrainJob, looked_at: Forecast
+    job: PretrainJob, looked_at: Estimate
 ) -> None:
     objective = build_objective(job, Computing(torch.device("cpu"), "fp32", 2))
     computing, phases = looked_at.computing, looked_at.phases
@@ -212,7 +212,7 @@ def test_what_does_not_fit_is_not_tried(job: PretrainJob, monkeypatch: pytest.Mo
     assert "GB are free" in found.problem
 
 
-def test_a_phase_has_its_steps(looked_at: Forecast) -> None:
+def test_a_phase_has_its_steps(looked_at: Estimate) -> None:
     start, rest = looked_at.phases
     assert [start.steps_within(steps) for steps in (3, 7, 9)] == [3, 7, 7]
     assert [rest.steps_within(steps) for steps in (3, 7, 9)] == [0, 0, 2]

@@ -19,7 +19,7 @@ from bertsmith.model.huggingface import save_model
 from bertsmith.pretraining.replaced_tokens import ReplacedTokens, detection_figures, judge
 from bertsmith.pretraining.settings import SHARES, PretrainingSettings
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 
 SETTINGS = PretrainingSettings(31, objective="replaced_token", generator_size=0.5)
@@ -193,14 +193,14 @@ def test_dividing_a_step_changes_no_sample(corpus_dir: Path, dropout: float) -> 
 
 def new_team(
     task: ReplacedTokens, num_members: int, dtype: torch.dtype, dropout: float = 0.0
-) -> Team:
+) -> LocalWorkers:
     optim = OptimSettings(learning_rate=3e-3)
-    team = Team(new_pair(task, dropout), dtype, Plan(task, optim, 3, num_members))
+    team = LocalWorkers(new_pair(task, dropout), dtype, Plan(task, optim, 3, num_members))
     team.train()
     return team
 
 
-def train(team: Team, steps: range) -> list[Any]:
+def train(team: LocalWorkers, steps: range) -> list[Any]:
     found: list[Any] = []
     for step in steps:
         found.append(team.compute(step, team.plan.objective.micro_batches(step)))

@@ -46,7 +46,7 @@ def test_real_steps_of_the_phase_that_is_asked_for(
     model = model_for(objective)
     before = {name: each.detach().clone() for name, each in model.named_parameters()}
     with StepTimer(objective, model, "fp32", num_members) as timer:
-        assert timer.team.is_complete
+        assert timer.workers.is_complete
         found = timer.time(6, warm_up=1)
         evaluation = timer.time_evaluation()
     assert found.num_steps == MIN_STEPS

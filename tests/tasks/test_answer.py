@@ -265,9 +265,9 @@ def test_an_evaluation_tells_how_often_no_answer_was_given():
     reports = []
     for may_abstain in (True, False):
         task = Finder(may_abstain=may_abstain, threshold=0.0 if may_abstain else None, null=3.5)
-        tally = task.tally("a.json")
-        tally.add(asked, predict(task, asked))
-        reports.append(tally.result())
+        accumulator = task.accumulator("a.json")
+        accumulator.add(asked, predict(task, asked))
+        reports.append(accumulator.result())
     assert reports[0].overall.exact_match == 50
     assert (reports[0].protocol, reports[0].num_unanswered) == ("1.1", 1)
     assert "1 of 2 questions was given no answer (threshold 0)" in str(reports[0])
@@ -281,22 +281,22 @@ def test_an_evaluation_tells_which_texts_were_cut():
         (Windowing("cut"), "2 questions or their passages were longer"),
     ):
         task = Finder(windowing=windowing)
-        tally = task.tally("a.json")
-        tally.add(asked, predict(task, asked))
-        assert note in str(tally.result())
+        accumulator = task.accumulator("a.json")
+        accumulator.add(asked, predict(task, asked))
+        assert note in str(accumulator.result())
 
 
 def test_where_it_is_best_to_give_no_answer_none_is_given():
     asked = [question("a good film"), question("the lovely film")]
     task = Finder(may_abstain=True, null=-50.0)  # to the model every answer is better than none
-    tally = task.tally("a.json")
-    tally.add(asked, predict(task, asked))
-    assert max(tally.no_answer_scores) < 0
-    report = tally.result()
+    accumulator = task.accumulator("a.json")
+    accumulator.add(asked, predict(task, asked))
+    assert max(accumulator.no_answer_scores) < 0
+    report = accumulator.result()
     assert report.overall.f1 == 100
     assert "where no answers are given" in str(report)
     assert "2 of 2 questions were given no answer (threshold below all)" in str(report)
-    found = predict(task.settled(report), asked)
+    found = predict(task.with_threshold(report), asked)
     assert [prediction.answer for prediction in found] == ["", ""]
 
 
@@ -321,9 +321,9 @@ def test_an_answer_with_the_right_words_in_another_order_is_wrong():
 def test_every_answer_is_given_up_to_an_endless_threshold():
     asked = [question("a good film", "good"), question(" ")]
     task = Finder(may_abstain=True)
-    tally = task.tally("a.json")
-    tally.add(asked, predict(task, asked))
-    report = replace(tally.result(), best_f1=BestThreshold(50, ENDLESS), threshold=ENDLESS)
+    accumulator = task.accumulator("a.json")
+    accumulator.add(asked, predict(task, asked))
+    report = replace(accumulator.result(), best_f1=BestThreshold(50, ENDLESS), threshold=ENDLESS)
     assert "best F1 50.0000, where all answers are given" in str(report)
     assert "no answer (threshold none)" in str(report)
     assert np.float32(ENDLESS) == np.finfo(np.float32).max
@@ -336,9 +336,9 @@ def test_an_evaluation_tells_what_what_was_moved_or_lost():
         Question("b", "?", "a film", (RightAnswer("dull", None), RightAnswer("a", 0))),
         Question("c", "?", " "),
     ]
-    tally = Answer().tally("a.json")
-    tally.add(asked, predict(Finder(), asked))
-    report = tally.result()
+    accumulator = Answer().accumulator("a.json")
+    accumulator.add(asked, predict(Finder(), asked))
+    report = accumulator.result()
     assert (report.num_moved, report.num_lost, report.num_empty) == (1, 1, 1)
 
 
@@ -385,11 +385,11 @@ def test_the_threshold_is_learnt_saved_and_used(tmp_path):
     assert scored.no_answer == report.no_answer
     # Without a chance to abstain the rest of the scores is the same.
     eager = replace(answerer.task, may_abstain=False, threshold=None)
-    tally = eager.tally(settings.eval)
+    accumulator = eager.accumulator(settings.eval)
     labelled = list(QuestionReader(settings.eval))
-    tally.add(labelled, found)
-    assert tally.result().no_answer.exact_match == 0
-    assert tally.result().best_f1 == again.best_f1
+    accumulator.add(labelled, found)
+    assert accumulator.result().no_answer.exact_match == 0
+    assert accumulator.result().best_f1 == again.best_f1
 
 
 def test_nothing_to_learn_from(tmp_path):

@@ -31,7 +31,7 @@ from bertsmith.tasks.example_objective import (
     collate,
     training_examples,
 )
-from bertsmith.tasks.task import Lesson, Task
+from bertsmith.tasks.task import Task, TaskDataset
 
 SIZES = {"train": 23, "eval": 11}
 
@@ -50,27 +50,27 @@ class Case:
     sample: Sample
     type: type[Task[Any, Any]]
     settings: Any
-    lesson: Lesson[Any]
+    dataset: TaskDataset[Any]
 
     @property
     def task(self) -> Task[Any, Any]:
-        return self.lesson.task
+        return self.dataset.task
 
     def model(self, **changes: Any) -> BertModel:
         """Random weights, in evaluation mode."""
         folder = save_tiny(self.settings.out.parent / "start", **changes)
-        return load_for_task(replace(self.settings, model=folder), self.lesson)[0].eval()
+        return load_for_task(replace(self.settings, model=folder), self.dataset)[0].eval()
 
     def encode(self, examples: Any = None) -> EncodedExamples:
-        examples = self.lesson.train if examples is None else examples
+        examples = self.dataset.train if examples is None else examples
         return self.task.encode(tiny_tokenizer(), examples, NUM_POSITIONS, labelled=True)
 
     def training(self) -> TrainingExamples:
-        return training_examples(self.task, self.encode(), Path("a.csv"), self.lesson.train)
+        return training_examples(self.task, self.encode(), Path("a.csv"), self.dataset.train)
 
     def objective(self, **settings: Any) -> FineTuning:
         held_out = HeldOutExamples(
-            self.encode(self.lesson.held_out), Path("b.csv"), self.lesson.held_out
+            self.encode(self.dataset.held_out), Path("b.csv"), self.dataset.held_out
         )
         return FineTuning(self.task, self.training(), held_out, **settings)
 
@@ -172,7 +172,7 @@ def test_order_changes_no_loss(case):
 
 
 def test_order_and_company_change_no_prediction(case):
-    model, examples = case.model(), list(case.lesson.held_out)
+    model, examples = case.model(), list(case.dataset.held_out)
     whole = case.task.predict(model, case.encode(examples), examples)
     back = examples[::-1]
     reversed_ = case.task.predict(model, case.encode(back), back)[::-1]
@@ -212,9 +212,9 @@ def test_evaluation_has_a_loss_and_the_metric_and_leaves_the_mode(case):
 
 
 def test_a_tally_in_portions_is_one_of_the_whole(case):
-    model, examples = case.model(), list(case.lesson.held_out)
+    model, examples = case.model(), list(case.dataset.held_out)
     predictions = case.task.predict(model, case.encode(examples), examples)
-    whole, portions = case.task.tally(Path("b.csv")), case.task.tally(Path("b.csv"))
+    whole, portions = case.task.accumulator(Path("b.csv")), case.task.accumulator(Path("b.csv"))
     whole.add(examples, predictions)
     for first in range(0, len(examples), 4):
         portions.add(examples[first : first + 4], predictions[first : first + 4])
@@ -235,7 +235,7 @@ def test_a_folder_knows_its_task(case):
     predictor = load(folder, device="cpu", precision="fp32")
     assert type(predictor) is type(case.type.predictor(predictor.loaded))
     assert predictor.task == case.task
-    examples = list(case.lesson.held_out)
+    examples = list(case.dataset.held_out)
     encoded = case.encode(examples)
     expected = case.task.predict(case.model(), encoded, examples)
     found = predictor.predict(examples)
@@ -256,7 +256,7 @@ def test_transformers_opens_the_folder(case):
 
 def test_what_is_said_of_an_example_is_plain_json_and_a_line(case):
     predictor = load(saved(case), device="cpu", precision="fp32")
-    for example in case.lesson.held_out:
+    for example in case.dataset.held_out:
         (prediction,) = predictor.predict([example])
         row = case.task.to_json(example, prediction)
         assert json.loads(json.dumps(row, allow_nan=False)) == row

@@ -106,20 +106,20 @@ def test_a_list_in_the_column_that_was_asked_for(tmp_path):
 
 
 def test_the_loss_is_torchs_and_its_mean_over_labels(settings):
-    lesson = Classify.read(settings)
-    assert lesson.task.labels == ("bad", "fine", "good")
-    model, tokenizer = load_for_task(settings, lesson)
-    encoded = lesson.task.encode(tokenizer, lesson.train, 37, labelled=True)
-    term = lesson.task.losses(model.eval(), collate(encoded, range(31)))["classify"]
-    logits = torch.from_numpy(lesson.task.logits(model, encoded))
+    dataset = Classify.read(settings)
+    assert dataset.task.labels == ("bad", "fine", "good")
+    model, tokenizer = load_for_task(settings, dataset)
+    encoded = dataset.task.encode(tokenizer, dataset.train, 37, labelled=True)
+    term = dataset.task.losses(model.eval(), collate(encoded, range(31)))["classify"]
+    logits = torch.from_numpy(dataset.task.logits(model, encoded))
     flags = torch.tensor(
-        [[name in label_set(e, "|") for name in lesson.task.labels] for e in lesson.train]
+        [[name in label_set(e, "|") for name in dataset.task.labels] for e in dataset.train]
     ).float()
     expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, flags)
     assert term.sum.item() / term.count == pytest.approx(expected.item(), rel=1e-5)
-    found = lesson.task.predict(model, encoded, lesson.train)
+    found = dataset.task.predict(model, encoded, dataset.train)
     right = [
-        set(p.labels) == set(label_set(e, "|")) for p, e in zip(found, lesson.train, strict=True)
+        set(p.labels) == set(label_set(e, "|")) for p, e in zip(found, dataset.train, strict=True)
     ]
     assert term.correct == sum(right)
 
@@ -127,11 +127,11 @@ def test_the_loss_is_torchs_and_its_mean_over_labels(settings):
 @pytest.mark.parametrize("logit", [-38.0, -36.0, 36.0, 38.0])
 def test_the_held_out_loss_of_a_sure_mistake_is_finite_and_near_its_logit(logit):
     task = MultiLabel(("a",))
-    tally = task.tally(Path("x"))
+    accumulator = task.accumulator(Path("x"))
     probability = float(sigmoid(np.float32([logit]))[0])
     prediction = LabelsPrediction(("a",) if logit > 0 else (), {"a": probability})
-    tally.add([Example("t", label="" if logit > 0 else "a")], [prediction])
-    assert tally.figures()["loss"] == pytest.approx(abs(logit), abs=1)
+    accumulator.add([Example("t", label="" if logit > 0 else "a")], [prediction])
+    assert accumulator.figures()["loss"] == pytest.approx(abs(logit), abs=1)
 
 
 @pytest.mark.parametrize("multi_label", [True, False])

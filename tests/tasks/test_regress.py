@@ -36,39 +36,39 @@ def settings(tmp_path):
 
 
 def test_the_loss_is_the_squared_error(settings):
-    lesson = Regress.read(settings)
-    model, tokenizer = load_for_task(settings, lesson)
-    encoded = lesson.task.encode(tokenizer, lesson.train, 37, labelled=True)
+    dataset = Regress.read(settings)
+    model, tokenizer = load_for_task(settings, dataset)
+    encoded = dataset.task.encode(tokenizer, dataset.train, 37, labelled=True)
     batch = collate(encoded, range(13))
-    term = lesson.task.losses(model.eval(), batch)["regress"]
-    found = lesson.task.predict(model, encoded, lesson.train)[:13]
-    errors = [p.value - float(e.label) for p, e in zip(found, lesson.train[:13], strict=True)]
+    term = dataset.task.losses(model.eval(), batch)["regress"]
+    found = dataset.task.predict(model, encoded, dataset.train)[:13]
+    errors = [p.value - float(e.label) for p, e in zip(found, dataset.train[:13], strict=True)]
     assert term.sum.item() == pytest.approx(np.square(errors).sum(), rel=1e-5)
     assert term.count == 13
 
 
 def test_what_is_close_does_not_depend_on_the_batch(settings):
-    lesson = Regress.read(settings)
-    model, tokenizer = load_for_task(settings, lesson)
-    encoded = lesson.task.encode(tokenizer, lesson.train, 37, labelled=True)
+    dataset = Regress.read(settings)
+    model, tokenizer = load_for_task(settings, dataset)
+    encoded = dataset.task.encode(tokenizer, dataset.train, 37, labelled=True)
     batches = [collate(encoded, range(31)), *(collate(encoded, [i]) for i in range(31))]
     whole, *alone = [
-        int(lesson.task.losses(model.eval(), batch)["regress"].correct) for batch in batches
+        int(dataset.task.losses(model.eval(), batch)["regress"].correct) for batch in batches
     ]
     assert 0 < whole < 31
     assert sum(alone) == whole
-    true = [float(example.label) for example in lesson.train]
-    found = [p.value for p in lesson.task.predict(model, encoded, lesson.train)]
+    true = [float(example.label) for example in dataset.train]
+    found = [p.value for p in dataset.task.predict(model, encoded, dataset.train)]
     assert whole == sum(np.abs(np.subtract(true, found)) <= CLOSE * np.std(true))
 
 
 def test_a_new_head_begins_at_the_mean(settings):
-    lesson = Regress.read(settings)
-    model, _ = load_for_task(settings, lesson)
-    mean = np.mean([float(example.label) for example in lesson.train])
+    dataset = Regress.read(settings)
+    model, _ = load_for_task(settings, dataset)
+    mean = np.mean([float(example.label) for example in dataset.train])
     assert model.heads["regress"].dense.bias.item() == pytest.approx(mean)
     stored = save_tiny(settings.out, "regress")
-    kept, _ = load_for_task(replace(settings, model=stored), lesson)
+    kept, _ = load_for_task(replace(settings, model=stored), dataset)
     assert kept.heads["regress"].dense.bias.item() == 0.0
 
 

@@ -31,8 +31,8 @@ from bertsmith.tasks.example_objective import (
 from bertsmith.tasks.sentence_embedding import (
     Embed,
     EmbedSettings,
+    RetrievalAccumulator,
     RetrievalReport,
-    RetrievalTally,
     SentenceEncoder,
     Vectors,
 )
@@ -280,14 +280,14 @@ def test_an_encoder_that_training_makes_worse_stays_as_it_was(place, tmp_path):
 
 def test_scores_are_not_read_where_only_pairs_are_wanted(place, tmp_path):
     settings = settings_for(place, tmp_path / "out", "scored", loss="contrastive")
-    lesson = Embed.read(settings)
-    assert {row.score for row in (*lesson.train, *lesson.held_out)} == {None}
-    lesson = Embed.read(replace(settings, metric="pearson"))
-    assert {row.score for row in lesson.train} == {None}
-    assert {row.score for row in lesson.held_out} == {0.0, 5.0}
-    lesson = Embed.read(replace(settings, loss="auto", metric="mrr"))
-    assert {row.score for row in lesson.train} == {0.0, 5.0}
-    assert {row.score for row in lesson.held_out} == {None}
+    dataset = Embed.read(settings)
+    assert {row.score for row in (*dataset.train, *dataset.held_out)} == {None}
+    dataset = Embed.read(replace(settings, metric="pearson"))
+    assert {row.score for row in dataset.train} == {None}
+    assert {row.score for row in dataset.held_out} == {0.0, 5.0}
+    dataset = Embed.read(replace(settings, loss="auto", metric="mrr"))
+    assert {row.score for row in dataset.train} == {0.0, 5.0}
+    assert {row.score for row in dataset.held_out} == {None}
 
 
 def test_settings_that_do_not_fit(place, tmp_path):
@@ -304,19 +304,19 @@ def test_settings_that_do_not_fit(place, tmp_path):
 
 def test_scores_are_taken_to_cosines(place):
     settings = settings_for(place, place / "none", "scored", loss="cosine")
-    lesson = Embed.read(settings)
-    assert lesson.task.score_range == (0, 5)
-    encoded = lesson.task.encode(tiny_tokenizer(), lesson.train, 37, labelled=True)
+    dataset = Embed.read(settings)
+    assert dataset.task.score_range == (0, 5)
+    encoded = dataset.task.encode(tiny_tokenizer(), dataset.train, 37, labelled=True)
     assert set(encoded.example_targets["cosines"].tolist()) == {0.0, 1.0}
 
 
 def test_retrieval_knows_equal_texts():
-    tally = RetrievalTally()
+    accumulator = RetrievalAccumulator()
     a, b, c = np.eye(3, dtype=np.float32)
     examples = [RelatedTexts("q", "x", ("z",)), RelatedTexts("q", "y"), RelatedTexts("r", "x")]
     predictions = [Vectors(np.stack(v), False) for v in ([a, a, c], [a, b], [b, a])]
-    tally.add(examples, predictions)
-    report = tally.result(2)
+    accumulator.add(examples, predictions)
+    report = accumulator.result(2)
     assert (report.num_queries, report.num_documents, report.num_skipped) == (2, 3, 2)
     # q finds x at once and z, which stands before y; r finds y before x.
     assert report.recall["1"] == pytest.approx((0.5 + 0) / 2)
@@ -377,7 +377,7 @@ def test_errors_are_measured_in_the_range_of_the_file_where_training_had_no_scor
         encoder = SentenceEncoder.load(folder, device="cpu", precision="fp32")
         errors = tmp_path / "errors.jsonl"
         with write_misses(errors) as misses:
-            evaluate(encoder, data, watchers=[misses])
+            evaluate(encoder, data, callbacks=[misses])
         rows = [json.loads(line) for line in errors.read_text().splitlines()]
         assert {row["gold"] for row in rows} == golds
         for row in rows:
@@ -396,15 +396,15 @@ def test_luck_is_measured_for_every_score_of_retrieval(place, tmp_path):
 
 
 def test_retrieval_holds_no_more_than_the_vectors_of_different_texts():
-    tally = RetrievalTally()
+    accumulator = RetrievalAccumulator()
     portion = np.ones((1009, 2, 31), dtype=np.float32)
     is_alive = weakref.ref(portion)
     examples = [RelatedTexts("q", "x", row=row) for row in range(1009)]
-    tally.add(examples, [Vectors(vectors, False) for vectors in portion])
+    accumulator.add(examples, [Vectors(vectors, False) for vectors in portion])
     del portion
     assert is_alive() is None
-    assert (len(tally.query_vectors), len(tally.document_vectors)) == (1, 1)
-    assert tally.result().mrr == 1
+    assert (len(accumulator.query_vectors), len(accumulator.document_vectors)) == (1, 1)
+    assert accumulator.result().mrr == 1
 
 
 def test_lines_of_text_are_for_another_command(place, tmp_path):

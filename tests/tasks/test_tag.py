@@ -151,8 +151,8 @@ def test_the_loss_is_the_cross_entropy_of_first_pieces(tagger):
     encoded = task.encode(tiny_tokenizer(), examples, NUM_POSITIONS, labelled=True)
     term = task.losses(tagger.loaded.model, collate(encoded.by_row(), range(len(encoded.rows))))
     predictions = tagger.predict(examples)
-    tally = task.tally("b.conll")
-    tally.add(examples, predictions)
+    accumulator = task.accumulator("b.conll")
+    accumulator.add(examples, predictions)
     num_right = sum(
         label == wanted
         for example, prediction in zip(examples, predictions, strict=True)
@@ -160,8 +160,8 @@ def test_the_loss_is_the_cross_entropy_of_first_pieces(tagger):
     )
     assert term["tag"].count == 39
     assert term["tag"].correct == num_right
-    assert term["tag"].sum.item() / 39 == pytest.approx(tally.figures()["loss"], rel=1e-5)
-    assert tally.figures()["accuracy"] == num_right / 39
+    assert term["tag"].sum.item() / 39 == pytest.approx(accumulator.figures()["loss"], rel=1e-5)
+    assert accumulator.figures()["accuracy"] == num_right / 39
 
 
 @pytest.mark.parametrize(
@@ -169,14 +169,14 @@ def test_the_loss_is_the_cross_entropy_of_first_pieces(tagger):
 )
 def test_other_losses_leave_out_all_but_first_pieces(tmp_path, changes):
     asked = settings(tmp_path, **changes)
-    lesson = Tag.read(asked)
-    model, tokenizer = load_for_task(asked, lesson)
-    encoded = lesson.task.encode(tokenizer, lesson.train, NUM_POSITIONS, labelled=True)
+    dataset = Tag.read(asked)
+    model, tokenizer = load_for_task(asked, dataset)
+    encoded = dataset.task.encode(tokenizer, dataset.train, NUM_POSITIONS, labelled=True)
     batch = collate(encoded.by_row(), range(7))
-    logits, labels = lesson.task.outputs(model.eval(), batch), batch.targets["labels"]
+    logits, labels = dataset.task.outputs(model.eval(), batch), batch.targets["labels"]
     known = labels != IGNORE_INDEX
-    expected = lesson.task.loss.sum(logits[known], labels[known])
-    found = lesson.task.losses(model, batch)["tag"].sum
+    expected = dataset.task.loss.sum(logits[known], labels[known])
+    found = dataset.task.losses(model, batch)["tag"].sum
     torch.testing.assert_close(found, expected)
     plain = torch.nn.functional.cross_entropy(logits[known], labels[known], reduction="sum")
     assert abs(found - plain) > 0.1
@@ -254,24 +254,24 @@ def test_illegal_labels_are_counted_and_repaired_on_request(tagger):
     found = tagger.predict(examples)
     illegal = [p for p in found if count_illegal(p.labels, "IOB2")]
     assert illegal
-    repaired = tagger.asked(TagColumns(repair=True)).predict(examples)
+    repaired = tagger.with_options(TagColumns(repair=True)).predict(examples)
     for one, other in zip(found, repaired, strict=True):
         assert count_illegal(other.labels, "IOB2") == 0
         assert other.is_repaired == (count_illegal(one.labels, "IOB2") > 0)
         assert list(other.labels) == convert_labels(one.labels, "IOB2", "IOB2")
         assert [e[:4] for e in one.entities] == [e[:4] for e in other.entities]
-    tally = tagger.task.tally("x.conll")
+    accumulator = tagger.task.accumulator("x.conll")
     gold = [
         replace(e, labels=p.labels, scheme="IOB2") for e, p in zip(examples, repaired, strict=True)
     ]
-    tally.add(gold, repaired)
-    assert tally.result().remarks["repaired_predictions"] == len(illegal)
-    assert tally.result().num_illegal == 0
+    accumulator.add(gold, repaired)
+    assert accumulator.result().remarks["repaired_predictions"] == len(illegal)
+    assert accumulator.result().num_illegal == 0
 
 
 def test_repaired_labels_that_the_model_has_not_have_no_probability(tmp_path):
     tagger = Tagger.load(save_tiny(tmp_path, "tag", labels=("B-Y", "I-X")), **FP32)
-    (found,) = tagger.asked(TagColumns(repair=True))([random_words(19)])
+    (found,) = tagger.with_options(TagColumns(repair=True))([random_words(19)])
     assert "B-X" in found.labels
     for label, probability in zip(found.labels, found.label_probabilities, strict=True):
         assert (probability == 0.0) == (label == "B-X")
@@ -279,13 +279,13 @@ def test_repaired_labels_that_the_model_has_not_have_no_probability(tmp_path):
 
 def test_iob1_is_learnt_as_iob2_unless_another_is_asked_for(tmp_path):
     asked = settings(tmp_path)
-    lesson = Tag.read(asked)
-    assert (lesson.task.scheme, lesson.task.labels[0]) == ("IOB2", "B-LOC")
-    assert lesson.task.learnt() == "5 labels (IOB2 for IOB1)"
+    dataset = Tag.read(asked)
+    assert (dataset.task.scheme, dataset.task.labels[0]) == ("IOB2", "B-LOC")
+    assert dataset.task.learnt() == "5 labels (IOB2 for IOB1)"
     assert Tag.read(replace(asked, learn="BIOES")).task.labels[-1] == "S-PER"
     kept = Tag.read(replace(asked, learn="IOB1"))
     assert kept.task.learnt().endswith("labels (IOB1)")
-    assert {example.scheme for example in lesson.train} == {"IOB2"}
+    assert {example.scheme for example in dataset.train} == {"IOB2"}
 
 
 def test_a_file_has_the_same_scores_in_any_scheme(tagger, tmp_path):
@@ -311,9 +311,9 @@ def test_illegal_sentences_of_training_are_told(tmp_path):
     assert Tag.read(asked).task.learnt() == (
         "3 labels (IOB2; 1 sentences break IOB2, learnt as they are)"
     )
-    lesson = Tag.read(replace(asked, columns=TagColumns(repair=True)))
-    assert lesson.task.learnt().endswith("break IOB2, repaired)")
-    assert lesson.train[1].labels == ("B-X", "O")
+    dataset = Tag.read(replace(asked, columns=TagColumns(repair=True)))
+    assert dataset.task.learnt().endswith("break IOB2, repaired)")
+    assert dataset.train[1].labels == ("B-X", "O")
 
 
 def test_comments_of_training_are_told(tmp_path):
@@ -386,17 +386,19 @@ def test_a_folder_remembers_how_text_was_cut(tmp_path):
     tagger = Tagger.load(finetune(Tag, asked).out, **FP32)
     assert tagger("a film").words == ("a", "f", "i", "l", "m")
     assert tagger.task.from_words(["a b"])[0].words == ("a", "b")
-    assert tagger.asked(TagColumns(split="words"))("a film").words == ("a", "film")
+    assert tagger.with_options(TagColumns(split="words"))("a film").words == ("a", "film")
 
 
 def test_folds_have_their_share_of_each_type(tmp_path):
-    lesson = Tag.read(settings(tmp_path))
-    strata = [lesson.task.stratum(example) for example in lesson.train]
+    dataset = Tag.read(settings(tmp_path))
+    strata = [dataset.task.stratify_key(example) for example in dataset.train]
     assert set(strata) == {(), ("LOC",), ("PER",), ("LOC", "PER")}
-    for part in split(lesson, 3, seed=0):
-        for stratum in set(strata):
-            share = sum(part.task.stratum(example) == stratum for example in part.held_out)
-            assert abs(share - strata.count(stratum) / 3) < 1
+    for part in split(dataset, 3, seed=0):
+        for stratify_key in set(strata):
+            share = sum(
+                part.task.stratify_key(example) == stratify_key for example in part.held_out
+            )
+            assert abs(share - strata.count(stratify_key) / 3) < 1
 
 
 def test_a_guessed_format_is_told(tagger, tmp_path, capsys):

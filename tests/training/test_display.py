@@ -30,7 +30,7 @@ HELD_OUT = {
     "held_out_nsp_accuracy": 0.7,
     "elapsed_seconds": 62.0,
 }
-STATUS = Status(progress=0.25, elapsed_seconds=61.0, waited_share=0.015)
+STATUS = Status(progress=0.25, elapsed_seconds=61.0, data_wait_fraction=0.015)
 
 
 def shown(*, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> str:

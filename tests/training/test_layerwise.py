@@ -10,7 +10,7 @@ from test_team import new_team, objective, one_thread, train, wait_for_workers  
 from bertsmith.errors import ConfigError
 from bertsmith.training.layerwise import LayerwiseOptim, freeze
 from bertsmith.training.optim import RangeUpdater, pieces_of
-from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 
 SETTINGS = LayerwiseOptim(
@@ -91,7 +91,7 @@ def test_what_cannot_be_is_refused(changes: dict[str, float], message: str) -> N
         LayerwiseOptim(num_layers=2, **changes)  # type: ignore[arg-type]
 
 
-def layerwise_team(corpus_dir: Path, num_members: int, dtype: torch.dtype) -> Team:
+def layerwise_team(corpus_dir: Path, num_members: int, dtype: torch.dtype) -> LocalWorkers:
     plain = new_team(objective(corpus_dir), 1)
     settings = LayerwiseOptim(
         learning_rate=3e-3, weight_decay=0.1, num_layers=2, layer_decay=0.8, freeze_layers=1
@@ -101,7 +101,7 @@ def layerwise_team(corpus_dir: Path, num_members: int, dtype: torch.dtype) -> Te
         parameter.data = parameter.data.clone()
     plain._collector.close()
     freeze(bert, settings)
-    team = Team(bert, dtype, Plan(objective(corpus_dir), settings, 3, num_members))
+    team = LocalWorkers(bert, dtype, Plan(objective(corpus_dir), settings, 3, num_members))
     team.train()
     return team
 

@@ -19,7 +19,7 @@ from bertsmith.model.heads import build_heads
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 
 DEADLINE = 300.0
@@ -38,7 +38,7 @@ def objective(corpus_dir: Path, micro_batch_size: int = 2) -> Pretraining:
 
 def new_team(
     task: Pretraining, num_members: int, dtype: torch.dtype = torch.float32, dropout: float = 0.1
-) -> Team:
+) -> LocalWorkers:
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=150,
@@ -52,12 +52,12 @@ def new_team(
     )
     model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
     settings = OptimSettings(learning_rate=3e-3, weight_decay=0.1)
-    team = Team(model, dtype, Plan(task, settings, seed=3, num_members=num_members))
+    team = LocalWorkers(model, dtype, Plan(task, settings, seed=3, num_members=num_members))
     team.train()
     return team
 
 
-def team_of_shared_layers(task: Pretraining) -> Team:
+def team_of_shared_layers(task: Pretraining) -> LocalWorkers:
     torch.manual_seed(0)
     config = AlbertConfig(
         vocab_size=150,
@@ -70,12 +70,12 @@ def team_of_shared_layers(task: Pretraining) -> Team:
     )
     model = BertModel(config, build_heads(config, ["masked_lm"]))
     plan = Plan(task, OptimSettings(learning_rate=3e-3), seed=3, num_members=2)
-    team = Team(model, torch.bfloat16, plan)
+    team = LocalWorkers(model, torch.bfloat16, plan)
     team.train()
     return team
 
 
-def wait_for_workers(team: Team) -> None:
+def wait_for_workers(team: LocalWorkers) -> None:
     deadline = time.monotonic() + DEADLINE
     while not team.is_complete and time.monotonic() < deadline:
         team.welcome()
@@ -83,7 +83,7 @@ def wait_for_workers(team: Team) -> None:
     assert team.is_complete
 
 
-def train(team: Team, first: int, end: int) -> list[object]:
+def train(team: LocalWorkers, first: int, end: int) -> list[object]:
     found: list[object] = []
     for step in range(first, end):
         found.append(team.compute(step, team.plan.objective.micro_batches(step)))
@@ -289,7 +289,7 @@ def test_heads_of_tasks_compute_in_fp32_and_follow_the_updates(corpus_dir: Path)
     with torch.no_grad():
         model.heads["regress"].dense.bias.fill_(1997.25)
     plan = Plan(objective(corpus_dir), OptimSettings(learning_rate=1.0), seed=0, num_members=1)
-    with Team(model, torch.bfloat16, plan) as team:
+    with LocalWorkers(model, torch.bfloat16, plan) as team:
         head = team.compute_model.heads["regress"].dense
         assert (head.bias.dtype, head.bias.item()) == (torch.float32, 1997.25)
         assert team.compute_model.layers[0].feed_forward.up.weight.dtype == torch.bfloat16

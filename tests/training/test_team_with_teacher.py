@@ -16,7 +16,7 @@ from bertsmith.model.shared import SharedModel
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.workers.local import Team
+from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 
 DEADLINE = 300.0
@@ -61,7 +61,9 @@ def objective(corpus_dir, dtype, cache=None):
 
 def new_team(task, num_members, dtype):
     settings = OptimSettings(learning_rate=3e-3)
-    team = Team(model_of(CONFIG, 0), dtype, Plan(task, settings, seed=3, num_members=num_members))
+    team = LocalWorkers(
+        model_of(CONFIG, 0), dtype, Plan(task, settings, seed=3, num_members=num_members)
+    )
     team.train()
     return team
 

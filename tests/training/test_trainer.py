@@ -28,7 +28,7 @@ from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import read_journal
 from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.recorder import Status, Watcher
+from bertsmith.training.recorder import Callback, Status
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import Trainer, TrainingSettings
 from bertsmith.training.workers.member import step_seed
@@ -73,7 +73,7 @@ def trainer(
     model: BertModel | None = None,
     task: Pretraining | None = None,
     precision: Precision = "fp32",
-    watchers: Sequence[Watcher] = (),
+    callbacks: Sequence[Callback] = (),
     num_processes: int = 1,
     clock: Callable[[], float] = time.monotonic,
     evaluations: EvaluationPlan | None = None,
@@ -88,7 +88,7 @@ def trainer(
         precision=precision,
         num_processes=num_processes,
         tokenizer=task.train.corpus.tokenizer(),
-        watchers=watchers,
+        callbacks=callbacks,
         resume_command="bertsmith pretrain --resume",
         clock=clock,
         evaluations=evaluations,
@@ -125,7 +125,7 @@ def test_resumed_is_uninterrupted_bit_for_bit(
     whole.begin({})
     whole.run()
 
-    stopped = trainer(corpus_dir, tmp_path / "stopped", precision=precision, watchers=[StopAt(7)])
+    stopped = trainer(corpus_dir, tmp_path / "stopped", precision=precision, callbacks=[StopAt(7)])
     stopped.begin({})
     with pytest.raises(Interrupted, match=r"stopped after step 7.*bertsmith pretrain --resume"):
         stopped.run()
@@ -157,7 +157,7 @@ def test_a_killed_run_continues_from_its_last_checkpoint(corpus_dir: Path, tmp_p
             if entry["step"] == self.step:
                 raise Killed
 
-    killed = trainer(corpus_dir, tmp_path / "killed", watchers=[KillAt(11)])
+    killed = trainer(corpus_dir, tmp_path / "killed", callbacks=[KillAt(11)])
     killed.begin({})
     with pytest.raises(Killed):
         killed.run()
@@ -248,10 +248,10 @@ def test_accumulated_is_one_large_batch(
         settings = replace(SETTINGS, micro_batch_size=size)
         one = trainer(corpus_dir, tmp_path, settings, new_model(dropout=0.0), precision=precision)
         batches = one.objective.micro_batches(1)
-        entries.append(one._figures(batches, one.team.compute(1, batches)))
-        one.team.sum_gradients()
-        found = one.team.arrays.gradients_of(len(batches))[0].float()
-        gradients.append(one.team.layout.views(found).values())
+        entries.append(one._figures(batches, one.workers.compute(1, batches)))
+        one.workers.sum_gradients()
+        found = one.workers.arrays.gradients_of(len(batches))[0].float()
+        gradients.append(one.workers.layout.views(found).values())
     tolerance = 1e-5 if precision == "fp32" else 3e-2
     for name, value in entries[0].items():
         assert entries[1][name] == pytest.approx(value, rel=tolerance), name

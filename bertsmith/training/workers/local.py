@@ -46,7 +46,7 @@ FAREWELL_SECONDS = 10.0
 """How long a worker may take to end when it is told to."""
 
 
-class Team:
+class LocalWorkers:
     """Use it as a context: workers start on entering it and end on leaving it.
 
     Until all workers are up, which takes seconds, this process does their share too: that changes
