@@ -36,11 +36,12 @@ bench-quick: .venv/bench.stamp  ## the same with less, five minutes; writes runs
 bench-quality: .venv/bench.stamp  ## what ten minutes of pre-training are worth on either side
 	$(BIN)/python -m benchmarks.speed time_to_quality --minutes 10
 
-check: .venv/test.stamp  ## format, lint, types, import directions
+check: .venv/test.stamp  ## format, lint, types, import directions, sizes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/house.py
 
 format: .venv/test.stamp
 	$(BIN)/ruff format .

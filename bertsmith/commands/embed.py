@@ -14,8 +14,9 @@ from bertsmith.data.examples import Columns, ExampleReader
 from bertsmith.data.tables import place_name
 from bertsmith.data.unknown_tokens import UnknownTokens, tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
+from bertsmith.evaluation.precision_agreement import cosine_agreement
 from bertsmith.system.files import hold_outputs
-from bertsmith.tasks.agreement import CosineAgreement, cosine_agreement
+from bertsmith.tasks.agreement import CosineAgreement
 from bertsmith.tasks.auto import as_text, in_chunks
 from bertsmith.tasks.text_vectors import TextEncoder
 

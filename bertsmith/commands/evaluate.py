@@ -16,9 +16,9 @@ from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.evaluation.errors_file import FARTHEST, write_misses
 from bertsmith.evaluation.evaluate import OutcomeCallback, evaluate
+from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.reports.evaluation import Survey, write_page
 from bertsmith.system.files import hold_outputs
-from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, load_predictor
 from bertsmith.tasks.task import Evaluation, Outcome
 

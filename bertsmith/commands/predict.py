@@ -16,8 +16,8 @@ from bertsmith.data.tables import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
+from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.system.files import atomic_write, hold_outputs
-from bertsmith.tasks.agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, iter_predictions, load_predictor
 
 DESCRIPTION = """Let a fine-tuned model answer for new texts.

@@ -51,7 +51,8 @@ def load(
     heads = () if task is None else task.heads
     loaded = load_for_inference(path, heads=heads, device=device, precision=precision)
     if task is not None:
-        return task.predictor(loaded)
+        predictor: AnyPredictor = task.predictor(loaded)
+        return predictor
     if "masked_lm" in loaded.model.heads:
         return MaskFiller(loaded)
     check_classifier(loaded.path, None)
@@ -83,7 +84,7 @@ def load_predictor(
         path = find_checkpoint(path)
         check_classifier(path, None)
         raise CheckpointError(f"{path}: {MISSING_HEAD['classify']}")
-    predictor = task.predictor(loaded)
+    predictor: AnyPredictor = task.predictor(loaded)
     predictor.task = predictor.task.with_windowing(long_texts, stride)
     return predictor
 

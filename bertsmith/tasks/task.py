@@ -19,15 +19,14 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
+from bertsmith.tasks.agreement import Agreement, LabelAgreement
+from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
 if TYPE_CHECKING:
     from rich.text import Text as RichText
-
-    from bertsmith.tasks.inference import LoadedModel
-    from bertsmith.tasks.predictor import Predictor
 
 
 class TaskExample(Protocol):
@@ -151,21 +150,6 @@ class TaskDataset(Generic[ExampleT]):
         return sum(example.content in seen for example in self.held_out)
 
 
-class Agreement(Protocol):
-    """The difference between predictions in bf16 or int8 and those in fp32."""
-
-    @property
-    def name(self) -> str:
-        """The key in a JSON report, before `_beside_fp32`."""
-        ...
-
-    def _asdict(self) -> dict[str, Any]: ...
-
-    def sentence(self, precision: str) -> str:
-        """Format the comparison for people."""
-        ...
-
-
 class Task(ABC, Generic[ExampleT, PredictionT]):
     """A task: a frozen dataclass with these class attributes and methods."""
 
@@ -220,7 +204,7 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
 
     @classmethod
     @abstractmethod
-    def predictor(cls, loaded: "LoadedModel") -> "Predictor[Self, ExampleT, PredictionT]":
+    def predictor(cls, loaded: LoadedModel) -> Any:
         """Build the predictor that users call."""
 
     # Of one model.
@@ -433,8 +417,6 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
 
     def agreement(self, mine: Sequence[PredictionT], exact: Sequence[PredictionT]) -> Agreement:
         """Compare predictions with the `exact` ones (fp32) of the same texts."""
-        from bertsmith.tasks.agreement import LabelAgreement
-
         pairs = zip(mine, exact, strict=True)
         return LabelAgreement(sum(a.answer != b.answer for a, b in pairs), len(mine))
 

@@ -5,9 +5,9 @@ import torch
 from tiny_models import reviews, save_tiny
 
 from bertsmith.data.squad import Question
+from bertsmith.evaluation.precision_agreement import agreement_with_fp32, cosine_agreement, sample
 from bertsmith.system.int8 import can_quantize, saturates
 from bertsmith.tasks import agreement
-from bertsmith.tasks.agreement import agreement_with_fp32, cosine_agreement, sample
 from bertsmith.tasks.question_answering import Answerer
 from bertsmith.tasks.text_classification import Classifier
 from bertsmith.tasks.text_vectors import TextEncoder

@@ -1,0 +1,67 @@
+"""A sample of the user's texts, computed in fp32 beside bf16 or int8."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from bertsmith.data.encoded_texts import Text
+from bertsmith.tasks.agreement import Agreement, CosineAgreement, NotCompared
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_vectors import TextEncoder
+
+Item = TypeVar("Item")
+
+SAMPLE_TEXTS = 32
+SAMPLED_FROM = 1024
+"""The sample is taken from so many of the first texts, so that files of any size can stream."""
+SAMPLE_TOKENS = SAMPLE_TEXTS * 512
+"""A sample has at most so many tokens, which `SAMPLE_TEXTS` of BERT's longest inputs have."""
+SAMPLE_CHARS = 16 * SAMPLE_TOKENS
+"""Longer texts are not even cut into tokens to see whether they may be in a sample."""
+
+
+def sample(texts: Sequence[Item]) -> list[Item]:
+    """Choose at most `SAMPLE_TEXTS` of the items, evenly spread."""
+    places = np.linspace(0, len(texts) - 1, min(len(texts), SAMPLE_TEXTS)).round().astype(int)
+    return [texts[place] for place in places]
+
+
+def cosine_agreement(encoder: TextEncoder, texts: Sequence[Text]) -> CosineAgreement:
+    """Compare an encoder's vectors with those in fp32; needs a text."""
+    chosen = sample(texts)
+    exact = TextEncoder.load(
+        encoder.loaded.path,
+        device=str(encoder.loaded.device),
+        precision="fp32",
+        max_length=encoder.max_length,
+        pooling=encoder.pooling,
+    )
+    return CosineAgreement.between(encoder(chosen), exact(chosen))
+
+
+def agreement_with_fp32(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> Agreement:
+    """Compare a predictor's answers with those in fp32.
+
+    At most `SAMPLE_TOKENS` tokens are computed twice, however long the examples are.
+    """
+    chosen = affordable(predictor, sample(examples))
+    if not chosen:
+        return NotCompared(0, SAMPLE_TOKENS)
+    agreement: Agreement = predictor.task.agreement(
+        predictor.predict(chosen), predictor.exact().predict(chosen)
+    )
+    return agreement
+
+
+def affordable(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> list[Any]:
+    """Select examples, in order, that together fit into `SAMPLE_TOKENS`."""
+    short = [example for example in examples if example.num_chars <= SAMPLE_CHARS]
+    if not short:
+        return []
+    chosen, left = [], SAMPLE_TOKENS
+    for example, num_tokens in zip(short, predictor.encode_examples(short).lengths, strict=True):
+        if num_tokens <= left:
+            chosen.append(example)
+            left -= num_tokens
+    return chosen
