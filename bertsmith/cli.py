@@ -5,20 +5,23 @@ flags and whose docstring is its help. Modules are imported only when their comm
 so `bertsmith --help` answers at once.
 """
 
-import contextlib
 import errno
 import importlib
-import io
-import os
 import sys
-import warnings
-from collections.abc import Iterator, Sequence
-from typing import IO, Any, NamedTuple, TextIO
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from bertsmith._version import __version__
-from bertsmith.errors import BertsmithError, BertsmithWarning, advice_on, told
+from bertsmith.errors import BertsmithError, advice_on
 from bertsmith.system.hardware import own_process
 from bertsmith.system.memory import asked_bytes, lacks_memory
+from bertsmith.system.streams import (
+    allow_any_character,
+    discard,
+    open_streams,
+    restart_in_utf8,
+    shown_warnings,
+)
 
 
 class Command(NamedTuple):
@@ -124,20 +127,20 @@ LESS_MEMORY = {
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one command; the process ends with 0, or with 2 after a problem the user can solve."""
     if argv is None:
-        _restart_in_utf8()
-    _open_streams()
-    _replace_what_cannot_be_shown()
+        restart_in_utf8()
+    open_streams()
+    allow_any_character()
     args = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in args
     if debug:
         args.remove("--debug")
     try:
-        with _shown_warnings():
+        with shown_warnings(PROG):
             _run(args)
         sys.stdout.flush()  # here, where it is answered that nobody takes it
     except BrokenPipeError:
         # The reader (head, less) has left; keep Python from complaining again at exit.
-        _discard(sys.stdout)
+        discard(sys.stdout)
         raise SystemExit(0) from None
     except BertsmithError as error:
         if debug:
@@ -155,53 +158,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         try:
             sys.stdout.flush()
         except OSError:
-            _discard(sys.stdout)
+            discard(sys.stdout)
         print(f"{PROG}: {place}: {error.strerror}. {advice_on(error)}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         print(f"{PROG}: stopped by Ctrl-C; earlier output is as it was.", file=sys.stderr)
         raise SystemExit(2) from None
-
-
-def _restart_in_utf8() -> None:
-    """Start Python again in its UTF-8 mode, where the locale has only ASCII.
-
-    The words of the command line and the names of files are bytes there, not text.
-    """
-    if sys.getfilesystemencoding() == "ascii" and "utf8" not in sys._xoptions:
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
-
-
-class _Stderr(io.FileIO):
-    """Standard error that is discarded once nobody takes it: notes must not end the work."""
-
-    def write(self, data: Any, /) -> int:
-        try:
-            return super().write(data)
-        except OSError:  # a closed pipe, a lost terminal, a full disk
-            _discard(self)
-            return len(data)
-
-
-def _discard(stream: IO[Any]) -> None:
-    """Send what is still written to a stream nowhere."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
-def _open_streams() -> None:
-    """Give the process all standard streams, and a standard error that may break."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:  # closed at the start: the next file would be opened as this stream
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-    if sys.stdout is None:
-        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
-    # A console of Windows has a stream of its own kind, which writes any character.
-    if sys.stderr is None or (sys.stderr is sys.__stderr__ and os.name == "posix"):
-        text = sys.stderr or sys.stdout
-        buffer = io.BufferedWriter(_Stderr(2, "w", closefd=False))
-        sys.stderr = io.TextIOWrapper(buffer, text.encoding, text.errors, line_buffering=True)
 
 
 def _lack_of_memory(args: list[str], error: BaseException) -> str:
@@ -213,40 +175,6 @@ def _lack_of_memory(args: list[str], error: BaseException) -> str:
         COMMANDS[name].module if name else "", "Use a smaller model, or less text."
     )
     return f"found too little memory{found}. {way_on} Closing other programs helps, too."
-
-
-@contextlib.contextmanager
-def _shown_warnings() -> Iterator[None]:
-    """Print our warnings as one line each, whatever Python's own filters are."""
-    told.clear()
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", BertsmithWarning)
-        show_other = warnings.showwarning
-
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            if issubclass(category, BertsmithWarning):
-                print(f"{PROG}: {message}", file=sys.stderr)
-            else:
-                show_other(message, category, filename, lineno, file, line)
-
-        warnings.showwarning = show
-        yield
-
-
-def _replace_what_cannot_be_shown() -> None:
-    """Let a terminal without some character show another: results are written by then."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            # Of a file's name that is not UTF-8 \udcff is shown, which JSON reads as that name.
-            is_utf8 = stream.encoding.lower() == "utf-8"
-            stream.reconfigure(errors="backslashreplace" if is_utf8 else "replace")
 
 
 def _run(args: list[str]) -> None:

@@ -1,0 +1,90 @@
+"""Standard streams of the command line: they may be closed, break or lack characters.
+
+A note that nobody takes must not end hours of work, so standard error is discarded when it breaks.
+Of standard output that is an error of the command.
+"""
+
+import contextlib
+import io
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import IO, Any, TextIO
+
+from bertsmith.errors import BertsmithWarning, told
+
+
+def restart_in_utf8() -> None:
+    """Start Python again in its UTF-8 mode, where the locale has only ASCII.
+
+    The words of the command line and the names of files are bytes there, not text.
+    """
+    if sys.getfilesystemencoding() == "ascii" and "utf8" not in sys._xoptions:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+class _Stderr(io.FileIO):
+    """Standard error that is discarded once nobody takes it: notes must not end the work."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError:  # a closed pipe, a lost terminal, a full disk
+            discard(self)
+            return len(data)
+
+
+def discard(stream: IO[Any]) -> None:
+    """Send what is still written to a stream nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def open_streams() -> None:
+    """Give the process all standard streams, and a standard error that may break."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:  # closed at the start: the next file would be opened as this stream
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdout is None:
+        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
+    # A console of Windows has a stream of its own kind, which writes any character.
+    if sys.stderr is None or (sys.stderr is sys.__stderr__ and os.name == "posix"):
+        text = sys.stderr or sys.stdout
+        buffer = io.BufferedWriter(_Stderr(2, "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(buffer, text.encoding, text.errors, line_buffering=True)
+
+
+@contextlib.contextmanager
+def shown_warnings(program: str) -> Iterator[None]:
+    """Print our warnings as one line each, whatever Python's own filters are."""
+    told.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", BertsmithWarning)
+        show_other = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, BertsmithWarning):
+                print(f"{program}: {message}", file=sys.stderr)
+            else:
+                show_other(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
+
+
+def allow_any_character() -> None:
+    """Let a terminal show another character for one that it lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            # Of a file's name that is not UTF-8 \udcff is shown, which JSON reads as that name.
+            is_utf8 = stream.encoding.lower() == "utf-8"
+            stream.reconfigure(errors="backslashreplace" if is_utf8 else "replace")
