@@ -55,7 +55,7 @@ LIMITS: dict[str, float] = {
     "root modules": 5,
     "settings replaced": 20,
     "signatures with over 9 parameters": 6,
-    "small files with one user": 48,
+    "small files with one user": 49,
 }
 GOALS: dict[str, float] = {
     "code tokens": 240_000,
