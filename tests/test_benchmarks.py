@@ -82,7 +82,7 @@ def contest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object
             Contender("absent", target, problem="it was not exported"),
         ],
         claims=[
-            Claim("R6 D", "sleeping", ("ours",), ("peer",), (2, 3)),
+            Claim("R6 T+", "sleeping", ("ours",), ("peer",), (2, 3)),
             Claim("R7", "sleeping", ("ours",), ("broken", "absent")),
         ],
         steps=2,
