@@ -77,8 +77,9 @@ def check_sums(path: Path) -> None:
             found.append(f"{name} differs from what was written")
     if found:
         warn_once(
-            f"{directory}: {', '.join(found)} (by {SUMS_FILE}): damaged or changed by hand. Copy "
-            f"the folder again; if you changed it yourself, remove its line from {SUMS_FILE}.",
+            f"{directory}: {', '.join(found)} (by {SUMS_FILE}): damaged, or "
+            f"changed by you or another program. If so, remove its line from {SUMS_FILE}; if not, "
+            "copy the folder again.",
             (directory.resolve(), (directory / SUMS_FILE).read_bytes(), *actual.values()),
         )
 

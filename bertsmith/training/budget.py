@@ -81,8 +81,8 @@ class EvaluationPlan:
         if self == EvaluationPlan(MAX_ROWS, MAX_TIMES):
             return ""
         return (
-            f"{self.rows} held-out rows are measured {1 + self.times} times, which takes a "
-            f"twentieth of the run (--eval-rows {MAX_ROWS} for more)"
+            f"{self.rows} held-out rows are measured {1 + self.times} times, since the run is short "
+            f"(--eval-rows {MAX_ROWS} for more)"
         )
 
 
