@@ -81,7 +81,7 @@ class EvaluationPlan:
         if self == EvaluationPlan(MAX_ROWS, MAX_TIMES):
             return ""
         return (
-            f"{self.rows} held-out rows are measured {1 + self.times} times, since the run is short "
+            f"{self.rows} held-out rows are measured {1 + self.times} times as the run is short "
             f"(--eval-rows {MAX_ROWS} for more)"
         )
 
