@@ -226,8 +226,8 @@ def moments_of(folder: RunFolder) -> list[Moment]:
     tokens, found = 0, []
     for entry in read_journal(folder.journal_path):
         tokens += entry.get("real_tokens", 0)
-        if is_held_out(entry) and tokens and "held_out_common_loss" in entry:
-            loss = entry["held_out_common_loss"]
+        if is_held_out(entry) and tokens and "held_out_common_eval_loss" in entry:
+            loss = entry["held_out_common_eval_loss"]
             found.append(Moment(tokens, entry["elapsed_seconds"] / 60, loss))
     return found
 

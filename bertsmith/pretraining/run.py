@@ -64,7 +64,7 @@ def pretrain(
 ) -> dict[str, Any]:
     """Run a job and give its summary with the facts about its data.
 
-    What `measure` finds joins the held-out figures as `held_out_common_…`.
+    What `measure` finds joins the held-out figures as `held_out_common_eval_…`.
 
     Raises:
         BertsmithError: settings, corpus or folder do not allow it (nothing was written), or the
@@ -164,10 +164,11 @@ def _start(
 
 def _origin(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the origin of a run, as far as its checkpoints do not hold it."""
+    model = settings.get("model")  # a path where the run is a fine-tuning
+    initializer = model["position_initializer"] if isinstance(model, Mapping) else None
     return {
         "from": settings.get("from"),
-        "position_initializer": settings["model"]["position_initializer"]
-        or NEW_MODEL["position_initializer"],
+        "position_initializer": initializer or NEW_MODEL["position_initializer"],
     }
 
 

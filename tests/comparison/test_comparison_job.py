@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from lab_files import write_lab
-from test_finetune import StopAt
+from stop_at import StopAt
 
 from bertsmith.cli import main
 from bertsmith.comparison.common_eval import CommonEvaluation
@@ -59,7 +59,7 @@ def test_figures_are_those_of_the_saved_models(finished: Path, corpus_dir: Path)
                     values = found["figures"][f"{kind}_{figure}"]["recipes"][name]["values"]
                     assert values[1] == pytest.approx(value, rel=1e-5)
         entries = read_journal(folder / "journal.jsonl")
-        assert sum("held_out_common_loss" in entry for entry in entries) == 5
+        assert sum("held_out_common_eval_loss" in entry for entry in entries) == 5
         run = json.loads((folder / "words" / "run.json").read_text())
         values = found["figures"]["words"]["recipes"][name]["values"]
         assert values[1] == run["result"]["evaluation"]["accuracy"]
@@ -160,25 +160,6 @@ def test_earlier_runs_with_other_settings_are_refused(
     with pytest.raises(ConfigError, match=r"a run on another corpus than .* now holds"):
         compare(replace(settings, corpus=other, out=folder))
     assert (finished / "out" / "comparison.json").read_bytes() == before
-
-
-def test_a_run_of_a_version_that_knew_no_waves_began_without(
-    finished: Path, corpus_dir: Path, tmp_path: Path
-) -> None:
-    folder = shutil.copytree(finished, tmp_path / "lab")
-    for path in folder.rglob("run.json"):
-        run = json.loads(path.read_text().replace(str(finished), str(folder)))
-        if path.parent.name.startswith("seed-"):
-            assert run["settings"]["model"].pop("position_initializer") == "normal"
-        path.write_text(json.dumps(run))
-    told: list[str] = []
-    compare(small(folder, corpus_dir), tell=told.append)
-    assert sum("pre-trained already" in line for line in told) == 6
-    text = (folder / "lab.toml").read_text()
-    waves = '[shared.model]\nposition_initializer = "sinusoidal"'
-    (folder / "lab.toml").write_text(text.replace("[shared.model]", waves))
-    with pytest.raises(ConfigError, match=r"position_initializer normal, where sinusoidal is"):
-        compare(small(folder, corpus_dir))
 
 
 def test_what_fails_is_noted_and_the_others_go_on(

@@ -5,9 +5,9 @@ import torch
 from tiny_models import reviews, save_tiny
 
 from bertsmith.data.squad import Question
+from bertsmith.evaluation import precision_agreement
 from bertsmith.evaluation.precision_agreement import agreement_with_fp32, cosine_agreement, sample
 from bertsmith.system.int8 import can_quantize, saturates
-from bertsmith.tasks import agreement
 from bertsmith.tasks.question_answering import Answerer
 from bertsmith.tasks.text_classification import Classifier
 from bertsmith.tasks.text_vectors import TextEncoder
@@ -47,8 +47,8 @@ def question(length):
 
 
 def test_long_passages_are_left_out_of_the_comparison(tmp_path, monkeypatch):
-    monkeypatch.setattr(agreement, "SAMPLE_TOKENS", 100)
-    monkeypatch.setattr(agreement, "SAMPLE_CHARS", 1000)
+    monkeypatch.setattr(precision_agreement, "SAMPLE_TOKENS", 100)
+    monkeypatch.setattr(precision_agreement, "SAMPLE_CHARS", 1000)
     computed = []
 
     class Counting(Answerer):

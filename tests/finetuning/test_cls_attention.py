@@ -236,20 +236,6 @@ def test_a_stopped_run_goes_on_as_it_began(settings: ClassifySettings) -> None:
     assert "[CLS] began by looking at all tokens alike" in str(result)
 
 
-def test_a_run_older_than_the_setting_kept_what_it_had(settings: ClassifySettings) -> None:
-    with pytest.raises(Interrupted):
-        finetune(Classify, settings, [StopAtOnce()])
-    path = settings.out / "run.json"
-    run = json.loads(path.read_text())
-    del run["settings"]["cls_attention"], run["start_note"]
-    path.write_text(json.dumps(run))
-    tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
-    with pytest.raises(ConfigError, match="it began with keep"):
-        finetune(Classify, replace(settings, resume=True))
-    kept = finetune(Classify, replace(settings, resume=True, cls_attention="keep"))
-    assert "queries at zero" not in str(kept)
-
-
 def test_a_student_that_loses_the_last_layer_begins_with_the_one_it_has(
     settings: ClassifySettings, tmp_path: Path
 ) -> None:

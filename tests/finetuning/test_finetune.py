@@ -1,13 +1,12 @@
 """Fine-tuning as a whole: what it learns, what it saves, and what it refuses beforehand."""
 
 import json
-import os
-import signal
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from stop_at import StopAt
 from tiny_models import reviews, save_tiny, save_tiny_of, write_reviews
 from tiny_tokenizers import TINY
 
@@ -110,20 +109,6 @@ def test_it_learns_and_saves_the_best_weights(settings):
     assert run["result"]["evaluation"]["accuracy"] == result.evaluation.accuracy
     assert "missing" in result.load_report  # the new head, and the pooler
     assert f"best after step {result.best_step}" in str(result)
-
-
-class StopAt:
-    """Asks the run to stop when a step is written, as Ctrl-C does."""
-
-    def __init__(self, step):
-        self.step = step
-
-    def begin(self, computing):
-        pass
-
-    def write(self, entry, status):
-        if entry["step"] == self.step:
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.parametrize("step", [3, 12, 33])

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_finetune import StopAt
+from stop_at import StopAt
 from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main

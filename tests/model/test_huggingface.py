@@ -492,7 +492,7 @@ def test_paths_that_are_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.fixture
-def with_options(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names that the hub was asked for; it has none of them."""
     names: list[str] = []
 

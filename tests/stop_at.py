@@ -1,0 +1,18 @@
+"""A wish to stop a run at one of its steps."""
+
+import os
+import signal
+
+
+class StopAt:
+    """Asks the run to stop when a step is written, as Ctrl-C does."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def begin(self, computing):
+        pass
+
+    def write(self, entry, status):
+        if entry["step"] == self.step:
+            os.kill(os.getpid(), signal.SIGINT)
