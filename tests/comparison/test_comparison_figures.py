@@ -51,7 +51,8 @@ def test_a_verdict_knows_what_is_better() -> None:
 
 def test_what_a_run_learnt_beside_masked_words_has_a_figure_of_its_own() -> None:
     held_out = {
-        "held_out_mlm_loss": 5.0, "held_out_mlm_accuracy": 0.2, "held_out_common_eval_accuracy": 0.3,
+        "held_out_mlm_loss": 5.0, "held_out_mlm_accuracy": 0.2,
+        "held_out_common_eval_accuracy": 0.3,
         "held_out_nsp_loss": 0.7, "held_out_nsp_accuracy": 0.6, "held_out_rtd_loss": 0.4,
         "held_out_rtd_accuracy": 0.85, "held_out_rtd_auc": 0.7, "held_out_rtd_recall": 0.1,
     }  # fmt: skip
