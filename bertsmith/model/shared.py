@@ -4,6 +4,7 @@ A teacher's model is used by every training process, but its weights exist once:
 the place of the weights instead of the weights.
 """
 
+import errno
 import os
 import tempfile
 import weakref
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import without_values
 
@@ -24,6 +26,9 @@ class SharedFile:
     """Zeroed memory that other processes can map by its `path`, until `close`.
 
     It is not on a disk where the system allows that.
+
+    Raises:
+        ConfigError: it is larger than files may be.
     """
 
     def __init__(self, num_bytes: int) -> None:
@@ -35,7 +40,17 @@ class SharedFile:
         else:
             self._file, self.path = tempfile.mkstemp(prefix="bertsmith-")
             self._named = self.path
-        os.ftruncate(self._file, num_bytes)
+        try:
+            os.ftruncate(self._file, num_bytes)
+        except OSError as error:
+            self.close()
+            if error.errno != errno.EFBIG:
+                raise
+            raise ConfigError(
+                f"memory of {num_bytes / 1e6:,.1f} MB that processes share: the system refused "
+                f"({error.strerror}). The limit on the size of files counts here, too: raise it "
+                "(ulimit -f unlimited), then run the command again."
+            ) from error
 
     def map(self) -> Tensor:
         """Return the file's bytes, uint8 `[num_bytes]`, mapped while the tensor lives."""

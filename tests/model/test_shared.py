@@ -1,8 +1,12 @@
 """A model whose weights are mapped where they lie; and what its last layer gives."""
 
 import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 
+import pytest
 import torch
 from tiny_models import tiny_model
 
@@ -75,3 +79,16 @@ def test_the_last_layer_is_seen_from_beside():
             model.encode(batch())
     assert torch.equal(seen.vectors(batch()), trace.hidden_states[-1])
     assert not model.layers[-1]._forward_hooks
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such limits")
+def test_a_limit_on_the_size_of_files_is_named():
+    code = (
+        "import resource, bertsmith.model.shared as shared\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "try: shared.SharedFile(2_000_000)\n"
+        "except shared.ConfigError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "2.0 MB that processes share" in done.stdout
+    assert "ulimit -f" in done.stdout
