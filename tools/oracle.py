@@ -32,7 +32,7 @@ VOLATILE = re.compile(
     r"sha256|minutes|^settings$|threads|elapsed|bytes|speed|memory"
 )
 RENAMED: Mapping[str, str] = {}
-IGNORED = (".png", ".html", ".lock")
+IGNORED = (".png", ".html", ".lock", "")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Job:
     old: str = ""
 
 
-PRETRAIN = f"pretrain --corpus corpus {TRAINING} --batch-size 8 --max-length 32 --steps 6"
+PRETRAIN = f"pretrain --corpus corpus {TRAINING} --batch-size 8 --max-length 32 --steps 6 --eval-rows 16"
 TASKS = {
     "classify": "csv",
     "regress": "csv",
@@ -72,7 +72,7 @@ def jobs() -> Iterator[Job]:
     waves = "--start-steps 3 --position-initializer sinusoidal"
     yield Job("short", f"{PRETRAIN} {waves} --out short")
     yield Job("going-on", f"{PRETRAIN} --from bert --out going-on")
-    rows = f"--corpus corpus {TRAINING} --batch-size 8 --max-length 32 --steps 4"
+    rows = f"--corpus corpus {TRAINING} --batch-size 8 --max-length 32 --steps 4 --eval-rows 16"
     yield Job("distil", f"distill pretraining --teacher bert --num-layers 1 {rows} --out distil")
     for task, ending in TASKS.items():
         data = f"--train {task}.{ending} --eval {task}-eval.{ending}"
