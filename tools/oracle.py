@@ -26,6 +26,7 @@ from safetensors import safe_open
 
 SECONDS = 600
 TRAINING = "--precision fp32 --threads 2"
+ROWS = "--batch-size 8 --max-length 32 --eval-rows 16"
 PLAIN = "--precision fp32"
 VOLATILE = re.compile(
     r"seconds|time|_at$|per_second|waited|path|folder|machine|computing|command|version|^out$|"
@@ -44,7 +45,7 @@ class Job:
     old: str = ""
 
 
-PRETRAIN = f"pretrain --corpus corpus {TRAINING} --batch-size 8 --max-length 32 --steps 6 --eval-rows 16"
+PRETRAIN = f"pretrain --corpus corpus {TRAINING} {ROWS} --steps 6"
 TASKS = {
     "classify": "csv",
     "regress": "csv",
@@ -72,7 +73,7 @@ def jobs() -> Iterator[Job]:
     waves = "--start-steps 3 --position-initializer sinusoidal"
     yield Job("short", f"{PRETRAIN} {waves} --out short")
     yield Job("going-on", f"{PRETRAIN} --from bert --out going-on")
-    rows = f"--corpus corpus {TRAINING} --batch-size 8 --max-length 32 --steps 4 --eval-rows 16"
+    rows = f"--corpus corpus {TRAINING} {ROWS} --steps 4"
     yield Job("distil", f"distill pretraining --teacher bert --num-layers 1 {rows} --out distil")
     for task, ending in TASKS.items():
         data = f"--train {task}.{ending} --eval {task}-eval.{ending}"
