@@ -121,7 +121,7 @@ LESS_MEMORY = {
     "compare": "Give recipes with a smaller micro_batch_size or max_length.",
     "demo": "Give --quick.",
 }
-"""What needs less memory, by the module of a command."""
+"""Advice where memory is lacking, by the module of a command."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

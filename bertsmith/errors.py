@@ -65,14 +65,14 @@ class BertsmithWarning(UserWarning):
     """What a user should know of and that stops nothing."""
 
 
-told: set[object] = set()
+given_warnings: set[object] = set()
 """The warnings that this process has given."""
 
 
 def warn_once(message: str, state: object = None) -> None:
     """Warn, but not again of the same, in the same `state`: a folder is read several times."""
-    if (message, state) not in told:
-        told.add((message, state))
+    if (message, state) not in given_warnings:
+        given_warnings.add((message, state))
         warnings.warn(message, BertsmithWarning, stacklevel=3)
 
 

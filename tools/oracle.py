@@ -33,7 +33,7 @@ VOLATILE = re.compile(
     r"sha256|minutes|^settings$|threads|elapsed|bytes|speed|memory"
 )
 RENAMED: Mapping[str, str] = {}
-IGNORED = (".png", ".html", ".lock", "")
+IGNORED = (".png", ".html", ".lock")
 
 
 @dataclass(frozen=True)

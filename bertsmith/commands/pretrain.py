@@ -42,8 +42,8 @@ it. Named are: {names}.""".format(names=", ".join(shipped_recipes("pretrain")))
 
 
 NOTED_SHARE = 0.01
-LEARNT_SHARE = 0.98
-"""Of the loss by word frequency alone; on few held-out rows the loss varies by a hundredth."""
+LEARNED_SHARE = 0.98
+"""Share of the unigram loss below which a model has learned; few rows vary by a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def has_learnt(result: Mapping[str, Any]) -> bool:
     if "held_out_mlm_loss" not in result:
         return int(result["steps"]) >= LEARNING_STEPS
     return float(result["held_out_mlm_loss"]) < (
-        LEARNT_SHARE * float(result["held_out_unigram_entropy"])
+        LEARNED_SHARE * float(result["held_out_unigram_entropy"])
     )
 
 

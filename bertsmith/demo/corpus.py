@@ -23,7 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 
 ENOUGH_CHARS = 100_000
-"""Of a library, for a question about it: so much is read however long it takes."""
+"""Characters read of a library that the question is about, however long that takes."""
 
 STANDARD_LIBRARY = "standard library"
 LANGUAGE_REFERENCE = "language reference"

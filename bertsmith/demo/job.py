@@ -101,8 +101,8 @@ class DemoSettings:
     """The folder for everything: text, vocabulary, corpus, models, and report.html. An earlier
     demo in it is replaced; nothing else is."""
     minutes: float | None = None
-    """How long to pre-train; the rest takes one to three minutes more. If not given, all ends after
-    five minutes: after 1,800 steps of pre-training, or after as many as fit in on this computer."""
+    """Minutes of pre-training; the rest takes one to three more. Default: 1,800 steps, or as many
+    as let all end after five minutes on this computer."""
     quick: bool = False
     """Only try whether everything works: little text and a few steps, no useful model."""
 

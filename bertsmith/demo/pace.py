@@ -1,5 +1,4 @@
-"""How much of a demo fits into five minutes on this computer: measured speeds go in, a scale comes
-out."""
+"""The plan of a demo that fits into five minutes on this computer, by measured speeds."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -20,9 +19,9 @@ TOTAL_SECONDS = 300.0
 READING_SECONDS = 45.0
 """After these, modules are left unread; one quiet core needs 30 of them."""
 FINETUNING_SHARE = 0.3
-"""Of what is left for both kinds of training. Further draws of labels only tell the noise."""
+"""Share of the training time; further draws of labels only show the noise."""
 FINETUNING_SPEED = 0.6
-"""Of pre-training's: a step has fewer tokens."""
+"""Share of the speed of pre-training: a step has fewer tokens."""
 FEWEST_STEPS = 50
 """Of a fine-tuning: each labelled paragraph is read four times."""
 EXAMPLE_TOKENS = 60

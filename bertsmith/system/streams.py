@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from typing import IO, Any, TextIO
 
-from bertsmith.errors import BertsmithWarning, told
+from bertsmith.errors import BertsmithWarning, given_warnings
 
 
 def restart_in_utf8() -> None:
@@ -59,7 +59,7 @@ def open_streams() -> None:
 @contextlib.contextmanager
 def shown_warnings(program: str) -> Iterator[None]:
     """Print our warnings as one line each, whatever Python's own filters are."""
-    told.clear()
+    given_warnings.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("always", BertsmithWarning)
         show_other = warnings.showwarning
