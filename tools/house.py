@@ -35,7 +35,7 @@ LIMITS: dict[str, float] = {
     "code tokens in pretraining": 23_200,
     "code tokens in reports": 2_200,
     "code tokens in root": 3_200,
-    "code tokens in system": 10_500,
+    "code tokens in system": 10_700,
     "code tokens in tasks": 34_100,
     "code tokens in tokenization": 25_000,
     "code tokens in tools": 6_100,
@@ -46,7 +46,7 @@ LIMITS: dict[str, float] = {
     "calls of vars(x)": 7,
     "circles of imports": 2,
     "classes with over 16 public methods": 6,
-    "dataclasses with a device": 8,
+    "dataclasses with a device": 1,
     "imports for types alone": 12,
     "imports inside functions": 8,
     "modules with over 12 public names": 18,
@@ -54,7 +54,7 @@ LIMITS: dict[str, float] = {
     "private words in docs": 9,
     "root modules": 5,
     "settings replaced": 20,
-    "signatures with over 9 parameters": 6,
+    "signatures with over 9 parameters": 5,
     "small files with one user": 49,
 }
 GOALS: dict[str, float] = {

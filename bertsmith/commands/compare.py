@@ -24,7 +24,7 @@ complete is not repeated. A run that fails is noted, and the others go on; the e
 
 A comparison file names recipes that share most settings, the budget, the seeds and the tasks;
 families, masks, pairs and positions come with bertsmith. Budget and seeds on the line replace
-those of the file."""
+those of the file, and --device, --precision and --threads those of each recipe."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from bertsmith.data.tables import place_name
 from bertsmith.data.unknown_tokens import UnknownTokens, tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.evaluation.precision_agreement import cosine_agreement
+from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.agreement import CosineAgreement
 from bertsmith.tasks.auto import as_text, in_chunks
@@ -29,8 +30,7 @@ def main(
     pooling: Literal["mean", "first_token", "pooler"] | None = None,
     normalize: bool = False,
     max_length: int | None = None,
-    device: str = "auto",
-    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto",
+    compute: Annotated[InferenceCompute, tyro.conf.arg(name="")] = InferenceCompute(),  # noqa: B008 - frozen
     json: bool = False,
 ) -> None:
     """Turn texts into vectors, whose cosine says how alike two texts are.
@@ -48,17 +48,14 @@ def main(
             cosine.
         max_length: Maximum length: cut texts to this many tokens. Default: all that the model
             reads.
-        device: Device: auto, cpu, cuda, cuda:1, mps.
-        precision: Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact,
-            and the fastest where the processor has VNNI), or auto for the faster of fp32 and bf16.
         json: Print one JSON object instead of text.
     """
     check_format(out)
     with hold_outputs({"--out": out}, file):
         encoder = TextEncoder.load(
             model,
-            device=device,
-            precision=precision,
+            device=compute.device,
+            precision=compute.precision,
             max_length=max_length,
             pooling=pooling,
             normalize=normalize,

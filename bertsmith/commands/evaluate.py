@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tyro
 
@@ -18,6 +18,7 @@ from bertsmith.evaluation.errors_file import FARTHEST, write_misses
 from bertsmith.evaluation.evaluate import OutcomeCallback, evaluate
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.reports.evaluation import Survey, write_page
+from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, load_predictor
 from bertsmith.tasks.task import Evaluation, Outcome
@@ -30,7 +31,7 @@ recognized, and which classes were taken for which (confusion matrix)."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(InferenceCompute):
     """The command line of `bertsmith evaluate`."""
 
     model: tyro.conf.Positional[Path]
@@ -49,11 +50,6 @@ class Settings:
     as in training."""
     stride: int | None = None
     """Stride: the number of tokens that neighbouring windows share. Default: as in training."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda, cuda:1, mps."""
-    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
-    """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
-    fastest where the processor has VNNI), or auto for the faster of fp32 and bf16."""
     errors: Path | None = None
     """Errors file, .jsonl or .csv, for every wrong answer: text, right answer, the model's, and how
     sure it was; the most confident first. Where answers are numbers (regress, embed), it has the

@@ -4,11 +4,12 @@ import json as json_module
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
 import tyro
 
 from bertsmith.commands.predict import as_characters
+from bertsmith.system.compute import InferenceCompute
 from bertsmith.tasks.fill_mask import MaskFiller, Word
 
 
@@ -16,8 +17,7 @@ def main(
     model: tyro.conf.Positional[Path],
     text: tyro.conf.Positional[str],
     top: int = 5,
-    device: str = "auto",
-    precision: Literal["auto", "fp32", "bf16"] = "auto",
+    compute: Annotated[InferenceCompute, tyro.conf.arg(name="")] = InferenceCompute(),  # noqa: B008 - frozen
     json: bool = False,
 ) -> None:
     """Fill in the hidden words of a text with a pre-trained BERT.
@@ -29,11 +29,9 @@ def main(
         model: Folder of a pre-trained model.
         text: A text with [MASK] in one or more places, in quotes.
         top: Number of words to show for each [MASK].
-        device: Device: auto, cpu, cuda, cuda:1, mps.
-        precision: Number format of the computation: fp32, bf16, or auto for the fastest.
         json: Print one JSON object instead of text.
     """
-    filler = MaskFiller.load(model, device=device, precision=precision)
+    filler = MaskFiller.load(model, device=compute.device, precision=compute.precision)
     if note := filler.loaded.precision_note:
         print(note, file=sys.stderr)
     text = as_characters(text)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import tyro
 
@@ -17,6 +17,7 @@ from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
+from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, iter_predictions, load_predictor
 
@@ -27,7 +28,7 @@ each text: its label, how sure the model is (0 to 1), and the text."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(InferenceCompute):
     """The command line of `bertsmith predict`."""
 
     model: tyro.conf.Positional[Path]
@@ -49,11 +50,6 @@ class Settings:
     as in training."""
     stride: int | None = None
     """Stride: the number of tokens that neighbouring windows share. Default: as in training."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda, cuda:1, mps."""
-    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
-    """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
-    fastest where the processor has VNNI), or auto for the faster of fp32 and bf16."""
     json: bool = False
     """Print one JSON object, which holds all predictions, instead of lines."""
 

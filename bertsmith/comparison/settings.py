@@ -23,20 +23,19 @@ are ignored.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from bertsmith.comparison.budget import UNITS, Budget, Unit, budget_of
 from bertsmith.config import from_mapping, read_recipe, to_jsonable
 from bertsmith.errors import BertsmithError, ConfigError, InputError
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.system.bounds import check_all_largest, check_largest
+from bertsmith.system.compute import Compute
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task
-
-Precision = Literal["auto", "fp32", "bf16"]
 
 OF_THE_COMMAND = ("out", "json", "resume", "overwrite")
 """Keys of a recipe that concern the single command and change no result."""
@@ -56,7 +55,7 @@ They are the same for all recipes, have a second name, or change no result.
 
 
 @dataclass(frozen=True)
-class ComparisonSettings:
+class ComparisonSettings(Compute):
     """Recipes, corpus, budget, seeds and output folder of a comparison."""
 
     files: tuple[Path, ...]
@@ -84,14 +83,15 @@ class ComparisonSettings:
     """Number of eval rows, measured ten times in each run."""
     final_rows: int = 4096
     """Number of eval rows on which the finished models are measured."""
-    device: str | None = None
-    """Device: auto, cpu, cuda, cuda:1 or mps; by default each recipe's own."""
-    precision: Precision | None = None
-    """Number format of the computation; by default each recipe's own."""
-    threads: int | None = None
-    """Number of processor threads; by default each recipe's own."""
+
+    @property
+    def given_compute(self) -> dict[str, Any]:
+        """The settings of computing that replace each recipe's own: those that are not defaults."""
+        given = {field.name: getattr(self, field.name) for field in fields(Compute)}
+        return {name: value for name, value in given.items() if value != getattr(Compute, name)}
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_all_largest(self, "--")
         for name in ("eval_rows", "final_rows"):
             if getattr(self, name) < 1:
@@ -242,9 +242,8 @@ def recipe_of(
     job = from_mapping(PretrainJob, values, place, PretrainJob(settings.corpus))
     if job.model.preset == "auto":
         raise ConfigError(f"{place}: model.preset is 'auto', another size each time. Name a size.")
-    asked = {name: getattr(settings, name) for name in ("device", "precision", "threads")}
-    given = {name: value for name, value in asked.items() if value is not None}
-    training = replace(job.training, eval_every=None, eval_rows=settings.eval_rows, **given)
+    given = {"eval_every": None, "eval_rows": settings.eval_rows, **settings.given_compute}
+    training = replace(job.training, **given)
     return Recipe(name, replace(job, training=training))
 
 
@@ -280,10 +279,8 @@ def task_of(
     for key in ("train", "eval"):
         if key in values:
             values[key] = str(find_data(settings.data / str(values[key]), f"{place}: {key}"))
-    training = {name: getattr(settings, name) for name in ("device", "precision", "threads")}
-    given = {name: value for name, value in training.items() if value is not None}
     # `auto` might treat recipes, or seeds, differently.
-    values = {"cls_attention": "keep", **values, "model": "", "out": "", **given}
+    values = {"cls_attention": "keep", **values, "model": "", "out": "", **settings.given_compute}
     asked = from_mapping(task.settings, values, place)
     return ComparedTask(name, task, asked)
 

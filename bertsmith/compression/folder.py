@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import tyro
 from torch import Tensor
@@ -23,6 +23,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
 from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import atomic_dir, hold_folder, write_json
 from bertsmith.system.sums import summed
 from bertsmith.tasks.sentence_folder import read_settings
@@ -40,7 +41,7 @@ SENTENCE_FILES = (
 
 
 @dataclass(frozen=True)
-class CompressSettings:
+class CompressSettings(InferenceCompute):
     """Settings of every way of making a model smaller."""
 
     model: tyro.conf.Positional[Path]
@@ -57,10 +58,6 @@ class CompressSettings:
     corpus: Path | None = None
     """Corpus for evaluating a pre-trained model, before and after, on its held-out rows: a folder
     of `bertsmith corpus build` with the model's tokenizer."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda, cuda:1, mps."""
-    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
-    """Number format in which speed and scores are measured."""
 
     columns: tyro.conf.Suppress[Any] = None
     """Columns of the files."""

@@ -20,6 +20,7 @@ from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.weights import weight_files
+from bertsmith.system.compute import InferenceCompute
 from bertsmith.tasks.auto import AnyPredictor, load_predictor, rows_of
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextEncoder
@@ -41,7 +42,7 @@ Measure = Callable[[BertModel], dict[str, float]]
 
 
 @dataclass(frozen=True)
-class Trial:
+class Trial(InferenceCompute):
     """Input of a comparison: labelled `data`, or texts to encode.
 
     Without either, the models are timed on texts of random tokens.
@@ -52,8 +53,6 @@ class Trial:
     """Options for reading `data`, of the task's `columns`."""
     limit: int | None = None
     texts: Sequence[Text] = ()
-    device: str = "auto"
-    precision: str = "auto"
     seconds: float | None = None
     """Seconds of timing for both models together; None: `TIMED_SECONDS`."""
     measure: Measure | None = None

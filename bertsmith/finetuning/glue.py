@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import START_NOTE, check_parts, count_parts
 from bertsmith.finetuning.series import WEIGHTS, Run, finish
 from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_settings, select_device
 from bertsmith.tasks.auto import iter_predictions, load_predictor
@@ -44,7 +45,7 @@ METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
 
 
 @dataclass(frozen=True)
-class GlueSettings:
+class GlueSettings(Compute):
     """Settings of `bertsmith glue`."""
 
     model: Path
@@ -76,14 +77,9 @@ class GlueSettings:
     width."""
     cls_attention: ClsAttention = "auto"
     """Attention of [CLS] at the start; see `bertsmith finetune classify --help`."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda, cuda:1, mps."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
-    threads: int | None = None
-    """Number of processor threads; by default one for each core."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_all_largest(self, "--")
         if self.seeds < 1:
             raise ConfigError(f"--seeds: found {self.seeds}; allowed is 1 or more.")

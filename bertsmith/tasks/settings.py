@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError, check_choice, check_seed
 from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import Compute
 
 ClsAttention = Literal["auto", "keep", "reset"]
 
@@ -24,7 +25,7 @@ BASE_HIDDEN_SIZE = 768
 
 
 @dataclass(frozen=True)
-class FinetuneSettings:
+class FinetuneSettings(Compute):
     """Settings of `finetune` that all tasks share.
 
     A task's own settings define `columns`: the options for reading its files.
@@ -92,12 +93,6 @@ class FinetuneSettings:
     """Start from random weights instead of the model's own, as a baseline without pre-training."""
     seed: int = 0
     """Random seed of the new head, the order of the examples and dropout."""
-    device: str = "auto"
-    """Device: auto, cpu, cuda, cuda:1, mps."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
-    threads: int | None = None
-    """Number of processor threads; by default one for each core."""
     resume: bool = False
     """Continue the stopped run in --out from its checkpoint, as if it had never stopped."""
     overwrite: bool = False
@@ -107,6 +102,7 @@ class FinetuneSettings:
     """Options for reading the files."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.epochs is not None and self.steps is not None:
             raise ConfigError("--epochs and --steps exclude each other. Give one of them.")
         if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
@@ -122,9 +118,7 @@ class FinetuneSettings:
             )
         check_all_largest(self, "--")
         self._check_repeats()
-        self.check_positive(
-            "limit", "eval_limit", "epochs", "steps", "batch_size", "patience", "threads"
-        )
+        self.check_positive("limit", "eval_limit", "epochs", "steps", "batch_size", "patience")
 
     def _check_repeats(self) -> None:
         if self.seeds is not None and self.folds is not None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from bertsmith.errors import (
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import save_model
 from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import Precision, compute_choices, describe_computing
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -62,7 +63,7 @@ CHECKPOINT_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Compute):
     """How long and on what a run trains, and what it leaves behind."""
 
     steps: int | None = None
@@ -77,12 +78,6 @@ class TrainingSettings:
     half a GB for the backward pass; elsewhere a whole step."""
     seed: int = 0
     """Decides everything random: first weights, order of the text, masks, dropout."""
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """Number format of the computation; auto takes what this machine is fastest with."""
-    device: str = "auto"
-    """auto, cpu, cuda, cuda:1, mps."""
-    threads: int | None = None
-    """Processor threads; as many as there are cores where not given."""
     eval_every: int | None = None
     """Measure on held-out text every so many steps; ten times per run where not given."""
     eval_rows: int | None = None
@@ -100,8 +95,9 @@ class TrainingSettings:
                 f"training: found steps = {self.steps} and minutes = {self.minutes}; allowed is "
                 "one of them. Leave one out."
             )
-        for name in ("steps", "batch_size", "micro_batch_size", "threads", "eval_every",
-                     "eval_rows", "checkpoint_every"):  # fmt: skip
+        super().__post_init__()
+        for name in ("steps", "batch_size", "micro_batch_size", "eval_every", "eval_rows",
+                     "checkpoint_every"):  # fmt: skip
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"training.{name}: found {value}; allowed is 1 or more.")

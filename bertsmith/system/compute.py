@@ -1,0 +1,33 @@
+"""Settings of where and how a command computes, which its own settings inherit."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bertsmith.errors import ConfigError
+from bertsmith.system.bounds import check_largest
+
+
+@dataclass(frozen=True, kw_only=True)
+class InferenceCompute:
+    """Device and number format of a command that only reads with a model."""
+
+    device: str = "auto"
+    """Device: auto, cpu, cuda, cuda:1, mps."""
+    precision: Literal["auto", "fp32", "bf16", "int8"] = "auto"
+    """Number format of the computation: fp32, bf16, int8 (on a CPU; the least exact, and the
+    fastest where the processor has VNNI), or auto for the faster of fp32 and bf16."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compute(InferenceCompute):
+    """Device, number format and threads of a command that trains."""
+
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
+    threads: int | None = None
+    """Number of processor threads; by default one for each core."""
+
+    def __post_init__(self) -> None:
+        check_largest("threads", self.threads, "--threads")
+        if self.threads is not None and self.threads < 1:
+            raise ConfigError(f"--threads: found {self.threads}; allowed is 1 or more.")
