@@ -8,6 +8,7 @@ import pytest
 
 from bertsmith.cli import main
 from bertsmith.errors import ConfigError
+from bertsmith.finetuning.glue import GlueSettings
 from bertsmith.model.bert import BertConfig
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.bounds import LARGEST
@@ -21,14 +22,16 @@ from bertsmith.vocabulary.train import TokenizerSettings
     ("settings", "name", "place"),
     [
         *((TrainingSettings, name, f"training.{name}")
-          for name in ("steps", "batch_size", "micro_batch_size", "threads", "eval_every",
+          for name in ("steps", "batch_size", "micro_batch_size", "eval_every",
                        "eval_rows", "checkpoint_every", "keep")),
         *((PretrainingSettings, name, f"pretraining.{name}")
           for name in ("max_length", "start_steps", "duplicates", "masking_schedule_steps")),
         *((lambda **given: ClassifySettings(model="m", train="t", out="o", **given), name,
            f"--{name.replace('_', '-')}")
           for name in ("steps", "epochs", "batch_size", "limit", "eval_limit", "patience",
-                       "threads", "seeds", "folds", "max_length")),
+                       "seeds", "folds", "max_length")),
+        (lambda **given: GlueSettings(model="m", data="d", out="o", **given), "threads",
+         "--threads"),
         *((lambda **given: TokenizerSettings(files=("a",), **given), name,
            f"--{name.replace('_', '-')}") for name in ("vocab_size", "min_frequency", "processes")),
     ],
@@ -39,6 +42,19 @@ def test_settings_that_never_end(settings, name, place, value):
         settings(**{name: value})
     with pytest.raises(ConfigError, match=f"at most {LARGEST[name]:,}"):
         settings(**{name: LARGEST[name] + 1})
+
+
+@pytest.mark.parametrize("threads", [0, LARGEST["threads"] + 1])
+@pytest.mark.parametrize(
+    "flags",
+    ["finetune classify --model m --train t --eval e --out o", "glue --model m --data d --out o",
+     "pretrain --corpus c --out o --steps 1", "compare r --corpus c --out o"],
+)  # fmt: skip
+def test_threads_of_every_command(flags, threads, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([*flags.split(), "--threads", str(threads)])
+    assert stop.value.code == 2
+    assert f"--threads: found {threads}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("minutes", [1e300, math.inf, math.nan, 0, -1])
