@@ -25,7 +25,7 @@ LIMITS: dict[str, float] = {
     "code tokens in commands": 13_900,
     "code tokens in comparison": 8_400,
     "code tokens in compression": 4_400,
-    "code tokens in data": 41_800,
+    "code tokens in data": 41_600,
     "code tokens in demo": 9_200,
     "code tokens in distillation": 9_300,
     "code tokens in evaluation": 5_300,

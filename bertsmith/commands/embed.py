@@ -11,7 +11,7 @@ import tyro
 from bertsmith.commands.predict import NOTES
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Columns, ExampleReader
-from bertsmith.data.tables import place_name
+from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import UnknownTokens, tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
 from bertsmith.evaluation.precision_agreement import cosine_agreement

@@ -11,7 +11,7 @@ from typing import Any
 import tyro
 
 from bertsmith.commands.task_flags import parse_for_folder
-from bertsmith.data.tables import place_name
+from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.evaluation.errors_file import FARTHEST, write_misses

@@ -12,7 +12,7 @@ from typing import Any
 import tyro
 
 from bertsmith.commands.task_flags import parse_for_folder
-from bertsmith.data.tables import STANDARD_INPUT
+from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import ConfigError

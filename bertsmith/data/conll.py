@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from bertsmith.data.label_schemes import OUTSIDE, PREFIXED
 from bertsmith.data.lines import MAX_ROW_BYTES
-from bertsmith.data.tables import check_line_ends, whole_number
+from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.data.text_files import check_line_ends
 from bertsmith.errors import InputError
 from bertsmith.tokenization.words import Place
 

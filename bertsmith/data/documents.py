@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from bertsmith.data.json_rows import unique_keys
 from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
 from bertsmith.data.parquet import iter_parquet
 from bertsmith.data.reading import Errors, Reading, SourceReport
 from bertsmith.data.sources import Format, Source, find_sources, open_source
-from bertsmith.data.tables import unique_keys
 from bertsmith.errors import InputError
 
 __all__ = ["MAX_DOCUMENT_CHARS", "Errors", "SourceReport", "iter_documents"]

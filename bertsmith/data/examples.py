@@ -1,21 +1,20 @@
-"""Read labelled examples from csv, tsv and jsonl files, in the file's order.
+"""Read labelled examples from csv, tsv and jsonl files, or rows in memory, in their order.
 
 A label is a name and stays the string it was, so `1`, `positive` and `not_entailment` are treated
 alike. A row that lacks a text or a label is an error, or is skipped and counted; it never just
 disappears.
 """
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from bertsmith.data.records import Record, RecordReader, Role, divide, without_empty_end
-from bertsmith.data.tables import ASK_FORMAT, TableFormat, read_txt
+from bertsmith.data.records import ColumnSpec, IncompleteRowError, Record, RecordReader
+from bertsmith.data.tables import TableFormat
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.errors import InputError
 
 # The usual names, first match wins; a pair is only taken where both of its columns are there.
@@ -115,12 +114,12 @@ class Columns:
     the name."""
 
 
-class ExampleReader(RecordReader):
-    """Lazy reader of one file's examples.
+class ExampleReader(RecordReader[Example]):
+    """Lazy reader of texts or pairs, with labels.
 
     Args:
-        path: `.csv`, `.tsv`, `.jsonl` or `.txt` (one text per line), plain or `.gz/.xz/.zst`;
-            or `STANDARD_INPUT`.
+        source: `.csv`, `.tsv`, `.jsonl` or `.txt` (one text per line), plain or `.gz/.xz/.zst`;
+            `STANDARD_INPUT`; or rows in memory.
         columns: which columns to read.
         labelled: whether a label is wanted; if not, no label column is looked for.
         empty_labels: whether a label may be empty, in JSON a list, or divided among several
@@ -131,7 +130,7 @@ class ExampleReader(RecordReader):
 
     def __init__(
         self,
-        path: Path,
+        source: ExampleSource,
         columns: Columns | None = None,
         *,
         labelled: bool = True,
@@ -142,151 +141,79 @@ class ExampleReader(RecordReader):
         self.labelled = labelled
         self.empty_labels = empty_labels
         self.pairs = pairs
-        super().__init__(
-            path,
-            self._roles([]),
-            header=self.columns.header,
-            skip_incomplete=self.columns.skip_incomplete,
-            asked_format=self.columns.format,
-        )
+        lacking = "labels" if labelled else "pairs, which the model was trained on" * bool(pairs)
+        super().__init__(source, self.columns, self._specs, self._example, lines_lack=lacking)
 
-    def __iter__(self) -> Iterator[Example]:
-        """Yield the examples.
-
-        Raises:
-            InputError: as in `RecordReader`.
-        """
-        for row, record in self.iter_records():
-            (text,) = record["text"]
-            (pair,) = record.get("pair") or (None,)
-            label = self._label(row, record["label"]) if self.labelled else None
-            if label is not None or not self.labelled:
-                yield Example(text, pair, label and _trimmed(label), row)
-
-    def _label(self, row: int, found: tuple[str, ...]) -> str | None:
-        """Join the labels of a row's columns; None if the row is skipped."""
-        names = self.names["label"]
-        if len(names) == 1:
-            return "".join(found)
-        if len(found) == len(names):
-            cells = {name: text.strip().lower() for name, text in zip(names, found, strict=True)}
-            wrong = [f"'{name}' is '{text}'" for name, text in cells.items() if text not in FLAGS]
-            if not wrong:
-                chosen = (name.strip() for name, text in cells.items() if FLAGS[text])
-                return "".join(name + LIST_SEPARATOR for name in chosen)
-        else:  # empty cells are left out, so which they are is not known
-            wrong = ["a column of labels is empty"]
-            if self.skip_incomplete:
-                self.num_skipped += 1
-                return None
-        header = ", or pass --header yes if it names the columns" if not self.has_header else ""
-        raise InputError(
-            f"{self.place}:{row}: {wrong[0]}; allowed are 1 and 0, or true and false. Fix the row, "
-            f"or choose other columns with --label-column{header}."
-        )
-
-    def _roles(self, lowered: Sequence[str]) -> list[Role]:
-        """Build the roles; the usual names of texts depend on the columns found."""
+    def _example(self, row: int, record: Record) -> Example:
+        (text,) = record["text"]
+        (pair,) = record.get("second text") or (None,)
         columns = self.columns
-        usual_text, usual_pair = (None, None)
-        if columns.text_column is None:
-            there = (c for c in TEXT_COLUMNS if all(name is None or name in lowered for name in c))
-            usual_text, usual_pair = next(there, (None, None))
-        pair = Role(
-            "pair",
-            "--pair-column",
-            columns.pair_column,
-            () if usual_pair is None else (usual_pair,),
-            is_optional=not self.pairs,
-            sought="second text, which each example of the model has",
-        )
-        label = Role(
-            "label",
-            "--label-column",
-            columns.label_column,
-            LABEL_COLUMNS,
-            is_many=self.empty_labels and columns.label_column is not None,
-            may_be_empty=self.empty_labels,
-            may_be_number=True,
-            is_read=self.labelled,
-        )
-        text = Role(
-            "text",
-            "--text-column",
-            columns.text_column,
-            () if usual_text is None else (usual_text,),
-        )
-        return [text, pair, label]
-
-    def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[str, list[int]]:
-        self.roles = self._roles([] if numbers_only else [name.strip().lower() for name in found])
-        places = super()._resolve(found, numbers_only=numbers_only)
-        if self.pairs is False and self.columns.pair_column is None and "pair" in places:
-            (first,), (second,) = self.names["text"], self.names["pair"]
+        if pair is not None and self.pairs is False and columns.pair_column is None:
+            (first,), (second,) = self.names["text"], self.names["second text"]
             raise InputError(
                 f"{self.place}: two texts in each row, '{first}' and '{second}', where one is "
                 "expected. Name it with --text-column; or, if pairs are meant, the second with "
                 "--pair-column."
             )
-        return places
-
-    def _records(self) -> Iterator[tuple[int, Record | None]]:
-        if self.found_format != "txt":
-            return super()._records()
-        if self.labelled or self.pairs:
-            lacking = "labels" if self.labelled else "pairs, which the model was trained on"
+        is_guessed = columns.header == "auto" and columns.text_column is None
+        if is_guessed and record["text"] == self.names["text"] and self.is_table:
             raise InputError(
-                f"{self.place}: lines of text have no {lacking}. Use .csv, .tsv or .jsonl. "
-                f"{ASK_FORMAT}"
+                f"{self.row_place(row)}: the text '{text}' stands in the first row too, which was "
+                "taken for the names of the columns. If it is that, pass --header yes; if it is a "
+                "row like others, --header no --text-column N."
             )
-        self.names = {"text": ("the line",)}
-        return ((row, {"text": without_empty_end([line])}) for row, line in read_txt(self.path))
+        label = self._label(row, record["label"]) if self.labelled else None
+        return Example(text, pair, label, row)
 
-    def _read_table(
-        self, rows: Iterator[tuple[int, list[str]]]
-    ) -> Iterator[tuple[int, Record | None]]:
-        guessed = self.columns.header == "auto" and self.columns.text_column is None
-        for row, record in super()._read_table(rows):
-            if guessed and record is not None and record["text"] == self.names["text"]:
-                raise InputError(
-                    f"{self.place}:{row}: the text '{record['text'][0]}' stands in the first row "
-                    "too, which was taken for the names of the columns. If it is that, pass "
-                    "--header yes; if it is a row like others, --header no --text-column N."
-                )
-            yield row, record
+    def _label(self, row: int, found: tuple[str, ...]) -> str:
+        """Join the labels of a row's columns."""
+        names = self.names["label"]
+        if len(names) == 1:
+            label = "".join(found)
+            # `strip` would remove the last LIST_SEPARATOR too.
+            return label if label.endswith(LIST_SEPARATOR) else label.strip()
+        header = ", or pass --header yes if it names the columns" if not self.has_header else ""
+        advice = (
+            "; allowed are 1 and 0, or true and false. Fix the row, or choose other columns with "
+            f"--label-column{header}."
+        )
+        if len(found) < len(names):  # empty cells are left out, so which they are is not known
+            raise IncompleteRowError(f"{self.row_place(row)}: a column of labels is empty{advice}")
+        cells = {name: text.strip().lower() for name, text in zip(names, found, strict=True)}
+        for name, text in cells.items():
+            if text not in FLAGS:
+                raise InputError(f"{self.row_place(row)}: '{name}' is '{text}'{advice}")
+        return joined_labels(name.strip() for name, text in cells.items() if FLAGS[text])
 
-    def _missing_key(self, value: dict[str, Any]) -> str | None:
-        """Find a missing key; labels need theirs even if they may be empty."""
-        names = (name for names in self.names.values() for name in names)
-        return next((name for name in names if name not in value), None)
+    def _specs(self, found: Sequence[str]) -> list[ColumnSpec]:
+        """Build the specs; the usual names of texts depend on the columns found."""
+        columns = self.columns
+        there = (c for c in TEXT_COLUMNS if all(name is None or name in found for name in c))
+        usual = next(there, ()) if columns.text_column is None else ()
+        text, pair = (tuple(filter(None, usual[i : i + 1])) for i in (0, 1))
+        return [
+            ColumnSpec("text", "--text-column", columns.text_column, text),
+            ColumnSpec(
+                "second text", "--pair-column", columns.pair_column, pair,
+                is_optional=not self.pairs, instead="name the only text with --text-column",
+            ),
+            ColumnSpec(
+                "label", "--label-column", columns.label_column, LABEL_COLUMNS,
+                is_many=self.empty_labels and columns.label_column is not None,
+                may_be_empty=self.empty_labels, scalars=(bool, int, float),
+                read_list=(lambda labels: [joined_labels(labels)]) if self.empty_labels else None,
+                is_read=self.labelled,
+            ),
+        ]  # fmt: skip
 
-    def _extend(self, row: int, found: list[str]) -> None:
-        """Refuse a second text, or a better label key, that earlier lines lack."""
-        self._check_choice(row, found)
-        roles = self._roles([name.strip().lower() for name in found])
-        places = divide(roles, found, numbers_only=False)["pair"]
-        if "pair" not in self.names and places:
-            raise InputError(
-                f"{self.place}:{row}: has a second text ('{found[places[0]]}'), which the lines "
-                "before lack. Give every line one, or name the only text with --text-column."
-            )
 
-    def _texts(self, row: int, role: Role, name: str, value: dict[str, Any]) -> list[str]:
-        """Return one text per key, as a list of labels stays together."""
-        return [self._as_text(row, role, name, value.get(name))]
-
-    def _as_text(self, row: int, role: Role, name: str, value: Any) -> str:
-        """Convert a value to text; a label may be a number, boolean or list."""
-        if role.name == "label" and isinstance(value, bool | int | float):
-            return json.dumps(value)
-        if role.name == "label" and self.empty_labels and isinstance(value, list):
-            parts = (self._as_text(row, role, name, part) for part in value)
-            return "".join(part + LIST_SEPARATOR for part in parts)
-        return super()._as_text(row, role, name, value)
+def joined_labels(labels: Iterable[str]) -> str:
+    """Write several labels as one text, none of which is cut at a separator."""
+    return "".join(label + LIST_SEPARATOR for label in labels)
 
 
 def read_examples(
-    path: Path,
+    source: ExampleSource,
     columns: Columns | None = None,
     *,
     limit: int | None = None,
@@ -298,17 +225,13 @@ def read_examples(
     Raises:
         InputError: as in `ExampleReader`; also if a first row looks like an overlooked header.
     """
-    reader = ExampleReader(path, columns, empty_labels=empty_labels, pairs=pairs)
-    examples: list[Example] = []
-    for example in reader:
-        examples.append(example)
-        if limit is not None and len(examples) == limit:
-            break
+    reader = ExampleReader(source, columns, empty_labels=empty_labels, pairs=pairs)
+    examples, num_skipped = reader.read(limit)
     if not empty_labels:
         first, *others = examples
         comes_again = any(example.label == first.label for example in others)
         check_header(reader, first, len(examples), comes_again=comes_again)
-    return examples, reader.num_skipped
+    return examples, num_skipped
 
 
 def typed_examples(texts: Sequence[str]) -> list[Example]:
@@ -367,11 +290,6 @@ def stratified_sample(examples: Sequence[Example], size: int, seed: int) -> list
     return [examples[place] for place in sorted(place for _, place in chosen)]
 
 
-def _trimmed(label: str) -> str:
-    """Strip white space from a label, but keep `LIST_SEPARATOR`, which `strip` removes."""
-    return label if label.endswith(LIST_SEPARATOR) else label.strip()
-
-
 def check_header(
     reader: ExampleReader, first: Example, num_examples: int, *, comes_again: bool
 ) -> None:
@@ -382,13 +300,13 @@ def check_header(
     Raises:
         InputError: asks what the row is.
     """
-    tabular = reader.found_format in ("csv", "tsv")
-    if not tabular or reader.has_header or reader.columns.header != "auto" or num_examples < 10:
+    may_be_header = reader.is_table and reader.columns.header == "auto" and not reader.has_header
+    if not may_be_header or num_examples < 10 or comes_again:
         return
-    if not comes_again and not _is_number(first.label or ""):
+    if not _is_number(first.label or ""):
         raise InputError(
-            f"{reader.place}:{first.row}: the label '{first.label}' occurs in this first row only. "
-            "If the row names the columns, pass --header yes; if not, --header no."
+            f"{reader.row_place(first.row)}: the label '{first.label}' occurs in this first row "
+            "only. If the row names the columns, pass --header yes; if not, --header no."
         )
 
 

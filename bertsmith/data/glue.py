@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from bertsmith.data.examples import Columns
-from bertsmith.data.records import RecordReader, Role
+from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.files import atomic_write
 
@@ -227,16 +227,17 @@ def iter_test_texts(
     Raises:
         InputError: the file is no table with these columns.
     """
-    reader = RecordReader(
-        path,
-        [Role("index", "--index", "1", ())]
-        + [Role(name, "--columns", name, (), may_be_empty=True) for name in columns],
-        header="yes",
-        can_skip=False,
-    )
-    for _, record in reader.iter_records():
+    specs = [
+        ColumnSpec("index", "--index", "1", ()),
+        *(ColumnSpec(name, "--columns", name, (), may_be_empty=True) for name in columns),
+    ]
+
+    def parse(row: int, record: Record) -> tuple[str, tuple[str, str | None]]:
         texts = ["".join(record[name]) for name in columns]
-        yield record["index"][0], (texts[0], texts[1] if len(texts) > 1 else None)
+        return record["index"][0], (texts[0], texts[1] if len(texts) > 1 else None)
+
+    options = Columns(header="yes")
+    return iter(RecordReader(path, options, lambda found: specs, parse, can_skip=False))
 
 
 def write_submission(path: Path, rows: Iterable[tuple[str, str]]) -> None:

@@ -10,13 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.tables import (
-    iter_text,
-    json_fault,
-    json_type,
-    unique_keys,
-    without_half_characters,
-)
+from bertsmith.data.json_rows import JSON, json_fault, json_type, without_half_characters
+from bertsmith.data.text_files import iter_text
 from bertsmith.errors import InputError
 
 NOT_WHITE = re.compile(r"[^ \t\n\r]")
@@ -86,7 +81,7 @@ class _Reader:
         self.text = ""
         self.at = 0
         self.line, self.column = 1, 1
-        self.decode = json.JSONDecoder(object_pairs_hook=unique_keys).raw_decode
+        self.decode = JSON.raw_decode
 
     def peek(self) -> str:
         """Return the next character that is not white space, and move `at` to it.

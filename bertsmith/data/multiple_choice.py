@@ -1,17 +1,17 @@
-"""Read multiple-choice examples from csv, tsv and jsonl files.
+"""Read multiple-choice examples from csv, tsv and jsonl files, or rows in memory.
 
 Rows may have different numbers of choices: each choice is scored beside the prompt by itself, so
 nothing has to be filled up. In a csv or tsv file, empty cells at the end mean that there are fewer.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertsmith.data.records import Record, RecordReader, Role
+from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.tables import TableFormat, whole_number
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.data.text_files import ExampleSource
+from bertsmith.errors import InputError
 
 TEXTS = (
     "prompt", "sent1", "startphrase", "context", "ctx", "article", "passage", "premise", "stem",
@@ -74,47 +74,32 @@ class ChoiceColumns:
     """File format, whatever the name says: csv, tsv or jsonl. auto: by the name."""
 
 
-class ChoiceReader(RecordReader):
-    """Lazy reader of one file's examples.
+class ChoiceReader(RecordReader[ChoiceExample]):
+    """Lazy reader of multiple-choice examples.
 
     Args:
-        path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
+        source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; or rows in memory.
         columns: which columns to read.
         labelled: whether the right choice is wanted; if not, no column is looked for.
     """
 
-    def __init__(self, path: Path, columns: ChoiceColumns | None = None, *, labelled: bool = True):
+    def __init__(
+        self, source: ExampleSource, columns: ChoiceColumns | None = None, *, labelled: bool = True
+    ) -> None:
         self.columns = columns or ChoiceColumns()
         self.labelled = labelled
-        super().__init__(
-            path,
-            self._roles(),
-            header=self.columns.header,
-            skip_incomplete=self.columns.skip_incomplete,
-            asked_format=self.columns.format,
-        )
-
-    def __iter__(self) -> Iterator[ChoiceExample]:
-        """Yield the examples.
-
-        Raises:
-            InputError: as in `RecordReader`; also a row with a single choice, or a label that
-                names none of its choices.
-        """
-        for row, record in self.iter_records():
-            if len(record["choices"]) < 2 and self.skip_incomplete:
-                self.num_skipped += 1
-            else:
-                yield self._example(row, record)
+        specs = self._specs()
+        super().__init__(source, self.columns, lambda found: specs, self._example)
 
     def _example(self, row: int, record: Record) -> ChoiceExample:
         start = "".join(record.get("beginning of the choices", ())).strip()
         choices = tuple(f"{start} {text}" if start else text for text in record["choices"])
         if len(choices) < 2:
-            raise InputError(
-                f"{self.place}:{row}: found one choice. Give two or more, in columns of "
-                "their own or as a list; --choice-columns says where. Or pass --skip-incomplete "
-                "(skipped rows are counted)."
+            raise self.incomplete(
+                row,
+                "found one choice",
+                "Give two or more, in columns of their own or as a list; --choice-columns says "
+                "where.",
             )
         label = self._label(row, record["label"][0], len(choices)) if self.labelled else None
         return ChoiceExample(record["prompt"][0], choices, label, row)
@@ -137,23 +122,26 @@ class ChoiceReader(RecordReader):
         if number == num_choices and first == 0:
             counting = ", or pass --first-label 1 if they are counted from 1"
         raise InputError(
-            f"{self.place}:{row}: the label is '{name}'; allowed are {first} to "
+            f"{self.row_place(row)}: the label is '{name}'; allowed are {first} to "
             f"{first + num_choices - 1}, or A to {last_letter}. Fix the row{counting}."
         )
 
-    def _roles(self) -> list[Role]:
+    def _specs(self) -> list[ColumnSpec]:
         given = self.columns
-        prompt = Role("prompt", "--text-column", given.text_column, TEXTS)
-        start = Role(
+        prompt = ColumnSpec("prompt", "--text-column", given.text_column, TEXTS)
+        start = ColumnSpec(
             "beginning of the choices", "--start-column", given.start_column, STARTS,
-            is_optional=True, may_be_empty=True,
+            is_optional=True, may_be_empty=True, may_lack_key=True,
         )  # fmt: skip
         # Before the choices: `answer` beside `answer1` and `answer2` says which is right.
-        label = Role(
+        label = ColumnSpec(
             "label", "--label-column", given.label_column, LABELS,
-            may_be_number=True, is_read=self.labelled,
+            scalars=(int, float), is_read=self.labelled,
         )  # fmt: skip
-        choices = Role("choices", "--choice-columns", given.choice_columns, CHOICES, is_many=True)
+        choices = ColumnSpec(
+            "choices", "--choice-columns", given.choice_columns, CHOICES,
+            is_many=True, may_lack_key=True, read_list=list,
+        )  # fmt: skip
         if given.start_column == "none":
             return [prompt, label, choices]
         return [prompt, start, label, choices]
@@ -168,12 +156,4 @@ def read_choices(
         ConfigError: `limit` is not above 0.
         InputError: as in `ChoiceReader`.
     """
-    if limit is not None and limit < 1:
-        raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
-    reader = ChoiceReader(path, columns)
-    examples: list[ChoiceExample] = []
-    for example in reader:
-        examples.append(example)
-        if len(examples) == limit:
-            break
-    return examples, reader.num_skipped
+    return ChoiceReader(path, columns).read(limit)

@@ -8,17 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
+from bertsmith.data.json_rows import json_type, read_objects
 from bertsmith.data.json_stream import iter_members
 from bertsmith.data.records import RAGGED, find_column, listed, stands_twice
 from bertsmith.data.squad import question_format
-from bertsmith.data.tables import (
-    FoundFormat,
-    json_type,
-    read_jsonl,
-    read_rows,
-    read_txt,
-    table_format,
-)
+from bertsmith.data.tables import FoundFormat, read_rows, read_txt, table_format
 from bertsmith.errors import InputError
 
 # First match wins; a label beside a prediction is the right one.
@@ -47,7 +41,7 @@ def _by_id(path: Path, key: str) -> dict[str, Any]:
 
 
 def _values_of_lines(path: Path, key: str) -> Iterator[tuple[str, Any]]:
-    for row, record in read_jsonl(path):
+    for row, record in read_objects(path):
         for name in ("id", key):
             if name not in record:
                 keys = ", ".join(f"'{found}'" for found in list(record)[:10]) or "none"
@@ -146,7 +140,7 @@ def _cells_of_table(
 def _cells_of_objects(path: Path, columns: Sequence[str]) -> Iterator[_Cell]:
     known: dict[str, None] = {}  # every key met so far, in order
     name = ""
-    for row, record in read_jsonl(path):
+    for row, record in read_objects(path):
         if not record.keys() <= known.keys():
             known |= dict.fromkeys(record)
             found = _column(path, row, list(known), columns)

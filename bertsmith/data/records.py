@@ -1,53 +1,72 @@
-"""Read the rows of csv, tsv and jsonl files as texts by role.
+"""Read the rows of a table, or rows in memory, as texts by the columns that a task needs.
 
-A role (the prompt, its choices, a score) is read from the column that was asked for, by name or by
-number, else from the first usual name that is there. A role of many texts is read from several
-columns; a jsonl file may also keep them as a list under one key.
+A column is the one asked for, by name or by number, else the first with a usual name. Many texts
+are read from several columns, or from a list under one key. `ColumnSpec` says what a column is,
+`RecordReader` reads any rows by it.
 """
 
+import itertools
+import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from bertsmith.data.json_rows import json_type, read_objects
 from bertsmith.data.tables import (
     ASK_FORMAT,
-    STANDARD_INPUT,
     FoundFormat,
     TableFormat,
-    json_type,
-    place_name,
-    read_jsonl,
     read_rows,
+    read_txt,
     table_format,
     whole_number,
 )
-from bertsmith.errors import InputError
+from bertsmith.data.text_files import ExampleSource, place_name, row_place
+from bertsmith.errors import ConfigError, InputError
 
 Record = dict[str, tuple[str, ...]]
-"""The texts of each role in one row; a role of one text has one, or none if it is optional."""
+"""Texts of each column in one row: one, or none if it is optional, or those of many."""
+ExampleT = TypeVar("ExampleT")
 
 RANGE = re.compile(r"(\d+)-(\d+)")
 
 
+class TableOptions(Protocol):
+    """Command-line options on how a table is read."""
+
+    @property
+    def header(self) -> Literal["auto", "yes", "no"]: ...
+    @property
+    def skip_incomplete(self) -> bool: ...
+    @property
+    def format(self) -> TableFormat: ...
+
+
+class IncompleteRowError(InputError):
+    """A row that lacks something, which the user may ask to skip."""
+
+
 @dataclass(frozen=True)
-class Role:
-    """Role of a column, such as the prompt or a score, and its usual names.
+class ColumnSpec:
+    """Column that a task reads, such as the prompt or a score.
 
     Attributes:
-        name: what it is called in messages.
-        flag: how the user chooses its column.
-        asked: the column asked for; of a role of many, several with commas or a range (`3-6`).
-        usual: names that are looked for where none is asked for, first match wins. One of a role
-            of many stands for the columns that begin with it and end in a number.
-        is_many: whether it has several texts.
+        name: its name in records and messages.
+        flag: the flag that chooses it.
+        asked: the column asked for; of many, several with commas or a range (`3-6`).
+        usual: names that are looked for where none is asked for, first match wins. One for many
+            texts stands for the columns that begin with it and end in a number.
+        is_many: whether several columns may hold its texts.
         is_optional: whether a table may lack it.
         may_be_empty: whether a row may.
-        may_be_number: whether a JSON number is taken for text.
-        is_read: whether it is wanted; if not, its column is kept from the other roles.
-        sought: what a message says is missing; the name where not given.
+        may_lack_key: whether an object may, whose neighbours have its key.
+        scalars: JSON types besides strings that are taken for text.
+        read_list: makes texts of a list of them; None refuses lists.
+        is_read: whether it is wanted; if not, its column is kept from the others.
+        instead: what a table may do other than have it in each row.
     """
 
     name: str
@@ -57,20 +76,22 @@ class Role:
     is_many: bool = False
     is_optional: bool = False
     may_be_empty: bool = False
-    may_be_number: bool = False
+    may_lack_key: bool = False
+    scalars: tuple[type, ...] = ()
+    read_list: Callable[[list[str]], list[str]] | None = None
     is_read: bool = True
-    sought: str = ""
+    instead: str = "none"
 
-    def columns(
-        self, found: Sequence[str], *, numbers_only: bool, taken: Collection[int] = ()
+    def find(
+        self, found: Sequence[str], *, by_number: bool, taken: Collection[int] = ()
     ) -> list[int] | None:
         """Find its places among the columns `found`; None if there are none.
 
         Those `taken` hold something else, unless they are asked for.
         """
         if self.asked is not None:
-            return asked_columns(self.asked, found, self.is_many, numbers_only=numbers_only)
-        if numbers_only:
+            return asked_columns(self.asked, found, self.is_many, by_number=by_number)
+        if by_number:
             return None
         places = (self._usual_columns(usual, found) for usual in self.usual)
         free = ([place for place in columns if place not in taken] for columns in places)
@@ -86,301 +107,292 @@ class Role:
         places = [i for i, name in enumerate(lowered) if called.fullmatch(name)]
         return sorted(places, key=lambda i: natural_key(lowered[i]))
 
+    def texts(self, place: str, key: str, value: Any) -> list[str]:
+        """Convert a JSON value under `key` to texts.
 
-class RecordReader:
-    """Lazy reader of one file's rows, as texts by role.
+        Raises:
+            InputError: a value of another type, in the row that messages call `place`.
+        """
+        if self.read_list is not None and isinstance(value, list):
+            return self.read_list([self._text(place, key, item) for item in value])
+        return [self._text(place, key, value)]
+
+    def _text(self, place: str, key: str, value: Any) -> str:
+        if value is None or isinstance(value, str):
+            return value or ""
+        if type(value) in self.scalars:
+            return json.dumps(value)
+        expected = "a string" + (" or a number" if self.scalars else "")
+        expected += " or a list of strings" if self.read_list else ""
+        raise InputError(
+            f"{place}: '{key}' is {json_type(value)}; {expected} is expected. Fix the row."
+        )
+
+
+class RecordReader(Generic[ExampleT]):
+    """Lazy reader of a table's rows, or of rows in memory, as examples.
 
     Args:
-        path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
-        roles: what to read, those first that choose their columns first.
-        header: whether the first row of a csv or tsv file names the columns; auto: yes, unless
-            all columns asked for are numbers.
-        skip_incomplete: leave out rows that lack something, and count them.
-        can_skip: whether the user can ask for that, so that messages name the flag.
-        asked_format: what the file is; by its name where auto.
+        source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or mappings
+            in memory, which are read as the objects of `.jsonl` are. They must be a list, or
+            something that can be iterated over again, to be read more than once.
+        options: how the file is read.
+        find_specs: gives the columns to read, those first that choose first, by the lowered names
+            of the columns there.
+        parse: makes an example of a row's number and its texts. Empty texts at the end of many are
+            left out, such a row has fewer; where a row may have none, wherever they stand.
+        lines_lack: what lines of text do not hold; empty where a line is the first column's text.
+        can_skip: whether the user can ask to skip rows, so that messages name the flag.
 
     Attributes:
-        names: the columns of each role; known once reading has begun.
+        names: the columns of each spec; known once reading has begun.
         num_skipped: rows left out so far.
     """
 
     def __init__(
         self,
-        path: Path,
-        roles: Sequence[Role],
+        source: ExampleSource,
+        options: TableOptions,
+        find_specs: Callable[[Sequence[str]], Sequence[ColumnSpec]],
+        parse: Callable[[int, Record], ExampleT],
         *,
-        header: Literal["auto", "yes", "no"] = "auto",
-        skip_incomplete: bool = False,
+        lines_lack: str = "columns",
         can_skip: bool = True,
-        asked_format: TableFormat = "auto",
     ) -> None:
-        self.path = Path(path)
-        self.place = place_name(self.path)
-        self.roles = roles
-        self.header = header
-        self.asked_format = asked_format
-        self.skip_incomplete = skip_incomplete
-        self._skipping = "pass --skip-incomplete (skipped rows are counted)." if can_skip else ""
+        self.source = source
+        self.options = options
+        self.find_specs = find_specs
+        self.parse = parse
+        self.lines_lack = lines_lack
+        self.can_skip = can_skip
+        self.specs = find_specs([])
         self.names: dict[str, tuple[str, ...]] = {}
         self.num_skipped = 0
 
-    def iter_records(self) -> Iterator[tuple[int, Record]]:
-        """Yield each row's line number and texts.
-
-        Empty texts at the end of a role of many are left out, such a row has fewer; where a row
-        may have none, empty texts are left out wherever they stand.
+    def __iter__(self) -> Iterator[ExampleT]:
+        """Yield the examples.
 
         Raises:
-            InputError: the file cannot be read as a table with these roles, a row does not fit, or
-                there is no complete row.
+            InputError: the source cannot be read as a table with these columns, a row does not
+                fit, or there is no complete row.
         """
-        self.num_skipped = 0
-        self.names = {}
+        self.num_skipped, self.names = 0, {}
         num_rows = 0
-        for row, record in self._records():
+        lacking: InputError | None = None
+        rows, read = self._open()
+        for row, value in rows:
             num_rows += 1
-            if record is None:
-                self.num_skipped += 1
-                continue
-            self._close_gaps(record)
-            empty = next((role for role in self.roles if self._lacks(role, record)), None)
-            if empty is None:
-                yield row, record
-            elif self.skip_incomplete:
+            try:
+                example = self.parse(row, self._checked(row, read(row, value)))
+            except IncompleteRowError as error:
+                if not self.options.skip_incomplete:
+                    raise
+                lacking = lacking or error
                 self.num_skipped += 1
             else:
-                advice = f"Fix the row, or {self._skipping}" if self._skipping else "Fix the row."
-                raise InputError(f"{self.place}:{row}: {self._called(empty)} is empty. {advice}")
+                yield example
         if num_rows == self.num_skipped:
-            raise InputError(f"{self.place}: no complete rows. Give a file with at least one.")
+            if lacking and not self.names:
+                raise lacking
+            raise InputError(f"{self.place}: no complete rows. Give at least one.")
+
+    def read(self, limit: int | None = None) -> tuple[list[ExampleT], int]:
+        """Read at most `limit` examples, and count the skipped rows.
+
+        Raises:
+            ConfigError: `limit` is not above 0.
+            InputError: as in `__iter__`.
+        """
+        if limit is not None and limit < 1:
+            raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
+        return list(itertools.islice(self, limit)), self.num_skipped
+
+    @property
+    def place(self) -> str:
+        """Name of the source in messages."""
+        return place_name(self.source)
 
     @property
     def found_format(self) -> FoundFormat:
-        """Format of the file.
+        """Format of the file; that of jsonl for rows in memory.
 
         Raises:
             InputError: as in `table_format`.
         """
-        return table_format(self.path, self.asked_format)
+        return table_format(self.source, self.options.format)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a csv or tsv file, whose first row may name the columns."""
+        return self.found_format in ("csv", "tsv")
 
     @property
     def has_header(self) -> bool:
         """Whether the first row of a csv or tsv file names the columns."""
-        if self.header != "auto":
-            return self.header == "yes"
-        asked = [role.asked for role in self._read_roles if role.asked or not role.is_optional]
-        return not all(text is not None and is_numbers(text) for text in asked)
+        if self.options.header != "auto":
+            return self.options.header == "yes"
+        needed = [spec.asked for spec in self._read_specs if spec.asked or not spec.is_optional]
+        return not all(asked is not None and is_numbers(asked) for asked in needed)
+
+    def row_place(self, row: int) -> str:
+        """Return the place of a row in messages."""
+        return row_place(self.source, row)
+
+    def incomplete(self, row: int, found: str, advice: str = "") -> IncompleteRowError:
+        """Build the error for a row that lacks something; tell how to skip it, if one can."""
+        skip = "pass --skip-incomplete (skipped rows are counted)."
+        end = f"{advice} Or {skip}" if advice else f"Fix the row, or {skip}"
+        if not self.can_skip:
+            end = advice or "Fix the row."
+        return IncompleteRowError(f"{self.row_place(row)}: {found}. {end}")
 
     @property
-    def _read_roles(self) -> list[Role]:
-        return [role for role in self.roles if role.is_read]
+    def _read_specs(self) -> list[ColumnSpec]:
+        return [spec for spec in self.specs if spec.is_read]
 
-    def has(self, name: str) -> bool:
-        """Return whether the table has a column for the role of this name."""
-        return name in self.names
-
-    def _close_gaps(self, record: Record) -> None:
-        """Drop empty texts where a row may have any number of them."""
-        for role in self.roles:
-            if role.is_many and role.may_be_empty:
-                texts = record.get(role.name, ())
-                record[role.name] = tuple(text for text in texts if text.strip())
-
-    def _lacks(self, role: Role, record: Record) -> bool:
-        """Return whether a role's text, or one of its texts, is missing."""
-        texts = record.get(role.name, ())
-        if not texts:
-            return self.has(role.name) and not role.may_be_empty
-        return not all(text.strip() for text in texts)
-
-    def _records(self) -> Iterator[tuple[int, Record | None]]:
-        """Yield each row's number and texts; None for a row to skip."""
+    def _open(self) -> tuple[Iterator[tuple[int, Any]], Callable[[int, Any], Record]]:
+        """Return the numbered rows, and the function that reads texts from one."""
         kind = self.found_format
         if kind == "jsonl":
-            return self._read_objects()
-        if kind == "txt" and self.path == STANDARD_INPUT:
-            raise InputError(
-                f"{self.place}: lines of text have no columns. Give a .csv, .tsv or .jsonl file. "
-                f"{ASK_FORMAT}"
-            )
+            return read_objects(self.source), partial(self._from_object, {})
+        assert isinstance(self.source, Path)
         if kind == "txt":
-            raise InputError(
-                f"{self.place}: a .txt file has no columns. Use .csv, .tsv or .jsonl. {ASK_FORMAT}"
-            )
-        return self._read_table(read_rows(self.path, kind))
-
-    def _read_table(
-        self, rows: Iterator[tuple[int, list[str]]]
-    ) -> Iterator[tuple[int, Record | None]]:
+            if self.lines_lack:
+                raise InputError(
+                    f"{self.place}: lines of text have no {self.lines_lack}. Use .csv, .tsv or "
+                    f".jsonl. {ASK_FORMAT}"
+                )
+            name = self.specs[0].name
+            self.names = {name: ("the line",)}
+            return read_txt(self.source), lambda row, line: {name: without_empty_end([line])}
+        rows = read_rows(self.source, kind)
         first_row, first = next(rows, (0, []))
         if not first:
             raise InputError(f"{self.place}: no rows. Give a file with at least one.")
-        places = self._resolve(first, numbers_only=not self.has_header)
+        places = self._resolve(first, by_number=not self.has_header)
         if not self.has_header:
-            yield first_row, take(first, places)
-        for row, cells in rows:
-            if len(cells) != len(first):
-                if self.skip_incomplete:
-                    yield row, None
-                    continue
-                advice = RAGGED[self.found_format]
-                advice += f" Or {self._skipping}" if self._skipping else ""
-                raise InputError(
-                    f"{self.place}:{row}: found {len(cells)} columns where row {first_row} has "
-                    f"{len(first)}. {advice}"
-                )
-            yield row, take(cells, places)
+            rows = itertools.chain([(first_row, first)], rows)
+        return rows, partial(self._from_cells, (first_row, len(first)), places)
 
-    def _read_objects(self) -> Iterator[tuple[int, Record | None]]:
-        known: dict[str, None] = {}  # every key met so far, in order
-        lacking: InputError | None = None
-        for row, value in read_jsonl(self.path):
-            if not self.names:
-                try:
-                    self._resolve(list(value), numbers_only=False)
-                except InputError as error:
-                    if not self.skip_incomplete:
-                        raise
-                    self.names = {}
-                    lacking = lacking or error
-                    yield row, None
-                    continue
-            elif not value.keys() <= known.keys():
-                self._extend(row, list(known | dict.fromkeys(value)))
-            known |= dict.fromkeys(value)
-            missing = self._missing_key(value)
-            if missing is not None:
-                if self.skip_incomplete:
-                    yield row, None
-                    continue
-                advice = "Every line needs the keys of the first."
-                advice += f" Or {self._skipping}" if self._skipping else ""
-                raise InputError(
-                    f"{self.place}:{row}: no key '{missing}'. Keys found: {listed(value)}. {advice}"
-                )
-            record: Record = {}
-            for role in self._read_roles:
-                texts = [
+    def _from_cells(
+        self, shape: tuple[int, int], places: dict[str, list[int]], row: int, cells: Sequence[str]
+    ) -> Record:
+        first_row, width = shape
+        if len(cells) != width:
+            found = f"found {len(cells)} columns where row {first_row} has {width}"
+            raise self.incomplete(row, found, RAGGED[self.found_format])
+        return {name: without_empty_end([cells[i] for i in at]) for name, at in places.items()}
+
+    def _from_object(self, known: dict[str, None], row: int, value: Mapping[str, Any]) -> Record:
+        """Read an object; `known` collects the keys met so far, in order."""
+        if not self.names:
+            try:
+                self._resolve(list(value), by_number=False)
+            except InputError as error:
+                self.names = {}
+                raise IncompleteRowError(str(error)) from None
+        elif not value.keys() <= known.keys():
+            self._extend(row, list(known | dict.fromkeys(value)))
+        known |= dict.fromkeys(value)
+        needed = [spec for spec in self._read_specs if not spec.may_lack_key]
+        for name in (name for spec in needed for name in self.names.get(spec.name, ())):
+            if name not in value:
+                found = f"no key '{name}'. Keys found: {listed(value)}"
+                raise self.incomplete(row, found, "Every row needs the keys of the first.")
+        place = self.row_place(row)
+        return {
+            spec.name: without_empty_end(
+                [
                     text
-                    for name in self.names.get(role.name, ())
-                    for text in self._texts(row, role, name, value)
+                    for name in self.names.get(spec.name, ())
+                    for text in spec.texts(place, name, value.get(name))
                 ]
-                record[role.name] = without_empty_end(texts)
-            yield row, record
-        if lacking is not None and not self.names:
-            raise lacking
+            )
+            for spec in self._read_specs
+        }
 
-    def _missing_key(self, value: dict[str, Any]) -> str | None:
-        """Find a required key that an object lacks."""
-        needed = [role for role in self.roles if not (role.may_be_empty or role.is_many)]
-        names = (name for role in needed for name in self.names.get(role.name, ()))
-        return next((name for name in names if name not in value), None)
+    def _checked(self, row: int, record: Record) -> Record:
+        """Refuse a row with an empty text; drop those of which it may have any number."""
+        for spec in self._read_specs:
+            texts = record.get(spec.name, ())
+            if spec.is_many and spec.may_be_empty:
+                record[spec.name] = tuple(text for text in texts if text.strip())
+            elif not all(text.strip() for text in texts) or not (
+                texts or spec.may_be_empty or spec.name not in self.names
+            ):
+                called = " or ".join(f"'{name}'" for name in self.names[spec.name])
+                raise self.incomplete(row, f"{called} is empty")
+        return record
 
     def _extend(self, row: int, found: list[str]) -> None:
-        """Add the keys that the lines before this one lack.
+        """Add the keys that the rows before this one lack.
 
         Raises:
-            InputError: one of them is what each line must have, or none; or would have been taken
-                instead of what was, had the first line had it.
+            InputError: one of them is what each row must have, or none; or would have been taken
+                instead of what was, had the first row had it.
         """
-        self._check_choice(row, found)
-        places = divide(self.roles, found, numbers_only=False)
-        for role in self._read_roles:
-            names = tuple(found[i] for i in places[role.name] or ())
-            before = self.names.get(role.name, ())
-            if names and not before and not role.may_be_empty:
+        in_use = divide(self.specs, found, by_number=False)
+        anew = divide(self.find_specs(lowered(found)), found, by_number=False)
+        for spec in self._read_specs:
+            before = self.names.get(spec.name, ())
+            places = (in_use if before else anew)[spec.name] or ()
+            names = tuple(found[i] for i in places)
+            if before and names and names != before and not spec.is_many:
                 raise InputError(
-                    f"{self.place}:{row}: has a {role.name} ('{names[0]}'), which the lines before "
-                    "lack. Give every line one, or none."
+                    f"{self.row_place(row)}: has '{names[0]}', which the rows before lack: there, "
+                    f"'{before[0]}' was taken for the {spec.name}. Name the right one with "
+                    f"{spec.flag}."
                 )
-            if (role.is_many or not before) and set(before) < set(names):
-                self.names[role.name] = names
-
-    def _check_choice(self, row: int, found: list[str]) -> None:
-        """Refuse a key that would have been chosen before the one in use."""
-        places = divide(self.roles, found, numbers_only=False)
-        for role in self._read_roles:
-            names = [found[i] for i in places[role.name] or ()]
-            before = self.names.get(role.name, ())
-            if before and names and not role.is_many and names != list(before):
+            if names and not before and not spec.may_be_empty:
                 raise InputError(
-                    f"{self.place}:{row}: has '{names[0]}', which the lines before lack: there, "
-                    f"'{before[0]}' was taken for the {role.name}. Name the right one with "
-                    f"{role.flag}."
+                    f"{self.row_place(row)}: has a {spec.name} ('{names[0]}'), which the rows "
+                    f"before lack. Give every row one, or {spec.instead}."
                 )
+            if set(before) < set(names):
+                self.names[spec.name] = names
 
-    def _texts(self, row: int, role: Role, name: str, value: dict[str, Any]) -> list[str]:
-        """Return the texts under one key of an object."""
-        found = value.get(name)
-        items = found if role.is_many and isinstance(found, list) else [found]
-        return [self._as_text(row, role, name, item) for item in items]
-
-    def _as_text(self, row: int, role: Role, name: str, value: Any) -> str:
-        if value is None:
-            return ""
-        if isinstance(value, str):
-            return value
-        if role.may_be_number and isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)
-        expected = "a string" + (" or a number" if role.may_be_number else "")
-        expected += " or a list of strings" if role.is_many else ""
-        raise InputError(
-            f"{self.place}:{row}: '{name}' is {json_type(value)}; {expected} is expected. Fix the "
-            "row."
-        )
-
-    def _resolve(self, found: list[str], *, numbers_only: bool) -> dict[str, list[int]]:
-        """Find each role's places among the columns `found`; fill `names`."""
-        numbers = [f"column {place + 1}" for place in range(len(found))]
+    def _resolve(self, found: list[str], *, by_number: bool) -> dict[str, list[int]]:
+        """Find each spec's places among the columns `found`; fill `names`."""
+        self.specs = self.find_specs([] if by_number else lowered(found))
+        called = [f"column {i + 1}" for i in range(len(found))] if by_number else found
         places: dict[str, list[int]] = {}
-        divided = divide(self.roles, found, numbers_only=numbers_only)
-        for role in self._read_roles:
-            columns = divided[role.name]
-            if columns is None and (role.asked is not None or not role.is_optional):
-                raise InputError(self._missing(role, found, numbers_only))
+        divided = divide(self.specs, found, by_number=by_number)
+        for spec in self._read_specs:
+            columns = divided[spec.name]
             if columns is not None:
-                places[role.name] = columns
-                called = numbers if numbers_only else found
-                self.names[role.name] = tuple(called[i] for i in columns)
+                places[spec.name] = columns
+                self.names[spec.name] = tuple(called[i] for i in columns)
+            elif spec.asked is not None or not spec.is_optional:
+                raise InputError(f"{self.place}: {self._missing(spec, found, by_number)}")
         return places
 
-    def _missing(self, role: Role, found: list[str], numbers_only: bool) -> str:
-        asked = f"no column looks like the {role.sought or role.name}"
-        if role.asked:
-            asked = f"no column '{role.asked}'"
-        names = role.usual if role.asked is None else (role.asked, *role.asked.split(","))
-        if not numbers_only and (name := next((n for n in names if stands_twice(n, found)), None)):
+    def _missing(self, spec: ColumnSpec, found: list[str], by_number: bool) -> str:
+        names = spec.usual if spec.asked is None else (spec.asked, *spec.asked.split(","))
+        if not by_number and (name := next((n for n in names if stands_twice(n, found)), None)):
             return (
-                f"{self.place}: several columns are called '{name.strip()}', and one is expected. "
-                f"Columns found: {listed(found)}. Give the number of the right one, counted from "
-                f"1, with {role.flag}, or rename the others."
+                f"several columns are called '{name.strip()}', and one is expected. Columns "
+                f"found: {listed(found)}. Give the number of the right one, counted from 1, with "
+                f"{spec.flag}, or rename the others."
             )
-        if numbers_only:
+        columns = f"Columns found: {listed(found)}"
+        advice = f"Name it with {spec.flag} (or give its number, counted from 1)."
+        if by_number:
             columns = f"The first row, read without a header, has {len(found)}: {listed(found)}"
-            advice = f"Give {role.flag} a number from 1 to {len(found)}, or --header yes."
-        else:
-            columns = f"Columns found: {listed(found)}"
-            advice = f"Name it with {role.flag} (or give its number, counted from 1)."
-        return f"{self.place}: {asked}. {columns}. {advice}{self._other_borders(found)}"
-
-    def _other_borders(self, found: list[str]) -> str:
-        """Suggest another separator if a single column seems to be several."""
-        kind = self.found_format
-        rival = next((c for c in RIVALS.get(kind, ()) if len(found) == 1 and c in found[0]), None)
-        if rival is None:
-            return ""
-        return (
-            f" Or are the columns those between {RIVALS[kind][rival]}? In a .{kind} file they "
-            f"stand between {BORDERS[kind]}."
-        )
-
-    def _called(self, role: Role) -> str:
-        names = self.names.get(role.name, (role.name,))
-        return " or ".join(f"'{name}'" for name in names)
+            advice = f"Give {spec.flag} a number from 1 to {len(found)}, or --header yes."
+        asked = f"'{spec.asked}'" if spec.asked else f"looks like the {spec.name}"
+        rivals = RIVALS.get(self.found_format, {})
+        rival = next((char for char in rivals if len(found) == 1 and char in found[0]), None)
+        if rival is not None:
+            kind = self.found_format
+            advice += (
+                f" Or are the columns those between {rivals[rival]}? In a .{kind} file they stand "
+                f"between {BORDERS[kind]}."
+            )
+        return f"no column {asked}. {columns}. {advice}"
 
 
 BORDERS = {"csv": "commas", "tsv": "tabs"}
-RIVALS = {
+RIVALS: dict[str, dict[str, str]] = {
     "csv": {";": "semicolons", "\t": "tabs", "|": "bars"},
     "tsv": {",": "commas", ";": "semicolons", "|": "bars"},
 }
@@ -394,37 +406,36 @@ RAGGED = {
 
 
 def divide(
-    roles: Sequence[Role], found: Sequence[str], *, numbers_only: bool
+    specs: Sequence[ColumnSpec], found: Sequence[str], *, by_number: bool
 ) -> dict[str, list[int] | None]:
-    """Assign columns to roles; None to a role without any.
+    """Assign columns to specs; None to one without any.
 
-    A column that was asked for serves that role alone, any other the first that looks for it; but
-    a role that is not read leaves others what they cannot do without.
+    A column that was asked for serves that spec alone, any other the first that looks for it; but
+    one that is not read leaves others what they cannot do without.
     """
-    places = _first_come(roles, found, numbers_only=numbers_only)
-    if all(places[role.name] or role.is_optional for role in roles):
+    places = _first_come(specs, found, by_number=by_number)
+    if all(places[spec.name] or spec.is_optional for spec in specs):
         return places
-    others = [role for role in roles if role.is_read or role.asked is not None]
-    return {role.name: None for role in roles} | _first_come(
-        others, found, numbers_only=numbers_only
-    )
+    others = [spec for spec in specs if spec.is_read or spec.asked is not None]
+    return {spec.name: None for spec in specs} | _first_come(others, found, by_number=by_number)
 
 
 def _first_come(
-    roles: Sequence[Role], found: Sequence[str], *, numbers_only: bool
+    specs: Sequence[ColumnSpec], found: Sequence[str], *, by_number: bool
 ) -> dict[str, list[int] | None]:
-    of_role = partial(Role.columns, found=found, numbers_only=numbers_only)
-    asked = {role.name: of_role(role) for role in roles if role.asked is not None}
-    taken = {place for places in asked.values() for place in places or ()}
-    places: dict[str, list[int] | None] = {}
-    for role in roles:
-        places[role.name] = asked[role.name] if role.name in asked else of_role(role, taken=taken)
-        taken.update(places[role.name] or ())
+    find = partial(ColumnSpec.find, found=found, by_number=by_number)
+    places = {spec.name: find(spec) for spec in specs if spec.asked is not None}
+    taken = {place for columns in places.values() for place in columns or ()}
+    for spec in specs:
+        if spec.asked is None:
+            places[spec.name] = find(spec, taken=taken)
+            taken.update(places[spec.name] or ())
     return places
 
 
-def take(cells: Sequence[str], places: dict[str, list[int]]) -> Record:
-    return {name: without_empty_end([cells[i] for i in where]) for name, where in places.items()}
+def lowered(names: Iterable[str]) -> list[str]:
+    """Return the names of columns as they are compared."""
+    return [name.strip().lower() for name in names]
 
 
 def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
@@ -434,10 +445,10 @@ def without_empty_end(texts: Sequence[str]) -> tuple[str, ...]:
 
 
 def asked_columns(
-    asked: str, found: Sequence[str], is_many: bool, *, numbers_only: bool
+    asked: str, found: Sequence[str], is_many: bool, *, by_number: bool
 ) -> list[int] | None:
     """Find the columns asked for by name or number; None if one is missing."""
-    names = [] if numbers_only else found
+    names = [] if by_number else found
     place = find_column(asked, names, len(found))
     if place is not None or not is_many:
         return None if place is None else [place]

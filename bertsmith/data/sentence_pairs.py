@@ -1,4 +1,4 @@
-"""Read text pairs, triples and scored pairs from csv, tsv and jsonl files.
+"""Read text pairs, triples and scored pairs from csv, tsv and jsonl files, or rows in memory.
 
 A pair is a text and one that should come near it (a question and its answer); a triple has texts
 beside them that should not; a scored pair says how alike its two texts are. The columns show which
@@ -6,14 +6,15 @@ of them a file holds.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from bertsmith.data.records import Record, RecordReader, Role
+from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.tables import TableFormat
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.data.text_files import ExampleSource
+from bertsmith.errors import InputError
 
 ANCHORS = (
     "anchor", "query", "question", "sentence1", "text_a", "text1", "premise", "question1", "text",
@@ -83,43 +84,38 @@ class RelatedColumns:
     """File format, whatever the name says: csv, tsv or jsonl. auto: by the name."""
 
 
-class RelatedReader(RecordReader):
-    """Lazy reader of one file's rows.
+class RelatedReader(RecordReader[RelatedTexts]):
+    """Lazy reader of text pairs, triples or scored pairs.
 
     Args:
-        path: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`.
+        source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; or rows in memory.
         columns: which columns to read.
         kind: what is wanted; where not given, scored pairs if there is a column of scores.
     """
 
     def __init__(
-        self, path: Path, columns: RelatedColumns | None = None, kind: Kind | None = None
+        self, source: ExampleSource, columns: RelatedColumns | None = None, kind: Kind | None = None
     ) -> None:
         self.columns = columns or RelatedColumns()
         self.kind = kind
+        specs = self._specs()
         super().__init__(
-            path,
-            self._roles(),
-            header=self.columns.header,
-            skip_incomplete=self.columns.skip_incomplete,
-            asked_format=self.columns.format,
+            source,
+            self.columns,
+            lambda found: specs,
+            self._example,
+            lines_lack="pairs to compare (for the vectors of texts use 'bertsmith embed')",
         )
 
-    def __iter__(self) -> Iterator[RelatedTexts]:
-        """Yield the rows.
-
-        Raises:
-            InputError: as in `RecordReader`; also a score that is no finite number.
-        """
-        for row, record in self.iter_records():
-            scored = self.has("score")
-            yield RelatedTexts(
-                anchor=record["text"][0],
-                positive=record["pair"][0],
-                negatives=record.get("negatives", ()) if not scored else (),
-                score=self._score(row, record) if scored else None,
-                row=row,
-            )
+    def _example(self, row: int, record: Record) -> RelatedTexts:
+        is_scored = "score" in self.names
+        return RelatedTexts(
+            anchor=record["text"][0],
+            positive=record["pair"][0],
+            negatives=record.get("negatives", ()) if not is_scored else (),
+            score=self._score(row, record) if is_scored else None,
+            row=row,
+        )
 
     def _score(self, row: int, record: Record) -> float:
         text = record["score"][0]
@@ -129,34 +125,29 @@ class RelatedReader(RecordReader):
             score = math.nan
         if not math.isfinite(score):
             raise InputError(
-                f"{self.place}:{row}: the score is '{text}'; a number is expected. Fix "
-                "the row, or choose the column with --label-column. If the pairs have no scores, "
-                "'finetune embed --loss contrastive' leaves the column out."
+                f"{self.row_place(row)}: the score is '{text}'; a number is expected. Fix the row, "
+                "or choose the column with --label-column. If the pairs have no scores, 'finetune "
+                "embed --loss contrastive' leaves the column out."
             )
         return score
 
-    def _roles(self) -> list[Role]:
+    def _specs(self) -> list[ColumnSpec]:
         given = self.columns
-        roles = [
-            Role("text", "--text-column", given.text_column, ANCHORS),
-            Role("pair", "--pair-column", given.pair_column, POSITIVES),
-        ]
-        if self.kind != "scored":
-            roles.append(
-                Role(
-                    "negatives", "--negative-columns", given.negative_columns, NEGATIVES,
-                    is_many=True, is_optional=True, may_be_empty=True,
-                )
-            )  # fmt: skip
-        if self.kind != "pairs":
-            roles.append(
-                Role(
-                    "score", "--label-column", given.label_column, SCORES,
-                    is_optional=self.kind is None and given.label_column is None,
-                    may_be_number=True,
-                )
-            )  # fmt: skip
-        return roles
+        specs = [
+            ColumnSpec("text", "--text-column", given.text_column, ANCHORS),
+            ColumnSpec("pair", "--pair-column", given.pair_column, POSITIVES),
+            ColumnSpec(
+                "negatives", "--negative-columns", given.negative_columns, NEGATIVES,
+                is_many=True, is_optional=True, may_be_empty=True, may_lack_key=True,
+                read_list=list,
+            ),
+            ColumnSpec(
+                "score", "--label-column", given.label_column, SCORES, scalars=(int, float),
+                is_optional=self.kind is None and given.label_column is None,
+            ),
+        ]  # fmt: skip
+        left_out = {"scored": "negatives", "pairs": "score"}.get(self.kind or "")
+        return [spec for spec in specs if spec.name != left_out]
 
 
 def read_related(
@@ -172,15 +163,7 @@ def read_related(
         ConfigError: `limit` is not above 0.
         InputError: as in `RelatedReader`.
     """
-    if limit is not None and limit < 1:
-        raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
-    reader = RelatedReader(path, columns, kind)
-    rows: list[RelatedTexts] = []
-    for row in reader:
-        rows.append(row)
-        if len(rows) == limit:
-            break
-    return rows, reader.num_skipped
+    return RelatedReader(path, columns, kind).read(limit)
 
 
 def kind_of(rows: Sequence[RelatedTexts]) -> Kind:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from bertsmith.data.json_rows import json_type, read_objects
 from bertsmith.data.json_stream import iter_elements
 from bertsmith.data.sources import compression_of
-from bertsmith.data.tables import STANDARD_INPUT, json_type, place_name, read_jsonl
+from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, place_name
 from bertsmith.errors import InputError
 
 KINDS: Mapping[type, str] = {
@@ -126,8 +127,8 @@ class QuestionReader:
     """Lazy reader of a file's questions; it keeps 12 to 24 bytes of each.
 
     Args:
-        path: `.json` in SQuAD's format or `.jsonl` with one question a line; also as .gz, .xz or
-            .zst. `STANDARD_INPUT` is read as the latter.
+        source: `.json` in SQuAD's format or `.jsonl` with one question a line; also as .gz, .xz or
+            .zst. `STANDARD_INPUT` and rows in memory are read as the latter.
         labelled: whether answers are wanted; if not, none are looked for.
         placed: whether it must be said where they stand; scores do not depend on that.
 
@@ -141,9 +142,11 @@ class QuestionReader:
 
     num_skipped = 0
 
-    def __init__(self, path: Path, *, labelled: bool = True, placed: bool = True) -> None:
-        self.path = Path(path)
-        self.name = place_name(self.path)
+    def __init__(
+        self, source: ExampleSource, *, labelled: bool = True, placed: bool = True
+    ) -> None:
+        self.source = source
+        self.name = place_name(self.source)
         self.labelled = labelled
         self.placed = placed
         self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
@@ -161,33 +164,34 @@ class QuestionReader:
         self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
         self._ids = SeenIds()
         self._is_answered = not self.labelled
-        is_json = question_format(self.path) == "json"
+        is_json = question_format(self.source) == "json"
         waiting: list[Question] = []  # for the first that says what is right
-        for question in self._read_json() if is_json else self._read_lines():
+        for question in self._read_json() if is_json else self._read_rows():
             self._note(question)
             waiting.append(replace(question, row=self.num_questions))
             if self._is_answered:
                 yield from waiting
                 waiting = []
         if not self.num_questions:
-            raise InputError(f"{self.name}: no questions. Give a file with at least one.")
+            raise InputError(f"{self.name}: no questions. Give at least one.")
         if not self._is_answered:
             raise InputError(
                 f"{self.name}: none of the {self.num_questions:,} questions has an answer, and "
-                'none says "is_impossible": true. Give a file with right answers.'
+                'none says "is_impossible": true. Give right answers.'
             )
 
     def _note(self, question: Question) -> None:
         if not self._ids.add(question.id):
             raise InputError(
-                f"{self.name}: {question.place}: the id '{question.id}' belongs to an earlier "
+                f"{self._at(question.place)}: the id '{question.id}' belongs to an earlier "
                 "question too. Give each question an id of its own."
             )
         self.num_questions += 1
         self.num_empty += question.is_empty
 
     def _read_json(self) -> Iterator[Question]:
-        for number, article in enumerate(iter_elements(self.path, "data")):
+        assert isinstance(self.source, Path)
+        for number, article in enumerate(iter_elements(self.source, "data")):
             article_place = f"data[{number}]"
             paragraphs = self._get(article, "paragraphs", list, article_place)
             for at, paragraph in enumerate(paragraphs):
@@ -198,23 +202,29 @@ class QuestionReader:
         for at, record in enumerate(self._get(paragraph, "qas", list, place)):
             yield self._question(record, context, f"{place}.qas[{at}]")
 
-    def _read_lines(self) -> Iterator[Question]:
+    def _read_rows(self) -> Iterator[Question]:
         context = ""
-        for row, record in self._read_records():
-            place = f"line {row}"
+        kind = "line" if isinstance(self.source, Path) else "row"
+        for row, record in self._read_objects():
+            place = f"{kind} {row}"
             given = self._get(record, "context", str, place)
             if given != context:  # neighbours share one string, and with it its tokens
                 context = given
             yield self._question({"id": place, **record}, context, place)
 
-    def _read_records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _read_objects(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
         try:
-            yield from read_jsonl(self.path)
+            yield from read_objects(self.source)
         except InputError as error:
-            if self.path != STANDARD_INPUT:
+            if self.source != STANDARD_INPUT:
                 raise
-            fault = str(error).removeprefix(f"{self.name}:").removeprefix(f"{self.path}:")
+            fault = str(error).removeprefix(f"{self.name}:")
             raise InputError(f"{self.name}:{fault} {WANTED_LINE}") from None
+
+    def _at(self, place: str) -> str:
+        """Return the place of a question in messages."""
+        is_file = isinstance(self.source, Path)
+        return f"{self.name}: {place}" if is_file else f"{place} of {self.name}"
 
     def _question(self, record: Any, context: str, place: str) -> Question:
         question = Question(
@@ -255,7 +265,7 @@ class QuestionReader:
             if len(columns[0]) == len(columns[1]):
                 return ({"text": t, "answer_start": s} for t, s in zip(*columns, strict=True))
             raise InputError(
-                f"{self.name}: {place}: 'answers' has {len(columns[0])} texts and "
+                f"{self._at(place)}: 'answers' has {len(columns[0])} texts and "
                 f"{len(columns[1])} answer_starts. Fix the question."
             )
         records: list[Any] = self._get(record, "answers", list, place)
@@ -275,7 +285,7 @@ class QuestionReader:
             return int(given)
         if isinstance(given, float):
             raise InputError(
-                f"{self.name}: {place}: 'answer_start' is {given}; a whole number is expected."
+                f"{self._at(place)}: 'answer_start' is {given}; a whole number is expected."
             )
         found: int = self._get(answer, "answer_start", int, place)
         return found
@@ -283,14 +293,14 @@ class QuestionReader:
     def _get(self, record: Any, key: str, kind: type, place: str) -> Any:
         """Return the value of a required key, checked for its type."""
         if not isinstance(record, dict):
-            raise InputError(f"{self.name}: {place} is {json_type(record)}; an object is expected.")
+            raise InputError(f"{self._at(place)} is {json_type(record)}; an object is expected.")
         if key not in record:
             keys = ", ".join(f"'{name}'" for name in list(record)[:10]) or "none"
-            raise InputError(f"{self.name}: {place}: no key '{key}'. Keys found: {keys}.")
+            raise InputError(f"{self._at(place)}: no key '{key}'. Keys found: {keys}.")
         value = record[key]
         if not isinstance(value, kind) or isinstance(value, bool):
             raise InputError(
-                f"{self.name}: {place}: '{key}' is {json_type(value)}; {KINDS[kind]} is expected."
+                f"{self._at(place)}: '{key}' is {json_type(value)}; {KINDS[kind]} is expected."
             )
         return value
 
@@ -337,24 +347,22 @@ def find_again(context: str, text: str, start: int) -> int | None:
     return min(found, key=lambda place: abs(place - start), default=None)
 
 
-def question_format(path: Path) -> QuestionFormat:
-    """Return the format that a file's name announces.
+def question_format(source: ExampleSource) -> QuestionFormat:
+    """Return the format that a file's name announces; that of `.jsonl` for rows in memory.
 
     Raises:
         InputError: there is no such file, or its name ends in something else.
     """
-    if path == STANDARD_INPUT:
+    if not isinstance(source, Path) or source == STANDARD_INPUT:
         return "jsonl"
-    if not path.is_file():
-        found = "a folder, not a file" if path.is_dir() else "no such file"
-        raise InputError(f"{path}: {found}. Check the spelling.")
-    compression = compression_of(path)
-    ending = path.name.lower().removesuffix(f".{compression}").rpartition(".")[2]
+    check_is_file(source)
+    ending = source.name.lower().removesuffix(f".{compression_of(source)}").rpartition(".")[2]
     if ending == "json":
         return "json"
     if ending == "jsonl":
         return "jsonl"
     raise InputError(
-        f"{path}: '{path.suffix or 'no ending'}' is not a file of questions. Use .json in SQuAD's "
-        "format or .jsonl with one question a line, plain or compressed as .gz, .xz or .zst."
+        f"{source}: '{source.suffix or 'no ending'}' is not a file of questions. Use .json in "
+        "SQuAD's format or .jsonl with one question a line, plain or compressed as .gz, .xz or "
+        ".zst."
     )

@@ -19,6 +19,7 @@ from bertsmith.data.conll import (
     iter_blocks,
     split_columns,
 )
+from bertsmith.data.json_rows import read_objects
 from bertsmith.data.label_schemes import (
     Scheme,
     convert_labels,
@@ -27,16 +28,18 @@ from bertsmith.data.label_schemes import (
     scheme_of_predictions,
 )
 from bertsmith.data.sources import COMPRESSIONS
-from bertsmith.data.tables import (
+from bertsmith.data.tables import read_txt
+from bertsmith.data.tagged import TagColumns, TaggedSentence
+from bertsmith.data.tagged_objects import ObjectParser, parse_line
+from bertsmith.data.text_files import (
     STANDARD_INPUT,
+    ExampleSource,
+    check_is_file,
     check_line_ends,
     iter_lines,
     place_name,
-    read_jsonl,
-    read_txt,
+    row_place,
 )
-from bertsmith.data.tagged import TagColumns, TaggedSentence
-from bertsmith.data.tagged_objects import ObjectParser, parse_line
 from bertsmith.errors import InputError
 from bertsmith.tokenization.words import find_words
 
@@ -52,12 +55,6 @@ SUFFIXES: dict[str, FoundFormat] = {
 }
 """Formats by the ending of a name; for others the first lines are read."""
 
-PARSERS: dict[str, type[ColumnParser | ConlluParser | ObjectParser]] = {
-    "conll": ColumnParser,
-    "conllu": ConlluParser,
-    "jsonl": ObjectParser,
-}
-
 UNREADABLE = ("csv", "parquet", "json", "pdf", "zip")
 DETECTED_FROM = 5000
 """Sentences read ahead to detect the label scheme."""
@@ -68,6 +65,8 @@ MAX_HELD = 1 << 22
 MOST = 3 / 4
 """Share of rows that must have the same number of columns; running text hardly ever has it."""
 Item = TypeVar("Item")
+Counted = tuple[TaggedSentence, Counter[str]]
+"""Sentence, and what was met since the one before it."""
 FORMAT_NAMES: dict[FoundFormat, str] = {
     "conll": "columns, a word a line",
     "conllu": "CoNLL-U",
@@ -80,7 +79,8 @@ class TaggedReader:
     """Lazy reader of one file's sentences.
 
     Args:
-        path: a file of words and labels, plain or `.gz/.xz/.zst`; or `STANDARD_INPUT`.
+        source: a file of words and labels, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in
+            memory, which are read as the objects of `.jsonl` are.
         columns: where words and labels stand.
         labelled: whether labels are wanted.
         beside: the scheme of the gold labels, assumed of predicted ones if it can be theirs.
@@ -93,13 +93,13 @@ class TaggedReader:
 
     def __init__(
         self,
-        path: Path,
+        source: ExampleSource,
         columns: TagColumns | None = None,
         *,
         labelled: bool = True,
         beside: Scheme | None = None,
     ) -> None:
-        self.path = Path(path)
+        self.source = source
         self.columns = columns or TagColumns()
         self.labelled = labelled
         self.beside = beside
@@ -114,14 +114,17 @@ class TaggedReader:
                 sentences are to be skipped), or there is no sentence at all.
         """
         self.counts.clear()
-        self.format = find_format(self.path, self.columns, labelled=self.labelled)
+        self.format = find_format(self.source, self.columns, labelled=self.labelled)
+        met: Counter[str] = Counter()  # since the sentence before
+        sentences = self._sentences(self.format, met)
         num_sentences = 0
-        sentences = self._sentences(self.format)
-        for sentence in self._with_scheme(sentences) if self.labelled else sentences:
+        for sentence, noticed in self._with_scheme(sentences) if self.labelled else sentences:
             num_sentences += 1
+            self.counts.update(noticed)
             yield sentence
+        self.counts.update(met)
         if not num_sentences:
-            raise InputError(f"{place_name(self.path)}: {self._lack()}")
+            raise InputError(f"{place_name(self.source)}: {self._lack()}")
 
     def _lack(self) -> str:
         if self.num_skipped:
@@ -129,48 +132,45 @@ class TaggedReader:
                 f"all of its sentences ({self.num_skipped:,}) were skipped, as none can be read. "
                 "Leave --skip-incomplete out to see why."
             )
-        return "no sentence in it. Give a file with at least one."
+        return "no sentence in it. Give at least one."
 
-    def _sentences(self, format_: FoundFormat) -> Iterator[TaggedSentence]:
-        if format_ == "text":
-            lines = read_txt(self.path, keep_empty_end=True)
-            return (parse_line(row, line, self.columns) for row, line in lines)
-        place = place_name(self.path)
-        parser = PARSERS[format_](place, self.columns, self.labelled, self.counts)
+    def _sentences(self, format_: FoundFormat, met: Counter[str]) -> Iterator[Counted]:
+        """Yield the sentences, each with what was met on the way to it."""
+        source = self.source
         if format_ == "jsonl":
-            return self._parsed(parser.parse, read_jsonl(self.path))
-        if not isinstance(parser, ColumnParser):
-            blocks = iter_blocks(place, iter_lines(self.path), self.counts)
-            return self._parsed(parser.parse, blocks)
-        blocks = iter_blocks(place, iter_lines(self.path), self.counts, parser.gaps)
-        return self._parsed(parser.parse, parser.look(blocks))
+            objects = ObjectParser(source, self.columns, self.labelled)
+            yield from self._parsed(objects.parse, read_objects(source), met)
+            return
+        assert isinstance(source, Path)
+        if format_ == "text":
+            for row, line in read_txt(source, keep_empty_end=True):
+                yield parse_line(row, line, self.columns), met
+            return
+        place = place_name(source)
+        if format_ == "conllu":
+            parser = ConlluParser(place, self.columns, self.labelled, met)
+            yield from self._parsed(parser.parse, iter_blocks(place, iter_lines(source), met), met)
+            return
+        columns = ColumnParser(place, self.columns, self.labelled, met)
+        blocks = iter_blocks(place, iter_lines(source), met, columns.gaps)
+        yield from self._parsed(columns.parse, columns.look(blocks), met)
 
-    def _with_scheme(self, sentences: Iterator[TaggedSentence]) -> Iterator[TaggedSentence]:
-        """Set the scheme that was asked for, or that the first sentences show.
-
-        Sentences are read ahead, but `counts` holds only what was met up to the sentence given
-        last.
-        """
-        first: list[TaggedSentence] = []
-        counts: list[Counter[str]] = []  # as they stood at each of the first
+    def _with_scheme(self, sentences: Iterator[Counted]) -> Iterator[Counted]:
+        """Set the scheme that was asked for, or that the first sentences show."""
+        first: list[Counted] = []
         error: InputError | None = None
         try:
-            held = up_to(MAX_HELD, sentences, lambda sentence: sentence.num_chars)
-            for sentence in itertools.islice(held, DETECTED_FROM):
-                first.append(sentence)
-                counts.append(self.counts.copy())
+            held = up_to(MAX_HELD, sentences, lambda counted: counted[0].num_chars)
+            first += itertools.islice(held, DETECTED_FROM)
         except InputError as found:  # raised again where its turn comes
             error = found
-        scheme = self.columns.scheme or self._detect(first)
-        reached = self.counts.copy()
-        for sentence, met in zip(first, counts, strict=True):
-            self._set_counts(met)
-            yield self._finished(sentence, scheme)
-        self._set_counts(reached)
+        scheme = self.columns.scheme or self._detect([sentence for sentence, _ in first])
+        for sentence, met in first:
+            yield self._finished(sentence, scheme), met
         if error:
             raise error
-        for sentence in sentences:
-            yield self._finished(sentence, scheme)
+        for sentence, met in sentences:
+            yield self._finished(sentence, scheme), met
 
     def _finished(self, sentence: TaggedSentence, scheme: Scheme) -> TaggedSentence:
         """Set a sentence's scheme, and repair its labels if asked.
@@ -183,16 +183,11 @@ class TaggedReader:
             try:
                 is_legal = not count_illegal(labels, scheme)
             except InputError as error:
-                raise InputError(f"{place_name(self.path)}:{sentence.row}: {error}") from None
+                raise InputError(f"{row_place(self.source, sentence.row)}: {error}") from None
             if not is_legal:
                 labels = tuple(convert_labels(labels, scheme, scheme))
                 remarks = (*remarks, "repaired")
         return replace(sentence, labels=labels, scheme=scheme, remarks=remarks)
-
-    def _set_counts(self, counts: Counter[str]) -> None:
-        """Replace the counts in place: the parsers hold the same object."""
-        self.counts.clear()
-        self.counts.update(counts)
 
     def _detect(self, sentences: list[TaggedSentence]) -> Scheme:
         labels = [sentence.labels for sentence in sentences]
@@ -201,7 +196,7 @@ class TaggedReader:
                 scheme_of_predictions(labels, self.beside) if self.beside else detect_scheme(labels)
             )
         except InputError as error:
-            raise InputError(f"{place_name(self.path)}: {error}") from None
+            raise InputError(f"{place_name(self.source)}: {error}") from None
 
     def found_by_looking(self) -> str | None:
         """Describe a format that neither flag nor file name tells; else None.
@@ -209,14 +204,14 @@ class TaggedReader:
         Raises:
             InputError: as in `find_format`.
         """
-        is_told = self.columns.format != "auto" or self.path == STANDARD_INPUT
-        found = find_format(self.path, self.columns, labelled=self.labelled)
-        if is_told or _format_by_name(self.path):
+        found = find_format(self.source, self.columns, labelled=self.labelled)
+        is_told = self.columns.format != "auto" or self.source == STANDARD_INPUT
+        if is_told or not isinstance(self.source, Path) or _format_by_name(self.source):
             return None
         others = ", ".join(name for name in get_args(FoundFormat) if name != found)
         return (
-            f"{self.path}: read as {FORMAT_NAMES[found]}, as its first lines look; if it is not, "
-            f"pass --format ({others})."
+            f"{self.source}: read as {FORMAT_NAMES[found]}, as its first lines look; if it is "
+            f"not, pass --format ({others})."
         )
 
     @property
@@ -225,50 +220,55 @@ class TaggedReader:
         return self.counts["skipped"]
 
     def _parsed(
-        self, parse: Callable[[Any], TaggedSentence | None], parts: Iterable[Any]
-    ) -> Iterator[TaggedSentence]:
+        self,
+        parse: Callable[[Any], TaggedSentence | None],
+        parts: Iterable[Any],
+        met: Counter[str],
+    ) -> Iterator[Counted]:
         for part in parts:
             try:
                 sentence = parse(part)
             except InputError:
                 if not self.columns.skip_incomplete:
                     raise
-                self.counts["skipped"] += 1
+                met["skipped"] += 1
                 continue
             if sentence is not None:
                 # Comments are counted as they are met, as one may stand behind all sentences.
-                self.counts.update(name for name in sentence.remarks if name != "comments")
-                yield sentence
+                met.update(name for name in sentence.remarks if name != "comments")
+                yield sentence, met.copy()
+                met.clear()
 
 
 def read_tagged(
-    path: Path, columns: TagColumns | None = None, *, limit: int | None = None
+    source: ExampleSource, columns: TagColumns | None = None, *, limit: int | None = None
 ) -> tuple[list[TaggedSentence], Counter[str]]:
     """Read at most `limit` labelled sentences, and return the reader's counts.
 
     Raises:
         InputError: as in `TaggedReader`.
     """
-    reader = TaggedReader(path, columns)
+    reader = TaggedReader(source, columns)
     return list(itertools.islice(reader, limit)), reader.counts
 
 
-def find_format(path: Path, columns: TagColumns, *, labelled: bool) -> FoundFormat:
+def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -> FoundFormat:
     """Find a file's format: as asked, else by its name, else by content.
 
     Raises:
         InputError: there is no such file, or it is of a kind that has no labelled words.
     """
+    if not isinstance(source, Path):
+        return "jsonl"
+    check_is_file(source)
     found = columns.format if columns.format != "auto" else None
-    if path == STANDARD_INPUT:
+    if source == STANDARD_INPUT:
         found = found or "text"
-    elif not path.is_file():
-        what = "a folder, not a file" if path.is_dir() else "no such file"
-        raise InputError(f"{path}: {what}. Check the spelling.")
-    found = found or _format_by_name(path) or _format_by_content(path, labelled)
+    found = found or _format_by_name(source) or _format_by_content(source, labelled)
     if labelled and found == "text":
         raise InputError(
-            f"{place_name(path)}: running text has no labels. Give CoNLL columns, CoNLL-U or jsonl."
+            f"{place_name(source)}: running text has no labels. Give CoNLL columns, CoNLL-U or "
+            "jsonl."
         )
     return found
 

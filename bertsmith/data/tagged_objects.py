@@ -6,14 +6,14 @@ An entity takes every word that it touches. Where it ends within a word it is co
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bertsmith.data.json_rows import json_type
 from bertsmith.data.label_schemes import Span, write_labels
-from bertsmith.data.tables import json_type
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.data.text_files import ExampleSource, row_place
 from bertsmith.errors import InputError
 from bertsmith.tokenization.words import Place, find_words
 
@@ -30,16 +30,13 @@ class ObjectParser:
     """Parser of JSON objects to sentences.
 
     Args:
-        place: how messages call the file.
+        source: file or rows, for messages.
         columns: the keys, where they are not the usual ones, and how text is cut into words.
         labelled: whether labels are wanted.
-        counts: stays as it is.
     """
 
-    def __init__(
-        self, place: str, columns: TagColumns, labelled: bool, counts: Counter[str]
-    ) -> None:
-        self.place = place
+    def __init__(self, source: ExampleSource, columns: TagColumns, labelled: bool) -> None:
+        self.source = source
         self.columns = columns
         self.labelled = labelled
 
@@ -66,7 +63,7 @@ class ObjectParser:
             raise self._refusal(
                 row,
                 f'no key "{wanted}" with a sentence. Keys found: {_listed(value)}',
-                'Each line holds {"words": [...], "labels": [...]}, or {"text": "...", '
+                'Each row holds {"words": [...], "labels": [...]}, or {"text": "...", '
                 '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
             )
         return self._from_text(row, value[text_key], value.get("entities"))
@@ -160,7 +157,7 @@ class ObjectParser:
         return start, end, label
 
     def _refusal(self, row: int, found: str, advice: str) -> InputError:
-        return InputError(f"{self.place}:{row}: {found}. {advice}.")
+        return InputError(f"{row_place(self.source, row)}: {found}. {advice}.")
 
 
 def parse_line(row: int, line: str, columns: TagColumns) -> TaggedSentence:

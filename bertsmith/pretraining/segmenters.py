@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bertsmith.data.tables import iter_lines
+from bertsmith.data.text_files import iter_lines
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.tokenization.normalize import code_ranges
 

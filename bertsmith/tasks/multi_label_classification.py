@@ -26,6 +26,7 @@ from bertsmith.data.examples import (
     stratified_sample,
 )
 from bertsmith.data.labels import label_flags, label_names
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
@@ -157,9 +158,13 @@ class MultiLabel(TextTask[LabelsPrediction]):
     def predictor(cls, loaded: LoadedModel) -> "MultiLabelClassifier":
         return MultiLabelClassifier(loaded)
 
-    def reader(self, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
+    def reader(
+        self, source: ExampleSource, columns: Columns | None, *, labelled: bool
+    ) -> ExampleReader:
         """Return the rows of a table; texts may have no label."""
-        return ExampleReader(path, columns, labelled=labelled, empty_labels=True, pairs=self.pairs)
+        return ExampleReader(
+            source, columns, labelled=labelled, empty_labels=True, pairs=self.pairs
+        )
 
     @property
     def task_settings(self) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import EncodedTexts, as_list, check_string, describe
 from bertsmith.data.examples import random_sample
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing, make_windows
 from bertsmith.errors import InputError
 from bertsmith.metrics.reading import reading_notes
@@ -180,8 +181,10 @@ letter of the right one: one file to learn from, one to score by. The result is 
         return Chooser(loaded)
 
     @classmethod
-    def reader(cls, path: Path, columns: ChoiceColumns | None, *, labelled: bool) -> ChoiceReader:
-        return ChoiceReader(path, columns, labelled=labelled)
+    def reader(
+        cls, source: ExampleSource, columns: ChoiceColumns | None, *, labelled: bool
+    ) -> ChoiceReader:
+        return ChoiceReader(source, columns, labelled=labelled)
 
     @classmethod
     def from_words(cls, texts: Sequence[str]) -> list[ChoiceExample]:

@@ -23,6 +23,7 @@ from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import describe
 from bertsmith.data.question_windows import encode_questions, label_windows
 from bertsmith.data.squad import Question, QuestionReader
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import InputError
 from bertsmith.metrics.answer_report import AnswerReport, counted, summarize_answers
@@ -230,9 +231,9 @@ Face's transformers open."""
 
     @classmethod
     def reader(
-        cls, path: Path, columns: QuestionColumns | None, *, labelled: bool
+        cls, source: ExampleSource, columns: QuestionColumns | None, *, labelled: bool
     ) -> QuestionReader:
-        return QuestionReader(path, labelled=labelled)
+        return QuestionReader(source, labelled=labelled)
 
     @classmethod
     def from_words(cls, texts: Sequence[str]) -> list[Question]:

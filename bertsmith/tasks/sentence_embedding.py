@@ -30,7 +30,7 @@ from bertsmith.data.sentence_pairs import (
     read_related,
     score_range,
 )
-from bertsmith.data.tables import ASK_FORMAT, place_name, table_format
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.metrics.reading import reading_notes
@@ -413,20 +413,11 @@ That holds a vector of every text, and takes time that grows with the square of 
         return SentenceEncoder(loaded)
 
     @classmethod
-    def reader(cls, path: Path, columns: RelatedColumns | None, *, labelled: bool) -> RelatedReader:
-        """Return the rows of a table, with scores if wanted and present.
-
-        Raises:
-            InputError: the file has lines of text, which are no pairs.
-        """
-        asked = "auto" if columns is None else columns.format
-        if not labelled and table_format(path, asked) == "txt":
-            raise InputError(
-                f"{place_name(path)}: found a text on each line, where this model compares pairs "
-                "of texts. Give a .csv, .tsv or .jsonl file with both, or use 'bertsmith embed' "
-                f"for the vectors of texts. {ASK_FORMAT}"
-            )
-        return RelatedReader(path, columns, None if labelled else "pairs")
+    def reader(
+        cls, source: ExampleSource, columns: RelatedColumns | None, *, labelled: bool
+    ) -> RelatedReader:
+        """Open the rows of a table, with scores if wanted and present."""
+        return RelatedReader(source, columns, None if labelled else "pairs")
 
     @classmethod
     def from_words(cls, texts: Sequence[str]) -> list[RelatedTexts]:

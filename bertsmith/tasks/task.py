@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
@@ -210,8 +211,8 @@ class Task(ABC, Generic[ExampleT, PredictionT]):
     # Of one model.
 
     @abstractmethod
-    def reader(self, path: Path, columns: Any, *, labelled: bool) -> Reader:
-        """Open the examples of a file.
+    def reader(self, source: ExampleSource, columns: Any, *, labelled: bool) -> Reader:
+        """Open the examples of a file, or of rows in memory.
 
         `columns` is of the class's `columns`, or None for its defaults. Where nothing depends on
         the model, this and `from_words` are class methods.

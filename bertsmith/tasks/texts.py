@@ -7,7 +7,6 @@ loss is that of the prediction.
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +16,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.examples import Columns, Example, ExampleReader, typed_examples, typed_pairs
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import compute_in_order
@@ -37,9 +37,11 @@ class TextTask(Task[Example, PredictionT]):
     columns: ClassVar[type[Any]] = Columns
     rows_are_windows: ClassVar[bool] = True
 
-    def reader(self, path: Path, columns: Columns | None, *, labelled: bool) -> ExampleReader:
+    def reader(
+        self, source: ExampleSource, columns: Columns | None, *, labelled: bool
+    ) -> ExampleReader:
         """Return the rows of a table, with pairs as in training."""
-        return ExampleReader(path, columns, labelled=labelled, pairs=self.pairs)
+        return ExampleReader(source, columns, labelled=labelled, pairs=self.pairs)
 
     def from_words(self, texts: Sequence[str]) -> list[Example]:
         """Build examples of one text each, or of two for pairs."""

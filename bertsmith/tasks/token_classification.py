@@ -34,6 +34,7 @@ from bertsmith.data.label_schemes import (
 from bertsmith.data.tagged import REMARKS, Remark, TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line
+from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing
 from bertsmith.data.word_pieces import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, InputError
@@ -301,10 +302,12 @@ transformers open."""
             strict=columns.strict,
         )
 
-    def reader(self, path: Path, columns: TagColumns | None, *, labelled: bool) -> TaggedReader:
+    def reader(
+        self, source: ExampleSource, columns: TagColumns | None, *, labelled: bool
+    ) -> TaggedReader:
         """Open the sentences of a file; print the format guessed without labels."""
         columns = replace(columns or TagColumns(), split=self.with_options(columns).split)
-        reader = TaggedReader(path, columns, labelled=labelled)
+        reader = TaggedReader(source, columns, labelled=labelled)
         if not labelled and (note := reader.found_by_looking()):
             print(note, file=sys.stderr)
         return reader

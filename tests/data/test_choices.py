@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
-from bertsmith.data.tables import STANDARD_INPUT
+from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.errors import ConfigError, InputError
 
 
@@ -102,7 +102,7 @@ def test_a_question_about_another_text_begins_the_choices(tmp_path):
     assert read(path, text_column="question")[0].choices == ("a", "b")
     assert read(path, start_column="none")[0].choices == ("a", "b")
     path = write_jsonl(tmp_path, asked, asked | {"context": "A long text."})
-    assert "has 'context', which the lines before lack" in refusal(path)
+    assert "has 'context', which the rows before lack" in refusal(path)
     path = write_jsonl(tmp_path, asked, asked | {"note": "no text"})
     assert read(path)[1] == ChoiceExample("Who?", ("a", "b"), 1, 2)
 

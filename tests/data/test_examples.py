@@ -19,8 +19,8 @@ from bertsmith.data.examples import (
     read_examples,
     stratified_sample,
 )
+from bertsmith.data.json_rows import read_objects
 from bertsmith.data.labels import label_set
-from bertsmith.data.tables import read_jsonl
 from bertsmith.errors import InputError
 
 
@@ -212,7 +212,7 @@ def test_a_list_of_labels_is_never_cut_at_the_separator(tmp_path):
 def test_half_a_surrogate_pair_is_a_replacement_character(tmp_path):
     lines = [r'{"text": "good \ud83d film", "label": ["\uDE00x"]}', r'{"text": "\ud83d\ude00"}']
     path = write(tmp_path, "a.jsonl", "\n".join(lines))
-    values = [value for _, value in read_jsonl(path)]
+    values = [value for _, value in read_objects(path)]
     assert values == [{"text": "good \ufffd film", "label": ["\ufffdx"]}, {"text": "😀"}]
 
 
@@ -294,7 +294,7 @@ def test_a_label_that_the_first_line_lacks_is_refused(tmp_path):
     lines = ['{"text": "a", "rating": 5}', '{"text": "b", "label": "pos", "rating": 4}']
     path = write(tmp_path, "a.jsonl", "\n".join(lines))
     found = refusal(path)
-    assert ":2: has 'label', which the lines before lack: there, 'rating' was taken" in found
+    assert ":2: has 'label', which the rows before lack: there, 'rating' was taken" in found
     assert "--label-column" in found
     assert [label for *_, label in rows(path, label_column="rating")] == ["5", "4"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.data import tables
+from bertsmith.data import text_files
 from bertsmith.data.json_stream import iter_elements
 from bertsmith.errors import InputError
 
@@ -36,7 +36,7 @@ def test_elements_are_those_of_the_whole(
     path = tmp_path_factory.getbasetemp() / "a.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "CHUNK_BYTES", size)
+        patch.setattr(text_files, "CHUNK_BYTES", size)
         assert list(iter_elements(path, "data")) == elements
 
 
@@ -83,7 +83,7 @@ def test_memory_is_that_of_an_element(tmp_path):
 )
 @pytest.mark.parametrize("size", [3, 1000])
 def test_what_is_no_such_list(tmp_path, monkeypatch, text, message, size):
-    monkeypatch.setattr(tables, "CHUNK_BYTES", size)
+    monkeypatch.setattr(text_files, "CHUNK_BYTES", size)
     (tmp_path / "a.json").write_text(text)
     with pytest.raises(InputError, match=message):
         list(iter_elements(tmp_path / "a.json", "data"))
@@ -91,14 +91,14 @@ def test_what_is_no_such_list(tmp_path, monkeypatch, text, message, size):
 
 @pytest.mark.parametrize("size", [3, 1000])
 def test_half_a_surrogate_pair_is_a_replacement_character(tmp_path, monkeypatch, size):
-    monkeypatch.setattr(tables, "CHUNK_BYTES", size)
+    monkeypatch.setattr(text_files, "CHUNK_BYTES", size)
     path = tmp_path / "a.json"
     path.write_text(r'{"data": [{"a": "x \ud83d y"}, "\ud83d\ude00"]}')
     assert list(iter_elements(path, "data")) == [{"a": "x \ufffd y"}, "😀"]
 
 
 def test_bytes_that_are_no_text(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "CHUNK_BYTES", 5)
+    monkeypatch.setattr(text_files, "CHUNK_BYTES", 5)
     path = tmp_path / "a.json"
     path.write_bytes(b'\xef\xbb\xbf{"data": ["\xc3\xa4"]}')
     assert list(iter_elements(path, "data")) == ["ä"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith.data import conll, documents, json_stream, tables
+from bertsmith.data import conll, documents, json_stream, tables, text_files
 from bertsmith.data.documents import SourceReport, iter_documents
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
@@ -47,10 +47,10 @@ READERS: dict[str, tuple[Callable[[Path], object], str, str]] = {
 
 @pytest.fixture
 def low_limits(monkeypatch):
-    for module in (tables, conll, documents):
+    for module in (text_files, tables, conll, documents):
         monkeypatch.setattr(module, "MAX_ROW_BYTES", LIMIT)
     monkeypatch.setattr(json_stream, "MAX_VALUE", LIMIT)
-    monkeypatch.setattr(tables, "CHUNK_BYTES", 100)
+    monkeypatch.setattr(text_files, "CHUNK_BYTES", 100)
 
 
 @pytest.mark.parametrize("name", READERS)
@@ -89,4 +89,4 @@ def test_the_memory_of_a_line_without_end(tmp_path):
         list(ExampleReader(path, labelled=False))
     highest = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert highest < 3 * tables.MAX_ROW_BYTES
+    assert highest < 3 * text_files.MAX_ROW_BYTES

@@ -116,7 +116,7 @@ def test_answers_are_not_looked_for_where_none_are_wanted(tmp_path):
         (question(7.5), r"qas\[0\]: 'id' is a number; a string is expected"),
         (question(True), "'id' is true or false; a string"),
         (question("q", ("Ada", 0.5)), r"answers\[0\]: 'answer_start' is 0.5; a whole number is"),
-        (question("q", ("Ada", float("nan"))), "'answer_start' is nan; a whole number"),
+        (question("q", ("Ada", float("nan"))), "'answer_start' is null; a whole number"),
         (question("q", ("Ada", None)), "'answer_start' is null; a whole number"),
         (question(question=None), r"'question' is null; a string"),
         (question(answers={"text": []}), "no key 'answer_start'"),

@@ -154,9 +154,7 @@ def test_a_file_that_has_lost_its_empty_lines_is_no_sentence(tmp_path, monkeypat
 
 def test_a_file_of_nothing_but_hashes(tmp_path):
     assert pairs(write(tmp_path, "#a\tB-X\n#b\tO\n"))[0] == (("#a", "#b"), ("B-X", "O"))
-    assert refusal(write(tmp_path, "# a O\n# b\n")) == (
-        ": no sentence in it. Give a file with at least one."
-    )
+    assert refusal(write(tmp_path, "# a O\n# b\n")) == (": no sentence in it. Give at least one.")
 
 
 def test_comments_behind_all_sentences_are_counted(tmp_path):

@@ -168,7 +168,7 @@ def test_predictions_that_are_none(gold, tmp_path, text, message):
     [
         ({"a": 0.5}, "no number for 2 of the 3 predictions, such as that for the question 'b'"),
         ({"a": "x", "b": 1, "c": 1}, "'a' is a string; a finite number is expected"),
-        ({"a": float("nan"), "b": 1, "c": 1}, "'a' is nan; a finite number"),
+        ({"a": float("nan"), "b": 1, "c": 1}, "'a' is null; a finite number"),
         ({"a": True, "b": 1, "c": 1}, "'a' is true or false; a finite number"),
         ({"a": 10**400, "b": 1, "c": 1}, "'a' is 10+; a finite number"),
     ],

@@ -18,7 +18,7 @@ from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
 
 from bertsmith import cli
 from bertsmith.data.shards import Corpus
-from bertsmith.data.tables import iter_lines
+from bertsmith.data.text_files import iter_lines
 from bertsmith.distillation.cache_folder import load_array, save_array
 from bertsmith.errors import CheckpointError, CorpusError, InputError
 from bertsmith.evaluation.errors_file import write_misses

@@ -13,7 +13,7 @@ from close_figures import close
 from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_model, tiny_tokenizer
 
 from bertsmith.data.sentence_pairs import RelatedColumns, RelatedTexts
-from bertsmith.data.tables import STANDARD_INPUT
+from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import evaluate
@@ -412,4 +412,4 @@ def test_lines_of_text_are_for_another_command(place, tmp_path):
     texts.write_text("a good film\n")
     for path, name in ((texts, r"texts\.txt"), (STANDARD_INPUT, "standard input")):
         with pytest.raises(InputError, match=rf"{name}: .* use 'bertsmith embed'"):
-            Embed.reader(path, None, labelled=False)
+            list(Embed.reader(path, None, labelled=False))

@@ -1,0 +1,128 @@
+"""Read JSON objects, one a line, or mappings in memory as if JSON had held them."""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.text_files import ExampleSource, iter_lines, row_place
+from bertsmith.errors import InputError
+
+HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+"""JSON's escapes of surrogates; unescaped ones are no UTF-8."""
+
+
+def read_objects(source: ExampleSource) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield the number and values of each row of a jsonl file, or of rows in memory.
+
+    NaN is read as null: so pandas writes what is missing. Half a surrogate pair, as in a text that
+    was cut within an emoji, is read as U+FFFD. Blank lines are skipped.
+
+    Raises:
+        InputError: a row that is no object, holds a key twice, or is too deep or has too long a
+            number to be read.
+    """
+    if isinstance(source, Path):
+        yield from _read_jsonl(source)
+        return
+    for row, value in enumerate(source, start=1):
+        if not isinstance(value, Mapping):
+            raise InputError(
+                f"{row_place(source, row)}: found {json_type(value)}; a mapping of names to "
+                'values is expected, such as {"text": "...", "label": "..."}.'
+            )
+        yield row, as_json(value)
+
+
+def _read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    for row, line in enumerate(iter_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            value = without_half_characters(JSON.decode(line), line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(
+                f"{row_place(path, row)}: not JSON ({json_fault(error)}). Each line holds one "
+                "JSON object."
+            ) from None
+        if not isinstance(value, dict):
+            raise InputError(
+                f"{row_place(path, row)}: found {json_type(value)}; each line holds one JSON "
+                'object, such as {"text": "...", "label": "..."}.'
+            )
+        yield row, value
+
+
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Build an object from pairs; JSON's readers keep the last of equal keys.
+
+    Raises:
+        ValueError: a key stands there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key '{twice}' stands twice in an object")
+    return found
+
+
+JSON = json.JSONDecoder(
+    parse_constant=lambda name: None if name == "NaN" else float(name),
+    object_pairs_hook=unique_keys,
+)
+
+
+def without_half_characters(value: Any, source: str) -> Any:
+    r"""Replace each half of a surrogate pair in a JSON value by U+FFFD.
+
+    Such a half, as in a text that was cut within an emoji (`"\ud83d"`), is no character and stands
+    in no UTF-8 file. The row stays, its offsets hold, and the output shows where something was.
+
+    Args:
+        value: what was read.
+        source: the JSON text that it was read from, or more; spares the search where nothing in
+            it can be such a half.
+
+    Raises:
+        ValueError: two keys of an object become one.
+        RecursionError: lists and objects stand in one another too deep.
+    """
+    return as_json(value) if ESCAPED_HALF.search(source) else value
+
+
+def as_json(value: Any) -> Any:
+    """Convert a Python value to one that JSON holds: numpy arrays to lists, NaN to None.
+
+    Raises:
+        ValueError: two keys of a mapping become one.
+    """
+    if isinstance(value, str):
+        return HALF_CHARACTER.sub("\ufffd", value)
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [as_json(item) for item in value]
+    if isinstance(value, Mapping):
+        converted = {as_json(str(key)): as_json(item) for key, item in value.items()}
+        if len(converted) < len(value):
+            raise ValueError("two keys differ only in half a surrogate pair")
+        return converted
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def json_fault(error: ValueError | RecursionError) -> str:
+    """Describe why a text could not be read as JSON, for messages."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at column {error.colno:,}"
+    return "lists or objects too deep" if isinstance(error, RecursionError) else str(error)
+
+
+def json_type(value: Any) -> str:
+    """Name the type of a JSON value, for messages."""
+    names = {list: "a list", dict: "an object", str: "a string", bool: "true or false"}
+    numbers = {int: "a number", float: "a number", type(None): "null"}
+    return (names | numbers).get(type(value)) or f"of the type {type(value).__name__}"

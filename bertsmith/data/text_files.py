@@ -1,0 +1,152 @@
+"""Open text files: decompressed, decoded from UTF-8, as lines or chunks.
+
+`place_name` and `row_place` name a file, or rows in memory, and a row of it in messages.
+"""
+
+import codecs
+import contextlib
+import io
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bertsmith.data.lines import MAX_ROW_BYTES
+from bertsmith.data.sources import compression_of, open_path
+from bertsmith.errors import InputError
+
+ExampleSource = Path | Iterable[Mapping[str, Any]]
+"""File of examples, or rows in memory: a list of dicts, or whatever yields mappings."""
+STANDARD_INPUT = Path("-")
+"""Path of standard input, read as one text per line."""
+CHUNK_BYTES = 1 << 16
+
+
+def place_name(source: ExampleSource) -> str:
+    """Return the name of a file, or of rows in memory, in messages."""
+    if not isinstance(source, Path):
+        return "the rows given"
+    return "standard input" if source == STANDARD_INPUT else str(source)
+
+
+def row_place(source: ExampleSource, row: int) -> str:
+    """Return the place of a row in messages: `a.csv:3`, `row 3 of the rows given`."""
+    place = place_name(source)
+    return f"{place}:{row}" if isinstance(source, Path) else f"row {row} of {place}"
+
+
+def check_is_file(path: Path) -> None:
+    """Raise InputError if there is no such file."""
+    if path != STANDARD_INPUT and not path.is_file():
+        found = "a folder, not a file" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {found}. Check the spelling.")
+
+
+def iter_lines(path: Path) -> Iterator[str]:
+    """Yield a UTF-8 file's lines with their ends, decompressed by its name.
+
+    Only a line feed ends a line. A byte order mark is dropped.
+
+    Raises:
+        InputError: the file is missing, empty, damaged, not text or not UTF-8 (with the offset
+            of the first wrong byte), or a line is longer than `MAX_ROW_BYTES`.
+    """
+    place, offset = place_name(path), 0
+    with _open(path) as stream:
+        _check_is_text(place, stream.peek())
+        for row, line in enumerate(iter(partial(stream.readline, MAX_ROW_BYTES + 1), b""), start=1):
+            if len(line) > MAX_ROW_BYTES:
+                raise too_long(f"{place}:{row}", "line")
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as error:
+                raise _not_utf8(place, offset + error.start, error) from None
+            yield text if offset else text.removeprefix("\ufeff")
+            offset += len(line)
+
+
+def iter_text(path: Path) -> Iterator[str]:
+    """Yield a UTF-8 file's text in chunks, decompressed by its name.
+
+    Line ends stay as they are. A byte order mark is dropped.
+
+    Raises:
+        InputError: as in `iter_lines`.
+    """
+    place, offset, is_first = place_name(path), 0, True
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with _open(path) as stream:
+        _check_is_text(place, stream.peek())
+        while chunk := stream.read1(CHUNK_BYTES):
+            text = _decode_part(decoder, chunk, place, offset)
+            offset += len(chunk)
+            if text:
+                yield text.removeprefix("\ufeff") if is_first else text
+                is_first = False
+        _decode_part(decoder, b"", place, offset)
+
+
+def _decode_part(decoder: codecs.IncrementalDecoder, chunk: bytes, place: str, offset: int) -> str:
+    """Decode bytes that stand at `offset`; no bytes end the file."""
+    offset -= len(decoder.getstate()[0])
+    try:
+        return decoder.decode(chunk, final=not chunk)
+    except UnicodeDecodeError as error:
+        raise _not_utf8(place, offset + error.start, error) from None
+
+
+@contextlib.contextmanager
+def _open(path: Path) -> Iterator[io.BufferedReader]:
+    if path == STANDARD_INPUT:
+        if sys.stdin is None:  # as Python has it where file descriptor 0 is closed
+            raise InputError(
+                "standard input: it is closed. Pipe rows into the command, or name a file."
+            )
+        with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
+            yield stream
+        return
+    with open_path(path, compression_of(path), on_read=lambda count: None) as stream:
+        yield stream
+
+
+def too_long(place: str, what: str) -> InputError:
+    """Build the error for a line or row beyond `MAX_ROW_BYTES`."""
+    return InputError(
+        f"{place}: the {what} is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit into "
+        "memory. Divide it, or close its quotes if one is open."
+    )
+
+
+def _not_utf8(place: str, offset: int, error: UnicodeDecodeError) -> InputError:
+    return InputError(
+        f"{place}: byte {offset:,} is 0x{error.object[error.start]:02x}, which is not UTF-8. Save "
+        "the text as UTF-8."
+    )
+
+
+def _check_is_text(place: str, head: bytes) -> None:
+    if not head:
+        raise InputError(f"{place}: nothing in it. Give a file with at least one row.")
+    if (offset := head.find(b"\0")) >= 0:
+        raise InputError(
+            f"{place}: not text, found a NUL byte at byte {offset:,}. Give UTF-8 text "
+            "(UTF-16 has to be converted, a spreadsheet exported)."
+        )
+
+
+def check_line_ends(place: str, content: str) -> None:
+    """Raise InputError for a carriage return within a line.
+
+    Carriage returns alone may end lines, and others then hide in this one.
+    """
+    if "\r" in content:
+        raise lone_return(place)
+
+
+def lone_return(place: str) -> InputError:
+    """Build the error for a carriage return that no line feed follows."""
+    return InputError(
+        f"{place}: a carriage return (CR) within the line. Lines end in a line feed (LF or CRLF) "
+        "here; convert the file (tr '\\r' '\\n')."
+    )

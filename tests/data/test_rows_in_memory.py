@@ -1,0 +1,87 @@
+"""Rows in memory become the examples that a file of them would, with the same checks."""
+
+import json
+from math import nan
+
+import numpy as np
+import pytest
+
+from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceReader
+from bertsmith.data.sentence_pairs import RelatedReader
+from bertsmith.data.squad import QuestionReader
+from bertsmith.data.tagged import TagColumns
+from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.errors import InputError
+
+PAIR = {"text": "a", "text_pair": "b", "label": 1}
+CHOICE = {"prompt": "p", "choices": ["a", "b"], "label": "B"}
+ANSWERS = {"text": ["Ada"], "answer_start": [0]}
+QUESTION = {"id": "q", "question": "Who?", "context": "Ada flew.", "answers": ANSWERS}
+SCORED = {"sentence1": "a", "sentence2": "b", "score": 0.5}
+READERS = {
+    "texts": (ExampleReader, [PAIR, PAIR | {"label": True}], PAIR | {"text": ["a"]}),
+    "label sets": (
+        lambda source: ExampleReader(source, empty_labels=True),
+        [{"text": "a", "label": ["x", "y"]}, {"text": "b", "label": []}],
+        {"text": "a"},
+    ),
+    "choices": (ChoiceReader, [CHOICE, CHOICE], CHOICE | {"label": "C"}),
+    "triples": (RelatedReader, [{"query": "a", "pos": "b", "neg": ["c"]}], {"query": "a"}),
+    "scores": (RelatedReader, [SCORED, SCORED], SCORED | {"score": "high"}),
+    "questions": (QuestionReader, [QUESTION], {"question": "Who?", "context": 7}),
+    "words": (
+        TaggedReader,
+        [{"tokens": ["EU"], "ner_tags": [3]}, {"tokens": [], "ner_tags": []}],
+        {"tokens": ["EU"], "ner_tags": []},
+    ),
+}
+
+
+@pytest.mark.parametrize("task", READERS)
+def test_rows_are_read_as_a_file_of_them(tmp_path, task):
+    read, rows, broken = READERS[task]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    reader = read(rows)
+    assert list(reader) == list(reader)
+    if task != "questions":  # whose places are called otherwise
+        assert list(reader) == list(read(path))
+    assert [example.row for example in reader] == list(range(1, len(rows) + 1))
+    with pytest.raises(InputError, match=rf"^row {len(rows) + 1} of the rows given: "):
+        list(read([*rows, broken]))
+    with pytest.raises(InputError, match=r"^row 1 of the rows given: found a string; a mapping"):
+        list(read(["text"]))
+    with pytest.raises(InputError, match=r"^the rows given: no .* Give at least one\."):
+        list(read([]))
+
+
+def test_values_as_tables_in_memory_have_them():
+    rows = [
+        {"text": "a\ud83d", "label": np.int64(1), 7: "unused"},
+        {"text": np.str_("b"), "label": np.True_, 7: None},
+        {"text": "c", "label": nan, 7: None},
+    ]
+    reader = ExampleReader(iter(rows), Columns(skip_incomplete=True))
+    assert [(e.text, e.label) for e in reader] == [("a\ufffd", "1"), ("b", "true")]
+    assert reader.num_skipped == 1
+    (example,) = ChoiceReader([{"prompt": "p", "choices": np.array(["a", "b"]), "label": 0}])
+    assert example.choices == ("a", "b")
+    with pytest.raises(InputError, match=r"row 1 of the rows given: 'text' is of the type bytes"):
+        list(ExampleReader([{"text": b"a", "label": 1}]))
+
+
+def test_columns_are_chosen_and_missed_as_in_files():
+    rows = [{"said": "a", "verdict": "x"}]
+    (example,) = ExampleReader(rows, Columns(text_column="said", label_column="verdict"))
+    assert (example.text, example.label) == ("a", "x")
+    with pytest.raises(InputError, match=r"^the rows given: no column looks like the text\."):
+        list(ExampleReader(rows))
+    (choice,) = ChoiceReader(
+        [{"a": "p", "b": "x", "c": "y"}],
+        ChoiceColumns(text_column="a", choice_columns="b,c"),
+        labelled=False,
+    )
+    assert choice.choices == ("x", "y")
+    (sentence,) = TaggedReader([{"text": "so it"}], TagColumns(split="characters"), labelled=False)
+    assert sentence.words == ("s", "o", "i", "t")
