@@ -48,7 +48,7 @@ from bertsmith.system.hardware import compute_settings, describe_computing
 from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.member import Plan, total_counts
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TOLERANCE = 1e-5
@@ -132,6 +132,16 @@ class Contender:
 
 class Rows:
     """The objective of prepared rows, as training asks for it."""
+
+    rows: Batch
+
+    def num_micro_batches(self, step: int) -> int:
+        """One."""
+        return 1
+
+    def micro_batch(self, step: int, index: int) -> Batch:
+        """The prepared rows."""
+        return self.rows
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Masked tokens, and pairs."""
@@ -367,19 +377,20 @@ def our_step(
     torch.manual_seed(0)
     model = BertModel(config, build_heads(config, HEADS)).to(device)
     settings = OptimSettings(learning_rate=RATE, max_grad_norm=MAX_GRAD_NORM)
-    plan = Plan(Rows(), settings, seed=0, num_members=1)  # type: ignore[arg-type]
-    team = LocalWorkers(model, torch.bfloat16, plan)
-    team.train()
+    objective = Rows()
+    plan = Plan(objective, settings, seed=0, num_members=1)  # type: ignore[arg-type]
+    workers = LocalWorkers(model, torch.bfloat16, plan)
     if compiled:
         torch._dynamo.config.recompile_limit = 64  # should it be counted for each layer
-        for layer in team.compute_model.layers:
+        for layer in workers.compute_model.layers:
             layer.combine = torch.compile(layer.combine, dynamic=True)
 
     def step(number: int, work: Work) -> float:
-        [figures] = team.compute(number, [work.packed])
-        norm = team.sum_gradients()
-        team.update(number, RATE, divisor=max(1.0, norm / MAX_GRAD_NORM))
-        counts = Rows().counts(work.packed)
+        objective.rows = work.packed
+        counts = total_counts(workers.prepare(number))
+        [figures] = workers.compute(number, counts)
+        norm = workers.reduce_gradients()
+        workers.update(number, RATE, divisor=max(1.0, norm / MAX_GRAD_NORM))
         return sum(figures[name][0] / count for name, count in counts.items())
 
     return step

@@ -50,7 +50,7 @@ class CommonEvaluation:
         """
         if not self.is_usable or "masked_lm" not in model.heads:
             return {}
-        device = model.embeddings.word.weight.device
+        device = model.device
         loss, correct, count = 0.0, 0.0, 0
         for batch in self._batches:
             term = pretraining_losses(model, batch.to(device), "none")["mlm"]

@@ -28,7 +28,9 @@ Importance = NDArray[np.float64]
 """`[layers, heads]`; 0 for a head that was pruned earlier."""
 
 
-def head_importance(model: BertModel, objective: Objective, num_steps: int = 1) -> Importance:
+def head_importance(
+    model: BertModel, objective: Objective[BertModel, Batch], num_steps: int = 1
+) -> Importance:
     """Compute all heads' importance over the first steps, without dropout.
 
     How a step is divided into micro-batches changes nothing but rounding.
@@ -51,10 +53,10 @@ def head_importance(model: BertModel, objective: Objective, num_steps: int = 1) 
 
 
 def sensitivities(
-    model: BertModel, objective: Objective, batch: Batch, counts: Counter[str]
+    model: BertModel, objective: Objective[BertModel, Batch], batch: Batch, counts: Counter[str]
 ) -> list[Tensor]:
     """Compute |∂loss/∂mask| summed over examples; a list of [heads] per layer."""
-    batch = batch.to(model.embeddings.word.weight.device)
+    batch = batch.to(model.device)
     with computing_every_token(model), recorded_contexts(model) as contexts:
         terms = objective.losses(model, batch)
     loss = torch.stack([term.sum.float() / counts[name] for name, term in terms.items()]).sum()

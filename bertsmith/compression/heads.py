@@ -17,6 +17,7 @@ from bertsmith.compression.head_importance import (
     least_important,
 )
 from bertsmith.compression.held_out import corpus_objective
+from bertsmith.data.batches import Batch
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.model.albert import AlbertConfig
 from bertsmith.model.bert import BertConfig, BertModel
@@ -132,7 +133,7 @@ def share_of_heads(share: float, num_heads: int, num_layers: int) -> int:
 
 def weighing_objective(
     settings: HeadSettings, source: Path, model: BertModel, tokenizer: Tokenizer
-) -> Objective:
+) -> Objective[BertModel, Batch]:
     """Build the objective whose first step holds all data that ranks heads."""
     if (settings.examples is None) == (settings.corpus is None) or settings.num_examples < 1:
         raise ConfigError(

@@ -23,7 +23,7 @@ from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task
-from bertsmith.training.objective import LossTerm
+from bertsmith.training.objective import LossTerm, Objective
 
 UNLABELLED = "unlabelled"
 """Name of the target that marks batches without labels."""
@@ -45,7 +45,7 @@ class Teaching:
     hidden_weight: float
 
 
-class Distillation:
+class Distillation(Objective[BertModel, Batch]):
     """The objective of a task with a teacher.
 
     Args:
@@ -108,12 +108,17 @@ class Distillation:
         self.teacher.use_words(used)
         return used
 
-    def micro_batches(self, step: int) -> list[Batch]:
-        """Return a step's batches, counted from 1, labelled ones first."""
-        batches = self.labelled.micro_batches(step)
-        if self.unlabelled is not None:
-            batches += [_without_labels(each) for each in self.unlabelled.micro_batches(step)]
-        return [self.teacher.prepare(batch) for batch in batches]
+    def num_micro_batches(self, step: int) -> int:
+        return sum(dataset.num_micro_batches(step) for dataset in self._datasets)
+
+    def micro_batch(self, step: int, index: int) -> Batch:
+        """Return one micro-batch of a step, counted from 1; labelled ones are first."""
+        num_labelled = self.labelled.num_micro_batches(step)
+        if self.unlabelled is None or index < num_labelled:
+            batch = self.labelled.micro_batch(step, index)
+        else:
+            batch = _without_labels(self.unlabelled.micro_batch(step, index - num_labelled))
+        return self.teacher.prepare(batch)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         own = {self.task.name: 0} if UNLABELLED in batch.targets else self.task.counts(batch)

@@ -22,10 +22,10 @@ from bertsmith.model.shared import SharedModel
 from bertsmith.model.soft_lm_loss import Guesses, soft_lm_loss
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.tasks.soft_targets import soft_vector_loss
-from bertsmith.training.objective import LossTerm
+from bertsmith.training.objective import LossTerm, Objective
 
 
-class PretrainingDistillation:
+class PretrainingDistillation(Objective[BertModel, Batch]):
     """The pre-training objective with a teacher.
 
     Args:
@@ -49,8 +49,11 @@ class PretrainingDistillation:
         self.fingerprint = fingerprint
         self.cache = cache
 
-    def micro_batches(self, step: int) -> list[Batch]:
-        return self.pretraining.micro_batches(step)
+    def num_micro_batches(self, step: int) -> int:
+        return self.pretraining.num_micro_batches(step)
+
+    def micro_batch(self, step: int, index: int) -> Batch:
+        return self.pretraining.micro_batch(step, index)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count masked tokens for `mlm` and `soft`, and all tokens for `hidden`."""

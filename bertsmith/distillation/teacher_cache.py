@@ -152,7 +152,7 @@ def fill(
 def ask(teacher: LiveTeacher, texts: EncodedTexts, rows: range) -> list[list[NDArray[Any]]]:
     """Compute outputs of `rows`, in order, and vectors if requested."""
     found: list[list[NDArray[Any]]] = [[np.empty(0)] * len(rows) for _ in range(1 + teacher.hidden)]
-    device = teacher.model.embeddings.word.weight.device
+    device = teacher.model.device
     for group in group_by_length([texts.lengths[row] for row in rows], BATCH_TOKENS):
         batch = pack_texts(texts, [rows[place] for place in group])
         taught = teacher.taught(batch.to(device))

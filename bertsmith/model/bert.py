@@ -20,7 +20,7 @@ from bertsmith.model.attention import RecordWeights, SelfAttention
 from bertsmith.model.blocks import Layout
 from bertsmith.model.dropout import dropout
 from bertsmith.model.family import Family, architectures
-from bertsmith.model.heads import BERT_HEADS, PAIR_HEADS, TASK_HEAD_NAMES
+from bertsmith.model.heads import BERT_HEADS, PAIR_HEADS, TASK_HEAD_NAMES, TASK_HEADS
 from bertsmith.model.padding import (
     PaddedBatch,
     check_is_tensor,
@@ -29,6 +29,7 @@ from bertsmith.model.padding import (
     number_columns,
 )
 from bertsmith.model.shape_buckets import fill_up
+from bertsmith.model.trainable import ParameterSpec, TrainableModel
 from bertsmith.system.bounds import check_largest
 
 if TYPE_CHECKING:
@@ -413,7 +414,7 @@ def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
     return (total / lengths[:, None]).to(hidden.dtype)
 
 
-class BertModel(nn.Module):
+class BertModel(TrainableModel):
     """The encoder, its pooler, and the heads it was given; of BERT, or of the config's family.
 
     `heads` maps a name of `HEADS` in model/heads.py to a module made there. A pooler is built
@@ -453,6 +454,16 @@ class BertModel(nn.Module):
         """Models that are trained with this one, by the folder beside its files that each is saved
         in, which is also what the names of their parameters begin with."""
         return {}
+
+    def parameter_specs(self) -> list[ParameterSpec]:
+        """List the parameters, each once; task heads stay in fp32.
+
+        A head in bf16 could not tell 1997 from 2003, nor give probabilities to three digits, and
+        its products are small.
+        """
+        exact = tuple(f"heads.{head}." for head in TASK_HEADS)
+        specs = super().parameter_specs()
+        return [replace(each, fp32_only=each.name.startswith(exact)) for each in specs]
 
     def initialize(self, module: nn.Module) -> None:
         """Weights from a normal distribution, biases zero, as the released code has it.

@@ -1,6 +1,6 @@
 """An objective with additional eval metrics."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +13,18 @@ Measure = Callable[[BertModel], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(Objective[BertModel, Batch]):
     """`objective` with the metrics of `measure` in its evaluations, as `held_out_{name}_…`."""
 
-    objective: Objective
+    objective: Objective[BertModel, Batch]
     measure: Measure
     name: str
 
-    def micro_batches(self, step: int) -> Sequence[Batch]:
-        return self.objective.micro_batches(step)
+    def num_micro_batches(self, step: int) -> int:
+        return self.objective.num_micro_batches(step)
+
+    def micro_batch(self, step: int, index: int) -> Batch:
+        return self.objective.micro_batch(step, index)
 
     def counts(self, batch: Batch) -> dict[str, int]:
         return self.objective.counts(batch)

@@ -39,7 +39,7 @@ from bertsmith.pretraining.segments import (
 from bertsmith.pretraining.settings import PairTask, PretrainingSettings
 from bertsmith.pretraining.word_bounds import WordBounds, chinese_pieces
 from bertsmith.system.files import sha256_file
-from bertsmith.training.objective import LossTerm
+from bertsmith.training.objective import LossTerm, Objective
 
 TRAIN_STREAM = 0
 HELD_OUT_STREAM = 1
@@ -184,7 +184,7 @@ class _Phase:
     rows_for_one: int
 
 
-class Pretraining:
+class Pretraining(Objective[BertModel, Batch]):
     """The objective of masked LM and pair prediction over a corpus.
 
     Args:
@@ -227,20 +227,31 @@ class Pretraining:
         self.held_out = _held_out_rows(held_out, settings, seed)
         self.eval_rows = eval_rows
         self._evaluation: list[Batch] | None = None
+        self._made: tuple[int, list[Batch]] = (0, [])
 
     def resized(self, batch_size: int, eval_rows: int) -> "Pretraining":
         """Return a copy with other numbers of rows, as trials need."""
         other = copy.copy(self)
         other.batch_size, other.eval_rows = batch_size, eval_rows
-        other._evaluation = None
+        other._evaluation, other._made = None, (0, [])
         return other
 
-    def micro_batches(self, step: int) -> list[Batch]:
-        """Return the batches of a step, counted from 1."""
-        phase = self._phase(step)
-        segments, rng = self._draw(step)
-        rows_each = self.micro_batch_size * phase.rows_for_one
-        return phase.rows.batches(segments, self.settings.masking_rule(step), rng, rows_each)
+    def num_micro_batches(self, step: int) -> int:
+        return len(self._batches(step))
+
+    def micro_batch(self, step: int, index: int) -> Batch:
+        """Return one micro-batch of a step, counted from 1."""
+        return self._batches(step)[index]
+
+    def _batches(self, step: int) -> list[Batch]:
+        known, batches = self._made
+        if known != step:
+            phase = self._phase(step)
+            segments, rng = self._draw(step)
+            rows_each = self.micro_batch_size * phase.rows_for_one
+            batches = phase.rows.batches(segments, self.settings.masking_rule(step), rng, rows_each)
+            self._made = (step, batches)
+        return batches
 
     def counts(self, batch: Batch) -> dict[str, int]:
         """Count masked tokens, and rows with a pair label."""
@@ -276,7 +287,7 @@ class Pretraining:
         """Yield the eval batches, always the same, on the model's device."""
         if self.held_out is not None and self._evaluation is None:
             self._evaluation = self._evaluation_batches(self.held_out)
-        device = model.embeddings.word.weight.device
+        device = model.device
         for batch in self._evaluation or ():
             yield batch.to(device)
 

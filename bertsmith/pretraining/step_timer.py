@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import mean, median
+from typing import Any
 
 import torch
 
@@ -22,10 +23,9 @@ from bertsmith.system.hardware import Precision
 from bertsmith.training.accounting import Work, saved_activations
 from bertsmith.training.objective import Objective
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.prefetch import Prefetcher
 from bertsmith.training.trainer import DTYPES
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.member import BatchSize, Plan, total_counts
 
 RATE = 1e-6
 """A learning rate so small that the weights stay the same."""
@@ -96,10 +96,10 @@ class StepTime:
         return share * self.compute + self.update
 
 
-def longest_share(batches: Sequence[Batch], num_members: int) -> int:
+def longest_share(batches: Sequence[Batch] | Sequence[BatchSize], num_members: int) -> int:
     """Count the tokens of the busiest process; batches are assigned in turn."""
-    sizes = [batch.num_tokens for batch in batches]
-    return max(sum(sizes[member::num_members]) for member in range(num_members))
+    tokens = [batch.num_tokens for batch in batches]
+    return max(sum(tokens[member::num_members]) for member in range(num_members))
 
 
 class StepTimer:
@@ -110,7 +110,11 @@ class StepTimer:
     """
 
     def __init__(
-        self, objective: Objective, model: BertModel, precision: Precision, num_members: int
+        self,
+        objective: Objective[Any, Any],
+        model: BertModel,
+        precision: Precision,
+        num_members: int,
     ) -> None:
         self.objective = objective
         plan = Plan(objective, OptimSettings(learning_rate=RATE), seed=0, num_members=num_members)
@@ -133,38 +137,31 @@ class StepTimer:
 
         It can be called once, since workers prefetch their batches.
         """
-        self.workers.train()
         compute: list[float] = []
         update: list[float] = []
         tokens: list[int] = []
         deadline = float("inf")
-        with Prefetcher(self.objective.micro_batches, first) as batches:
-            while len(compute) < warm_up + MIN_STEPS or time.perf_counter() < deadline:
-                if len(compute) == warm_up:
-                    deadline = time.perf_counter() + seconds
-                began, micro_batches = time.perf_counter(), next(batches)
-                computed = self._step(first + len(compute), micro_batches)
-                share = longest_share(micro_batches, self.workers.plan.num_members)
-                compute.append((computed - began) / share)
-                update.append(time.perf_counter() - computed)
-                tokens.append(sum(batch.num_tokens for batch in micro_batches))
+        while len(compute) < warm_up + MIN_STEPS or time.perf_counter() < deadline:
+            if len(compute) == warm_up:
+                deadline = time.perf_counter() + seconds
+            step, began = first + len(compute), time.perf_counter()
+            sizes = self.workers.prepare(step)
+            self.workers.compute(step, total_counts(sizes))
+            computed = time.perf_counter()
+            self.workers.reduce_gradients()
+            self.workers.update(step, RATE, 1.0)
+            compute.append((computed - began) / longest_share(sizes, self.workers.plan.num_members))
+            update.append(time.perf_counter() - computed)
+            tokens.append(sum(size.num_tokens for size in sizes))
         timed = slice(warm_up, None)
         return StepTime(
             median(compute[timed]), median(update[timed]), mean(tokens[timed]), len(compute[timed])
         )
 
-    def _step(self, step: int, micro_batches: Sequence[Batch]) -> float:
-        """Run one step; return the time at which its gradients were complete."""
-        self.workers.compute(step, micro_batches)
-        computed = time.perf_counter()
-        self.workers.sum_gradients()
-        self.workers.update(step, RATE, 1.0)
-        return computed
-
     def time_evaluation(self) -> float:
         """Measure the seconds of an evaluation after a warm-up."""
         began = 0.0
-        with self.workers.measuring() as model, torch.inference_mode():
+        with self.workers.evaluating() as model, torch.inference_mode():
             for _ in range(2):
                 began = time.perf_counter()
                 self.objective.evaluate(model)

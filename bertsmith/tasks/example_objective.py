@@ -4,7 +4,7 @@ Examples are shuffled anew each epoch, the rows of one example stay together, an
 are divided into parts that are computed at the same time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -55,7 +55,7 @@ class HeldOutExamples:
     examples: Sequence[Any]
 
 
-class ExampleObjective(Objective, Protocol):
+class ExampleObjective(Objective[BertModel, Batch], Protocol):
     """An objective over the examples of a task, such as `FineTuning`."""
 
     @property
@@ -81,7 +81,7 @@ class ExampleObjective(Objective, Protocol):
         ...
 
 
-class FineTuning:
+class FineTuning(Objective[BertModel, Batch]):
     """The objective of a task over `batch_size` examples a step.
 
     Args:
@@ -115,6 +115,7 @@ class FineTuning:
         # Taken before token ids are remapped, which depends on both sets of examples.
         self._digests = train.encoded.digest(), held_out.encoded.digest()
         self._shuffled: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
+        self._grouped: tuple[int, list[list[int]]] = (0, [])
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the eval examples, which may be large: workers never evaluate."""
@@ -148,23 +149,29 @@ class FineTuning:
         self.train = replace(train, encoded=train.encoded.renumbered(numbers))
         self.held_out = replace(held_out, encoded=held_out.encoded.renumbered(numbers))
 
-    def micro_batches(self, step: int) -> list[Batch]:
-        """Return a step's batches, a function of data, seed and `step`.
+    def num_micro_batches(self, step: int) -> int:
+        return len(self._groups(step))
 
-        Steps count from 1.
-        """
-        encoded = self.train.encoded
+    def micro_batch(self, step: int, index: int) -> Batch:
+        """Return one micro-batch of a step, counted from 1."""
+        return collate(self.train.encoded, self._groups(step)[index])
+
+    def _groups(self, step: int) -> list[list[int]]:
+        """Divide a step's examples into micro-batches."""
+        known, groups = self._grouped
+        if known != step:
+            groups = list(self._divide(self.chosen(step)))
+            self._grouped = (step, groups)
+        return groups
+
+    def _divide(self, chosen: list[int]) -> Iterator[list[int]]:
         if (size := self.task.group_size) is not None:
-            chosen = self.chosen(step)
-            firsts = range(0, len(chosen), size)
-            return [collate(encoded, chosen[first : first + size]) for first in firsts]
-        chosen = self.chosen(step)
-        lengths = [encoded.lengths[i] for i in chosen]
-        return [
-            collate(encoded, [chosen[part[i]] for i in group])
-            for part in deal_by_length(lengths, self.num_parts)
-            for group in group_by_length([lengths[i] for i in part], self.micro_batch_tokens)
-        ]
+            yield from (chosen[first : first + size] for first in range(0, len(chosen), size))
+            return
+        lengths = [self.train.encoded.lengths[i] for i in chosen]
+        for part in deal_by_length(lengths, self.num_parts):
+            for group in group_by_length([lengths[i] for i in part], self.micro_batch_tokens):
+                yield [chosen[part[i]] for i in group]
 
     def chosen(self, step: int) -> list[int]:
         """Return the indices of a step's training examples."""

@@ -85,7 +85,7 @@ class LoadedModel:
 
     @property
     def device(self) -> torch.device:
-        return self.model.embeddings.word.weight.device
+        return self.model.device
 
     @property
     def precision_note(self) -> str | None:
@@ -195,7 +195,7 @@ def _compute_groups(
     model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of texts of similar length, and their outputs."""
-    device = model.embeddings.word.weight.device
+    device = model.device
 
     def read(group: list[int]) -> tuple[list[int], Tensor]:
         batch = pack_texts(texts, group)

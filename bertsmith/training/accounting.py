@@ -296,7 +296,7 @@ def memory(
         is_fused: whether attention keeps no scores.
         sums_gradients: whether they are kept in fp32; see `Arrays.gradients_of`.
     """
-    size = FlatLayout.of(model).size
+    size = FlatLayout.of(model.parameter_specs()).size
     configs = [model.config, *(each.config for each in model.companions.values())]
     width = 2 if precision == "bf16" else 4
     return Memory(

@@ -1,16 +1,18 @@
-"""Weights, gradients and moments of a run, each in one array.
+"""Weights, gradients and the optimizer's buffers of a run, each in one array.
 
 An array can lie in memory shared by processes, be divided among them anywhere, and be updated by
 few operations instead of a few for each tensor.
 """
 
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
 
-from bertsmith.model.heads import TASK_HEADS
+from bertsmith.model.trainable import ParameterSpec
 
 CHUNK = 4096
 """Numbers whose squares are summed at once; an array holds whole chunks."""
@@ -24,13 +26,12 @@ ALIGNMENT = 64
 class Slot:
     """The place of a parameter in each array: `count` numbers from `first`."""
 
-    name: str
-    shape: torch.Size
+    spec: ParameterSpec
     first: int
 
     @property
     def count(self) -> int:
-        return self.shape.numel()
+        return self.spec.shape.numel()
 
     @property
     def end(self) -> int:
@@ -39,32 +40,29 @@ class Slot:
 
 @dataclass(frozen=True)
 class Layout:
-    """The places of all parameters: matrices and embeddings first, then all vectors.
+    """The places of all parameters, those with weight decay first.
 
-    So weight decay ends at one place. Every bias and LayerNorm weight is a vector and nothing else
-    in BERT is, so the number of dimensions tells them apart whatever their names. Padding between
-    parameters stays zero.
+    Padding between parameters stays zero.
     """
 
     slots: tuple[Slot, ...]
-    num_decayed: int
     size: int
 
     @classmethod
-    def of(cls, model: nn.Module) -> "Layout":
+    def of(cls, specs: Iterable[ParameterSpec]) -> "Layout":
         """Lay out a model's parameters."""
-        named = sorted(model.named_parameters(), key=lambda item: item[1].ndim <= 1)
-        slots, end, num_decayed = [], 0, 0
-        for name, parameter in named:
-            slots.append(Slot(name, parameter.shape, end))
-            end += _round_up(parameter.numel(), ALIGNMENT)
-            if parameter.ndim > 1:
-                num_decayed = end
-        return cls(tuple(slots), num_decayed, _round_up(end, CHUNK))
+        slots, end = [], 0
+        for spec in sorted(specs, key=lambda spec: not spec.decay):
+            slots.append(Slot(spec, end))
+            end += _round_up(slots[-1].count, ALIGNMENT)
+        return cls(tuple(slots), _round_up(end, CHUNK))
 
     def views(self, array: Tensor) -> dict[str, Tensor]:
         """Return each parameter's view of an array `[size]`, by name."""
-        return {slot.name: array[slot.first : slot.end].view(slot.shape) for slot in self.slots}
+        return {
+            slot.spec.name: array[slot.first : slot.end].view(slot.spec.shape)
+            for slot in self.slots
+        }
 
     @property
     def gaps(self) -> list[slice]:
@@ -73,38 +71,32 @@ class Layout:
         starts = [*(slot.first for slot in self.slots), self.size]
         return [slice(end, start) for end, start in zip(ends, starts, strict=True) if end < start]
 
-    def divide(self, num_parts: int) -> list[tuple[int, int]]:
-        """Divide an array into `num_parts` near-equal ranges of whole chunks.
+    def divide(self, num_parts: int, *, whole_parameters: bool = False) -> list[tuple[int, int]]:
+        """Divide an array into `num_parts` near-equal ranges, of whole chunks or parameters.
 
-        >>> Layout((), 0, 5 * CHUNK).divide(2) == [(0, 2 * CHUNK), (2 * CHUNK, 5 * CHUNK)]
+        >>> Layout((), 5 * CHUNK).divide(2) == [(0, 2 * CHUNK), (2 * CHUNK, 5 * CHUNK)]
         True
         """
-        num_chunks = self.size // CHUNK
-        bounds = [CHUNK * (num_chunks * part // num_parts) for part in range(num_parts + 1)]
-        return list(pairwise(bounds))
+        borders: Sequence[int] = range(0, self.size + 1, CHUNK)
+        if whole_parameters:
+            borders = [*(slot.first for slot in self.slots), self.size]
+        cuts = (self.size * part // num_parts for part in range(num_parts + 1))
+        return list(pairwise(borders[bisect_right(borders, cut) - 1] for cut in cuts))
 
 
 @dataclass(frozen=True)
 class Arrays:
     """All arrays of a run.
 
-    Shapes: `weights`, `exp_avg` and `exp_avg_sq` (AdamW's moments) are fp32 `[size]`; `computing`
-    `[size]` has the type that the model computes in, and is `weights` itself in fp32; `gradients`
-    is fp32 `[num_parts, size]`; some steps use another type, see `gradients_of`.
+    Shapes: `weights` and the optimizer's `buffers` are fp32 `[size]`; `computing` `[size]` has the
+    type that the model computes in, and is `weights` itself in fp32; `gradients` is fp32
+    `[num_parts, size]`; some steps use another type, see `gradients_of`.
     """
 
     weights: Tensor
-    exp_avg: Tensor
-    exp_avg_sq: Tensor
+    buffers: Mapping[str, Tensor]
     gradients: Tensor
     computing: Tensor
-
-    @classmethod
-    def of_bytes(cls, memory: Tensor, size: int, num_parts: int, dtype: torch.dtype) -> "Arrays":
-        """Place the arrays in `memory`, uint8 of `num_bytes`."""
-        rows = memory[: 4 * size * (3 + num_parts)].view(torch.float32).view(-1, size)
-        last = memory[4 * size * (3 + num_parts) :].view(dtype)
-        return cls(rows[0], rows[1], rows[2], rows[3:], last if len(last) else rows[0])
 
     def gradients_of(self, num_micro_batches: int) -> Tensor:
         """Return the array for a step's gradients, `[num_parts, size]`.
@@ -112,7 +104,7 @@ class Arrays:
         It is fp32 for sums. On a CPU, where no part has more than one micro-batch, it has the type
         that the model computes in, and lies in the first half of each part's memory. The other half
         of fresh memory is then never touched and takes no space: 440 MB of BERT-base in two
-        processes. Only gradients of task heads, which are fp32 in any case, lose precision by it.
+        processes. Only gradients of parameters that are `fp32_only` lose precision by it.
         """
         dtype = self.computing.dtype
         num_parts, size = self.gradients.shape
@@ -120,10 +112,32 @@ class Arrays:
             return self.gradients
         return self.gradients.view(dtype)[:, :size]
 
-    @staticmethod
-    def num_bytes(size: int, num_parts: int, dtype: torch.dtype) -> int:
-        """Compute the size of all arrays in bytes."""
-        return 4 * size * (3 + num_parts) + (0 if dtype == torch.float32 else size * dtype.itemsize)
+
+@dataclass(frozen=True)
+class Storage:
+    """The memory of a run's arrays, which has a place for `num_parts` gradients.
+
+    `dtype` is the type that the model computes in, `buffers` the names of the optimizer's.
+    """
+
+    size: int
+    num_parts: int
+    dtype: torch.dtype
+    buffers: tuple[str, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of all arrays in bytes."""
+        copy = 0 if self.dtype == torch.float32 else self.size * self.dtype.itemsize
+        return 4 * self.size * (1 + len(self.buffers) + self.num_parts) + copy
+
+    def place(self, memory: Tensor) -> Arrays:
+        """Return the arrays in `memory`, uint8 of `num_bytes`."""
+        num_rows = 1 + len(self.buffers) + self.num_parts
+        rows = memory[: 4 * self.size * num_rows].view(torch.float32).view(num_rows, self.size)
+        copy = memory[4 * self.size * num_rows :].view(self.dtype)
+        buffers = dict(zip(self.buffers, rows[1:], strict=False))
+        return Arrays(rows[0], buffers, rows[1 + len(buffers) :], copy if len(copy) else rows[0])
 
 
 class GradientCollector:
@@ -174,19 +188,12 @@ class GradientCollector:
 
 
 def use_arrays(model: nn.Module, layout: Layout, arrays: Arrays) -> None:
-    """Make a model's parameters views of the arrays.
-
-    They are views of `computing`; task heads are views of the fp32 weights. A head in bf16 could
-    not tell 1997 from 2003, nor give probabilities to three digits, and its products are small.
-    """
+    """Make a model's parameters views of `computing`, or of `weights` where they are fp32 only."""
     computing, exact = layout.views(arrays.computing), layout.views(arrays.weights)
-    for name, parameter in model.named_parameters():
-        parameter.data = (exact if is_of_task_head(name) else computing)[name]
-
-
-def is_of_task_head(name: str) -> bool:
-    """Return whether a parameter belongs to one of `TASK_HEADS`."""
-    return name.startswith(tuple(f"heads.{head}." for head in TASK_HEADS))
+    parameters = dict(model.named_parameters())
+    for slot in layout.slots:
+        name = slot.spec.name
+        parameters[name].data = (exact if slot.spec.fp32_only else computing)[name]
 
 
 def _round_up(count: int, multiple: int) -> int:

@@ -4,14 +4,14 @@ The loop knows this protocol and no task; an objective knows its data and heads 
 optimizers, checkpoints or displays.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, TypeVar
 
+import torch
 from torch import Tensor
 
-from bertsmith.data.batches import Batch
-from bertsmith.model.bert import BertModel
+from bertsmith.model.trainable import TrainableModel
 
 TERM_NAMES = {
     "mlm": "masked words",
@@ -43,29 +43,54 @@ class LossTerm:
         return self.sum, self.correct
 
 
-class Objective(Protocol):
-    """A training objective, bound to its data.
+class TrainingBatch(Protocol):
+    """A micro-batch."""
+
+    @property
+    def num_tokens(self) -> int:
+        """The number of real tokens."""
+        ...
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on a device."""
+        ...
+
+
+ModelT = TypeVar("ModelT", bound=TrainableModel, contravariant=True)
+BatchT = TypeVar("BatchT", bound=TrainingBatch)
+
+
+class Objective(Protocol[ModelT, BatchT]):
+    """A training objective, bound to its data; classes inherit from it.
 
     The loss of a step is the weighted sum of its terms, each summed over all micro-batches and
     divided by its count over all of them: how a step is split changes nothing.
     """
 
-    def micro_batches(self, step: int) -> Sequence[Batch]:
-        """Return the batches of a step, counted from 1, on the CPU.
+    def num_micro_batches(self, step: int) -> int:
+        """Return the number of micro-batches of a step, counted from 1; it costs little."""
+        ...
 
-        They are a function of (data, seed, step).
+    def micro_batch(self, step: int, index: int) -> BatchT:
+        """Return one micro-batch of a step, on the CPU.
+
+        It is a function of (data, seed, step, index).
         """
         ...
 
-    def counts(self, batch: Batch) -> dict[str, int]:
+    def micro_batches(self, step: int) -> list[BatchT]:
+        """Return all micro-batches of a step."""
+        return [self.micro_batch(step, index) for index in range(self.num_micro_batches(step))]
+
+    def counts(self, batch: BatchT) -> dict[str, int]:
         """Count the predictions of each loss term, before the forward pass."""
         ...
 
-    def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
+    def losses(self, model: ModelT, batch: BatchT) -> dict[str, LossTerm]:
         """Compute the loss terms of one batch, on the model's device."""
         ...
 
-    def evaluate(self, model: BertModel) -> dict[str, float]:
+    def evaluate(self, model: ModelT) -> dict[str, float]:
         """Compute eval metrics by journal name; empty without eval data."""
         ...
 

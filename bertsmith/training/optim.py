@@ -1,4 +1,4 @@
-"""AdamW with the schedule of the paper (Devlin et al. 2019, appendix A.2).
+"""The optimizer's settings, its schedule (Devlin et al. 2019, appendix A.2) and its updates.
 
 Biases and LayerNorm have no weight decay. Where the model computes in bf16, the optimizer works on
 fp32 weights: an update smaller than 1/256 of a weight would vanish in bf16.
@@ -6,15 +6,16 @@ fp32 weights: an update smaller than 1/256 of a weight would vanish in bf16.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.optim.adamw import adamw
 
 from bertsmith.errors import ConfigError
 from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout
+from bertsmith.training.update_rules.adamw import AdamW
+from bertsmith.training.update_rules.rule import Change, UpdateRule, rule_for
 
 BLOCK = 2**19
 """Numbers updated at once on a CPU, so that they stay in its cache from the sum of their gradients
@@ -56,6 +57,15 @@ class OptimSettings:
                "at least 0 and below 1")  # fmt: skip
         _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
 
+    def update_rules(self) -> tuple[UpdateRule, ...]:
+        """Return the rules of the run; the first that accepts a parameter updates it."""
+        return (AdamW(self.adam_beta1, self.adam_beta2, self.adam_epsilon),)
+
+    @property
+    def buffers(self) -> tuple[str, ...]:
+        """The names of all buffers of the rules."""
+        return tuple(dict.fromkeys(name for rule in self.update_rules() for name in rule.buffers))
+
     def rate_scale(self, name: str) -> float:
         """Return a parameter's factor of the learning rate; 0 if frozen."""
         return 1.0
@@ -82,39 +92,64 @@ def schedule(progress: float, settings: OptimSettings) -> float:
     return 1.0 if settings.schedule == "constant" else left
 
 
-Piece = tuple[tuple[int, int], float, float]
-"""A range of weights that are updated alike, its factor of the learning rate, its weight decay."""
+@dataclass(frozen=True)
+class Piece:
+    """A range of weights that one rule updates alike; `rate` is its factor of the learning rate.
+
+    A whole parameter has its `shape`.
+    """
+
+    first: int
+    end: int
+    rule: UpdateRule
+    rate: float
+    decay: float
+    shape: torch.Size | None = None
+
+    def continues(self, before: "Piece") -> bool:
+        """Return whether it can be joined to the one before it."""
+        return replace(before, first=self.first, end=self.end) == self and self.shape is None
+
+    def blocks(self, size: int) -> Iterator[slice]:
+        """Divide it into blocks of at most `size`; a whole parameter is one."""
+        return _blocks(self.first, self.end, size if self.shape is None else self.end - self.first)
 
 
 def pieces_of(layout: Layout, bounds: tuple[int, int], settings: OptimSettings) -> list[Piece]:
     """Divide the weights in a range `(first, end)` into pieces updated alike."""
     pieces: list[Piece] = []
+    rules = settings.update_rules()
     starts = [slot.first for slot in layout.slots]
     for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True):
-        scale = settings.rate_scale(slot.name)
-        decay = settings.weight_decay if slot.first < layout.num_decayed else 0.0
-        first, end = max(slot.first, bounds[0]), min(last, bounds[1])
-        if first >= end or scale == 0:
+        rule, rate = rule_for(slot.spec, rules), settings.rate_scale(slot.spec.name)
+        decay = settings.weight_decay if slot.spec.decay else 0.0
+        if rule.granularity == "parameter":
+            piece = Piece(slot.first, slot.end, rule, rate, decay, slot.spec.shape)
+        else:
+            piece = Piece(max(slot.first, bounds[0]), min(last, bounds[1]), rule, rate, decay)
+        if not bounds[0] <= piece.first < piece.end <= bounds[1] or rate == 0:
             continue
-        if pieces and pieces[-1][0][1] == first and pieces[-1][1:] == (scale, decay):
-            first = pieces.pop()[0][0]
-        pieces.append(((first, end), scale, decay))
+        if pieces and pieces[-1].end == piece.first and piece.continues(pieces[-1]):
+            piece = replace(piece, first=pieces.pop().first)
+        pieces.append(piece)
     return pieces
 
 
 class RangeUpdater:
-    """Optimizer of a range `(first, end)` of the weights.
+    """Optimizer of one of `num_parts` ranges of the weights.
 
     Ranges can be updated by different processes: the result is the same, bit for bit.
     """
 
     def __init__(
-        self, arrays: Arrays, layout: Layout, bounds: tuple[int, int], settings: OptimSettings
+        self, arrays: Arrays, layout: Layout, part: int, num_parts: int, settings: OptimSettings
     ) -> None:
         self.arrays = arrays
-        self.settings = settings
-        self._bounds = bounds
-        self._pieces = pieces_of(layout, bounds, settings)
+        self._bounds = layout.divide(num_parts)[part]
+        """The range whose gradients are summed; another one may be updated."""
+        whole = any(rule.granularity == "parameter" for rule in settings.update_rules())
+        updated = layout.divide(num_parts, whole_parameters=whole)[part]
+        self._pieces = pieces_of(layout, updated, settings)
         self._at_once = BLOCK if arrays.weights.device.type == "cpu" else layout.size
 
     def sum_gradients(self, gradients: Tensor) -> Tensor:
@@ -125,7 +160,7 @@ class RangeUpdater:
         """
         first, end = self._bounds
         norms = self.arrays.weights.new_empty((end - first) // CHUNK)
-        for block in self._blocks(self._bounds):
+        for block in _blocks(first, end, self._at_once):
             total = gradients[0, block].float()  # not a copy where it is fp32: summed in place
             for gradient in gradients[1:]:
                 total += gradient[block]
@@ -140,45 +175,23 @@ class RangeUpdater:
             step: counts from 1.
         """
         # Filled on the device: a copy from the CPU would make this process wait.
-        grad_scale = self.arrays.weights.new_full((), divisor)
-        for piece, scale, decay in self._pieces:
-            for block in self._blocks(piece):
+        scale = self.arrays.weights.new_full((), divisor)
+        for piece in self._pieces:
+            change = Change(step, rate * piece.rate, piece.decay, scale)
+            for block in piece.blocks(self._at_once):
                 total = gradients[0, block].float()
                 if gradients.dtype != torch.float32:  # their sum could not be kept
                     for gradient in gradients[1:]:
                         total += gradient[block]
-                self._move(block, total, step, rate * scale, decay, grad_scale)
+                self._move(piece, block, total, change)
 
-    def _move(
-        self,
-        block: slice,
-        gradient: Tensor,
-        step: int,
-        rate: float,
-        decay: float,
-        grad_scale: Tensor,
-    ) -> None:
-        settings, arrays = self.settings, self.arrays
-        adamw(
-            [arrays.weights[block]],
-            [gradient],
-            [arrays.exp_avg[block]],
-            [arrays.exp_avg_sq[block]],
-            [],
-            [arrays.weights.new_full((), step - 1)],
-            fused=True,
-            grad_scale=grad_scale,
-            amsgrad=False,
-            beta1=settings.adam_beta1,
-            beta2=settings.adam_beta2,
-            lr=rate,
-            weight_decay=decay,
-            eps=settings.adam_epsilon,
-            maximize=False,
-        )
+    def _move(self, piece: Piece, block: slice, gradient: Tensor, change: Change) -> None:
+        arrays, shape = self.arrays, piece.shape or gradient.shape
+        buffers = {name: arrays.buffers[name][block].view(shape) for name in piece.rule.buffers}
+        piece.rule.step(arrays.weights[block].view(shape), gradient.view(shape), buffers, change)
         if arrays.computing is not arrays.weights:
             arrays.computing[block].copy_(arrays.weights[block])
 
-    def _blocks(self, bounds: tuple[int, int]) -> Iterator[slice]:
-        first, end = bounds
-        return (slice(at, min(at + self._at_once, end)) for at in range(first, end, self._at_once))
+
+def _blocks(first: int, end: int, size: int) -> Iterator[slice]:
+    return (slice(at, min(at + size, end)) for at in range(first, end, size))

@@ -7,8 +7,7 @@ has finished the last one.
 import queue
 import threading
 from collections.abc import Callable
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -17,10 +16,9 @@ POLL_SECONDS = 0.1
 
 
 class Prefetcher(Generic[T]):
-    """Iterator of `prepare(step)` for steps from `first`, at most `DEPTH` ahead.
+    """Iterator of `prepare(step)` for steps from `first`, at most `DEPTH` ahead, until `close`.
 
-    Use it as a context: leaving it ends the thread. What `prepare` raises is raised in the
-    loop, at the step it belongs to.
+    What `prepare` raises is raised in the loop, at the step it belongs to.
     """
 
     def __init__(self, prepare: Callable[[int], T], first: int) -> None:
@@ -29,17 +27,10 @@ class Prefetcher(Generic[T]):
         self._ready: queue.Queue[T | BaseException] = queue.Queue(DEPTH)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._work, name="prefetch", daemon=True)
-
-    def __enter__(self) -> Self:
         self._thread.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the thread."""
         self._stopped.set()
         self._thread.join()
 

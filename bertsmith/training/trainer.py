@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertsmith.data.batches import Batch
 from bertsmith.errors import (
     ConfigError,
     InputError,
@@ -46,12 +45,12 @@ from bertsmith.training.checkpoint import (
 from bertsmith.training.journal import cut_journal, is_held_out, read_journal
 from bertsmith.training.objective import Objective
 from bertsmith.training.optim import OptimSettings, schedule
-from bertsmith.training.prefetch import Prefetcher
 from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_folder import CHOICES, RunFolder
 from bertsmith.training.stop_signal import StopSignal
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Figures, Plan, total_counts
+from bertsmith.training.workers.member import BatchSize, Figures, Plan, total_counts
+from bertsmith.training.workers.workers import Workers
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -167,7 +166,7 @@ class Trainer:
     def __init__(
         self,
         model: BertModel,
-        objective: Objective,
+        objective: Objective[Any, Any],
         folder: RunFolder,
         settings: TrainingSettings,
         optim: OptimSettings,
@@ -183,6 +182,7 @@ class Trainer:
         clock: Callable[[], float] = time.monotonic,
         as_saved: Callable[[BertModel], AbstractContextManager[object]] = nullcontext,
     ) -> None:
+        self.model = model
         self.objective = objective
         self.folder = folder
         self.settings = settings
@@ -198,10 +198,10 @@ class Trainer:
             raise ConfigError("optim.learning_rate: not given. Choose one, such as 5e-4.")
         self.optim = optim
         self.learning_rate = optim.learning_rate
-        self.device = next(model.parameters()).device
+        self.device = model.device
         self.precision = precision
         plan = Plan(objective, optim, settings.seed, num_processes)
-        self.workers = LocalWorkers(model, DTYPES[precision], plan)
+        self.workers: Workers = LocalWorkers(model, DTYPES[precision], plan)
         self.state = TrainingState(
             identity={
                 "steps": settings.steps,
@@ -279,17 +279,15 @@ class Trainer:
         self._checkpointed_at = self._clock()
         for callback in self.callbacks:
             callback.begin(self.computing)
-        self.workers.train()
         first = self.state.step + 1
         with (
             StopSignal() as stop,
             Recorder(self.folder, first, self.callbacks) as self._recorder,
-            self.workers,  # the workers get the objective before a thread makes batches with it
-            Prefetcher(self.objective.micro_batches, first) as batches,
+            self.workers,
         ):
             if self.state.step == 0 and (self.best is None or self.best.settings.from_start):
                 self._evaluate()
-            self._loop(stop, batches)
+            self._loop(stop)
             if self._held_out.get("step") != self.state.step:
                 self._evaluate()
             if self.best is None:
@@ -304,12 +302,7 @@ class Trainer:
         self.folder.finish()
         return summary
 
-    @property
-    def model(self) -> BertModel:
-        """The fp32 weights that are updated and saved."""
-        return self.workers.master
-
-    def _loop(self, stop: StopSignal, batches: Prefetcher[Sequence[Batch]]) -> None:
+    def _loop(self, stop: StopSignal) -> None:
         """Step after step until the budget is used up; between steps, what is due."""
         step_seconds = 0.0
         progress = self.budget.progress(self.state.step, self._elapsed())
@@ -317,9 +310,9 @@ class Trainer:
             if stop.requested:
                 raise self._interrupted()
             started_at = self._clock()
-            micro_batches = next(batches)
+            sizes = self.workers.prepare(self.state.step + 1)
             waited = self._clock() - started_at
-            entry = self._step(micro_batches, started_at - self._clock_zero)
+            entry = self._step(sizes, started_at - self._clock_zero)
             step_seconds = self._clock() - started_at
             self._record_step(entry, step_seconds, waited)
             before, progress = progress, self.budget.progress(self.state.step, self._elapsed())
@@ -330,11 +323,12 @@ class Trainer:
             if self._is_checkpoint_due():
                 self._checkpoint()
 
-    def _step(self, micro_batches: Sequence[Batch], began: float) -> dict[str, Any]:
-        """Losses, gradients and update; gives the first part of the journal's entry."""
+    def _step(self, sizes: Sequence[BatchSize], began: float) -> dict[str, Any]:
+        """Compute losses, gradients and update; return the first part of the journal's entry."""
         step = self.state.step + 1
-        figures = self._figures(micro_batches, self.workers.compute(step, micro_batches))
-        norm = self.workers.sum_gradients()
+        counts = total_counts(sizes)
+        figures = step_figures(counts, self.workers.compute(step, counts))
+        norm = self.workers.reduce_gradients()
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
             raise self._failure(step, figures, norm)
         # Taken at the middle of the step, the rate is zero neither in the first nor the last.
@@ -342,29 +336,13 @@ class Trainer:
         rate = self.learning_rate * schedule(progress, self.optim)
         limit = self.optim.max_grad_norm
         self.workers.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)
-        tokens = sum(batch.num_tokens for batch in micro_batches)
         self.state.step = step
         return {
             "step": step,
             **figures,
             "gradient_norm": norm,
             "learning_rate": rate,
-            "real_tokens": tokens,
-        }
-
-    def _figures(
-        self, micro_batches: Sequence[Batch], found: Sequence[Figures]
-    ) -> dict[str, float]:
-        """The loss of a step with its terms and accuracies."""
-        counts = total_counts(self.objective, micro_batches)
-        sums = {name: sum(each[name][0] for each in found) for name in counts}
-        correct = {name: sum(each[name][1] for each in found) for name in counts}
-        weights = {name: each[name][2] for each in found for name in each}
-        losses = {name: sums[name] / count for name, count in counts.items()}
-        return {
-            "loss": sum(weights[name] * loss for name, loss in losses.items()),
-            **{f"{name}_loss": loss for name, loss in losses.items()},
-            **{f"{name}_accuracy": correct[name] / count for name, count in counts.items()},
+            "real_tokens": sum(size.num_tokens for size in sizes),
         }
 
     def _record_step(self, entry: dict[str, Any], seconds: float, waited: float) -> None:
@@ -381,7 +359,7 @@ class Trainer:
     def _evaluate(self) -> None:
         """Measure on held-out data and note how long that takes."""
         started_at = self._clock()
-        with self.workers.measuring() as model, torch.inference_mode():
+        with self.workers.evaluating() as model, torch.inference_mode():
             figures = self.objective.evaluate(model)
         seconds, counters = self._clock() - started_at, self.state.counters
         counters["evaluation_seconds"] = self.budget.reserve = seconds
@@ -439,12 +417,12 @@ class Trainer:
     def _state_tensors(self) -> dict[str, Tensor]:
         """Return the tensors that a run needs to continue, besides the weights."""
         best = {} if self.best is None else self.best.state_tensors()
-        return {**self.workers.moments(), **best}
+        return {**self.workers.state_dict(), **best}
 
     def _load_state_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         best = {name for name in tensors if name.startswith(BEST_PREFIX)}
         moments = {name: tensors[name] for name in tensors if name not in best}
-        self.workers.load_moments(moments)
+        self.workers.load_state_dict(moments)
         if self.best is not None:
             self.best.load_state_tensors({name: tensors[name] for name in best}, self.device)
 
@@ -516,6 +494,19 @@ class Trainer:
 def shorten(text: str) -> str:
     """The first part of a long list."""
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
+
+
+def step_figures(counts: Mapping[str, int], found: Sequence[Figures]) -> dict[str, float]:
+    """Compute the loss of a step with its terms and accuracies."""
+    sums = {name: sum(each[name][0] for each in found) for name in counts}
+    correct = {name: sum(each[name][1] for each in found) for name in counts}
+    weights = {name: each[name][2] for each in found for name in each}
+    losses = {name: sums[name] / count for name, count in counts.items()}
+    return {
+        "loss": sum(weights[name] * loss for name, loss in losses.items()),
+        **{f"{name}_loss": loss for name, loss in losses.items()},
+        **{f"{name}_accuracy": correct[name] / count for name, count in counts.items()},
+    }
 
 
 def _check_finite(step: int, figures: Mapping[str, float]) -> None:

@@ -18,6 +18,7 @@ from bertsmith.model.blocks import Layout
 from bertsmith.model.heads import build_heads, masked_lm_loss
 from bertsmith.system.hardware import varlen_trial
 from bertsmith.system.varlen import MAX_ERROR, try_varlen
+from bertsmith.training.workers.member import total_counts
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 
@@ -123,6 +124,14 @@ def drawn(lengths: tuple[int, ...], seed: int) -> Batch:
 class Rows:
     """The objective of prepared rows."""
 
+    rows: Batch
+
+    def num_micro_batches(self, step: int) -> int:
+        return 1
+
+    def micro_batch(self, step: int, index: int) -> Batch:
+        return self.rows
+
     def counts(self, batch: Batch) -> dict[str, int]:
         return {"mlm": len(batch.targets["masked_labels"]), "nsp": batch.num_sequences}
 
@@ -142,17 +151,16 @@ def new_team(dtype: torch.dtype, dropout: float, device: torch.device = CUDA):  
         997, 128, 2, 2, 256, hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout
     )
     model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).to(device)
-    team = LocalWorkers(model, dtype, Plan(Rows(), OptimSettings(learning_rate=1e-3), 3, 1))  # type: ignore[arg-type]
-    team.train()
-    return team
+    return LocalWorkers(model, dtype, Plan(Rows(), OptimSettings(learning_rate=1e-3), 3, 1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_a_model_learns_a_batch_in_bf16(dropout: float) -> None:
     team, batch, losses = new_team(torch.bfloat16, dropout), drawn(LENGTHS, 0), []
     for step in range(1, 61):
-        [figures] = team.compute(step, [batch])
-        norm = team.sum_gradients()
+        team.plan.objective.rows = batch
+        [figures] = team.compute(step, total_counts(team.prepare(step)))
+        norm = team.reduce_gradients()
         assert math.isfinite(norm)
         team.update(step, rate=1e-3, divisor=max(1.0, norm))
         losses.append(figures["mlm"][0] / len(batch.targets["masked_labels"]))
@@ -165,8 +173,9 @@ def test_steps_on_a_gpu_and_on_a_cpu_come_to_the_same_weights() -> None:
     for device in (torch.device("cpu"), CUDA):
         team = new_team(torch.float32, 0.0, device)
         for step in range(1, 6):
-            team.compute(step, [drawn(LENGTHS, step)])
-            norm = team.sum_gradients()
+            team.plan.objective.rows = drawn(LENGTHS, step)
+            team.compute(step, total_counts(team.prepare(step)))
+            norm = team.reduce_gradients()
             team.update(step, rate=1e-3, divisor=max(1.0, norm / 0.1))
         weights.append(team.arrays.weights.cpu())
     torch.testing.assert_close(weights[1], weights[0], rtol=1e-3, atol=1e-5)
@@ -175,13 +184,15 @@ def test_steps_on_a_gpu_and_on_a_cpu_come_to_the_same_weights() -> None:
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 def test_gradients_and_update_never_wait_for_the_gpu(dropout: float) -> None:
     team = new_team(torch.bfloat16, dropout)
-    batch = drawn(LENGTHS, 0)
+    team.plan.objective.rows = drawn(LENGTHS, 0)
     [member] = team._members
-    member.compute(1, [batch])  # the trial of attention is over after this
+    counts = total_counts(member.prepare(1))
+    member.compute(1, counts)  # the trial of attention is over after this
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:
-        member.compute(2, [batch])
+        member.prepare(2)
+        member.compute(2, counts)
         member.sum_gradients()
         member.update(2, 1e-3, 2.0)
     finally:

@@ -30,7 +30,7 @@ from bertsmith.system.int8 import can_quantize
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.flat_parameters import Arrays, GradientCollector, Layout, use_arrays
+from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.layerwise import LayerwiseOptim
 
 TOLERANCE = 1e-5
@@ -386,12 +386,10 @@ def test_copies_that_differ_are_not_shared(tmp_path: Path) -> None:
 
 def test_shared_weights_stand_once_in_the_arrays_of_a_run() -> None:
     model = build("albert", "masked_lm").train()
-    layout = Layout.of(model)
+    layout = Layout.of(model.parameter_specs())
     assert sum(slot.count for slot in layout.slots) == sum(p.numel() for p in model.parameters())
-    num_bytes = Arrays.num_bytes(layout.size, 1, torch.float32)
-    arrays = Arrays.of_bytes(
-        torch.zeros(num_bytes, dtype=torch.uint8), layout.size, 1, torch.float32
-    )
+    storage = Storage(layout.size, 1, torch.float32, ())
+    arrays = storage.place(torch.zeros(storage.num_bytes, dtype=torch.uint8))
     views = layout.views(arrays.weights)
     for name, parameter in model.named_parameters():
         views[name].copy_(parameter.detach())

@@ -20,7 +20,7 @@ from bertsmith.pretraining.replaced_tokens import ReplacedTokens, detection_figu
 from bertsmith.pretraining.settings import SHARES, PretrainingSettings
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.member import Plan, total_counts
 
 SETTINGS = PretrainingSettings(31, objective="replaced_token", generator_size=0.5)
 
@@ -195,16 +195,14 @@ def new_team(
     task: ReplacedTokens, num_members: int, dtype: torch.dtype, dropout: float = 0.0
 ) -> LocalWorkers:
     optim = OptimSettings(learning_rate=3e-3)
-    team = LocalWorkers(new_pair(task, dropout), dtype, Plan(task, optim, 3, num_members))
-    team.train()
-    return team
+    return LocalWorkers(new_pair(task, dropout), dtype, Plan(task, optim, 3, num_members))
 
 
 def train(team: LocalWorkers, steps: range) -> list[Any]:
     found: list[Any] = []
     for step in steps:
-        found.append(team.compute(step, team.plan.objective.micro_batches(step)))
-        found.append(team.sum_gradients())
+        found.append(team.compute(step, total_counts(team.prepare(step))))
+        found.append(team.reduce_gradients())
         team.update(step, rate=3e-3, divisor=max(1.0, found[-1]))
     return found
 
@@ -231,7 +229,7 @@ def test_both_losses_fall(corpus_dir: Path, dtype: torch.dtype) -> None:
     team = new_team(task, 1, dtype)
 
     def measured() -> dict[str, float]:
-        with team.measuring() as model, torch.inference_mode():
+        with team.evaluating() as model, torch.inference_mode():
             return task.evaluate(model)
 
     before = measured()
@@ -239,7 +237,7 @@ def test_both_losses_fall(corpus_dir: Path, dtype: torch.dtype) -> None:
     after = measured()
     assert after["held_out_mlm_loss"] < before["held_out_mlm_loss"] - 0.05
     assert after["held_out_rtd_loss"] < before["held_out_rtd_loss"] - 0.05
-    assert team.master.embeddings.word.weight is team.master.generator.embeddings.word.weight  # type: ignore[union-attr]
+    assert team.model.embeddings.word.weight is team.model.generator.embeddings.word.weight  # type: ignore[union-attr]
 
 
 def test_evaluation_is_always_the_same(corpus_dir: Path) -> None:

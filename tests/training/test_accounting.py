@@ -31,7 +31,7 @@ from bertsmith.training.accounting import (
     total,
     training_flops,
 )
-from bertsmith.training.flat_parameters import Arrays, Layout
+from bertsmith.training.flat_parameters import Layout, Storage
 
 WIDTH, INNER, LAYERS, WORDS, POSITIONS = 30, 47, 3, 101, 37
 
@@ -241,13 +241,13 @@ def test_activations_are_those_that_torch_keeps(
 def test_memory_by_hand() -> None:
     config = BertConfig.from_preset("tiny", 1000, attention_probs_dropout_prob=0.0)
     model = pretraining_model(config)
-    size = Layout.of(model).size
+    size = Layout.of(model.parameter_specs()).size
     work = Work(100, 5000, 15, 4)
     found = memory(model, work, "bf16", 2, is_fused=False, sums_gradients=True)
     assert found.weights == 6 * size
     assert found.optimizer == 8 * size
     assert found.gradients == 2 * 4 * size
-    assert found.shared == Arrays.num_bytes(size, 2, torch.bfloat16)
+    assert found.shared == Storage(size, 2, torch.bfloat16, ("exp_avg", "exp_avg_sq")).num_bytes
     layer = 100 * (10 * 128 + 2 * 512) + 5000 * 2
     kept = 2 * (2 * layer + 100 * 2 * 128)
     assert found.activations == kept + 2 * 15 * 1000 + 2 * 2 * 1000 * 128

@@ -11,12 +11,13 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import their_names
 from bertsmith.model.shared import SharedFile, map_file
+from bertsmith.model.trainable import parameter_specs
 from bertsmith.training.flat_parameters import (
     ALIGNMENT,
     CHUNK,
-    Arrays,
     GradientCollector,
     Layout,
+    Storage,
     use_arrays,
 )
 
@@ -35,7 +36,7 @@ def bert() -> BertModel:
 
 def test_every_parameter_has_a_place_of_its_own() -> None:
     model = bert()
-    layout = Layout.of(model)
+    layout = Layout.of(parameter_specs(model))
     array = torch.zeros(layout.size)
     for number, view in enumerate(layout.views(array).values(), 1):
         assert not view.any()
@@ -48,16 +49,16 @@ def test_every_parameter_has_a_place_of_its_own() -> None:
 
 
 def test_decay_ends_where_biases_and_layer_norms_begin() -> None:
-    layout = Layout.of(bert())
+    layout = Layout.of(bert().parameter_specs())
     for slot in layout.slots:
-        theirs = their_names(slot.name)[0]
+        theirs = their_names(slot.spec.name)[0]
         spared = theirs.endswith(".bias") or "LayerNorm" in theirs
-        assert spared == (slot.first >= layout.num_decayed), slot.name
+        assert spared == (not slot.spec.decay), slot.spec.name
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3, 8])
 def test_ranges_cover_the_array_once(num_parts: int) -> None:
-    layout = Layout((), 0, 5 * CHUNK)
+    layout = Layout((), 5 * CHUNK)
     ranges = layout.divide(num_parts)
     assert len(ranges) == num_parts
     assert [i for first, end in ranges for i in range(first, end, CHUNK)] == [
@@ -67,24 +68,25 @@ def test_ranges_cover_the_array_once(num_parts: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_arrays_share_a_file(dtype: torch.dtype) -> None:
-    num_bytes = Arrays.num_bytes(2 * CHUNK, 3, dtype)
-    file = SharedFile(num_bytes)
-    mine = Arrays.of_bytes(file.map(), 2 * CHUNK, 3, dtype)
-    theirs = Arrays.of_bytes(map_file(file.path, num_bytes), 2 * CHUNK, 3, dtype)
+    storage = Storage(2 * CHUNK, 3, dtype, ("one", "two"))
+    file = SharedFile(storage.num_bytes)
+    mine = storage.place(file.map())
+    theirs = storage.place(map_file(file.path, storage.num_bytes))
     file.close()
-    fields = ("weights", "exp_avg", "exp_avg_sq", "gradients", "computing")
-    for number, name in enumerate(fields[: 4 if dtype == torch.float32 else 5], 1):
-        getattr(mine, name).fill_(number)
-    for number, name in enumerate(fields[:4], 1):
-        assert (getattr(theirs, name) == number).all(), name
+    for number, array in enumerate([mine.weights, *mine.buffers.values(), mine.gradients], 1):
+        array.fill_(number)
+    if dtype != torch.float32:
+        mine.computing.fill_(5)
+    for number, array in enumerate([theirs.weights, *theirs.buffers.values(), theirs.gradients], 1):
+        assert (array == number).all()
     assert theirs.computing.dtype == dtype
     assert (theirs.computing == (1 if dtype == torch.float32 else 5)).all()
     assert theirs.gradients.shape == (3, 2 * CHUNK)
 
 
 def test_gradients_as_they_came_take_half_the_memory_of_their_sums() -> None:
-    memory = torch.zeros(Arrays.num_bytes(CHUNK, 2, torch.bfloat16), dtype=torch.uint8)
-    arrays = Arrays.of_bytes(memory, CHUNK, 2, torch.bfloat16)
+    storage = Storage(CHUNK, 2, torch.bfloat16, ("buffer",))
+    arrays = storage.place(torch.zeros(storage.num_bytes, dtype=torch.uint8))
     as_they_came, sums = arrays.gradients_of(2), arrays.gradients_of(3)
     assert as_they_came.dtype == torch.bfloat16
     assert as_they_came.shape == sums.shape == (2, CHUNK)
@@ -93,13 +95,13 @@ def test_gradients_as_they_came_take_half_the_memory_of_their_sums() -> None:
     assert sums[:, CHUNK // 2 :].count_nonzero() == 0
     sums.fill_(2.0)
     assert (arrays.computing == 0).all()
-    assert (arrays.exp_avg_sq == 0).all()
+    assert (arrays.buffers["buffer"] == 0).all()
 
 
 def test_what_lies_between_parameters_is_emptied() -> None:
     """It is counted in the length of the gradient, and may hold numbers of another type."""
     layer = nn.Linear(3, 1)
-    layout = Layout.of(layer)
+    layout = Layout.of(parameter_specs(layer))
     array = torch.full((layout.size,), 7.0)
     with closing(GradientCollector(layer, layout)) as collector:
         collector.begin(array)
@@ -117,7 +119,7 @@ def test_a_file_that_was_closed_leaves_nothing_behind() -> None:
 
 def test_gradients_of_micro_batches_add_up_in_fp32() -> None:
     layer = nn.Linear(3, 1, bias=False).bfloat16()
-    layout = Layout.of(layer)
+    layout = Layout.of(parameter_specs(layer))
     array = torch.full((layout.size,), 9.0)
     with closing(GradientCollector(layer, layout)) as collector:
         collector.begin(array)
@@ -131,10 +133,11 @@ def test_gradients_of_micro_batches_add_up_in_fp32() -> None:
 
 def test_parameters_without_gradients_have_zeros_and_a_model_gets_its_own_back() -> None:
     model = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])
-    layout = Layout.of(model)
+    layout = Layout.of(parameter_specs(model))
     array = torch.zeros(layout.size)
-    memory = torch.ones(Arrays.num_bytes(layout.size, 1, torch.float32) // 4).view(torch.uint8)
-    use_arrays(model, layout, Arrays.of_bytes(memory, layout.size, 1, torch.float32))
+    storage = Storage(layout.size, 1, torch.float32, ())
+    memory = torch.ones(storage.num_bytes // 4).view(torch.uint8)
+    use_arrays(model, layout, storage.place(memory))
     with closing(GradientCollector(model, layout)) as collector:
         for one in model:
             collector.begin(array)

@@ -35,7 +35,7 @@ def test_updates_equal_torchs_with_parameter_groups(num_ranges: int) -> None:
     ]
     reference = torch.optim.AdamW(groups, lr=1.0, eps=1e-6, foreach=False, fused=False)
     updaters = [
-        RangeUpdater(arrays, layout, bounds, SETTINGS) for bounds in layout.divide(num_ranges)
+        RangeUpdater(arrays, layout, part, num_ranges, SETTINGS) for part in range(num_ranges)
     ]
     generator = torch.Generator().manual_seed(0)
     for step in range(1, 5):
@@ -56,16 +56,19 @@ def test_updates_equal_torchs_with_parameter_groups(num_ranges: int) -> None:
 def test_pieces_are_few_and_cover_what_learns() -> None:
     _, layout = arrays_of(model())
     plain = LayerwiseOptim(num_layers=2)
-    assert pieces_of(layout, (0, layout.size), plain) == [
-        ((0, layout.num_decayed), 1.0, 0.01),
-        ((layout.num_decayed, layout.size), 1.0, 0.0),
+    pieces = pieces_of(layout, (0, layout.size), plain)
+    border = max(slot.end for slot in layout.slots if slot.spec.decay)
+    border = next(slot.first for slot in layout.slots if slot.first >= border)
+    assert [(piece.first, piece.end, piece.rate, piece.decay) for piece in pieces] == [
+        (0, border, 1.0, 0.01),
+        (border, layout.size, 1.0, 0.0),
     ]
     for settings in (plain, SETTINGS):
         covered = [
             place
             for bounds in layout.divide(3)
-            for (first, end), _, _ in pieces_of(layout, bounds, settings)
-            for place in (first, end - 1)
+            for piece in pieces_of(layout, bounds, settings)
+            for place in (piece.first, piece.end - 1)
         ]
         assert covered == sorted(covered)
 
@@ -96,20 +99,18 @@ def layerwise_team(corpus_dir: Path, num_members: int, dtype: torch.dtype) -> Lo
     settings = LayerwiseOptim(
         learning_rate=3e-3, weight_decay=0.1, num_layers=2, layer_decay=0.8, freeze_layers=1
     )
-    bert = plain.master
+    bert = plain.model
     for parameter in bert.parameters():
         parameter.data = parameter.data.clone()
     plain._collector.close()
     freeze(bert, settings)
-    team = LocalWorkers(bert, dtype, Plan(objective(corpus_dir), settings, 3, num_members))
-    team.train()
-    return team
+    return LocalWorkers(bert, dtype, Plan(objective(corpus_dir), settings, 3, num_members))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_workers_do_what_one_process_would(corpus_dir: Path, dtype: torch.dtype) -> None:
     alone = layerwise_team(corpus_dir, 2, dtype)
-    before = {name: value.clone() for name, value in alone.master.state_dict().items()}
+    before = {name: value.clone() for name, value in alone.model.state_dict().items()}
     expected = train(alone, 1, 5)
     together = layerwise_team(corpus_dir, 2, dtype)
     with together:
@@ -118,6 +119,6 @@ def test_workers_do_what_one_process_would(corpus_dir: Path, dtype: torch.dtype)
         found += train(together, 3, 5)
     assert found == expected
     assert torch.equal(together.arrays.weights, alone.arrays.weights)
-    for name, value in alone.master.state_dict().items():
+    for name, value in alone.model.state_dict().items():
         is_frozen = name.startswith(("embeddings.", "layers.0."))
         assert torch.equal(value, before[name]) == is_frozen, name

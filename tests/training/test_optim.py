@@ -14,7 +14,7 @@ from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
 from bertsmith.model.huggingface import their_names
 from bertsmith.training import optim
-from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout
+from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout, Storage
 from bertsmith.training.optim import OptimSettings, RangeUpdater, schedule
 
 
@@ -34,10 +34,9 @@ def model() -> BertModel:
 def arrays_of(
     bert: BertModel, dtype: torch.dtype = torch.float32, num_parts: int = 2
 ) -> tuple[Arrays, Layout]:
-    layout = Layout.of(bert)
-    num_bytes = Arrays.num_bytes(layout.size, num_parts, dtype)
-    memory = torch.zeros(num_bytes, dtype=torch.uint8)
-    arrays = Arrays.of_bytes(memory, layout.size, num_parts, dtype)
+    layout = Layout.of(bert.parameter_specs())
+    storage = Storage(layout.size, num_parts, dtype, OptimSettings().buffers)
+    arrays = storage.place(torch.zeros(storage.num_bytes, dtype=torch.uint8))
     views = layout.views(arrays.weights)
     for name, parameter in bert.named_parameters():
         views[name].copy_(parameter.detach())
@@ -57,7 +56,7 @@ def test_ranges_equal_the_plain_formula(max_grad_norm: float, num_ranges: int) -
     arrays, layout = arrays_of(bert)
     settings = OptimSettings(learning_rate=1e-2, weight_decay=0.1)
     updaters = [
-        RangeUpdater(arrays, layout, bounds, settings) for bounds in layout.divide(num_ranges)
+        RangeUpdater(arrays, layout, part, num_ranges, settings) for part in range(num_ranges)
     ]
     named = dict(bert.named_parameters())
     groups = [
@@ -91,8 +90,9 @@ def test_the_division_into_ranges_changes_no_bit() -> None:
     for num_ranges in (1, 2):
         arrays, layout = arrays_of(model())
         arrays.gradients.normal_(generator=torch.Generator().manual_seed(1))
-        for bounds in layout.divide(num_ranges):
-            updater = RangeUpdater(arrays, layout, bounds, OptimSettings(learning_rate=1e-2))
+        for part in range(num_ranges):
+            settings = OptimSettings(learning_rate=1e-2)
+            updater = RangeUpdater(arrays, layout, part, num_ranges, settings)
             updater.sum_gradients(arrays.gradients)
             updater.update(arrays.gradients, 1, rate=1e-2, divisor=3.0)
         results.append(arrays.weights)
@@ -113,13 +113,13 @@ def test_gradients_as_they_came_move_the_weights_as_their_fp32_sum_does(
         found = torch.randn(num_parts, layout.size, generator=torch.Generator().manual_seed(1))
         gradients.copy_(found.bfloat16())
         squares = []
-        for bounds in layout.divide(2):
-            updater = RangeUpdater(arrays, layout, bounds, settings)
+        for part in range(2):
+            updater = RangeUpdater(arrays, layout, part, 2, settings)
             squares.append(updater.sum_gradients(gradients))
             updater.update(gradients, 1, rate=1e-2, divisor=3.0)
         used = [slot for view in (arrays.weights, arrays.computing)
                 for slot in layout.views(view).values()]  # fmt: skip
-        results.append([*squares, *used, arrays.exp_avg, arrays.exp_avg_sq])
+        results.append([*squares, *used, *arrays.buffers.values()])
     for all_ways in zip(*results, strict=True):
         assert all(torch.equal(all_ways[0], other) for other in all_ways[1:])
 

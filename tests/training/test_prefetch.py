@@ -2,6 +2,7 @@
 
 import threading
 import time
+from contextlib import closing
 
 import pytest
 
@@ -13,14 +14,14 @@ def is_running() -> bool:
 
 
 def test_results_come_in_order_from_the_first() -> None:
-    with Prefetcher(lambda step: step * step, first=3) as batches:
+    with closing(Prefetcher(lambda step: step * step, first=3)) as batches:
         assert [next(batches) for _ in range(20)] == [step * step for step in range(3, 23)]
     assert not is_running()
 
 
 def test_no_more_than_the_depth_is_made_ahead() -> None:
     made: list[int] = []
-    with Prefetcher(made.append, first=0):
+    with closing(Prefetcher(made.append, first=0)):
         deadline = time.monotonic() + 60
         while len(made) < DEPTH + 1 and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -36,7 +37,7 @@ def test_an_error_is_raised_at_its_step() -> None:
             raise ValueError("step 3 is broken")
         return step
 
-    with Prefetcher(prepare, first=1) as batches:
+    with closing(Prefetcher(prepare, first=1)) as batches:
         assert [next(batches), next(batches)] == [1, 2]
         with pytest.raises(ValueError, match="step 3 is broken"):
             next(batches)
@@ -44,7 +45,7 @@ def test_an_error_is_raised_at_its_step() -> None:
 
 
 def test_an_error_in_the_loop_ends_the_thread() -> None:
-    with pytest.raises(RuntimeError), Prefetcher(lambda step: step, first=1) as batches:
+    with pytest.raises(RuntimeError), closing(Prefetcher(lambda step: step, first=1)) as batches:
         next(batches)
         raise RuntimeError
     assert not is_running()

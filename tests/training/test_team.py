@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import TrainingError
 from bertsmith.model.albert import AlbertConfig
@@ -20,7 +19,7 @@ from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.member import Plan, total_counts
 
 DEADLINE = 300.0
 DTYPES = [torch.bfloat16, torch.float32]
@@ -52,9 +51,7 @@ def new_team(
     )
     model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
     settings = OptimSettings(learning_rate=3e-3, weight_decay=0.1)
-    team = LocalWorkers(model, dtype, Plan(task, settings, seed=3, num_members=num_members))
-    team.train()
-    return team
+    return LocalWorkers(model, dtype, Plan(task, settings, seed=3, num_members=num_members))
 
 
 def team_of_shared_layers(task: Pretraining) -> LocalWorkers:
@@ -70,15 +67,13 @@ def team_of_shared_layers(task: Pretraining) -> LocalWorkers:
     )
     model = BertModel(config, build_heads(config, ["masked_lm"]))
     plan = Plan(task, OptimSettings(learning_rate=3e-3), seed=3, num_members=2)
-    team = LocalWorkers(model, torch.bfloat16, plan)
-    team.train()
-    return team
+    return LocalWorkers(model, torch.bfloat16, plan)
 
 
 def wait_for_workers(team: LocalWorkers) -> None:
     deadline = time.monotonic() + DEADLINE
     while not team.is_complete and time.monotonic() < deadline:
-        team.welcome()
+        team.poll_workers()
         time.sleep(0.05)
     assert team.is_complete
 
@@ -86,8 +81,8 @@ def wait_for_workers(team: LocalWorkers) -> None:
 def train(team: LocalWorkers, first: int, end: int) -> list[object]:
     found: list[object] = []
     for step in range(first, end):
-        found.append(team.compute(step, team.plan.objective.micro_batches(step)))
-        found.append(team.sum_gradients())
+        found.append(team.compute(step, total_counts(team.prepare(step))))
+        found.append(team.reduce_gradients())
         team.update(step, rate=3e-3, divisor=2.0)
     return found
 
@@ -105,7 +100,7 @@ def test_measuring_uses_the_cores_of_the_workers(corpus_dir: Path) -> None:
     torch.set_num_threads(2)
     with new_team(objective(corpus_dir), num_members=2) as team:
         assert torch.get_num_threads() == 1
-        with team.measuring() as model:
+        with team.evaluating() as model:
             assert torch.get_num_threads() == 2
             assert not model.training
         assert torch.get_num_threads() == 1
@@ -127,8 +122,8 @@ def test_workers_do_what_one_process_would(
         wait_for_workers(together)
         found += train(together, 3, 6)
     assert found == expected
-    for name, array in alone.moments().items():
-        assert torch.equal(together.moments()[name], array), name
+    for name, array in alone.state_dict().items():
+        assert torch.equal(together.state_dict()[name], array), name
     assert torch.equal(together.arrays.weights, alone.arrays.weights)
     assert torch.equal(together.arrays.computing, alone.arrays.computing)
 
@@ -147,7 +142,7 @@ def test_layers_that_share_weights_share_them_in_workers_too(corpus_dir: Path) -
         wait_for_workers(together)
         assert train(together, 1, 4) == expected
     assert torch.equal(together.arrays.weights, alone.arrays.weights)
-    for model in (together.master, together.compute_model):
+    for model in (together.model, together.compute_model):
         assert model.layers[0].attention is model.layers[2].attention
 
 
@@ -172,8 +167,8 @@ def test_fewer_micro_batches_than_members(corpus_dir: Path, dtype: torch.dtype) 
             view.fill_(7.0)
     norms = []
     for team in (whole, parts):
-        team.compute(1, team.plan.objective.micro_batches(1))
-        norms.append(team.sum_gradients())
+        team.compute(1, total_counts(team.prepare(1)))
+        norms.append(team.reduce_gradients())
     assert norms[0] == norms[1]
     assert torch.equal(whole.arrays.gradients_of(1)[0], parts.arrays.gradients_of(1)[0])
 
@@ -181,9 +176,9 @@ def test_fewer_micro_batches_than_members(corpus_dir: Path, dtype: torch.dtype) 
 class EveryOtherStepInPieces(Pretraining):
     """One micro-batch for all rows of a step, then one for each."""
 
-    def micro_batches(self, step: int) -> list[Batch]:
+    def num_micro_batches(self, step: int) -> int:
         self.micro_batch_size = self.batch_size if step % 2 else 1
-        return super().micro_batches(step)
+        return super().num_micro_batches(step)
 
 
 def test_steps_whose_gradients_are_summed_follow_steps_whose_are_not(corpus_dir: Path) -> None:

@@ -17,7 +17,7 @@ from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.member import Plan, total_counts
 
 DEADLINE = 300.0
 CONFIG = BertConfig(
@@ -61,18 +61,16 @@ def objective(corpus_dir, dtype, cache=None):
 
 def new_team(task, num_members, dtype):
     settings = OptimSettings(learning_rate=3e-3)
-    team = LocalWorkers(
+    return LocalWorkers(
         model_of(CONFIG, 0), dtype, Plan(task, settings, seed=3, num_members=num_members)
     )
-    team.train()
-    return team
 
 
 def train(team, first, end):
     found = []
     for step in range(first, end):
-        found.append(team.compute(step, team.plan.objective.micro_batches(step)))
-        found.append(team.sum_gradients())
+        found.append(team.compute(step, total_counts(team.prepare(step))))
+        found.append(team.reduce_gradients())
         team.update(step, rate=3e-3, divisor=1.0)
     return found
 
@@ -90,7 +88,7 @@ def test_workers_do_what_one_process_would(corpus_dir, tmp_path, dtype, is_cache
     with together:
         deadline = time.monotonic() + DEADLINE
         while not together.is_complete and time.monotonic() < deadline:
-            together.welcome()
+            together.poll_workers()
             time.sleep(0.05)
         assert together.is_complete
         assert train(together, 1, 5) == expected

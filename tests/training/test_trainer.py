@@ -30,8 +30,8 @@ from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback, Status
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.trainer import Trainer, TrainingSettings
-from bertsmith.training.workers.member import step_seed
+from bertsmith.training.trainer import Trainer, TrainingSettings, step_figures
+from bertsmith.training.workers.member import step_seed, total_counts
 
 SETTINGS = TrainingSettings(
     steps=12, batch_size=6, seed=3, eval_every=5, eval_rows=7, checkpoint_every=4, keep=9
@@ -211,9 +211,9 @@ class Remembering(Pretraining):
 
     made: tuple[int, ...] = ()
 
-    def micro_batches(self, step: int) -> list[Batch]:
+    def num_micro_batches(self, step: int) -> int:
         self.made += (step,)
-        return super().micro_batches(step)
+        return super().num_micro_batches(step)
 
     def __getstate__(self) -> dict[str, Any]:
         time.sleep(0.3)  # a thread that makes batches would have made some by now
@@ -247,10 +247,11 @@ def test_accumulated_is_one_large_batch(
     for size in (None, 4):
         settings = replace(SETTINGS, micro_batch_size=size)
         one = trainer(corpus_dir, tmp_path, settings, new_model(dropout=0.0), precision=precision)
-        batches = one.objective.micro_batches(1)
-        entries.append(one._figures(batches, one.workers.compute(1, batches)))
-        one.workers.sum_gradients()
-        found = one.workers.arrays.gradients_of(len(batches))[0].float()
+        sizes = one.workers.prepare(1)
+        counts = total_counts(sizes)
+        entries.append(step_figures(counts, one.workers.compute(1, counts)))
+        one.workers.reduce_gradients()
+        found = one.workers.arrays.gradients_of(len(sizes))[0].float()
         gradients.append(one.workers.layout.views(found).values())
     tolerance = 1e-5 if precision == "fp32" else 3e-2
     for name, value in entries[0].items():
@@ -262,8 +263,8 @@ def test_accumulated_is_one_large_batch(
 
 def test_thirty_steps_learn_one_batch_by_heart(corpus_dir: Path, tmp_path: Path) -> None:
     class OneBatch(Pretraining):
-        def micro_batches(self, step: int) -> list[Batch]:
-            return super().micro_batches(1)
+        def micro_batch(self, step: int, index: int) -> Batch:
+            return super().micro_batch(1, index)
 
     settings = replace(SETTINGS, steps=30)
     task = OneBatch(

@@ -21,49 +21,51 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
-from bertsmith.data.batches import Batch
 from bertsmith.errors import TrainingError
-from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import without_values
 from bertsmith.model.shared import SharedFile, map_file
+from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.hardware import (
     ComputeChoices,
     compute_choices,
     keep_computing_as,
     own_process,
 )
-from bertsmith.training.flat_parameters import Arrays, GradientCollector, Layout, use_arrays
-from bertsmith.training.prefetch import Prefetcher
+from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.stop_signal import HANG_UP, STOP_SIGNALS
-from bertsmith.training.workers.member import Figures, Member, Plan, to_figures
+from bertsmith.training.update_rules.rule import rule_for
+from bertsmith.training.workers.member import BatchSize, Figures, Member, Plan, to_figures
 
-FAREWELL_SECONDS = 10.0
-"""How long a worker may take to end when it is told to."""
+STOP_SECONDS = 10.0
+"""Seconds that a worker may take to end when it is told to."""
+
+T = TypeVar("T")
 
 
 class LocalWorkers:
     """Use it as a context: workers start on entering it and end on leaving it.
 
     Until all workers are up, which takes seconds, this process does their share too: that changes
-    no result.
+    no result. Only a member whose workers were started makes batches ahead.
 
     Args:
-        master: the fp32 weights that are updated; its parameters become views of the arrays.
+        model: the fp32 weights that are updated; its parameters become views of the arrays.
         dtype: what is computed in.
     """
 
-    def __init__(self, master: BertModel, dtype: torch.dtype, plan: Plan) -> None:
+    def __init__(self, model: TrainableModel, dtype: torch.dtype, plan: Plan) -> None:
         self.plan = plan
-        self.master = master
-        self.compute_model = master
-        self.layout = Layout.of(master)
-        device = next(master.parameters()).device
-        num_bytes = Arrays.num_bytes(self.layout.size, plan.num_members, dtype)
+        self.model = model
+        self.compute_model = model
+        self.layout = Layout.of(model.parameter_specs())
+        device = model.device
+        self._storage = Storage(self.layout.size, plan.num_members, dtype, plan.optim.buffers)
+        num_bytes = self._storage.num_bytes
         self._file = SharedFile(num_bytes) if plan.num_members > 1 else None
         if self._file is not None:
             memory = self._file.map()
@@ -72,16 +74,17 @@ class LocalWorkers:
             memory = torch.frombuffer(mmap.mmap(-1, num_bytes), dtype=torch.uint8)
         else:
             memory = torch.zeros(num_bytes, dtype=torch.uint8, device=device)
-        self.arrays = Arrays.of_bytes(memory, self.layout.size, plan.num_members, dtype)
+        self.arrays = self._storage.place(memory)
         views = self.layout.views(self.arrays.weights)
-        for name, parameter in master.named_parameters():
+        for name, parameter in model.named_parameters():
             views[name].copy_(parameter.data)
-        use_arrays(master, self.layout, replace(self.arrays, computing=self.arrays.weights))
+        use_arrays(model, self.layout, replace(self.arrays, computing=self.arrays.weights))
         if dtype != torch.float32:
             self.arrays.computing.copy_(self.arrays.weights)
             # A copy with values would leave its memory, once used, with this process for good.
-            self.compute_model = without_values(master).to(dtype).to_empty(device=device)
+            self.compute_model = without_values(model).to(dtype).to_empty(device=device)
             use_arrays(self.compute_model, self.layout, self.arrays)
+        self.compute_model.train()
         self._collector = GradientCollector(self.compute_model, self.layout)
         self._members = [
             Member(index, plan, self.compute_model, self.arrays, self.layout, self._collector)
@@ -90,103 +93,107 @@ class LocalWorkers:
         self.workers: list[_Worker] = []
         self.is_complete = plan.num_members == 1
 
-    def compute(self, step: int, batches: Sequence[Batch]) -> list[Figures]:
-        """Losses of each micro-batch of a step; their gradients lie in the arrays."""
-        self.welcome()
-        self._tell("compute", step)
-        # Numbers are read at the end: that waits for the device, which should have all its work.
-        terms = [member.compute(step, batches) for member in self._own]
-        found = [*map(to_figures, terms), *self._hear()]
-        # Micro-batches were dealt out in turn; put them into their order again.
-        return [
-            found[place % self.plan.num_members][place // self.plan.num_members]
-            for place in range(len(batches))
-        ]
+    def prepare(self, step: int) -> list[BatchSize]:
+        """Make the micro-batches of a step, and return their sizes in order."""
+        self.poll_workers()
+        self._send("prepare", step)
+        return self._in_order([*(member.prepare(step) for member in self._own), *self._receive()])
 
-    def sum_gradients(self) -> float:
+    def compute(self, step: int, counts: Mapping[str, int]) -> list[Figures]:
+        """Compute the losses of each micro-batch; their gradients lie in the arrays.
+
+        `counts` are predictions of the whole step.
+        """
+        self._send("compute", step, counts)
+        # Numbers are read at the end: that waits for the device, which should have all its work.
+        terms = [member.compute(step, counts) for member in self._own]
+        return self._in_order([*map(to_figures, terms), *self._receive()])
+
+    def _in_order(self, found: Sequence[Sequence[T]]) -> list[T]:
+        """Put micro-batches, which were dealt out in turn, into their order."""
+        number = self.plan.num_members
+        return [found[i % number][i // number] for i in range(sum(map(len, found)))]
+
+    def reduce_gradients(self) -> float:
         """Add up what all members have found; the length of the whole gradient."""
-        self._tell("sum_gradients")
+        self._send("sum_gradients")
         squares = [_to_numbers(member.sum_gradients()) for member in self._own]
-        squares += self._hear()
+        squares += self._receive()
         return math.sqrt(sum(map(sum, squares)))
 
     def update(self, step: int, rate: float, divisor: float) -> None:
         """Move the weights by the summed gradients divided by `divisor`; `step` counts from 1."""
-        self._tell("update", step, rate, divisor)
+        self._send("update", step, rate, divisor)
         for member in self._own:
             member.update(step, rate, divisor)
-        self._hear()
-
-    def train(self, mode: bool = True) -> None:
-        """Turn dropout on or off in this process; workers never turn it off."""
-        self.compute_model.train(mode)
+        self._receive()
 
     @contextlib.contextmanager
-    def measuring(self) -> Iterator[BertModel]:
-        """The model that computes, without dropout, on the cores of the workers too: they wait."""
+    def evaluating(self) -> Iterator[TrainableModel]:
+        """Give the model that computes, without dropout, on the cores of the workers too."""
         threads = torch.get_num_threads()
-        self.train(False)
+        self.compute_model.eval()
         if self.workers:  # also while they start: how many cores take part changes last digits
             torch.set_num_threads(self._threads_before)
         try:
             yield self.compute_model
         finally:
             torch.set_num_threads(threads)
-            self.train()
+            self.compute_model.train()
 
-    def moments(self) -> dict[str, Tensor]:
-        """The optimizer's state, named `<kind>/<parameter>`; views of the arrays."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the optimizer's state, named `<buffer>/<parameter>`; views of the arrays."""
+        rules = self.plan.optim.update_rules()
+        held = {s.spec.name: rule_for(s.spec, rules).buffers for s in self.layout.slots}
         return {
-            f"{kind}/{name}": view
-            for kind, array in self._moment_arrays.items()
+            f"{buffer}/{name}": view
+            for buffer, array in self.arrays.buffers.items()
             for name, view in self.layout.views(array).items()
+            if buffer in held[name]
         }
 
-    def load_moments(self, tensors: Mapping[str, Tensor]) -> None:
-        """Take in what `moments` gave."""
-        for name, view in self.moments().items():
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Load what `state_dict` returned."""
+        for name, view in self.state_dict().items():
             view.copy_(tensors[name])
-
-    @property
-    def _moment_arrays(self) -> dict[str, Tensor]:
-        return {"exp_avg": self.arrays.exp_avg, "exp_avg_sq": self.arrays.exp_avg_sq}
 
     @property
     def _own(self) -> list[Member]:
         """Members whose work this process does."""
         return self._members[:1] if self.workers and self.is_complete else self._members
 
-    def welcome(self) -> None:
-        """See whether all workers are up; from then on they do their share."""
+    def poll_workers(self) -> None:
+        """Give workers their share once all of them are up."""
         if self.is_complete:
             return
         if all(worker.has_answered for worker in self.workers):
             self.is_complete = True
-            self._hear()
+            self._receive()
 
     def wait(self) -> None:
         """Wait until all workers are up."""
         for worker in self.workers:
             worker.wait()
-        self.welcome()
+        self.poll_workers()
 
-    def _tell(self, *message: object) -> None:
+    def _send(self, *message: object) -> None:
         if self.is_complete:
             for worker in self.workers:
                 worker.send(message)
 
-    def _hear(self) -> list[Any]:
+    def _receive(self) -> list[Any]:
         return [worker.receive() for worker in self.workers] if self.is_complete else []
 
     def __enter__(self) -> Self:
+        self._members[0].is_prefetching = True
         if self._file is not None:
             threads = max(1, torch.get_num_threads() // self.plan.num_members)
             self._threads_before = torch.get_num_threads()
             torch.set_num_threads(threads)
-            dtype = self.arrays.computing.dtype
-            choices = compute_choices("bf16" if dtype == torch.bfloat16 else "fp32")
-            settings = _Settings(self._file.path, self.layout, dtype, choices)
-            skeleton = without_values(self.compute_model).train()
+            is_bf16 = self._storage.dtype == torch.bfloat16
+            choices = compute_choices("bf16" if is_bf16 else "fp32")
+            settings = _Settings(self._file.path, self.layout, self._storage, choices)
+            skeleton = without_values(self.compute_model)
             job = pickle.dumps((settings, self.plan, skeleton))
             try:
                 for index in range(1, self.plan.num_members):
@@ -203,10 +210,11 @@ class LocalWorkers:
         traceback: TracebackType | None,
     ) -> None:
         for worker in self.workers:
-            worker.dismiss()
+            worker.stop()
         if self._file is not None:
             torch.set_num_threads(self._threads_before)
             self._file.close()
+        self._members[0].close()
         self._collector.close()
 
 
@@ -221,7 +229,7 @@ class _Settings:
 
     path: str
     layout: Layout
-    dtype: torch.dtype
+    storage: Storage
     choices: ComputeChoices
 
 
@@ -257,7 +265,7 @@ class _Worker:
         """Wait for an answer, or for the end of the process."""
         ready = multiprocessing.connection.wait([self.connection, self.process.sentinel])
         if self.connection not in ready:
-            self.process.join(FAREWELL_SECONDS)  # until the system knows of its end too
+            self.process.join(STOP_SECONDS)  # until the system knows of its end too
 
     def send(self, message: object) -> None:
         try:
@@ -276,7 +284,7 @@ class _Worker:
         return answer
 
     def _lost(self) -> TrainingError:
-        self.process.join(FAREWELL_SECONDS)
+        self.process.join(STOP_SECONDS)
         return TrainingError(
             f"a worker process ended (exit code {self.process.exitcode}), perhaps because the "
             "memory was full, or because a script trains outside of 'if __name__ == "
@@ -284,13 +292,13 @@ class _Worker:
             "smaller batches or fewer --threads."
         )
 
-    def dismiss(self) -> None:
+    def stop(self) -> None:
         """End the process: closing the pipe tells it to."""
         if self._giving.is_alive():  # it has not read its job yet, and has nothing to lose
             self.process.kill()
-        self._giving.join(FAREWELL_SECONDS)
+        self._giving.join(STOP_SECONDS)
         self.connection.close()
-        self.process.join(FAREWELL_SECONDS)
+        self.process.join(STOP_SECONDS)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()
@@ -334,28 +342,25 @@ def _join(index: int, job: bytes) -> Member:
     plan: Plan
     settings, plan, skeleton = pickle.loads(job)
     keep_computing_as(settings.choices)
-    layout, num_members = settings.layout, plan.num_members
-    num_bytes = Arrays.num_bytes(layout.size, num_members, settings.dtype)
-    memory = map_file(settings.path, num_bytes)
-    arrays = Arrays.of_bytes(memory, layout.size, num_members, settings.dtype)
+    layout, storage = settings.layout, settings.storage
+    arrays = storage.place(map_file(settings.path, storage.num_bytes))
     model = skeleton.to_empty(device="cpu")
     use_arrays(model, layout, arrays)
-    return Member(index, plan, model, arrays, layout, GradientCollector(model, layout))
+    member = Member(index, plan, model, arrays, layout, GradientCollector(model, layout))
+    member.is_prefetching = True
+    return member
 
 
 def _serve(member: Member, connection: Connection) -> None:
-    """Answer the main process's messages, with batches made ahead here."""
-    with contextlib.ExitStack() as stack:
-        batches: Prefetcher[Sequence[Batch]] | None = None
+    """Answer the main process's messages."""
+    with contextlib.closing(member):
         while True:
             name, *arguments = connection.recv()
             answer: object = None
-            if name == "compute":
-                (step,) = arguments
-                if batches is None:
-                    prepare = member.plan.objective.micro_batches
-                    batches = stack.enter_context(Prefetcher(prepare, step))
-                answer = to_figures(member.compute(step, next(batches)))
+            if name == "prepare":
+                answer = member.prepare(*arguments)
+            elif name == "compute":
+                answer = to_figures(member.compute(*arguments))
             elif name == "sum_gradients":
                 answer = member.sum_gradients().tolist()
             else:

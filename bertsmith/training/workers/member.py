@@ -5,33 +5,44 @@ order of sums depends on the number of members alone: a process that does the wo
 reaches the same weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from bertsmith.data.batches import Batch
-from bertsmith.model.bert import BertModel
 from bertsmith.model.dropout import dropout_seed
+from bertsmith.model.trainable import TrainableModel
 from bertsmith.training.flat_parameters import Arrays, GradientCollector, Layout
 from bertsmith.training.objective import LossTerm, Objective
 from bertsmith.training.optim import OptimSettings, RangeUpdater
+from bertsmith.training.prefetch import Prefetcher
 
 
 @dataclass(frozen=True)
 class Plan:
     """The settings that all members of a run share."""
 
-    objective: Objective
+    objective: Objective[Any, Any]
     optim: OptimSettings
     seed: int
     num_members: int
 
 
+@dataclass(frozen=True)
+class BatchSize:
+    """The size of a micro-batch: its real tokens, and its predictions by loss term."""
+
+    num_tokens: int
+    predictions: Mapping[str, int]
+
+
 class Member:
     """Member `index` of `plan.num_members`.
+
+    Steps must follow one another if the member `is_prefetching`.
 
     Args:
         model: computes on `arrays.computing`, of which its parameters are views.
@@ -42,7 +53,7 @@ class Member:
         self,
         index: int,
         plan: Plan,
-        model: BertModel,
+        model: TrainableModel,
         arrays: Arrays,
         layout: Layout,
         collector: GradientCollector,
@@ -50,23 +61,53 @@ class Member:
         self.index = index
         self.plan = plan
         self.model = model
+        self.is_prefetching = False
         self._arrays = arrays
         self._gradients = arrays.gradients
         self._collector = collector
-        bounds = layout.divide(plan.num_members)[index]
-        self._updater = RangeUpdater(arrays, layout, bounds, plan.optim)
+        self._updater = RangeUpdater(arrays, layout, index, plan.num_members, plan.optim)
+        self._prefetcher: Prefetcher[_Share] | None = None
+        self._share = _Share(0, [], [])
 
-    def compute(self, step: int, batches: Sequence[Batch]) -> list[dict[str, LossTerm]]:
-        """Compute gradients and loss terms of this member's micro-batches of a step."""
-        counts = total_counts(self.plan.objective, batches)
-        self._gradients = self._arrays.gradients_of(len(batches))
+    def prepare(self, step: int) -> list[BatchSize]:
+        """Make this member's micro-batches of a step, and return their sizes."""
+        if self.is_prefetching:
+            if self._prefetcher is None:
+                self._prefetcher = Prefetcher(self._make, step)
+            self._share = next(self._prefetcher)
+        else:
+            self._share = self._make(step)
+        return self._share.sizes
+
+    def compute(self, step: int, counts: Mapping[str, int]) -> list[dict[str, LossTerm]]:
+        """Compute gradients and loss terms of the micro-batches that `prepare` made.
+
+        `counts` are predictions of the whole step.
+        """
+        share, num_members = self._share, self.plan.num_members
+        self._gradients = self._arrays.gradients_of(share.num_micro_batches)
         self._collector.begin(self._gradients[self.index])
         found = [
-            self._backward(batches[place], step_seed(self.plan.seed, step, place), counts)
-            for place in range(self.index, len(batches), self.plan.num_members)
+            self._backward(
+                batch, step_seed(self.plan.seed, step, self.index + place * num_members), counts
+            )
+            for place, batch in enumerate(share.batches)
         ]
         self._collector.end()
         return found
+
+    def close(self) -> None:
+        """End the thread that prefetches."""
+        if self._prefetcher is not None:
+            self._prefetcher.close()
+
+    def _make(self, step: int) -> "_Share":
+        objective = self.plan.objective
+        number = objective.num_micro_batches(step)
+        mine = range(self.index, number, self.plan.num_members)
+        batches = [objective.micro_batch(step, place) for place in mine]
+        sizes = [BatchSize(batch.num_tokens, objective.counts(batch)) for batch in batches]
+        return _Share(number, batches, sizes)
 
     def sum_gradients(self) -> Tensor:
         """Sum gradients in this range; return square sums of its chunks."""
@@ -75,7 +116,7 @@ class Member:
     def update(self, step: int, rate: float, divisor: float) -> None:
         self._updater.update(self._gradients, step, rate, divisor)
 
-    def _backward(self, batch: Batch, seed: int, counts: Mapping[str, int]) -> dict[str, LossTerm]:
+    def _backward(self, batch: Any, seed: int, counts: Mapping[str, int]) -> dict[str, LossTerm]:
         device = self._gradients.device
         with dropout_seed(seed, device):
             terms = self.plan.objective.losses(self.model, batch.to(device))
@@ -83,6 +124,15 @@ class Member:
         loss = torch.stack(parts).sum()
         loss.backward()  # type: ignore[no-untyped-call]
         return {name: replace(term, sum=term.sum.detach()) for name, term in terms.items()}
+
+
+@dataclass(frozen=True)
+class _Share:
+    """One member's micro-batches of a step of `num_micro_batches`."""
+
+    num_micro_batches: int
+    batches: Sequence[Any]
+    sizes: list[BatchSize]
 
 
 Figures = dict[str, tuple[float, float, float]]
@@ -96,14 +146,14 @@ def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
     return [{name: (*next(pairs), term.weight) for name, term in each.items()} for each in terms]
 
 
-def total_counts(objective: Objective, batches: Sequence[Batch]) -> dict[str, int]:
+def total_counts(sizes: Iterable[BatchSize]) -> dict[str, int]:
     """Count predictions of each loss term in a step; at least 1.
 
     A term without predictions has a sum of 0.
     """
     counts: dict[str, int] = {}
-    for batch in batches:
-        for name, count in objective.counts(batch).items():
+    for size in sizes:
+        for name, count in size.predictions.items():
             counts[name] = counts.get(name, 0) + count
     return {name: max(1, count) for name, count in counts.items()}
 

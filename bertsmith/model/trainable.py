@@ -1,0 +1,48 @@
+"""The base class of models that can be trained, and what training must know of their parameters."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class ParameterSpec:
+    """A parameter, and how it is stored and updated."""
+
+    name: str
+    shape: torch.Size
+    kind: Literal["matrix", "vector", "embedding"]
+    decay: bool
+    """Whether weight decay applies."""
+    fp32_only: bool = False
+    """Whether it is fp32 where the rest of the model computes in bf16."""
+
+
+class TrainableModel(nn.Module):
+    """A module that the training loop can train."""
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return next(self.parameters()).device
+
+    def parameter_specs(self) -> list[ParameterSpec]:
+        """List the parameters, each once; biases and LayerNorm weights have no decay."""
+        return parameter_specs(self)
+
+
+def parameter_specs(module: nn.Module) -> list[ParameterSpec]:
+    """List the parameters of a module whose vectors have no decay."""
+    embeddings = {id(each.weight) for each in module.modules() if isinstance(each, nn.Embedding)}
+
+    def spec(name: str, parameter: nn.Parameter) -> ParameterSpec:
+        kind: Literal["matrix", "vector", "embedding"] = "matrix"
+        if parameter.ndim <= 1:
+            kind = "vector"
+        elif id(parameter) in embeddings:
+            kind = "embedding"
+        return ParameterSpec(name, parameter.shape, kind, decay=kind != "vector")
+
+    return [spec(name, parameter) for name, parameter in module.named_parameters()]

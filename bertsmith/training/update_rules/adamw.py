@@ -1,0 +1,46 @@
+"""AdamW (Loshchilov & Hutter 2019), by torch's fused operation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+from torch.optim.adamw import adamw
+
+from bertsmith.model.trainable import ParameterSpec
+from bertsmith.training.update_rules.rule import Change
+
+
+@dataclass(frozen=True)
+class AdamW:
+    """AdamW of any parameters."""
+
+    beta1: float
+    beta2: float
+    epsilon: float
+    buffers: ClassVar[tuple[str, ...]] = ("exp_avg", "exp_avg_sq")
+    granularity: ClassVar[Literal["chunk", "parameter"]] = "chunk"
+
+    def accepts(self, spec: ParameterSpec) -> bool:
+        return True
+
+    def step(
+        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: Change
+    ) -> None:
+        adamw(
+            [weights],
+            [gradient],
+            [buffers["exp_avg"]],
+            [buffers["exp_avg_sq"]],
+            [],
+            [weights.new_full((), change.step - 1)],
+            fused=True,
+            grad_scale=change.divisor,
+            amsgrad=False,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            lr=change.rate,
+            weight_decay=change.weight_decay,
+            eps=self.epsilon,
+            maximize=False,
+        )
