@@ -29,7 +29,7 @@ TRAINING = "--precision fp32 --threads 2"
 ROWS = "--batch-size 8 --max-length 32 --eval-rows 16"
 PLAIN = "--precision fp32"
 VOLATILE = re.compile(
-    r"seconds|time|_at$|per_second|waited|path|folder|machine|computing|command|version|^out$|"
+    r"seconds|time|_at$|per_second|wait|path|folder|machine|computing|command|version|^out$|"
     r"sha256|minutes|^settings$|threads|elapsed|bytes|speed|memory"
 )
 RENAMED: Mapping[str, str] = {}
