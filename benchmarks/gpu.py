@@ -48,7 +48,8 @@ from bertsmith.system.hardware import compute_settings, describe_computing
 from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan, total_counts
+from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.protocol import total_counts
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TOLERANCE = 1e-5

@@ -20,26 +20,26 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 304_000,
+    "code tokens": 305_400,
     "code tokens in benchmarks": 35_800,
     "code tokens in commands": 13_900,
     "code tokens in comparison": 8_400,
     "code tokens in compression": 4_400,
     "code tokens in data": 41_600,
     "code tokens in demo": 9_200,
-    "code tokens in distillation": 9_300,
+    "code tokens in distillation": 9_350,
     "code tokens in evaluation": 5_300,
     "code tokens in finetuning": 8_300,
     "code tokens in metrics": 8_200,
-    "code tokens in model": 27_300,
-    "code tokens in pretraining": 23_200,
+    "code tokens in model": 29_500,
+    "code tokens in pretraining": 23_000,
     "code tokens in reports": 2_200,
     "code tokens in root": 3_200,
     "code tokens in system": 10_700,
-    "code tokens in tasks": 34_100,
+    "code tokens in tasks": 34_150,
     "code tokens in tokenization": 25_000,
     "code tokens in tools": 6_100,
-    "code tokens in training": 18_500,
+    "code tokens in training": 18_000,
     "code tokens in vocabulary": 10_100,
     "doc words per 100 words and tokens": 19.1,
     "calls of Trainer": 3,
@@ -90,7 +90,10 @@ GOALS: dict[str, float] = {
 }
 
 SMALL_FILE = 900  # tokens
-PLUGIN_ROOMS = ("commands",)  # a file for each thing that can be chosen, however small
+PLUGIN_ROOMS = {
+    "commands",
+    "update_rules",
+}  # a file for each choice, however small
 NOT_CODE = (
     tokenize.NL,
     tokenize.NEWLINE,
@@ -215,7 +218,7 @@ def find_imports(modules: list[Module]) -> dict[str, list[str]]:
         for module in modules
         if module.tokens < SMALL_FILE
         and len(users[module.name]) == 1
-        and module.room not in PLUGIN_ROOMS
+        and not PLUGIN_ROOMS & {*module.name.split(".")}
         and not module.name.endswith(module.room)
     ]
     return found

@@ -10,12 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.albert import Shared
-from bertsmith.model.bert import PRESETS, BertConfig, BertModel
-from bertsmith.model.electra_pair import load_trained
-from bertsmith.model.family import families, family_named
-from bertsmith.system.bounds import LARGEST, check_largest
-from bertsmith.training.accounting import (
+from bertsmith.model.accounting import (
     FORMULA,
     IN_LAYERS,
     RELEASED_VOCABULARY,
@@ -26,6 +21,11 @@ from bertsmith.training.accounting import (
     pretraining_model,
     total,
 )
+from bertsmith.model.albert import Shared
+from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.electra_pair import load_trained
+from bertsmith.model.family import families, family_named
+from bertsmith.system.bounds import LARGEST, check_largest
 
 FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra"]
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError
+from bertsmith.model.accounting import flops_of, real_work
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
 from bertsmith.pretraining.job import PretrainJob, build_model, build_objective
-from bertsmith.training.accounting import flops_of, real_work
 
 Unit = Literal["minutes", "tokens", "flops", "steps"]
 UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")

@@ -17,6 +17,7 @@ import torch
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.evaluation.evaluate import accumulate_examples
+from bertsmith.model.accounting import IN_EMBEDDINGS, IN_LAYERS, count_parameters
 from bertsmith.model.bert import BertModel
 from bertsmith.model.huggingface import find_checkpoint, load_model
 from bertsmith.model.weights import weight_files
@@ -25,7 +26,6 @@ from bertsmith.tasks.auto import AnyPredictor, load_predictor, rows_of
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextEncoder
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.accounting import IN_EMBEDDINGS, IN_LAYERS, count_parameters
 
 TIMED_CHARS = 16_000
 """Characters of the timed texts, some 4,000 tokens: seconds of a base model on a CPU, and enough

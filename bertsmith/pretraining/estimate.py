@@ -12,6 +12,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from bertsmith.errors import ConfigError
+from bertsmith.model.accounting import (
+    Memory,
+    Work,
+    computed_work,
+    count_parameters,
+    flops_of,
+    memory,
+    real_work,
+    total,
+)
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.shape_buckets import rounded_up
@@ -26,17 +36,8 @@ from bertsmith.system.hardware import (
     select_precision,
 )
 from bertsmith.system.memory import available_bytes, resident_bytes
-from bertsmith.training.accounting import (
-    Memory,
-    Work,
-    computed_work,
-    count_parameters,
-    flops_of,
-    memory,
-    real_work,
-    total,
-)
 from bertsmith.training.budget import MAX_TIMES, EvaluationPlan
+from bertsmith.training.flat_parameters import Layout
 from bertsmith.training.trainer import TrainingSettings
 
 Hardware = Literal["B200", "H200", "H100", "A100", "L40S", "L4", "RTX-4090", "RTX-3090"]
@@ -308,6 +309,7 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
             max((phase.largest for phase in phases), key=lambda work: work.looks),
             precision,
             computing.num_processes,
+            size=Layout.of(model.parameter_specs()).size,
             is_fused=device.type != "cpu",
             sums_gradients=device.type != "cpu"
             or objective.batch_size > computing.num_processes * objective.micro_batch_size,

@@ -33,7 +33,6 @@ from bertsmith.pretraining.job import (
     look_ahead,
     look_back,
 )
-from bertsmith.pretraining.measured import Measure, Measured
 from bertsmith.pretraining.model_settings import NEW_MODEL
 from bertsmith.pretraining.objective import Pretraining, token_counts
 from bertsmith.pretraining.step_timer import Computing
@@ -47,6 +46,7 @@ from bertsmith.system.hardware import (
 from bertsmith.training.checkpoint import Checkpoint, check_identity, newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import is_held_out, read_journal
+from bertsmith.training.objective import Measure, Measured
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder, machine_facts
 from bertsmith.training.trainer import Summary, Trainer

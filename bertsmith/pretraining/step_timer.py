@@ -17,15 +17,16 @@ from typing import Any
 import torch
 
 from bertsmith.data.batches import Batch
+from bertsmith.model.accounting import Work, saved_activations
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.system.hardware import Precision
-from bertsmith.training.accounting import Work, saved_activations
 from bertsmith.training.objective import Objective
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.trainer import DTYPES
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import BatchSize, Plan, total_counts
+from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.protocol import BatchSize, total_counts
 
 RATE = 1e-6
 """A learning rate so small that the weights stay the same."""

@@ -4,7 +4,7 @@ The loop knows this protocol and no task; an objective knows its data and heads 
 optimizers, checkpoints or displays.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
@@ -101,3 +101,40 @@ class Objective(Protocol[ModelT, BatchT]):
     def identity(self) -> Mapping[str, Any]:
         """Return, as plain JSON, what a resumed run must share."""
         ...
+
+
+Measure = Callable[[Any], Mapping[str, float]]
+"""Function from a model in evaluation mode to metrics by name; picklable."""
+
+
+@dataclass(frozen=True)
+class Measured(Objective[Any, Any]):
+    """`objective` with the metrics of `measure` in its evaluations, as `held_out_{name}_…`."""
+
+    objective: Objective[Any, Any]
+    measure: Measure
+    name: str
+
+    def num_micro_batches(self, step: int) -> int:
+        return self.objective.num_micro_batches(step)
+
+    def micro_batch(self, step: int, index: int) -> Any:
+        return self.objective.micro_batch(step, index)
+
+    def counts(self, batch: Any) -> dict[str, int]:
+        return self.objective.counts(batch)
+
+    def losses(self, model: Any, batch: Any) -> dict[str, LossTerm]:
+        return self.objective.losses(model, batch)
+
+    def evaluate(self, model: Any) -> dict[str, float]:
+        """Compute the objective's eval metrics, then the additional ones."""
+        others = {f"held_out_{self.name}_{key}": v for key, v in self.measure(model).items()}
+        return {**self.objective.evaluate(model), **others}
+
+    def describe(self, step: int) -> str:
+        return self.objective.describe(step)
+
+    def identity(self) -> Mapping[str, Any]:
+        """Return the objective's identity: measuring does not affect training."""
+        return self.objective.identity()

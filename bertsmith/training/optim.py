@@ -93,7 +93,7 @@ def schedule(progress: float, settings: OptimSettings) -> float:
 
 
 @dataclass(frozen=True)
-class Piece:
+class UpdatePiece:
     """A range of weights that one rule updates alike; `rate` is its factor of the learning rate.
 
     A whole parameter has its `shape`.
@@ -106,7 +106,7 @@ class Piece:
     decay: float
     shape: torch.Size | None = None
 
-    def continues(self, before: "Piece") -> bool:
+    def continues(self, before: "UpdatePiece") -> bool:
         """Return whether it can be joined to the one before it."""
         return replace(before, first=self.first, end=self.end) == self and self.shape is None
 
@@ -115,18 +115,20 @@ class Piece:
         return _blocks(self.first, self.end, size if self.shape is None else self.end - self.first)
 
 
-def pieces_of(layout: Layout, bounds: tuple[int, int], settings: OptimSettings) -> list[Piece]:
+def pieces_of(
+    layout: Layout, bounds: tuple[int, int], settings: OptimSettings
+) -> list[UpdatePiece]:
     """Divide the weights in a range `(first, end)` into pieces updated alike."""
-    pieces: list[Piece] = []
+    pieces: list[UpdatePiece] = []
     rules = settings.update_rules()
     starts = [slot.first for slot in layout.slots]
     for slot, last in zip(layout.slots, [*starts[1:], layout.size], strict=True):
         rule, rate = rule_for(slot.spec, rules), settings.rate_scale(slot.spec.name)
         decay = settings.weight_decay if slot.spec.decay else 0.0
         if rule.granularity == "parameter":
-            piece = Piece(slot.first, slot.end, rule, rate, decay, slot.spec.shape)
+            piece = UpdatePiece(slot.first, slot.end, rule, rate, decay, slot.spec.shape)
         else:
-            piece = Piece(max(slot.first, bounds[0]), min(last, bounds[1]), rule, rate, decay)
+            piece = UpdatePiece(max(slot.first, bounds[0]), min(last, bounds[1]), rule, rate, decay)
         if not bounds[0] <= piece.first < piece.end <= bounds[1] or rate == 0:
             continue
         if pieces and pieces[-1].end == piece.first and piece.continues(pieces[-1]):
@@ -185,7 +187,7 @@ class RangeUpdater:
                         total += gradient[block]
                 self._move(piece, block, total, change)
 
-    def _move(self, piece: Piece, block: slice, gradient: Tensor, change: Change) -> None:
+    def _move(self, piece: UpdatePiece, block: slice, gradient: Tensor, change: Change) -> None:
         arrays, shape = self.arrays, piece.shape or gradient.shape
         buffers = {name: arrays.buffers[name][block].view(shape) for name in piece.rule.buffers}
         piece.rule.step(arrays.weights[block].view(shape), gradient.view(shape), buffers, change)

@@ -49,8 +49,8 @@ from bertsmith.training.recorder import Callback, Recorder, Status
 from bertsmith.training.run_folder import CHOICES, RunFolder
 from bertsmith.training.stop_signal import StopSignal
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import BatchSize, Figures, Plan, total_counts
-from bertsmith.training.workers.workers import Workers
+from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.protocol import BatchSize, Workers, step_figures, total_counts
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
@@ -494,19 +494,6 @@ class Trainer:
 def shorten(text: str) -> str:
     """The first part of a long list."""
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + " …"
-
-
-def step_figures(counts: Mapping[str, int], found: Sequence[Figures]) -> dict[str, float]:
-    """Compute the loss of a step with its terms and accuracies."""
-    sums = {name: sum(each[name][0] for each in found) for name in counts}
-    correct = {name: sum(each[name][1] for each in found) for name in counts}
-    weights = {name: each[name][2] for each in found for name in each}
-    losses = {name: sums[name] / count for name, count in counts.items()}
-    return {
-        "loss": sum(weights[name] * loss for name, loss in losses.items()),
-        **{f"{name}_loss": loss for name, loss in losses.items()},
-        **{f"{name}_accuracy": correct[name] / count for name, count in counts.items()},
-    }
 
 
 def _check_finite(step: int, figures: Mapping[str, float]) -> None:

@@ -14,6 +14,7 @@ from tiny_models import write_reviews
 from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.errors import BertsmithError, ConfigError
+from bertsmith.model.accounting import computed_work, count_parameters, flops_of, total
 from bertsmith.model.electra_pair import ElectraPair, load_trained
 from bertsmith.model.huggingface import load_model
 from bertsmith.pretraining.job import PretrainJob, build_model, build_objective
@@ -21,7 +22,6 @@ from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.accounting import computed_work, count_parameters, flops_of, total
 from bertsmith.training.journal import read_journal
 from bertsmith.training.trainer import TrainingSettings
 

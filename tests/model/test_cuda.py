@@ -18,7 +18,7 @@ from bertsmith.model.blocks import Layout
 from bertsmith.model.heads import build_heads, masked_lm_loss
 from bertsmith.system.hardware import varlen_trial
 from bertsmith.system.varlen import MAX_ERROR, try_varlen
-from bertsmith.training.workers.member import total_counts
+from bertsmith.training.workers.protocol import total_counts
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 

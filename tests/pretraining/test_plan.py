@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from bertsmith.errors import ConfigError, CorpusError
+from bertsmith.model.accounting import Work
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.pretraining import estimate as plan
 from bertsmith.pretraining.estimate import (
@@ -22,7 +23,6 @@ from bertsmith.pretraining.job import PretrainJob, build_objective
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.step_timer import Computing, longest_share
-from bertsmith.training.accounting import Work
 from bertsmith.training.trainer import TrainingSettings
 
 STEPS = 40

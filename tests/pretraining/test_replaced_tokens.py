@@ -20,7 +20,8 @@ from bertsmith.pretraining.replaced_tokens import ReplacedTokens, detection_figu
 from bertsmith.pretraining.settings import SHARES, PretrainingSettings
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan, total_counts
+from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.protocol import total_counts
 
 SETTINGS = PretrainingSettings(31, objective="replaced_token", generator_size=0.5)
 

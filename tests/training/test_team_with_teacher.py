@@ -17,7 +17,8 @@ from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan, total_counts
+from bertsmith.training.workers.member import Plan
+from bertsmith.training.workers.protocol import total_counts
 
 DEADLINE = 300.0
 CONFIG = BertConfig(

@@ -30,8 +30,9 @@ from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback, Status
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.trainer import Trainer, TrainingSettings, step_figures
-from bertsmith.training.workers.member import step_seed, total_counts
+from bertsmith.training.trainer import Trainer, TrainingSettings
+from bertsmith.training.workers.member import step_seed
+from bertsmith.training.workers.protocol import step_figures, total_counts
 
 SETTINGS = TrainingSettings(
     steps=12, batch_size=6, seed=3, eval_every=5, eval_rows=7, checkpoint_every=4, keep=9

@@ -39,7 +39,8 @@ from bertsmith.system.hardware import (
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.stop_signal import HANG_UP, STOP_SIGNALS
 from bertsmith.training.update_rules.rule import rule_for
-from bertsmith.training.workers.member import BatchSize, Figures, Member, Plan, to_figures
+from bertsmith.training.workers.member import Member, Plan, to_figures
+from bertsmith.training.workers.protocol import BatchSize, Figures
 
 STOP_SECONDS = 10.0
 """Seconds that a worker may take to end when it is told to."""

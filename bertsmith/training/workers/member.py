@@ -5,7 +5,7 @@ order of sums depends on the number of members alone: a process that does the wo
 reaches the same weights.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from bertsmith.training.flat_parameters import Arrays, GradientCollector, Layout
 from bertsmith.training.objective import LossTerm, Objective
 from bertsmith.training.optim import OptimSettings, RangeUpdater
 from bertsmith.training.prefetch import Prefetcher
+from bertsmith.training.workers.protocol import BatchSize, Figures
 
 
 @dataclass(frozen=True)
@@ -29,14 +30,6 @@ class Plan:
     optim: OptimSettings
     seed: int
     num_members: int
-
-
-@dataclass(frozen=True)
-class BatchSize:
-    """The size of a micro-batch: its real tokens, and its predictions by loss term."""
-
-    num_tokens: int
-    predictions: Mapping[str, int]
 
 
 class Member:
@@ -135,27 +128,11 @@ class _Share:
     sizes: list[BatchSize]
 
 
-Figures = dict[str, tuple[float, float, float]]
-"""Summed loss, number correct and weight of each loss term."""
-
-
 def to_figures(terms: Sequence[Mapping[str, LossTerm]]) -> list[Figures]:
     """Convert terms to numbers in one read, since each awaits a GPU."""
     numbers = [x.float() for each in terms for term in each.values() for x in term.pair]
     pairs = iter(torch.stack(numbers).view(-1, 2).tolist() if numbers else [])
     return [{name: (*next(pairs), term.weight) for name, term in each.items()} for each in terms]
-
-
-def total_counts(sizes: Iterable[BatchSize]) -> dict[str, int]:
-    """Count predictions of each loss term in a step; at least 1.
-
-    A term without predictions has a sum of 0.
-    """
-    counts: dict[str, int] = {}
-    for size in sizes:
-        for name, count in size.predictions.items():
-            counts[name] = counts.get(name, 0) + count
-    return {name: max(1, count) for name, count in counts.items()}
 
 
 def step_seed(seed: int, step: int, part: int = 0) -> int:

@@ -22,7 +22,6 @@ from bertsmith.model.heads import MAX_LOGITS, build_heads
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.system.hardware import Precision
-from bertsmith.training.flat_parameters import Layout as FlatLayout
 
 FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
 """The usual parameter count: a vocabulary of V, 512 positions and 2 segments, L layers of width H.
@@ -286,6 +285,7 @@ def memory(
     precision: Precision,
     num_processes: int,
     *,
+    size: int,
     is_fused: bool,
     sums_gradients: bool,
 ) -> Memory:
@@ -293,10 +293,10 @@ def memory(
 
     Args:
         work: the largest batch that a process computes at once.
+        size: the length of an array of all parameters.
         is_fused: whether attention keeps no scores.
-        sums_gradients: whether they are kept in fp32; see `Arrays.gradients_of`.
+        sums_gradients: whether gradients are kept in fp32, since several are summed.
     """
-    size = FlatLayout.of(model.parameter_specs()).size
     configs = [model.config, *(each.config for each in model.companions.values())]
     width = 2 if precision == "bf16" else 4
     return Memory(

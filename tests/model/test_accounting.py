@@ -10,11 +10,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.data.batches import Batch, pack
-from bertsmith.model.attention import SelfAttention
-from bertsmith.model.bert import PRESETS, BertConfig, BertModel
-from bertsmith.model.heads import build_heads
-from bertsmith.pretraining.objective import pretraining_losses
-from bertsmith.training.accounting import (
+from bertsmith.model.accounting import (
     ATTENTION,
     FEED_FORWARD,
     Component,
@@ -31,6 +27,10 @@ from bertsmith.training.accounting import (
     total,
     training_flops,
 )
+from bertsmith.model.attention import SelfAttention
+from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.heads import build_heads
+from bertsmith.pretraining.objective import pretraining_losses
 from bertsmith.training.flat_parameters import Layout, Storage
 
 WIDTH, INNER, LAYERS, WORDS, POSITIONS = 30, 47, 3, 101, 37
@@ -243,7 +243,7 @@ def test_memory_by_hand() -> None:
     model = pretraining_model(config)
     size = Layout.of(model.parameter_specs()).size
     work = Work(100, 5000, 15, 4)
-    found = memory(model, work, "bf16", 2, is_fused=False, sums_gradients=True)
+    found = memory(model, work, "bf16", 2, size=size, is_fused=False, sums_gradients=True)
     assert found.weights == 6 * size
     assert found.optimizer == 8 * size
     assert found.gradients == 2 * 4 * size
@@ -252,9 +252,9 @@ def test_memory_by_hand() -> None:
     kept = 2 * (2 * layer + 100 * 2 * 128)
     assert found.activations == kept + 2 * 15 * 1000 + 2 * 2 * 1000 * 128
     assert found.everything == found.shared + 2 * found.activations
-    as_they_came = memory(model, work, "bf16", 2, is_fused=False, sums_gradients=False)
+    as_they_came = memory(model, work, "bf16", 2, size=size, is_fused=False, sums_gradients=False)
     assert as_they_came == replace(found, gradients=2 * 2 * size)
-    in_fp32 = memory(model, work, "fp32", 1, is_fused=True, sums_gradients=False)
+    in_fp32 = memory(model, work, "fp32", 1, size=size, is_fused=True, sums_gradients=False)
     assert in_fp32.gradients == 4 * size
     assert in_fp32.weights == 4 * size
     assert in_fp32.activations < 2 * found.activations

@@ -1,0 +1,88 @@
+"""The protocol of whoever computes a run's steps: this process, several, or several machines.
+
+What they answer is about the whole step, in all processes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+from bertsmith.model.trainable import TrainableModel
+
+
+@dataclass(frozen=True)
+class BatchSize:
+    """The size of a micro-batch: its real tokens, and its predictions by loss term."""
+
+    num_tokens: int
+    predictions: Mapping[str, int]
+
+
+Figures = dict[str, tuple[float, float, float]]
+"""Summed loss, number correct and weight of each loss term."""
+
+
+class Workers(AbstractContextManager["Workers"], Protocol):
+    """A context within which steps are computed, one after another.
+
+    A step is `prepare`, `compute`, `reduce_gradients`, `update`.
+    """
+
+    def prepare(self, step: int) -> Sequence[BatchSize]:
+        """Make the micro-batches of a step, counted from 1, and return their sizes in order."""
+        ...
+
+    def compute(self, step: int, counts: Mapping[str, int]) -> Sequence[Figures]:
+        """Compute gradients and return the losses of each micro-batch.
+
+        `counts` are the step's predictions by loss term.
+        """
+        ...
+
+    def reduce_gradients(self) -> float:
+        """Sum the gradients of all micro-batches and return the norm of their sum."""
+        ...
+
+    def update(self, step: int, rate: float, divisor: float) -> None:
+        """Update the weights by the summed gradients divided by `divisor`."""
+        ...
+
+    def evaluating(self) -> AbstractContextManager[TrainableModel]:
+        """Give the model that computes, without dropout, within the block."""
+        ...
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """Return the optimizer's state, named `<buffer>/<parameter>`."""
+        ...
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Load what `state_dict` returned."""
+        ...
+
+
+def total_counts(sizes: Iterable[BatchSize]) -> dict[str, int]:
+    """Count predictions of each loss term in a step; at least 1.
+
+    A term without predictions has a sum of 0.
+    """
+    counts: dict[str, int] = {}
+    for size in sizes:
+        for name, count in size.predictions.items():
+            counts[name] = counts.get(name, 0) + count
+    return {name: max(1, count) for name, count in counts.items()}
+
+
+def step_figures(counts: Mapping[str, int], found: Sequence[Figures]) -> dict[str, float]:
+    """Compute the loss of a step with its terms and accuracies."""
+    sums = {name: sum(each[name][0] for each in found) for name in counts}
+    correct = {name: sum(each[name][1] for each in found) for name in counts}
+    weights = {name: each[name][2] for each in found for name in each}
+    losses = {name: sums[name] / count for name, count in counts.items()}
+    return {
+        "loss": sum(weights[name] * loss for name, loss in losses.items()),
+        **{f"{name}_loss": loss for name, loss in losses.items()},
+        **{f"{name}_accuracy": correct[name] / count for name, count in counts.items()},
+    }
