@@ -55,16 +55,18 @@ class EncodedExamples:
     @cached_property
     def lengths(self) -> list[int]:
         """Number of tokens of each example, over all its rows."""
-        ends = np.concatenate([[0], np.cumsum(self.rows.lengths, dtype=np.int64)])
-        lengths: list[int] = np.diff(ends[self.starts]).tolist()
-        return lengths
+        return self._sums(self.rows.lengths)
 
     @cached_property
     def num_cut(self) -> list[int]:
         """Number of tokens of each example that are in none of its rows."""
-        ends = np.concatenate([[0], np.cumsum(self.rows.num_cut, dtype=np.int64)])
-        num_cut: list[int] = np.diff(ends[self.starts]).tolist()
-        return num_cut
+        return self._sums(self.rows.num_cut)
+
+    def _sums(self, values: Sequence[int]) -> list[int]:
+        """Sum `[rows]` over each example's rows."""
+        ends = np.concatenate([[0], np.cumsum(values, dtype=np.int64)])
+        sums: list[int] = np.diff(ends[self.starts]).tolist()
+        return sums
 
     @property
     def num_rows(self) -> list[int]:

@@ -183,7 +183,7 @@ class ExampleReader(RecordReader[Example]):
         for name, text in cells.items():
             if text not in FLAGS:
                 raise InputError(f"{self.row_place(row)}: '{name}' is '{text}'{advice}")
-        return joined_labels(name.strip() for name, text in cells.items() if FLAGS[text])
+        return as_label_set(name.strip() for name, text in cells.items() if FLAGS[text])[0]
 
     def _specs(self, found: Sequence[str]) -> list[ColumnSpec]:
         """Build the specs; the usual names of texts depend on the columns found."""
@@ -201,15 +201,15 @@ class ExampleReader(RecordReader[Example]):
                 "label", "--label-column", columns.label_column, LABEL_COLUMNS,
                 is_many=self.empty_labels and columns.label_column is not None,
                 may_be_empty=self.empty_labels, scalars=(bool, int, float),
-                read_list=(lambda labels: [joined_labels(labels)]) if self.empty_labels else None,
+                read_list=as_label_set if self.empty_labels else None,
                 is_read=self.labelled,
             ),
         ]  # fmt: skip
 
 
-def joined_labels(labels: Iterable[str]) -> str:
-    """Write several labels as one text, none of which is cut at a separator."""
-    return "".join(label + LIST_SEPARATOR for label in labels)
+def as_label_set(labels: Iterable[str]) -> list[str]:
+    """Write several labels as one text, in which none is cut at a separator."""
+    return ["".join(label + LIST_SEPARATOR for label in labels)]
 
 
 def read_examples(

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,10 @@ from bertsmith.errors import InputError
 HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 ESCAPED_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 """JSON's escapes of surrogates; unescaped ones are no UTF-8."""
+NAMES: Mapping[type, str] = {
+    **{list: "a list", dict: "an object", str: "a string", bool: "true or false"},
+    **{int: "a number", float: "a number", type(None): "null"},
+}
 
 
 def read_objects(source: ExampleSource) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -123,6 +127,28 @@ def json_fault(error: ValueError | RecursionError) -> str:
 
 def json_type(value: Any) -> str:
     """Name the type of a JSON value, for messages."""
-    names = {list: "a list", dict: "an object", str: "a string", bool: "true or false"}
-    numbers = {int: "a number", float: "a number", type(None): "null"}
-    return (names | numbers).get(type(value)) or f"of the type {type(value).__name__}"
+    return NAMES.get(type(value)) or f"of the type {type(value).__name__}"
+
+
+def get_value(record: Any, key: str, kind: type, place: str) -> Any:
+    """Return the value of a required key of an object that messages call `place`.
+
+    Raises:
+        InputError: no such key, or a value of another type.
+    """
+    if not isinstance(record, Mapping):
+        raise InputError(f"{place} is {json_type(record)}; an object is expected.")
+    if key not in record:
+        raise InputError(f"{place}: no key '{key}'. Keys found: {listed(record)}.")
+    value = record[key]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        wanted = "a whole number" if kind is int else NAMES[kind]
+        raise InputError(f"{place}: '{key}' is {json_type(value)}; {wanted} is expected.")
+    return value
+
+
+def listed(names: Iterable[str]) -> str:
+    """Format column names for a message; cut long names and long lists."""
+    shown = [f"'{name}'" if len(name) <= 30 else f"'{name[:29]}…'" for name in names]
+    more = f", … ({len(shown)} in all)" if len(shown) > 12 else ""
+    return ", ".join(shown[:12]) + more or "none"

@@ -1,16 +1,15 @@
 """Read predictions of any system from files: answers by question, labels by row."""
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bertsmith.data.examples import LIST_SEPARATOR, Example
-from bertsmith.data.json_rows import json_type, read_objects
+from bertsmith.data.examples import Example, as_label_set
+from bertsmith.data.json_rows import get_value, json_type, listed, read_objects
 from bertsmith.data.json_stream import iter_members
-from bertsmith.data.records import RAGGED, find_column, listed, stands_twice
+from bertsmith.data.records import RAGGED, ColumnSpec, find_column, stands_twice
 from bertsmith.data.squad import question_format
 from bertsmith.data.tables import FoundFormat, read_rows, read_txt, table_format
 from bertsmith.errors import InputError
@@ -42,11 +41,8 @@ def _by_id(path: Path, key: str) -> dict[str, Any]:
 
 def _values_of_lines(path: Path, key: str) -> Iterator[tuple[str, Any]]:
     for row, record in read_objects(path):
-        for name in ("id", key):
-            if name not in record:
-                keys = ", ".join(f"'{found}'" for found in list(record)[:10]) or "none"
-                raise InputError(f"{path}:{row}: no key '{name}'. Keys found: {keys}.")
-        yield str(record["id"]), record[key]
+        id_, value = (get_value(record, name, object, f"{path}:{row}") for name in ("id", key))
+        yield str(id_), value
 
 
 def _without_doubles(path: Path, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -94,10 +90,15 @@ def read_labels(
     Raises:
         InputError: a line without a label, no column of labels, or a row with more or fewer cells.
     """
-    read = _several if several else _single
+    read_list = as_label_set if several else None
+    spec = ColumnSpec("label", "", None, (), scalars=(bool, int, float), read_list=read_list)
     # Where there may be several labels, a line with nothing in it says that there is none.
-    cells = _cells(path, columns, keep_blank=several)
-    return (Example("", label=read(path, cell), row=cell.gold_row) for cell in cells)
+    for cell in _cells(path, columns, keep_blank=several):
+        place = f"{path}:{cell.row}"
+        (label,) = spec.texts(place, cell.column, cell.value)
+        if not several and not label.strip():
+            raise InputError(f"{place}: the label is empty. Give one label on each line.")
+        yield Example("", label=label if several else label.strip(), row=cell.gold_row)
 
 
 class _Cell(NamedTuple):
@@ -153,7 +154,7 @@ def _cells_of_objects(path: Path, columns: Sequence[str]) -> Iterator[_Cell]:
         if name not in record:
             raise InputError(
                 f"{path}:{row}: no key '{name}', which the lines before have. Keys found: "
-                f"{listed(record) or 'none'}. Give every line a prediction."
+                f"{listed(record)}. Give every line a prediction."
             )
         gold_row = record.get("row")
         yield _Cell(row, name, record[name], gold_row if isinstance(gold_row, int) else 0)
@@ -171,33 +172,5 @@ def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) 
             )
     wanted = ", ".join(f"'{column}'" for column in columns)
     raise InputError(
-        f"{path}:{row}: no column of predictions ({wanted}). Columns found: "
-        f"{listed(found) or 'none'}."
+        f"{path}:{row}: no column of predictions ({wanted}). Columns found: {listed(found)}."
     )
-
-
-def _single(path: Path, cell: _Cell) -> str:
-    label = _as_text(path, cell, cell.value, "Give one label on each line.")
-    if not label:
-        raise InputError(f"{path}:{cell.row}: the label is empty. Give one label on each line.")
-    return label
-
-
-def _several(path: Path, cell: _Cell) -> str:
-    """Convert a cell to any number of labels, in the format of `ExampleReader`."""
-    advice = "Give labels as one text or as a list."
-    if cell.value is None:
-        return ""
-    if not isinstance(cell.value, list):
-        return _as_text(path, cell, cell.value, advice)
-    parts = (_as_text(path, cell, part, advice) for part in cell.value)
-    return "".join(part + LIST_SEPARATOR for part in parts)
-
-
-def _as_text(path: Path, cell: _Cell, value: Any, advice: str) -> str:
-    if value is None or isinstance(value, list | dict):
-        raise InputError(
-            f"{path}:{cell.row}: '{cell.column}' is {json_type(value)}; a string or a number is "
-            f"expected. {advice}"
-        )
-    return (value if isinstance(value, str) else json.dumps(value)).strip()

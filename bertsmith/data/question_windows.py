@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.data.squad import Question
-from bertsmith.data.windows import Window, Windowing, make_windows
+from bertsmith.data.windows import Windowing, Windows, join_windows, make_windows
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 NO_ANSWER = 0
@@ -82,10 +81,8 @@ def encode_questions(
     of a question that has more than half of the room, and of contexts that are to be cut.
     """
     stride = windowing.overlap(max_length)
-    rows: list[Window] = []
-    windows: list[ContextWindow] = []
-    num_cut: list[int] = []
-    starts = [0]
+    kept: list[Windows] = []
+    alignment: list[ContextWindow] = []
     context = None
     for question in questions:
         if question.context is not context:
@@ -93,16 +90,12 @@ def encode_questions(
             ids, offsets = locate_tokens(tokenizer, context)
         parts = [tokenizer.encode_ids(question.question), ids]
         made = make_windows(tokenizer, parts, max_length, stride, windowed=1)
-        kept = made.rows if windowing.long_texts == "window" else made.rows[:1]
-        rows += kept
-        windows += [
-            ContextWindow(row.first, row.start, row.end - row.start, offsets) for row in kept
+        rows = made.rows if windowing.long_texts == "window" else made.rows[:1]
+        kept.append(Windows(rows, made.num_cut + made.rows[-1].end - rows[-1].end))
+        alignment += [
+            ContextWindow(row.first, row.start, row.end - row.start, offsets) for row in rows
         ]
-        num_cut += [made.num_cut + made.rows[-1].end - kept[-1].end, *[0] * (len(kept) - 1)]
-        starts.append(len(rows))
-    ids_, types = tuple(row.ids for row in rows), tuple(row.type_ids for row in rows)
-    texts = EncodedTexts(ids_, types, tuple(num_cut))
-    return EncodedExamples(texts, np.array(starts, dtype=np.int64), alignment=windows)
+    return join_windows(kept, alignment)
 
 
 def offsets_of(encoded: EncodedExamples, question: int) -> NDArray[np.int32]:

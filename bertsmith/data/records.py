@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from bertsmith.data.json_rows import json_type, read_objects
+from bertsmith.data.json_rows import json_type, listed, read_objects
 from bertsmith.data.tables import (
     ASK_FORMAT,
     FoundFormat,
@@ -492,9 +492,3 @@ def natural_key(name: str) -> tuple[str, int, str]:
     stem = name.rstrip("0123456789")
     number = name[len(stem) :].lstrip("0")
     return stem, len(number) if name != stem else -1, number
-
-
-def listed(names: Iterable[str]) -> str:
-    """Format column names for a message; cut long names and long lists."""
-    shown = [f"'{name}'" if len(name) <= 30 else f"'{name[:29]}…'" for name in names]
-    return ", ".join(shown[:12]) + (f", … ({len(shown)} in all)" if len(shown) > 12 else "")

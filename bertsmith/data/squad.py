@@ -15,18 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from bertsmith.data.json_rows import json_type, read_objects
+from bertsmith.data.json_rows import get_value, read_objects
 from bertsmith.data.json_stream import iter_elements
 from bertsmith.data.sources import compression_of
 from bertsmith.data.text_files import STANDARD_INPUT, ExampleSource, check_is_file, place_name
 from bertsmith.errors import InputError
 
-KINDS: Mapping[type, str] = {
-    str: "a string",
-    list: "a list",
-    dict: "an object",
-    int: "a whole number",
-}
 WANTED_LINE = (
     "For questions that is an object with a question and its passage, such as "
     '{"question": "Who ...?", "context": "The passage ..."}.'
@@ -273,10 +267,8 @@ class QuestionReader:
 
     def _get_id(self, record: Any, place: str) -> str:
         """Return the id; a whole number becomes its digits, as in prediction files."""
-        if isinstance(record, dict) and type(record.get("id")) is int:
-            return str(record["id"])
-        found: str = self._get(record, "id", str, place)
-        return found
+        is_number = isinstance(record, dict) and type(record.get("id")) is int
+        return str(record["id"] if is_number else self._get(record, "id", str, place))
 
     def _get_start(self, answer: Any, place: str) -> int:
         """Return the offset; pandas writes 7.0 if the column has missing values."""
@@ -287,22 +279,10 @@ class QuestionReader:
             raise InputError(
                 f"{self._at(place)}: 'answer_start' is {given}; a whole number is expected."
             )
-        found: int = self._get(answer, "answer_start", int, place)
-        return found
+        return int(self._get(answer, "answer_start", int, place))
 
     def _get(self, record: Any, key: str, kind: type, place: str) -> Any:
-        """Return the value of a required key, checked for its type."""
-        if not isinstance(record, dict):
-            raise InputError(f"{self._at(place)} is {json_type(record)}; an object is expected.")
-        if key not in record:
-            keys = ", ".join(f"'{name}'" for name in list(record)[:10]) or "none"
-            raise InputError(f"{self._at(place)}: no key '{key}'. Keys found: {keys}.")
-        value = record[key]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise InputError(
-                f"{self._at(place)}: '{key}' is {json_type(value)}; {KINDS[kind]} is expected."
-            )
-        return value
+        return get_value(record, key, kind, self._at(place))
 
 
 def located(context: str, text: str, start: int) -> Answer:

@@ -1,7 +1,7 @@
 """Stream sentences with labelled words from CoNLL, CoNLL-U, jsonl and text files.
 
-Nothing is dropped without being counted: `TaggedReader.counts` has the documents, comments,
-multi-word tokens, empty nodes and misaligned entities met so far, and the sentences skipped.
+Nothing is dropped without being counted: `TaggedSentence.remarks` has what was not taken as it
+stands, `TaggedReader.num_skipped` the sentences that could not be read.
 """
 
 import itertools
@@ -11,14 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
-from bertsmith.data.conll import (
-    CONLLU_FIELDS,
-    DOCUMENT_START,
-    ColumnParser,
-    ConlluParser,
-    iter_blocks,
-    split_columns,
-)
+from bertsmith.data.conll import DOCUMENT_START, ColumnParser, iter_blocks, split_columns
+from bertsmith.data.conllu import CONLLU_FIELDS, ConlluParser
 from bertsmith.data.json_rows import read_objects
 from bertsmith.data.label_schemes import (
     Scheme,
@@ -65,8 +59,6 @@ MAX_HELD = 1 << 22
 MOST = 3 / 4
 """Share of rows that must have the same number of columns; running text hardly ever has it."""
 Item = TypeVar("Item")
-Counted = tuple[TaggedSentence, Counter[str]]
-"""Sentence, and what was met since the one before it."""
 FORMAT_NAMES: dict[FoundFormat, str] = {
     "conll": "columns, a word a line",
     "conllu": "CoNLL-U",
@@ -86,9 +78,7 @@ class TaggedReader:
         beside: the scheme of the gold labels, assumed of predicted ones if it can be theirs.
 
     Attributes:
-        counts: what was left out or noticed so far, by name; `skipped` are sentences that could
-            not be read.
-        format: how the file is read; known once reading has begun.
+        num_skipped: sentences left out so far because they could not be read.
     """
 
     def __init__(
@@ -103,8 +93,7 @@ class TaggedReader:
         self.columns = columns or TagColumns()
         self.labelled = labelled
         self.beside = beside
-        self.counts: Counter[str] = Counter()
-        self.format: FoundFormat | None = None
+        self.num_skipped = 0
 
     def __iter__(self) -> Iterator[TaggedSentence]:
         """Yield the sentences, in the file's order.
@@ -113,16 +102,14 @@ class TaggedReader:
             InputError: the file cannot be read as asked, a row does not fit (unless such
                 sentences are to be skipped), or there is no sentence at all.
         """
-        self.counts.clear()
-        self.format = find_format(self.source, self.columns, labelled=self.labelled)
-        met: Counter[str] = Counter()  # since the sentence before
-        sentences = self._sentences(self.format, met)
-        num_sentences = 0
-        for sentence, noticed in self._with_scheme(sentences) if self.labelled else sentences:
-            num_sentences += 1
-            self.counts.update(noticed)
-            yield sentence
-        self.counts.update(met)
+        self.num_skipped = num_sentences = 0
+        sentences = self._sentences()
+        for sentence in self._with_scheme(sentences) if self.labelled else sentences:
+            if sentence is None:
+                self.num_skipped += 1
+            else:
+                num_sentences += 1
+                yield sentence
         if not num_sentences:
             raise InputError(f"{place_name(self.source)}: {self._lack()}")
 
@@ -134,43 +121,58 @@ class TaggedReader:
             )
         return "no sentence in it. Give at least one."
 
-    def _sentences(self, format_: FoundFormat, met: Counter[str]) -> Iterator[Counted]:
-        """Yield the sentences, each with what was met on the way to it."""
-        source = self.source
+    def _sentences(self) -> Iterator[TaggedSentence | None]:
+        """Yield the sentences as they are parsed, None for one that is skipped."""
+        source, columns = self.source, self.columns
+        format_ = find_format(source, columns, labelled=self.labelled)
         if format_ == "jsonl":
-            objects = ObjectParser(source, self.columns, self.labelled)
-            yield from self._parsed(objects.parse, read_objects(source), met)
-            return
+            objects = ObjectParser(source, columns, self.labelled)
+            return self._parsed(objects.parse, read_objects(source))
         assert isinstance(source, Path)
         if format_ == "text":
-            for row, line in read_txt(source, keep_empty_end=True):
-                yield parse_line(row, line, self.columns), met
-            return
+            lines = read_txt(source, keep_empty_end=True)
+            return (parse_line(row, line, columns) for row, line in lines)
         place = place_name(source)
+        blocks = iter_blocks(place, iter_lines(source))
         if format_ == "conllu":
-            parser = ConlluParser(place, self.columns, self.labelled, met)
-            yield from self._parsed(parser.parse, iter_blocks(place, iter_lines(source), met), met)
-            return
-        columns = ColumnParser(place, self.columns, self.labelled, met)
-        blocks = iter_blocks(place, iter_lines(source), met, columns.gaps)
-        yield from self._parsed(columns.parse, columns.look(blocks), met)
+            return self._parsed(ConlluParser(place, columns, self.labelled).parse, blocks)
+        parser = ColumnParser(place, columns, self.labelled)
+        return self._parsed(parser.parse, parser.look(blocks))
 
-    def _with_scheme(self, sentences: Iterator[Counted]) -> Iterator[Counted]:
+    def _parsed(
+        self, parse: Callable[[Any], TaggedSentence | None], parts: Iterable[Any]
+    ) -> Iterator[TaggedSentence | None]:
+        for part in parts:
+            try:
+                sentence = parse(part)
+            except InputError:
+                if not self.columns.skip_incomplete:
+                    raise
+                yield None
+            else:
+                if sentence is not None:  # not comments alone
+                    yield sentence
+
+    def _with_scheme(
+        self, sentences: Iterator[TaggedSentence | None]
+    ) -> Iterator[TaggedSentence | None]:
         """Set the scheme that was asked for, or that the first sentences show."""
-        first: list[Counted] = []
+        first: list[TaggedSentence | None] = []
         error: InputError | None = None
         try:
-            held = up_to(MAX_HELD, sentences, lambda counted: counted[0].num_chars)
-            first += itertools.islice(held, DETECTED_FROM)
+            held = up_to(
+                MAX_HELD, sentences, lambda sentence: sentence.num_chars if sentence else 0
+            )
+            first.extend(itertools.islice(held, DETECTED_FROM))
         except InputError as found:  # raised again where its turn comes
             error = found
-        scheme = self.columns.scheme or self._detect([sentence for sentence, _ in first])
-        for sentence, met in first:
-            yield self._finished(sentence, scheme), met
+        scheme = self.columns.scheme or self._detect(list(filter(None, first)))
+        for sentence in first:
+            yield sentence and self._finished(sentence, scheme)
         if error:
             raise error
-        for sentence, met in sentences:
-            yield self._finished(sentence, scheme), met
+        for sentence in sentences:
+            yield sentence and self._finished(sentence, scheme)
 
     def _finished(self, sentence: TaggedSentence, scheme: Scheme) -> TaggedSentence:
         """Set a sentence's scheme, and repair its labels if asked.
@@ -213,43 +215,6 @@ class TaggedReader:
             f"{self.source}: read as {FORMAT_NAMES[found]}, as its first lines look; if it is "
             f"not, pass --format ({others})."
         )
-
-    @property
-    def num_skipped(self) -> int:
-        """Number of sentences left out because they could not be read."""
-        return self.counts["skipped"]
-
-    def _parsed(
-        self,
-        parse: Callable[[Any], TaggedSentence | None],
-        parts: Iterable[Any],
-        met: Counter[str],
-    ) -> Iterator[Counted]:
-        for part in parts:
-            try:
-                sentence = parse(part)
-            except InputError:
-                if not self.columns.skip_incomplete:
-                    raise
-                met["skipped"] += 1
-                continue
-            if sentence is not None:
-                # Comments are counted as they are met, as one may stand behind all sentences.
-                met.update(name for name in sentence.remarks if name != "comments")
-                yield sentence, met.copy()
-                met.clear()
-
-
-def read_tagged(
-    source: ExampleSource, columns: TagColumns | None = None, *, limit: int | None = None
-) -> tuple[list[TaggedSentence], Counter[str]]:
-    """Read at most `limit` labelled sentences, and return the reader's counts.
-
-    Raises:
-        InputError: as in `TaggedReader`.
-    """
-    reader = TaggedReader(source, columns)
-    return list(itertools.islice(reader, limit)), reader.counts
 
 
 def find_format(source: ExampleSource, columns: TagColumns, *, labelled: bool) -> FoundFormat:

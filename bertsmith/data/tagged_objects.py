@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bertsmith.data.json_rows import json_type
+from bertsmith.data.json_rows import json_type, listed
 from bertsmith.data.label_schemes import Span, write_labels
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
 from bertsmith.data.text_files import ExampleSource, row_place
@@ -62,7 +62,7 @@ class ObjectParser:
             wanted = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
             raise self._refusal(
                 row,
-                f'no key "{wanted}" with a sentence. Keys found: {_listed(value)}',
+                f'no key "{wanted}" with a sentence. Keys found: {listed(value) or "none"}',
                 'Each row holds {"words": [...], "labels": [...]}, or {"text": "...", '
                 '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
             )
@@ -80,7 +80,7 @@ class ObjectParser:
             wanted = self.columns.label_column or '", "'.join(LABEL_KEYS)
             raise self._refusal(
                 row,
-                f'no key "{wanted}" with labels. Keys found: {_listed(value)}',
+                f'no key "{wanted}" with labels. Keys found: {listed(value) or "none"}',
                 "Name it with --label-column",
             )
         labels = self._strings(row, key, value[key])
@@ -204,7 +204,3 @@ def spellings(word: str) -> tuple[str, ...]:
 
 def _first_key(value: Mapping[str, Any], asked: str | None, usual: Sequence[str]) -> str | None:
     return next((key for key in ((asked,) if asked else usual) if key in value), None)
-
-
-def _listed(value: Mapping[str, Any]) -> str:
-    return ", ".join(f"'{key}'" for key in list(value)[:12]) or "none"

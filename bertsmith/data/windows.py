@@ -149,13 +149,15 @@ def encode_windowed(
     if windowing.long_texts == "cut":
         return EncodedExamples.of_texts(encode_texts(tokenizer, texts, max_length))
     stride = windowing.overlap(max_length)
-    ids, type_ids, num_cut, counts = [], [], [], []
-    for text, pair in texts:
-        parts = [tokenizer.encode_ids(part) for part in (text, pair) if part is not None]
-        windows = make_windows(tokenizer, parts, max_length, stride)
-        ids += [row.ids for row in windows.rows]
-        type_ids += [row.type_ids for row in windows.rows]
-        num_cut += [windows.num_cut, *[0] * (len(windows.rows) - 1)]
-        counts.append(len(windows.rows))
-    starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-    return EncodedExamples(EncodedTexts(tuple(ids), tuple(type_ids), tuple(num_cut)), starts)
+    parts = ([part for part in (text, pair) if part is not None] for text, pair in texts)
+    ids = (list(map(tokenizer.encode_ids, both)) for both in parts)
+    return join_windows([make_windows(tokenizer, both, max_length, stride) for both in ids])
+
+
+def join_windows(made: Sequence[Windows], alignment: Sequence[Any] = ()) -> EncodedExamples:
+    """Collect the rows of several texts or pairs; `alignment` has an entry for each row."""
+    rows = [row for windows in made for row in windows.rows]
+    num_cut = (cut for each in made for cut in (each.num_cut, *[0] * (len(each.rows) - 1)))
+    ids, types = tuple(row.ids for row in rows), tuple(row.type_ids for row in rows)
+    starts = np.cumsum([0, *(len(windows.rows) for windows in made)], dtype=np.int64)
+    return EncodedExamples(EncodedTexts(ids, types, tuple(num_cut)), starts, alignment=alignment)

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
-from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.data.windows import Window, Windowing, make_windows
+from bertsmith.data.windows import Window, Windowing, Windows, join_windows, make_windows
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 Places = NDArray[np.int64]
@@ -52,18 +51,13 @@ def encode_words(
     in exactly one of them.
     """
     stride = windowing.overlap(max_length)
-    rows: list[Window] = []
+    made: list[Windows] = []
     alignment: list[RowWords] = []
-    starts = [0]
     for pieces in cut_words(tokenizer, sentences):
-        windows = make_windows(tokenizer, [pieces.ids.tolist()], max_length, stride).rows
-        rows += windows
-        alignment += divide_words(pieces.first_pieces, windows)
-        starts.append(len(rows))
-    texts = EncodedTexts(
-        tuple(row.ids for row in rows), tuple(row.type_ids for row in rows), (0,) * len(rows)
-    )
-    return EncodedExamples(texts, np.array(starts, dtype=np.int64), alignment=alignment)
+        windows = make_windows(tokenizer, [pieces.ids.tolist()], max_length, stride)
+        made.append(windows)
+        alignment += divide_words(pieces.first_pieces, windows.rows)
+    return join_windows(made, alignment)
 
 
 def label_pieces(encoded: EncodedExamples, labels: Sequence[Places]) -> list[Places]:

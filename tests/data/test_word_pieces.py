@@ -1,5 +1,7 @@
 """Words and pieces: ids of the reference for pre-split words, and no word without a piece."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import tokenizers
@@ -41,12 +43,13 @@ def test_ids_are_those_of_the_reference_for_split_words(data_dir, name):
 
 
 def test_real_sentences_have_the_reference_ids(data_dir):
-    from bertsmith.data.tagged_files import read_tagged
+    from bertsmith.data.tagged_files import TaggedReader
 
     name = "bert-base-cased"
     ours = Tokenizer.load(data_dir / "vocabs" / name)
     theirs = library(data_dir, name)
-    sentences = [s.words for s in read_tagged(data_dir / "conll2003" / "eng.testb", limit=1009)[0]]
+    reader = TaggedReader(data_dir / "conll2003" / "eng.testb")
+    sentences = [sentence.words for sentence in islice(reader, 1009)]
     encodings = theirs.encode_batch(sentences, is_pretokenized=True, add_special_tokens=False)
     for pieces, encoding in zip(cut_words(ours, sentences), encodings, strict=True):
         assert pieces.ids.tolist() == encoding.ids

@@ -1,0 +1,144 @@
+"""Parse CoNLL-U: the ten columns of Universal Dependencies.
+
+The parts of a multi-word token (`8 do`, `9 n't` of `8-9 don't`) are the words, as they have the
+labels; an empty node (`8.1`) stands nowhere in the text and is left out. Both are counted.
+"""
+
+import re
+from collections.abc import Sequence
+
+from bertsmith.data.conll import Block
+from bertsmith.data.tables import whole_number
+from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
+from bertsmith.errors import InputError
+from bertsmith.tokenization.words import Place
+
+CONLLU_FIELDS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+CONLLU_ID = re.compile(r"(\d{1,9})(?:([-.])(\d{1,9}))?")
+MAY_BE_EMPTY = {"feats", "deps", "misc"}
+"""Columns where `_` means that there is nothing to say; elsewhere it is a missing label."""
+
+
+class ConlluParser:
+    """Parser of CoNLL-U blocks that also restores the untokenized text.
+
+    Args:
+        place: how messages call the file.
+        columns: names or numbers of CoNLL-U's columns for word and label; form and upos if None.
+        labelled: whether a label is wanted.
+    """
+
+    def __init__(self, place: str, columns: TagColumns, labelled: bool) -> None:
+        self.place = place
+        self.labelled = labelled
+        self._word_place = self._find("word", columns.word_column or "form")
+        self._label_place = self._find("label", columns.label_column or "upos")
+
+    def parse(self, block: Block) -> TaggedSentence | None:
+        """Parse a block; None if it has no words.
+
+        Raises:
+            InputError: a row that is not CoNLL-U, or a word without a label.
+        """
+        lines = [(row, line) for row, line in block.rows if not line.startswith("#")]
+        rows = [(row, self._cells(row, line)) for row, line in lines]
+        words = [(row, cells) for row, cells in rows if cells[0].isdecimal()]
+        if not words:
+            return None
+        labels = [self._label(row, cells) for row, cells in words] if self.labelled else []
+        forms = tuple(cells[self._word_place] for _, cells in words)
+        given: tuple[str, tuple[Place, ...]] | None = locate_forms([cells for _, cells in rows])
+        if self._word_place != CONLLU_FIELDS.index("form"):
+            given = None  # a lemma stands nowhere in the text
+        marks: dict[str, Remark] = {"-": "multiword_tokens", ".": "empty_nodes"}
+        numbers = (CONLLU_ID.fullmatch(cells[0]) for _, cells in rows)
+        remarks = tuple(marks[n[2]] for n in numbers if n is not None and n[2])
+        return TaggedSentence(forms, tuple(labels), words[0][0], given, remarks=remarks)
+
+    def _cells(self, row: int, line: str) -> list[str]:
+        cells = line.split("\t")
+        if len(cells) != len(CONLLU_FIELDS):
+            raise InputError(
+                f"{self.place}:{row}: found {len(cells)} columns between tabs; CoNLL-U has "
+                f"{len(CONLLU_FIELDS)}. Fix the row, or pass --format conll for other columns."
+            )
+        number = CONLLU_ID.fullmatch(cells[0])
+        if number is None:
+            raise InputError(
+                f"{self.place}:{row}: the first column is '{cells[0]}'; CoNLL-U has the word's "
+                "number there (8), a range (8-9) or an empty node (8.1). Fix the row."
+            )
+        if number[2] == "-" and int(number[3]) < int(number[1]):
+            raise InputError(
+                f"{self.place}:{row}: the range '{cells[0]}' ends before it begins; CoNLL-U has "
+                f"the numbers of its first and last word there ({number[3]}-{number[1]}). Fix the "
+                "row, or pass --skip-incomplete (skipped sentences are counted)."
+            )
+        if not cells[1]:
+            raise InputError(f"{self.place}:{row}: the word is empty. Fix the row.")
+        return cells
+
+    def _label(self, row: int, cells: Sequence[str]) -> str:
+        label, name = cells[self._label_place], CONLLU_FIELDS[self._label_place]
+        if not label or (label == "_" and name not in MAY_BE_EMPTY):
+            raise InputError(
+                f"{self.place}:{row}: '{name}' of the word '{cells[1]}' is empty. Fix the row, or "
+                "pass --skip-incomplete (skipped sentences are counted)."
+            )
+        return label
+
+    def _find(self, role: str, asked: str) -> int:
+        if asked.lower() in CONLLU_FIELDS:
+            return CONLLU_FIELDS.index(asked.lower())
+        number = whole_number(asked) or 0
+        if not 1 <= number <= len(CONLLU_FIELDS):
+            raise InputError(
+                f"{self.place}: CoNLL-U has no column '{asked}' for the {role}. Its columns: "
+                f"{', '.join(CONLLU_FIELDS)}. Give --{role}-column one of them, or its number."
+            )
+        return number - 1
+
+
+def locate_forms(rows: Sequence[Sequence[str]]) -> tuple[str, tuple[Place, ...]]:
+    """Rebuild a sentence's text from CoNLL-U rows, and locate its words.
+
+    Spaces follow `SpaceAfter=No`. The parts of a multi-word token have their own places where they
+    spell it (`do` + `n't`), else all of them have its place (French `de` + `le` in `du`).
+    """
+    text = ""
+    places: list[Place] = []
+    pending: list[str] = []  # parts of the multi-word token that was read last
+    token_place, num_parts = (0, 0), 0
+    for cells in rows:
+        first, kind, last = CONLLU_ID.fullmatch(cells[0]).groups()  # type: ignore[union-attr]
+        if kind == ".":
+            continue
+        if kind is None and num_parts:
+            pending.append(cells[1])
+            num_parts -= 1
+            if not num_parts:
+                places += _part_places(pending, text, token_place)
+                pending = []
+            continue
+        start = len(text)
+        text += cells[1]
+        token_place = (start, len(text))
+        if kind == "-":
+            num_parts = int(last) - int(first) + 1
+        else:
+            places.append(token_place)
+        if "SpaceAfter=No" not in cells[9].split("|"):
+            text += " "
+    places += [token_place] * len(pending)  # the file ends within a multi-word token
+    return text.removesuffix(" "), tuple(places)
+
+
+def _part_places(parts: Sequence[str], text: str, token: Place) -> list[Place]:
+    start, end = token
+    if "".join(parts).lower() != text[start:end].lower():
+        return [token] * len(parts)
+    places: list[Place] = []
+    for part in parts:
+        places.append((start, start + len(part)))
+        start += len(part)
+    return places
