@@ -68,11 +68,10 @@ def encode_texts(
 def as_list(given: object, name: str, cure: str = 'list(frame["text"])') -> list[Any]:
     """Convert a user's array, table column or iterator to a list.
 
-    `name` is that of the argument, and `cure` says how a list is made of a table.
+    `name` is that of the argument; `cure` says how a table becomes a list.
 
     Raises:
-        InputError: a table or mapping, of which names of columns would be read; a set, which has
-            no order; or nothing that has items.
+        InputError: a table or mapping, a set, or nothing that has items.
     """
     # pandas and polars have `columns`, pyarrow and datasets `column_names`.
     is_table = any(hasattr(type(given), name) for name in ("columns", "column_names"))
@@ -109,11 +108,7 @@ def check_string(name: str, value: object) -> None:
 
 
 def as_pairs(texts: Sequence[Text]) -> list[tuple[str, str | None]]:
-    """Convert texts to pairs; the second of a single text is None.
-
-    Raises:
-        InputError: something that is neither a string nor a tuple of two strings.
-    """
+    """Convert texts to pairs; the second of a single text is None."""
     pairs: list[tuple[str, str | None]] = []
     for place, text in enumerate([texts] if isinstance(texts, str) else as_list(texts, "texts")):
         match text:

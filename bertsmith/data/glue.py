@@ -43,16 +43,22 @@ class GlueTask:
         dev: eval files, each with its name in tables.
         tests: files without labels, each with the name of its file in a submission; paths begin at
             the folder of all tasks.
-        test_columns: columns of the texts in those, the second one only for pairs.
+        test_texts: columns of the texts in those, where they are not called as in training.
     """
 
     name: str
     columns: Columns
     scores: tuple[Score, ...]
-    test_columns: tuple[str, ...]
     kind: Literal["classify", "regress"] = "classify"
     dev: tuple[tuple[str, str], ...] = ()
     tests: tuple[tuple[str, str], ...] = ()
+    test_texts: tuple[str, ...] = ()
+
+    @property
+    def test_columns(self) -> tuple[str, ...]:
+        """Columns of the texts in files to predict, two for pairs."""
+        names = (self.columns.text_column, self.columns.pair_column)
+        return self.test_texts or tuple(filter(None, names))
 
     @property
     def dev_files(self) -> tuple[tuple[str, str], ...]:
@@ -76,38 +82,25 @@ TASKS = (
         "CoLA",
         Columns(text_column="4", label_column="2", header="no"),
         ("matthews_correlation",),
-        ("sentence",),
+        test_texts=("sentence",),
     ),
     GlueTask(
         "SST-2",
         Columns(text_column="sentence", label_column="label", header="yes"),
         ("accuracy",),
-        ("sentence",),
     ),
-    GlueTask(
-        "MRPC",
-        pairs_of("#1 String", "#2 String", "Quality"),
-        ("accuracy", "f1"),
-        ("#1 String", "#2 String"),
-    ),
+    GlueTask("MRPC", pairs_of("#1 String", "#2 String", "Quality"), ("accuracy", "f1")),
     GlueTask(
         "STS-B",
         pairs_of("sentence1", "sentence2", "score"),
         ("pearson", "spearman"),
-        ("sentence1", "sentence2"),
         kind="regress",
     ),
-    GlueTask(
-        "QQP",
-        pairs_of("question1", "question2", "is_duplicate"),
-        ("accuracy", "f1"),
-        ("question1", "question2"),
-    ),
+    GlueTask("QQP", pairs_of("question1", "question2", "is_duplicate"), ("accuracy", "f1")),
     GlueTask(
         "MNLI",
         pairs_of("sentence1", "sentence2", "gold_label"),
         ("accuracy",),
-        ("sentence1", "sentence2"),
         dev=(("dev_matched.tsv", "MNLI-m"), ("dev_mismatched.tsv", "MNLI-mm")),
         tests=(
             ("MNLI/test_matched.tsv", "MNLI-m"),
@@ -117,24 +110,9 @@ TASKS = (
             ("diagnostic/diagnostic.tsv", "AX"),
         ),
     ),
-    GlueTask(
-        "QNLI",
-        pairs_of("question", "sentence", "label"),
-        ("accuracy",),
-        ("question", "sentence"),
-    ),
-    GlueTask(
-        "RTE",
-        pairs_of("sentence1", "sentence2", "label"),
-        ("accuracy",),
-        ("sentence1", "sentence2"),
-    ),
-    GlueTask(
-        "WNLI",
-        pairs_of("sentence1", "sentence2", "label"),
-        ("accuracy",),
-        ("sentence1", "sentence2"),
-    ),
+    GlueTask("QNLI", pairs_of("question", "sentence", "label"), ("accuracy",)),
+    GlueTask("RTE", pairs_of("sentence1", "sentence2", "label"), ("accuracy",)),
+    GlueTask("WNLI", pairs_of("sentence1", "sentence2", "label"), ("accuracy",)),
 )
 """Tasks in the order of the paper's table 1."""
 

@@ -83,8 +83,8 @@ JSON = json.JSONDecoder(
 def without_half_characters(value: Any, source: str) -> Any:
     r"""Replace each half of a surrogate pair in a JSON value by U+FFFD.
 
-    Such a half, as in a text that was cut within an emoji (`"\ud83d"`), is no character and stands
-    in no UTF-8 file. The row stays, its offsets hold, and the output shows where something was.
+    Such a half (`"\ud83d"`, as in a text cut within an emoji) stands in no UTF-8 file. The row stays,
+    and its offsets hold.
 
     Args:
         value: what was read.

@@ -169,11 +169,7 @@ def label_set(example: Example, separator: str) -> tuple[str, ...]:
 
 
 def label_names(examples: Sequence[Example], separator: str, path: Path) -> tuple[str, ...]:
-    """Collect the labels of multi-label examples, sorted by name.
-
-    Raises:
-        InputError: no example has one.
-    """
+    """Collect the labels of multi-label examples, sorted by name; InputError if none has one."""
     found = sorted({name for example in examples for name in label_set(example, separator)})
     if not found:
         raise InputError(f"{path}: no row has a label. Choose the column with --label-column.")
@@ -225,11 +221,7 @@ def number(
     what: str,
     advice: str = "Fix the row, or choose the column with --label-column.",
 ) -> float:
-    """Convert a label to a number; error messages begin with `what`.
-
-    Raises:
-        InputError: as `numbers`.
-    """
+    """Convert a label to a number, or raise InputError whose message begins with `what`."""
     text = str(label)
     try:
         # 1_000 is a number to Python only; in a table it is a slip or a name.

@@ -1,8 +1,6 @@
 """Encode questions with windows of their passages as rows of tokens.
 
-A row is [CLS] question [SEP] part of the context [SEP] (paper, section 4.2). A context that is too
-long comes in several windows that overlap, so that an answer near the end of one has more context
-in the next.
+A row is [CLS] question [SEP] part of the context [SEP] (paper, section 4.2).
 """
 
 from collections.abc import Sequence

@@ -134,13 +134,12 @@ class RecordReader(Generic[ExampleT]):
 
     Args:
         source: `.csv`, `.tsv` or `.jsonl`, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or mappings
-            in memory, which are read as the objects of `.jsonl` are. They must be a list, or
-            something that can be iterated over again, to be read more than once.
+            in memory, read as objects of `.jsonl` are.
         options: how the file is read.
         find_specs: gives the columns to read, those first that choose first, by the lowered names
             of the columns there.
-        parse: makes an example of a row's number and its texts. Empty texts at the end of many are
-            left out, such a row has fewer; where a row may have none, wherever they stand.
+        parse: makes an example of a row's number and texts. Of many, empty ones at the end are
+            left out; where a row may have none, wherever they stand.
         lines_lack: what lines of text do not hold; empty where a line is the first column's text.
         can_skip: whether the user can ask to skip rows, so that messages name the flag.
 

@@ -128,9 +128,9 @@ class QuestionReader:
 
     Attributes:
         num_questions: questions given so far.
-        num_moved: answers whose offset was wrong and whose text was found elsewhere.
-        num_lost: answers whose text stands nowhere in the context.
-        num_empty: questions that are blank or whose context is, so that nothing can be found.
+        num_moved: answers that stand elsewhere than the file says.
+        num_lost: answers that stand nowhere in the context.
+        num_empty: questions that are blank, or whose context is.
         num_skipped: always 0; no question is left out.
     """
 
@@ -242,7 +242,7 @@ class QuestionReader:
             if start is None:
                 yield Answer(text, None)
             else:
-                yield self._counted(located(context, text, start))
+                yield self._counted(locate_answer(context, text, start))
 
     def _counted(self, answer: Answer) -> Answer:
         self.num_lost += answer.start is None
@@ -250,7 +250,7 @@ class QuestionReader:
         return answer
 
     def _answer_records(self, record: Mapping[str, Any], place: str) -> Iterable[Any]:
-        """Return the answers as objects; the `datasets` library gives two lists."""
+        """List the answers as objects; `datasets` has two lists."""
         given = record.get("answers")
         if isinstance(given, dict) and not self.placed and "answer_start" not in given:
             return ({"text": text} for text in self._get(given, "text", list, place))
@@ -285,54 +285,35 @@ class QuestionReader:
         return get_value(record, key, kind, self._at(place))
 
 
-def located(context: str, text: str, start: int) -> Answer:
-    """Locate an answer in `context`, nearest to `start`, its offset in the file."""
-    found = find_again(context, text, start)
-    if found is not None:
-        return Answer(text, found, is_moved=found != start)
-    span = find_words(context, text, start)
-    return Answer(text, None) if span is None else Answer(text, span[0], True, span[1] - span[0])
+def locate_answer(context: str, text: str, start: int) -> Answer:
+    """Locate an answer in `context`, nearest to `start`, its offset in the file.
 
+    Where the text does not stand as it is, white space at its ends is left out, and at last any
+    white space may stand between its words.
 
-def find_words(context: str, text: str, start: int) -> tuple[int, int] | None:
-    """Find the span of `text` nearest to `start`, with any white space.
-
-    White space at the ends of `text` is not looked for; without it, `text` as it is wins.
-
-    >>> find_words("in New  York.", " New York ", 2)
-    (3, 12)
+    >>> locate_answer("in New  York.", " New York ", 2)
+    Answer(text=' New York ', start=3, is_moved=True, size=9)
     """
+    if start >= 0 and context.startswith(text, start):
+        return Answer(text, start)
+    if span := nearest(context, re.escape(text), start):
+        return Answer(text, span[0], is_moved=True)
     bare = text.strip()
     start += len(text) - len(text.lstrip())
-    found = find_again(context, bare, start)
-    if found is not None:
-        return found, found + len(bare)
-    words = re.compile(r"\s+".join(map(re.escape, bare.split())))
-    spans = [match.span() for match in words.finditer(context)]
+    words = r"\s+".join(map(re.escape, bare.split()))
+    if span := nearest(context, re.escape(bare), start) or nearest(context, words, start):
+        return Answer(text, span[0], is_moved=True, size=span[1] - span[0])
+    return Answer(text, None)
+
+
+def nearest(context: str, pattern: str, start: int) -> tuple[int, int] | None:
+    """Find the match that begins nearest to `start`, the earlier of two; overlaps count."""
+    spans = (match.span(1) for match in re.finditer(f"(?=({pattern}))", context))
     return min(spans, key=lambda span: abs(span[0] - start), default=None)
 
 
-def find_again(context: str, text: str, start: int) -> int | None:
-    """Find the occurrence of `text` nearest to `start`; None if there is none.
-
-    >>> find_again("so it is, so it was", "so", 0), find_again("so it is, so it was", "so", 9)
-    (0, 10)
-    """
-    if start >= 0 and context.startswith(text, start):
-        return start
-    start = max(start, 0)
-    after = context.find(text, start)
-    before = context.rfind(text, 0, start + len(text))
-    found = [place for place in (before, after) if place >= 0]
-    return min(found, key=lambda place: abs(place - start), default=None)
-
-
 def question_format(source: ExampleSource) -> QuestionFormat:
-    """Return the format that a file's name announces; that of `.jsonl` for rows in memory.
-
-    Raises:
-        InputError: there is no such file, or its name ends in something else.
-    """
+    """Return the format that a file's name says; jsonl for rows in memory."""
     if not isinstance(source, Path) or source == STANDARD_INPUT:
         return "jsonl"
     check_is_file(source)

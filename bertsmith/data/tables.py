@@ -67,13 +67,7 @@ def whole_number(text: str) -> int | None:
 
 
 def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int, str]]:
-    """Yield each line's number and text.
-
-    Empty lines at the end are no rows, unless `keep_empty_end`.
-
-    Raises:
-        InputError: a carriage return within the first line, which is then the whole file.
-    """
+    """Yield each line's number and text; empty ones at the end only if `keep_empty_end`."""
     num_empty = 0
     for row, line in enumerate(iter_lines(path), start=1):
         text = line.rstrip("\r\n")
@@ -90,11 +84,9 @@ def read_txt(path: Path, *, keep_empty_end: bool = False) -> Iterator[tuple[int,
 def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield each row's first line number and cells; blank lines have no cells.
 
-    Quotes follow RFC 4180.
-
     Raises:
-        InputError: quotes that do not match, or a carriage return that alone ends a line, with
-            the row; or a row longer than `MAX_ROW_BYTES`, as after a quote that never ends.
+        InputError: quotes that do not match, a lone carriage return, or a row longer than
+            `MAX_ROW_BYTES`, as after a quote that never ends.
     """
     csv.field_size_limit(MAX_ROW_BYTES)  # the default refuses a cell above 131,072 characters
     place = place_name(path)
@@ -128,13 +120,7 @@ def read_csv(path: Path) -> Iterator[tuple[int, list[str]]]:
 def read_rows(
     path: Path, kind: FoundFormat, *, keep_blank: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a csv or tsv file.
-
-    Blank lines are skipped, or with `keep_blank` rows without cells.
-
-    Raises:
-        InputError: as in `read_csv` and `read_txt`.
-    """
+    """Yield the rows of a csv or tsv file; blank ones, without cells, only if `keep_blank`."""
     if kind == "csv":
         rows = read_csv(path)
     else:

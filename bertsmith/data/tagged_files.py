@@ -72,7 +72,7 @@ class TaggedReader:
 
     Args:
         source: a file of words and labels, plain or `.gz/.xz/.zst`; `STANDARD_INPUT`; or rows in
-            memory, which are read as the objects of `.jsonl` are.
+            memory, read as objects of `.jsonl` are.
         columns: where words and labels stand.
         labelled: whether labels are wanted.
         beside: the scheme of the gold labels, assumed of predicted ones if it can be theirs.
