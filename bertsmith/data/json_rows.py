@@ -83,7 +83,7 @@ JSON = json.JSONDecoder(
 def without_half_characters(value: Any, source: str) -> Any:
     r"""Replace each half of a surrogate pair in a JSON value by U+FFFD.
 
-    Such a half (`"\ud83d"`, as in a text cut within an emoji) stands in no UTF-8 file. The row stays,
+    Such a half (`"\ud83d"`, of a text cut within an emoji) stands in no UTF-8 file. The row stays,
     and its offsets hold.
 
     Args:
