@@ -38,7 +38,8 @@ from own_texts import DATA, HERE, bertsmith
 from bertsmith.data.documents import iter_documents
 from bertsmith.demo.corpus import Installation, read_documentation
 from bertsmith.demo.question import LABELS, ask, is_for_corpus, write_documents, write_examples
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPiece

@@ -118,8 +118,9 @@ def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any]
     """How each student learns, by its name on the page."""
     from bertsmith.distillation.run import DistillSettings, distill
     from bertsmith.finetuning.run import finetune
-    from bertsmith.model.huggingface import load_model, save_model
     from bertsmith.model.keep_layers import choose_layers, truncate_layers
+    from bertsmith.model.loading import load_model
+    from bertsmith.model.saving import save_model
     from bertsmith.tasks.text_classification import Classify
     from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -154,9 +155,10 @@ def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any]
 def measure(folder: Path, settings: Any, seconds: float) -> Student:
     """Teacher and student side by side."""
     from bertsmith.evaluation.side_by_side import Trial, compare
+    from bertsmith.model.model_folder import read_folder
 
     trial = Trial(data=settings.eval, device="cpu", precision=settings.precision)
-    found = compare(folder / "teacher", folder / "student", trial)
+    found = compare(read_folder(folder / "teacher"), read_folder(folder / "student"), trial)
     before, after = found.before, found.after
     return Student(
         score=after.scores["accuracy"],

@@ -41,7 +41,7 @@ from benchmarks.speed.trainer_peer import IGNORE_INDEX, Collator, difference
 from bertsmith.data.batches import Batch, pack, send
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import save_model
+from bertsmith.model.saving import save_model
 from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.objective import pretraining_losses
 from bertsmith.system.hardware import compute_settings, describe_computing

@@ -11,7 +11,8 @@ from bertsmith._version import __version__
 if TYPE_CHECKING:
     from bertsmith.errors import BertsmithError
     from bertsmith.model.bert import BertConfig, BertModel
-    from bertsmith.model.huggingface import load_model, save_model
+    from bertsmith.model.loading import load_model
+    from bertsmith.model.saving import save_model
     from bertsmith.tasks.auto import load
     from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -33,8 +34,8 @@ _HOMES = {
     "BertsmithError": "bertsmith.errors",
     "Tokenizer": "bertsmith.tokenization.tokenizer",
     "load": "bertsmith.tasks.auto",
-    "load_model": "bertsmith.model.huggingface",
-    "save_model": "bertsmith.model.huggingface",
+    "load_model": "bertsmith.model.loading",
+    "save_model": "bertsmith.model.saving",
 }
 
 

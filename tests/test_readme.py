@@ -14,7 +14,7 @@ from bertsmith.commands import distill, distill_pretraining, pretrain
 from bertsmith.config import to_jsonable
 from bertsmith.demo.page import next_steps, program
 from bertsmith.demo.places import Places
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES_DIR = ROOT / "bertsmith" / "recipes"

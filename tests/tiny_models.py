@@ -8,10 +8,12 @@ import numpy as np
 import torch
 
 from bertsmith.data.examples import Example
+from bertsmith.finetuning.run import build_for_task
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import save_model
+from bertsmith.model.model_folder import read_folder
+from bertsmith.model.saving import save_model
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -91,3 +93,9 @@ def write_reviews(path: Path, count, seed=0):
         writer.writerow(["text", "label"])
         writer.writerows((example.text, example.label) for example in reviews(count, seed))
     return path
+
+
+def load_for_task(settings, dataset):
+    """The model that fine-tuning begins with, and its tokenizer."""
+    folder = read_folder(settings.model)
+    return build_for_task(folder, settings, dataset), folder.tokenizer

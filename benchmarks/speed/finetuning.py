@@ -83,7 +83,8 @@ def write(source: str, folder: str) -> None:
     """Sentences of the right lengths as files, and the checkpoint with a head for two classes."""
     import torch
 
-    from bertsmith.model.huggingface import load_model, save_model
+    from bertsmith.model.loading import load_model
+    from bertsmith.model.saving import save_model
     from bertsmith.system.files import atomic_dir
     from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -159,7 +160,7 @@ def parity(folder: str) -> dict[str, float]:
     from transformers import BertForSequenceClassification
 
     from bertsmith.data.batches import pack
-    from bertsmith.model.huggingface import load_model
+    from bertsmith.model.loading import load_model
     from bertsmith.tasks.logits import sequence_logits
 
     ours = load_model(Path(folder) / "start").eval()

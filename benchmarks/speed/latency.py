@@ -68,7 +68,7 @@ def write(vocabulary: str, out: str) -> None:
     import torch
 
     from bertsmith.model.bert import BertConfig, BertModel
-    from bertsmith.model.huggingface import save_model
+    from bertsmith.model.saving import save_model
     from bertsmith.system.files import atomic_dir
     from bertsmith.tokenization.tokenizer import Tokenizer
 

@@ -313,7 +313,7 @@ def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
 
     from bertsmith.model.bert import BertConfig, BertModel
     from bertsmith.model.heads import build_heads
-    from bertsmith.model.huggingface import save_model
+    from bertsmith.model.saving import save_model
     from bertsmith.pretraining.job import build_objective
 
     torch.manual_seed(0)

@@ -194,7 +194,7 @@ def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[s
 
 def held_out(corpus: str, out: str, minutes: float) -> dict[str, float]:
     """Figures on held-out rows, the same with the same masks for both sides."""
-    from bertsmith.model.huggingface import load_model
+    from bertsmith.model.loading import load_model
     from bertsmith.pretraining.job import build_objective
 
     figures = build_objective(job(corpus, minutes)).evaluate(load_model(out).eval())

@@ -121,7 +121,7 @@ def difference(
     """How far losses and gradients are apart: both relative to theirs, gradients as one vector."""
     import torch
 
-    from bertsmith.model.huggingface import canonical, their_names
+    from bertsmith.model.weight_names import canonical, their_names
 
     losses = our_loss(), their_loss()
     for loss in losses:

@@ -23,8 +23,9 @@ from bertsmith.model.accounting import (
 )
 from bertsmith.model.albert import Shared
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
-from bertsmith.model.electra_pair import load_trained
+from bertsmith.model.electra_pair import build_trained
 from bertsmith.model.family import families, family_named
+from bertsmith.model.model_folder import read_folder
 from bertsmith.system.bounds import LARGEST, check_largest
 
 FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra"]
@@ -172,7 +173,7 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
             f"{flag}: given beside the folder {name}, which has sizes of its own. Leave {flag} "
             f"out, or name a size: {', '.join(PRESETS)}."
         )
-    return load_trained(name)
+    return build_trained(read_folder(name))
 
 
 FLAGS = {

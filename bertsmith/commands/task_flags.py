@@ -8,6 +8,7 @@ import tyro
 
 from bertsmith.data.examples import Columns
 from bertsmith.errors import CheckpointError
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.catalog import task_of_folder, tasks
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ def columns_type(settings: type[Any], args: Sequence[str]) -> type[Any]:
     if model is None:
         return Columns
     try:
-        task = task_of_folder(model)
+        task = task_of_folder(read_folder(model))
     except CheckpointError:
         if not {"-h", "--help"} & set(args):
             raise

@@ -23,7 +23,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
 from bertsmith.finetuning.run import check_parts, count_parts
 from bertsmith.finetuning.series import WEIGHTS, Run, finish
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.run import pretrain
 from bertsmith.system.files import sha256_file

@@ -21,7 +21,10 @@ from bertsmith.errors import ConfigError
 from bertsmith.evaluation.side_by_side import Comparison, Measure, Trial, compare
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
-from bertsmith.model.huggingface import find_checkpoint, load_model, save_model
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.model.loading import build
+from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.saving import save_model
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import atomic_dir, hold_folder, write_json
@@ -126,12 +129,13 @@ def alone_in_out(compress: Callable[[SettingsT], Compressed]) -> Callable[[Setti
     return compress_alone
 
 
-def open_source(settings: CompressSettings) -> tuple[Path, BertModel, Tokenizer]:
-    """Load the source model and its tokenizer, after checking `out`."""
+def open_source(settings: CompressSettings) -> tuple[ModelFolder, BertModel, Tokenizer]:
+    """Open the source folder and load its model and tokenizer, after checking `out`."""
     check_all_largest(settings, "--")
-    source = find_checkpoint(settings.model)
-    check_out(settings.out, source, overwrite=settings.overwrite)
-    return source, load_model(source), Tokenizer.load(source)
+    path = find_checkpoint(settings.model)
+    check_out(settings.out, path, overwrite=settings.overwrite)
+    source = read_folder(path)
+    return source, build(source), source.tokenizer
 
 
 def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
@@ -159,12 +163,12 @@ def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
         )
 
 
-def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compressed:
+def finish(settings: CompressSettings, source: ModelFolder, smaller: Smaller) -> Compressed:
     """Save the smaller model, measure it beside its source, and record both."""
     report, notes = smaller.model.load_report, smaller.notes
     if report is not None and report.unused:
         notes = (*notes, f"left out, having no place in the model: {', '.join(report.unused[:3])}")
-    if (source / GENERATOR).is_dir():
+    if (source.path / GENERATOR).is_dir():
         notes = (
             *notes,
             f"left out: {GENERATOR}/, so the folder serves fine-tuning, and 'pretrain --from' "
@@ -172,27 +176,26 @@ def finish(settings: CompressSettings, source: Path, smaller: Smaller) -> Compre
         )
     with atomic_dir(settings.out) as folder:
         save_model(smaller.model, folder, smaller.tokenizer)
-        copy_sentence_files(source, folder)
+        copy_sentence_files(source.path, folder)
         measure = measure_of(settings, source, smaller)
         trial = replace(settings.trial, texts=smaller.texts, measure=measure)
-        comparison = compare(source, folder, trial)
+        comparison = compare(source, read_folder(folder), trial)
         record = {
             "version": __version__,
             "source": str(settings.model),
             **to_jsonable(smaller.facts),
             **comparison.to_json(),
         }
-        write_json(folder / RECORD_FILE, [*read_settings(source / RECORD_FILE, []), record])
+        write_json(folder / RECORD_FILE, [*read_settings(source.files, RECORD_FILE, []), record])
     return Compressed(settings.out, smaller.done, smaller.facts, comparison, notes)
 
 
-def measure_of(settings: CompressSettings, source: Path, smaller: Smaller) -> Measure | None:
+def measure_of(settings: CompressSettings, source: ModelFolder, smaller: Smaller) -> Measure | None:
     """Build the measure of a pre-trained model, given a corpus and no --data."""
     if settings.data or settings.corpus is None or "masked_lm" not in smaller.model.heads:
         return None
-    tokenizer = Tokenizer.load(source)
-    objective = corpus_objective(settings.corpus, smaller.model, tokenizer)
-    return held_out_figures(objective, smaller.kept_ids, tokenizer.unk_id)
+    objective = corpus_objective(settings.corpus, smaller.model, source.tokenizer)
+    return held_out_figures(objective, smaller.kept_ids, source.tokenizer.unk_id)
 
 
 def copy_sentence_files(source: Path, folder: Path) -> None:

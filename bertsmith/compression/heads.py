@@ -23,8 +23,9 @@ from bertsmith.model.albert import AlbertConfig
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.head_pruning import prune_heads, zero_heads
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.hardware import select_device
-from bertsmith.tasks.auto import load_predictor, rows_of
+from bertsmith.tasks.auto import predictor_of, rows_of
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import Objective
@@ -132,7 +133,7 @@ def share_of_heads(share: float, num_heads: int, num_layers: int) -> int:
 
 
 def weighing_objective(
-    settings: HeadSettings, source: Path, model: BertModel, tokenizer: Tokenizer
+    settings: HeadSettings, source: ModelFolder, model: BertModel, tokenizer: Tokenizer
 ) -> Objective[BertModel, Batch]:
     """Build the objective whose first step holds all data that ranks heads."""
     if (settings.examples is None) == (settings.corpus is None) or settings.num_examples < 1:
@@ -143,19 +144,17 @@ def weighing_objective(
     if settings.corpus is not None:
         if "masked_lm" not in model.heads:
             raise CheckpointError(
-                f"{source}: the model has no masked-LM head, so a corpus cannot weigh its "
-                f"attention heads. Give --examples if it is fine-tuned. {who_guesses(source)}"
+                f"{source.path}: the model has no masked-LM head, so a corpus cannot weigh its "
+                f"attention heads. Give --examples if it is fine-tuned. {who_guesses(source.path)}"
             )
         return corpus_objective(settings.corpus, model, tokenizer, settings.num_examples)
     assert settings.examples is not None
     return task_objective(settings, settings.examples, source)
 
 
-def task_objective(settings: HeadSettings, path: Path, source: Path) -> FineTuning:
+def task_objective(settings: HeadSettings, path: Path, source: ModelFolder) -> FineTuning:
     """Build the loss of the model's task on the first examples of a file."""
-    predictor = load_predictor(source, device="cpu", precision="fp32").with_options(
-        settings.columns
-    )
+    predictor = predictor_of(source, device="cpu", precision="fp32").with_options(settings.columns)
     task = predictor.task
     reader = task.reader(path, settings.columns, labelled=True)
     examples = list(rows_of(reader, settings.num_examples))

@@ -38,8 +38,8 @@ def compress_layers(settings: LayerSettings) -> Compressed:
     source, model, tokenizer = open_source(settings)
     if settings.corpus is not None and "masked_lm" not in model.heads:
         raise CheckpointError(
-            f"{source}: the model has no masked-LM head, so a corpus cannot score it. Give --data "
-            "if it is fine-tuned or a sentence encoder, or leave out --corpus."
+            f"{source.path}: the model has no masked-LM head, so a corpus cannot score it. Give "
+            "--data if it is fine-tuned or a sentence encoder, or leave out --corpus."
         )
     keep = layers_to_keep(settings, model.config.num_hidden_layers)
     named = ", ".join(map(str, keep))

@@ -47,7 +47,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.metrics.class_report import ClassReport
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.run import pretrain

@@ -22,7 +22,8 @@ from bertsmith.evaluation.side_by_side import Comparison, Trial, compare
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.distilbert import distilled
 from bertsmith.model.electra_pair import who_guesses
-from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.loading import build, load_model
+from bertsmith.model.model_folder import read_folder
 from bertsmith.model.shared import SharedModel
 from bertsmith.pretraining.job import PretrainJob, build_objective, look_ahead, look_back
 from bertsmith.pretraining.model_settings import ModelSettings
@@ -160,8 +161,9 @@ def distill_pretraining(
         computing = Computing(device, precision, count_trainers(device))
         teacher, tokenizer = load_teacher(job.student.teacher)
         mark = fingerprint(teacher)
-        whole, own_tokenizer = load_model(start, heads=["masked_lm"]), Tokenizer.load(start)
-        check_vocabularies(job.student.teacher, tokenizer, start, own_tokenizer)
+        start_folder = read_folder(start)
+        whole = build(start_folder, ["masked_lm"])
+        check_vocabularies(job.student.teacher, tokenizer, start, start_folder.tokenizer)
         model, made_of = job.student.shortened(whole)
         check_sizes(job.student, model, teacher)
         job.student.check_widths(model.config, teacher.config)
@@ -231,7 +233,7 @@ def distill_pretraining(
     trial = Trial(
         device=training.device, precision=training.precision, measure=pretraining.evaluate
     )
-    comparison = compare(job.student.teacher, out, trial)
+    comparison = compare(read_folder(job.student.teacher), read_folder(out), trial)
     folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
     facts = {"out": str(out), "student": made_of, **data}
     if cache is not None:
@@ -255,13 +257,13 @@ def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
     Raises:
         CheckpointError: it has no masked-LM head.
     """
-    path = find_checkpoint(path)
-    model = load_model(path)
-    if "masked_lm" not in model.heads:
+    folder = read_folder(path)
+    if "masked_lm" not in folder.heads:
         raise CheckpointError(
-            f"{path}: has no masked-LM head, so it cannot teach that. {who_guesses(path)}"
+            f"{folder.path}: has no masked-LM head, so it cannot teach that. "
+            f"{who_guesses(folder.path)}"
         )
-    return load_model(path, heads=["masked_lm"]), Tokenizer.load(path)
+    return build(folder, ["masked_lm"]), folder.tokenizer
 
 
 def check_sizes(student: StudentSettings, model: BertModel, teacher: BertModel) -> None:

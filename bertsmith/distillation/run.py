@@ -25,17 +25,18 @@ from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.run import (
     FineTuned,
     Plan,
+    build_for_task,
     build_objective,
     carry_out,
     check_out,
     computing_as_begun,
     count_parts,
-    load_for_task,
     optim,
     write_result,
 )
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.loading import build
+from bertsmith.model.model_folder import read_folder
 from bertsmith.system.hardware import compute_settings, select_device, select_precision
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, unnoted_examples
@@ -162,9 +163,10 @@ def load_teacher(
     Raises:
         CheckpointError: it does another one, or none.
     """
-    path = find_checkpoint(path)
-    found = task_of_folder(path)
-    model = load_model(path)
+    folder = read_folder(path)
+    path = folder.path
+    found = task_of_folder(folder)
+    model = build(folder)
     is_bare_encoder = found is None and not model.heads and task.head is None
     does_it = task.head is None or task.head in model.heads
     if not (is_bare_encoder or (found is task_type and does_it)):
@@ -173,9 +175,9 @@ def load_teacher(
             f"{task_type.name}' makes for the same kind of labels. Name such a folder, or distill "
             "this one with its own task."
         )
-    tokenizer = Tokenizer.load(path)
+    tokenizer = folder.tokenizer
     length = max_text_length(tokenizer, model.config.max_length, None)
-    loaded = LoadedModel(path, model, tokenizer, length)
+    loaded = LoadedModel(folder, model, tokenizer, length)
     return LoadedTeacher(
         path, model, tokenizer, task_type.predictor(loaded).task, fingerprint(model)
     )
@@ -206,10 +208,11 @@ def plan_of(
     say: Say,
 ) -> tuple[Plan, list[Any]]:
     """Check and prepare all of a training; also return unlabelled examples."""
-    whole, tokenizer = load_for_task(settings, dataset)
+    folder = read_folder(settings.model)
+    whole, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
     model, made_of = student.shortened(whole)
-    begin_attention(model, settings, dataset.task.head)
+    begin_attention(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
         made_of = "nothing but the shape; every weight begins at random (--from-scratch)"
     teaching = teaching_of(student, model, teacher, dataset.task)
@@ -360,4 +363,4 @@ def side_by_side(settings: FinetuneSettings, student: DistillSettings, say: Say)
         device=settings.device,
         precision=settings.precision,
     )
-    return compare(student.teacher, settings.out, trial)
+    return compare(read_folder(student.teacher), read_folder(settings.out), trial)

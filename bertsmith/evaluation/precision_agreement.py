@@ -7,6 +7,7 @@ import numpy as np
 
 from bertsmith.data.encoded_texts import Text
 from bertsmith.tasks.agreement import Agreement, CosineAgreement, NotCompared
+from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextEncoder
 
@@ -30,13 +31,13 @@ def sample(texts: Sequence[Item]) -> list[Item]:
 def cosine_agreement(encoder: TextEncoder, texts: Sequence[Text]) -> CosineAgreement:
     """Compare an encoder's vectors with those in fp32; needs a text."""
     chosen = sample(texts)
-    exact = TextEncoder.load(
-        encoder.loaded.path,
+    loaded = load_for_inference(
+        encoder.loaded.folder,
         device=str(encoder.loaded.device),
         precision="fp32",
         max_length=encoder.max_length,
-        pooling=encoder.pooling,
     )
+    exact = TextEncoder(loaded, pooling=encoder.pooling)
     return CosineAgreement.between(encoder(chosen), exact(chosen))
 
 

@@ -19,10 +19,12 @@ from bertsmith.data.encoded_texts import Text
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.model.accounting import IN_EMBEDDINGS, IN_LAYERS, count_parameters
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.loading import build
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import InferenceCompute
-from bertsmith.tasks.auto import AnyPredictor, load_predictor, rows_of
+from bertsmith.tasks.auto import AnyPredictor, predictor_of, rows_of
+from bertsmith.tasks.inference import load_for_inference
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextEncoder
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -122,14 +124,14 @@ def row(label: str, before: float, after: float, form: str) -> tuple[str, str, s
     return label, form.format(before), form.format(after), change
 
 
-def compare(before: str | Path, after: str | Path, trial: Trial) -> Comparison:
+def compare(before: ModelFolder, after: ModelFolder, trial: Trial) -> Comparison:
     """Measure two model folders on the same input, in turn.
 
     Raises:
         CheckpointError: a folder is incomplete, or of no task where the trial has data.
         InputError: the data cannot be read, or holds a label that a model does not know.
     """
-    first, second = (Runner.load(find_checkpoint(path), trial) for path in (before, after))
+    first, second = (Runner.load(folder, trial) for folder in (before, after))
     timed = timed_things(first, trial)
     runs = [partial(runner.run, timed) for runner in (first, second)]
     seconds, num_rounds = alternate(runs, TIMED_SECONDS if trial.seconds is None else trial.seconds)
@@ -149,18 +151,21 @@ def compare(before: str | Path, after: str | Path, trial: Trial) -> Comparison:
 class Runner:
     """A loaded model as users run it."""
 
-    path: Path
     model: AnyPredictor | TextEncoder
 
     @classmethod
-    def load(cls, path: Path, trial: Trial) -> "Runner":
+    def load(cls, folder: ModelFolder, trial: Trial) -> "Runner":
         """Load the task's predictor if there is data, otherwise a text encoder."""
         device, precision = trial.device, trial.precision
         if trial.data is None:
-            encoder = TextEncoder.load(path, device=device, precision=precision, pooling="mean")
-            return cls(path, encoder)
-        predictor = load_predictor(path, device=device, precision=precision)
-        return cls(path, predictor.with_options(trial.columns))
+            loaded = load_for_inference(folder, device=device, precision=precision)
+            return cls(TextEncoder(loaded, pooling="mean"))
+        predictor = predictor_of(folder, device=device, precision=precision)
+        return cls(predictor.with_options(trial.columns))
+
+    @property
+    def folder(self) -> ModelFolder:
+        return self.model.loaded.folder
 
     @property
     def precision(self) -> str:
@@ -181,7 +186,7 @@ class Runner:
         """Compute the metrics on the trial, and count skipped rows."""
         if trial.measure is not None:
             with torch.no_grad():
-                return trial.measure(load_model(self.path)), 0
+                return trial.measure(build(self.folder)), 0
         if trial.data is None or not isinstance(self.model, Predictor):
             return {}, 0
         reader = self.model.task.reader(trial.data, trial.columns, labelled=True)
@@ -190,8 +195,8 @@ class Runner:
 
     def figures(self, texts_per_second: float, scores: Mapping[str, float]) -> Figures:
         """Combine the measurements with the size of the stored model."""
-        parameters = parameters_of(load_model(self.path))
-        return Figures(parameters, weight_bytes(self.path), texts_per_second, scores)
+        parameters = parameters_of(build(self.folder))
+        return Figures(parameters, weight_bytes(self.folder.path), texts_per_second, scores)
 
 
 def timed_things(runner: Runner, trial: Trial) -> list[Any]:

@@ -4,15 +4,14 @@
 segments, the only task that trains the attention of [CLS].
 """
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.query_reset import has_own_queries, reset_queries
 from bertsmith.pretraining.objective import PAIR_TERMS
 from bertsmith.tasks.settings import FinetuneSettings
@@ -25,13 +24,15 @@ LEARNT = 0.95 * GUESSING
 Nothing was measured in between (`benchmarks/results/own-texts-imdb.md`)."""
 
 
-def begin_attention(model: BertModel, settings: FinetuneSettings, head: str | None) -> None:
+def begin_attention(
+    model: BertModel, folder: ModelFolder, settings: FinetuneSettings, head: str | None
+) -> None:
     """Reset the last layer's queries to zero if the settings say so.
 
     A reset is noted in `model.load_report.note`.
 
     Args:
-        model: loaded from `settings.model`, with the head `head` of a task.
+        model: that of the folder, with the head `head` of a task.
         settings: those of the fine-tuning.
         head: the head that reads the model; None for the task that compares vectors.
 
@@ -48,7 +49,7 @@ def begin_attention(model: BertModel, settings: FinetuneSettings, head: str | No
             )
         reason = "as asked for"
     elif settings.cls_attention == "auto" and is_read and can_learn(model, settings):
-        reason = reason_to_reset(settings.model)
+        reason = reason_to_reset(folder.run)
     if not reason:
         return
     reset_queries(model)
@@ -63,15 +64,14 @@ def can_learn(model: BertModel, settings: FinetuneSettings) -> bool:
     return has_own_queries(model) and not (is_frozen or settings.from_scratch)
 
 
-def reason_to_reset(directory: Path) -> str:
-    """Return the reason for a reset, in words; empty if none.
+def reason_to_reset(run: Mapping[str, Any]) -> str:
+    """Return the reason for a reset after a pre-training, in words; empty if none.
 
     Only runs from random weights are judged: an earlier model may have learned more than the run's
     own texts show.
     """
-    run = run_of(directory)
     settings, held_out = mapping(run, "settings"), mapping(mapping(run, "summary"), "held_out")
-    if run.get("command") != "pretrain" or settings.get("from", directory) is not None:
+    if run.get("command") != "pretrain" or settings.get("from", "") is not None:
         return ""
     losses = [held_out.get(f"held_out_{term}_loss") for term in PAIR_TERMS.values()]
     loss = next((loss for loss in losses if isinstance(loss, float)), None)
@@ -86,20 +86,6 @@ def reason_to_reset(directory: Path) -> str:
             "would leave it as it was"
         )
     return ""
-
-
-def run_of(directory: Path) -> Mapping[str, Any]:
-    """Read a folder's run.json; empty if missing or damaged."""
-    try:
-        run = json.loads((directory / "run.json").read_text(encoding="utf-8"))
-    except (
-        FileNotFoundError,
-        IsADirectoryError,
-        ValueError,
-        RecursionError,
-    ):  # a model needs no run, and others write files
-        return {}
-    return run if isinstance(run, Mapping) else {}
 
 
 def mapping(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -22,12 +22,9 @@ from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import (
-    find_checkpoint,
-    load_model,
-    load_tokenizer,
-    write_task_settings,
-)
+from bertsmith.model.loading import build, load_model
+from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.saving import write_task_settings
 from bertsmith.system.hardware import (
     compute_settings,
     computing_as,
@@ -150,8 +147,9 @@ def finetune(
     with computing_as_begun(settings):
         is_single = dataset is None
         dataset = dataset or task_type.read(settings)
-        model, tokenizer = load_for_task(settings, dataset)
-        begin_attention(model, settings, dataset.task.head)
+        folder = read_folder(settings.model)
+        model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
+        begin_attention(model, folder, settings, dataset.task.head)
         limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
         optim(settings, model.config)  # refuses what this model cannot do
         # Saved with the model, so that it is used as it was trained.
@@ -268,20 +266,19 @@ def check_kind(settings: FinetuneSettings) -> None:
         )
 
 
-def load_for_task(
-    settings: FinetuneSettings, dataset: TaskDataset[Any]
-) -> tuple[BertModel, Tokenizer]:
-    """Load the model with the task's head, and its tokenizer.
+def build_for_task(
+    folder: ModelFolder, settings: FinetuneSettings, dataset: TaskDataset[Any]
+) -> BertModel:
+    """Build the folder's model with the task's head.
 
     A stored head is kept if it was trained for the very same labels.
     """
     task = dataset.task
     heads = [] if task.head is None else [task.head]
     num_labels = len(task.labels) or None
-    directory = find_checkpoint(settings.model)
     with torch.random.fork_rng():
         torch.manual_seed(settings.seed)
-        model = load_model(directory, heads=heads, num_labels=num_labels)
+        model = build(folder, heads, num_labels)
         if settings.from_scratch:
             fresh = build_heads(model.config, heads, num_labels)
             model.load_state_dict(BertModel(model.config, fresh).state_dict())
@@ -292,7 +289,7 @@ def load_for_task(
             task.begin_head(model, dataset.train)
     model.id2label = labels
     model.task_settings = task.saved_settings
-    return model, load_tokenizer(directory, model.config.vocab_size)
+    return model
 
 
 def is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
@@ -457,7 +454,10 @@ def evaluate_saved(
     """Score the saved folder, as `bertsmith evaluate` does, on the eval examples."""
     device = select_device(settings.device)
     loaded = load_for_inference(
-        settings.out, heads=task_type.heads, device=settings.device, precision=settings.precision
+        read_folder(settings.out),
+        heads=task_type.heads,
+        device=settings.device,
+        precision=settings.precision,
     )
     with compute_settings(device, settings.threads):
         predictor = task_type.predictor(loaded).with_options(settings.columns)

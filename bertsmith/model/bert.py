@@ -8,7 +8,7 @@ nothing is ever computed for padding; padded tensors exist only in `BertModel.fo
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +21,7 @@ from bertsmith.model.blocks import Layout
 from bertsmith.model.dropout import dropout
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import BERT_HEADS, PAIR_HEADS, TASK_HEAD_NAMES, TASK_HEADS
+from bertsmith.model.load_report import LoadReport
 from bertsmith.model.padding import (
     PaddedBatch,
     check_is_tensor,
@@ -31,9 +32,6 @@ from bertsmith.model.padding import (
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.trainable import ParameterSpec, TrainableModel
 from bertsmith.system.bounds import check_largest
-
-if TYPE_CHECKING:
-    from bertsmith.model.huggingface import LoadReport
 
 Item = TypeVar("Item")
 

@@ -14,8 +14,9 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import find_checkpoint, load_model
+from bertsmith.model.loading import build, load_model
 from bertsmith.model.meta_init import skeleton
+from bertsmith.model.model_folder import ModelFolder
 
 GENERATOR = "generator"
 """The generator's folder inside the discriminator's, and the prefix of its parameters' names."""
@@ -114,13 +115,12 @@ def load_generator(directory: Path) -> BertModel:
     return load_model(directory / GENERATOR, heads=["masked_lm"])
 
 
-def load_trained(path: str | Path) -> BertModel:
-    """Load a model from folder or hub, with its generator if present."""
-    directory = find_checkpoint(path)
-    model = load_model(directory)
-    if not has_generator(directory):
+def build_trained(folder: ModelFolder) -> BertModel:
+    """Build a folder's model, with its generator if it has one."""
+    model = build(folder)
+    if not has_generator(folder.path):
         return model
-    return ElectraPair.of(model, load_generator(directory))
+    return ElectraPair.of(model, load_generator(folder.path))
 
 
 def check_shared(discriminator: BertModel, generator: BertModel) -> None:

@@ -16,17 +16,12 @@ from typing import Any, cast
 from torch import Tensor
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertConfig, BertModel, Pooler
+from bertsmith.model.bert import BertModel, Pooler
 from bertsmith.model.electra_pair import GENERATOR, ElectraPair, load_generator
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.model.huggingface import (
-    build_config,
-    family_of,
-    find_checkpoint,
-    listed,
-    load_model,
-    read_config,
-)
+from bertsmith.model.load_report import listed
+from bertsmith.model.loading import build
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.resize import extend_words, set_positions, start_masked_lm_head
 from bertsmith.model.weights import weight_files
 from bertsmith.pretraining.settings import ObjectiveName
@@ -112,13 +107,14 @@ class Source:
         Raises:
             CheckpointError: it is incomplete, altered, or holds another kind of model or tokenizer.
         """
-        directory = find_checkpoint(name)
-        tokenizer = Tokenizer.load(directory)
-        model, pooler = load_model(directory, heads=heads), stored_pooler(directory)
-        stored = {*load_model(directory).heads, *(["pooler"] if pooler is not None else [])}
-        kept = pooler if model.pooler is None else None
-        generator = load_generator(directory) if "replaced_token" in heads else None
-        return cls(str(name), directory, model, tokenizer, frozenset(stored), kept, generator)
+        folder = read_folder(name)
+        model = build(folder, heads)
+        stored = {*folder.heads, *(["pooler"] if folder.has_pooler else [])}
+        kept = stored_pooler(folder) if model.pooler is None else None
+        generator = load_generator(folder.path) if "replaced_token" in heads else None
+        return cls(
+            str(name), folder.path, model, folder.tokenizer, frozenset(stored), kept, generator
+        )
 
     @property
     def weights(self) -> dict[str, str]:
@@ -179,27 +175,17 @@ class Source:
                 yield f"{name.replace('_', '-')} head, at random"
 
 
-def stored_config(name: Path) -> BertConfig:
-    """Read the config of a folder, or of a hub model.
-
-    Raises:
-        CheckpointError: there is none, or its family is not supported.
-    """
-    directory = find_checkpoint(name)
-    return build_config(directory, read_config(directory))
-
-
-def stored_objective(name: Path) -> ObjectiveName:
+def stored_objective(folder: ModelFolder) -> ObjectiveName:
     """Return the objective of a folder's pre-training, or its family's default."""
-    settings = read_config(find_checkpoint(name))
-    family = family_of(settings)
+    family = folder.family
     guesses = family.architectures[frozenset({"masked_lm"})]
-    return "masked_lm" if guesses in (settings.get("architectures") or ()) else family.objective
+    is_masked = guesses in (folder.settings.get("architectures") or ())
+    return "masked_lm" if is_masked else family.objective
 
 
-def stored_pooler(directory: Path) -> Pooler | None:
-    """Load the pooler of a folder, if it has one."""
-    return load_model(directory, heads=()).pooler
+def stored_pooler(folder: ModelFolder) -> Pooler | None:
+    """Build the pooler of a folder, if it has one."""
+    return build(folder, ()).pooler if folder.has_pooler else None
 
 
 @contextlib.contextmanager

@@ -16,9 +16,10 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import PRESETS, BertConfig, BertModel
 from bertsmith.model.family import Family, family_named
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.sinusoidal_positions import initialize_sinusoidal
 from bertsmith.pretraining.auto_size import Choice, choose_preset
-from bertsmith.pretraining.from_checkpoint import stored_config, stored_objective
+from bertsmith.pretraining.from_checkpoint import stored_objective
 from bertsmith.pretraining.model_settings import FIXED, ModelSettings
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.replaced_tokens import ReplacedTokens
@@ -102,11 +103,11 @@ class PretrainJob:
         if self.from_ is None:
             job = replace(self, model=self.model.resolved)
             return job.for_family(job.model.resolved_family)
-        return self.going_on_from_folder(self.from_)
+        return self.going_on_from_folder(read_folder(self.from_))
 
-    def going_on_from_folder(self, folder: Path) -> "PretrainJob":
+    def going_on_from_folder(self, folder: ModelFolder) -> "PretrainJob":
         """Fill in defaults from a folder's model and pre-training."""
-        config, learnt = stored_config(folder), self.pretraining
+        config, learnt = folder.config, self.pretraining
         objective = learnt.objective or stored_objective(folder)
         job = replace(self, pretraining=replace(learnt, objective=objective))
         return job.going_on_from(config).for_family(family_named(config.model_type))
@@ -296,7 +297,7 @@ def model_config(job: PretrainJob, corpus: Corpus) -> BertConfig:
     """Build the config of a prepared run's initial model."""
     if job.from_ is None:
         return job.model.config(corpus)
-    stored, settings = stored_config(job.from_), vars(job.model)
+    stored, settings = read_folder(job.from_).config, vars(job.model)
     return replace(
         stored,
         vocab_size=max(stored.vocab_size, corpus.vocab_size),

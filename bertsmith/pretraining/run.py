@@ -18,7 +18,8 @@ from bertsmith.config import to_jsonable
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.model.bert import BertModel
-from bertsmith.model.electra_pair import load_trained
+from bertsmith.model.electra_pair import build_trained
+from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.from_checkpoint import (
     AdaptationReport,
     Source,
@@ -185,7 +186,10 @@ def _start_new(
         choice = choose_size(job, objective, computing)
         job = job.with_preset(choice.preset)
         objective = build_objective(job, computing)
-    model = build_model(job, objective) if checkpoint is None else load_trained(checkpoint.path)
+    if checkpoint is None:
+        model = build_model(job, objective)
+    else:
+        model = build_trained(read_folder(checkpoint.path))
     chosen = "" if choice is None else str(choice)
     return _Start(replace(job, optim=job.resolved_optim), objective, model, chosen)
 
@@ -194,8 +198,9 @@ def _start_again(
     job: PretrainJob, resumed: RunFolder, checkpoint: Checkpoint, computing: Computing
 ) -> _Start:
     """The checkpoint of a run that went on from another model, which is not needed any more."""
-    model, pooler = load_trained(checkpoint.path), stored_pooler(checkpoint.path)
-    job = job.going_on_from_folder(checkpoint.path)
+    folder = read_folder(checkpoint.path)
+    model, pooler = build_trained(folder), stored_pooler(folder)
+    job = job.going_on_from_folder(folder)
     objective = build_objective(job, computing, model.config)
     before, after = resumed.read_run()["source"]["num_positions"]
     return _Start(

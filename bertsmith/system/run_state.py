@@ -7,20 +7,22 @@ from typing import Any
 
 from bertsmith.errors import CheckpointError, ConfigError, warn_once
 from bertsmith.system.files import is_held, locked
+from bertsmith.system.small_files import SmallFiles
 
 PRETRAINING = ("pretrain", "distill pretraining")
 """The commands whose models are complete when they are trained; others are scored as well."""
 
 
-def check_finished(directory: Path) -> None:
+def check_finished(files: SmallFiles) -> None:
     """Refuse a folder whose run has not reached its end, except to the run itself.
 
     Raises:
         CheckpointError: says how to go on.
     """
+    directory = files.directory
     if is_held(directory):
         return
-    run = _read_run(directory)
+    run = read_run(files)
     kind = "pre-training" if run.get("command") in PRETRAINING else "fine-tuning"
     kind = "series of runs" if "series" in run else kind
     is_begun = "identity" in run or "series" in run
@@ -46,7 +48,7 @@ def _note_checkpoint(directory: Path) -> None:
     """Say that a checkpoint of a fine-tuning lacks what only the end of the run finds."""
     if directory.parent.name != "checkpoints" or is_held(directory.parent.parent):
         return
-    run = _read_run(directory.parent.parent)
+    run = read_run(SmallFiles(directory.parent.parent))
     if "identity" in run and run.get("command") not in PRETRAINING:
         warn_once(
             f"{directory}: a checkpoint from the middle of a fine-tuning: it has neither the best "
@@ -54,17 +56,16 @@ def _note_checkpoint(directory: Path) -> None:
         )
 
 
-def _read_run(directory: Path) -> Mapping[str, Any]:
+def read_run(files: SmallFiles) -> Mapping[str, Any]:
     """Read run.json; empty if there is none, or another program's."""
-    file = directory / "run.json"
     try:
-        run = json.loads(file.read_bytes())
+        run = json.loads(files.read("run.json"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return {}
     except (ValueError, RecursionError) as error:
         warn_once(
-            f"{file}: damaged ({error}), so it is not known whether the run reached its end. Copy "
-            "the folder again."
+            f"{files.path('run.json')}: damaged ({error}), so it is not known whether the run "
+            "reached its end. Copy the folder again."
         )
         return {}
     return run if isinstance(run, Mapping) else {}

@@ -5,13 +5,14 @@ differs is told of and used all the same: config.json may well be edited by hand
 """
 
 import contextlib
-import os
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from bertsmith.errors import warn_once
 from bertsmith.system.files import atomic_write, sha256_file
+from bertsmith.system.small_files import SmallFiles
 
 SUMS_FILE = "SHA256SUMS"
 LINE_PATTERN = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
@@ -42,52 +43,51 @@ def summed(directory: Path, *names: str) -> Iterator[None]:
 
     Their old sums go first, so that a process that is killed in between leaves no wrong ones.
     """
-    sums = {name: digest for name, digest in _read(directory)[0].items() if name not in names}
+    before, _ = _read(SmallFiles(directory))
+    sums = {name: digest for name, digest in before.items() if name not in names}
     if sums:
         _write(directory, sums)
     else:
         (directory / SUMS_FILE).unlink(missing_ok=True)
     yield
     written = [name for name in names if (directory / name).is_file()]
-    sums = _read(directory)[0] | {name: sha256_file(directory / name) for name in written}
-    _write(directory, sums)
+    before, _ = _read(SmallFiles(directory))
+    _write(directory, before | {name: sha256_file(directory / name) for name in written})
 
 
-def has_sum(directory: Path, name: str) -> bool:
+def has_sum(files: SmallFiles, name: str) -> bool:
     """Whether the folder's sums have one of this file."""
-    return name in _read(directory)[0]
+    return name in _read(files)[0]
 
 
-def check_sums(path: Path) -> None:
-    """Warn of files of a folder, or of the one that is named, that differ from their sums."""
-    directory, only = (path.parent, path.name) if path.is_file() else (path, None)
-    sums, wrong = _read(directory)
+def check_sums(files: SmallFiles, only: str | None = None) -> None:
+    """Warn of files of a folder, or of `only` one, that differ from their sums."""
+    sums, wrong = _read(files)
     if only is not None:
         sums, wrong = {name: sums[name] for name in sums if name == only}, []
     actual: dict[str, str] = {}
     found = [f"line {number} of {SUMS_FILE} is not a checksum" for number in wrong]
     for name, digest in sums.items():
-        file = directory / name
-        is_there = os.path.isfile(file)  # noqa: PTH113 - False of damaged names, too
+        is_there = files.has(name)
         if name in SUMMED_FILES and is_there:
-            actual[name] = sha256_file(file)
+            actual[name] = hashlib.sha256(files.read(name)).hexdigest()
         if not is_there:
             found.append(f"{name} is missing")
         elif actual.get(name, digest) != digest:
             found.append(f"{name} differs from what was written")
     if found:
         warn_once(
-            f"{directory}: {', '.join(found)} (by {SUMS_FILE}): damaged, or "
+            f"{files.directory}: {', '.join(found)} (by {SUMS_FILE}): damaged, or "
             f"changed by you or another program. If so, remove its line from {SUMS_FILE}; if not, "
             "copy the folder again.",
-            (directory.resolve(), (directory / SUMS_FILE).read_bytes(), *actual.values()),
+            (files.directory.resolve(), files.read(SUMS_FILE), *actual.values()),
         )
 
 
-def _read(directory: Path) -> tuple[dict[str, str], list[int]]:
+def _read(files: SmallFiles) -> tuple[dict[str, str], list[int]]:
     """The sums by name, and the numbers of lines that are none."""
     try:
-        content = (directory / SUMS_FILE).read_bytes()
+        content = files.read(SUMS_FILE)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return {}, []
     sums, wrong = {}, []

@@ -13,7 +13,7 @@ from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Example
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.huggingface import check_classifier, find_checkpoint
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.bounds import check_largest
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.fill_mask import MaskFiller
@@ -47,15 +47,16 @@ def load(
         CheckpointError: the folder is incomplete, not a BERT, or a classifier of another kind.
         ConfigError: a device or precision that this machine does not have.
     """
-    task = task_of_folder(path)
+    folder = read_folder(path)
+    task = task_of_folder(folder)
     heads = () if task is None else task.heads
-    loaded = load_for_inference(path, heads=heads, device=device, precision=precision)
+    loaded = load_for_inference(folder, heads=heads, device=device, precision=precision)
     if task is not None:
         predictor: AnyPredictor = task.predictor(loaded)
         return predictor
     if "masked_lm" in loaded.model.heads:
         return MaskFiller(loaded)
-    check_classifier(loaded.path, None)
+    folder.check_classifier(None)
     return TextEncoder(loaded)
 
 
@@ -75,17 +76,33 @@ def load_predictor(
     Raises:
         CheckpointError: as `load`; also if the model is of no task.
     """
-    task = task_of_folder(path)
+    folder = read_folder(path)
+    predictor = predictor_of(folder, device=device, precision=precision, max_length=max_length)
+    predictor.task = predictor.task.with_windowing(long_texts, stride)
+    return predictor
+
+
+def predictor_of(
+    folder: ModelFolder,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    max_length: int | None = None,
+) -> AnyPredictor:
+    """Build the predictor of a folder's fine-tuned model.
+
+    Raises:
+        CheckpointError: as `load`; also if the model is of no task.
+    """
+    task = task_of_folder(folder)
     heads = () if task is None else task.heads
     loaded = load_for_inference(
-        path, heads=heads, device=device, precision=precision, max_length=max_length
+        folder, heads=heads, device=device, precision=precision, max_length=max_length
     )
     if task is None:
-        path = find_checkpoint(path)
-        check_classifier(path, None)
-        raise CheckpointError(f"{path}: {MISSING_HEAD['classify']}")
+        folder.check_classifier(None)
+        raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
     predictor: AnyPredictor = task.predictor(loaded)
-    predictor.task = predictor.task.with_windowing(long_texts, stride)
     return predictor
 
 

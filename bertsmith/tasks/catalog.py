@@ -3,12 +3,12 @@
 import importlib
 import pkgutil
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import bertsmith.tasks
 from bertsmith.errors import ConfigError
-from bertsmith.model.huggingface import find_checkpoint, own_settings, read_config, task_head
+from bertsmith.model.config_file import own_settings, task_head
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.tasks.task import Task
 
 
@@ -37,19 +37,14 @@ def task_of_head(head: str) -> type[Task[Any, Any]] | None:
     return next((task for task in tasks().values() if head in task.heads), None)
 
 
-def task_of_folder(path: str | Path) -> type[Task[Any, Any]] | None:
+def task_of_folder(folder: ModelFolder) -> type[Task[Any, Any]] | None:
     """Return the task that a folder's model was fine-tuned for, if any.
 
     The head decides; a model without one has the task named in its config.json, and a folder of
     sentence-transformers that of `embed`.
-
-    Raises:
-        CheckpointError: there is no such folder, or no config.json in it.
     """
-    directory = find_checkpoint(path)
-    settings = read_config(directory)
-    head = task_head(settings)
+    head = task_head(folder.settings)
     if head is not None:
         return task_of_head(head)
-    name = "embed" if (directory / "modules.json").is_file() else "none"
-    return tasks().get(str(own_settings(settings).get("task", name)))
+    name = "embed" if folder.files.has("modules.json") else "none"
+    return tasks().get(str(own_settings(folder.settings).get("task", name)))

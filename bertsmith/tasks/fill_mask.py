@@ -15,6 +15,7 @@ from torch import Tensor
 from bertsmith.data.batches import pack
 from bertsmith.data.encoded_texts import as_list, check_string
 from bertsmith.errors import ConfigError, InputError
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 
 
@@ -41,7 +42,9 @@ class MaskFiller:
     ) -> "MaskFiller":
         """Load the filler from a model folder with a masked-LM head."""
         return cls(
-            load_for_inference(path, heads=("masked_lm",), device=device, precision=precision)
+            load_for_inference(
+                read_folder(path), heads=("masked_lm",), device=device, precision=precision
+            )
         )
 
     @overload

@@ -7,7 +7,6 @@ text nor a large file decides how much memory is used.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -19,15 +18,11 @@ from bertsmith.data.batches import Batch, divide_by_length, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
+from bertsmith.model.config_file import PROBLEM_TYPES
 from bertsmith.model.electra_pair import who_guesses
-from bertsmith.model.huggingface import (
-    PROBLEM_TYPES,
-    check_classifier,
-    find_checkpoint,
-    listed,
-    load_model,
-    load_tokenizer,
-)
+from bertsmith.model.load_report import listed
+from bertsmith.model.loading import build
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.onednn_weights import prepack, quantize
 from bertsmith.system.hardware import (
     attention_paths,
@@ -75,7 +70,7 @@ class LoadedModel:
     The model is for inference only: its weights may be packed or rounded (model/onednn_weights.py).
     """
 
-    path: Path
+    folder: ModelFolder
     model: BertModel
     tokenizer: Tokenizer
     max_length: int
@@ -94,7 +89,7 @@ class LoadedModel:
 
 
 def load_for_inference(
-    path: str | Path,
+    folder: ModelFolder,
     *,
     heads: Sequence[str] = (),
     device: str = "auto",
@@ -110,11 +105,11 @@ def load_for_inference(
         CheckpointError: the folder is incomplete, lacks the heads, has one of another kind, or
             its vocabulary does not fit its weights.
     """
-    path = find_checkpoint(path)
-    model = load_model(path)
+    path = folder.path
+    model = build(folder)
     if heads and not any(head in model.heads for head in heads):
         if heads[0] in PROBLEM_TYPES:
-            check_classifier(path, heads[0])
+            folder.check_classifier(heads[0])
         more = f" {who_guesses(path)}" if heads[0] == "masked_lm" else ""
         raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}{more}")
     if model.load_report is not None and (missing := model.load_report.missing):
@@ -123,11 +118,11 @@ def load_for_inference(
             "Copy or download the whole checkpoint again, or fine-tune it, which begins with new "
             "ones."
         )
-    tokenizer = load_tokenizer(path, model.config.vocab_size)
+    tokenizer = folder.tokenizer
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
     target = select_device(device)
     chosen = set_precision(model, precision, target)
-    return LoadedModel(path, model.to(target).eval(), tokenizer, limit, chosen, max_length)
+    return LoadedModel(folder, model.to(target).eval(), tokenizer, limit, chosen, max_length)
 
 
 def set_precision(model: BertModel, name: str, device: torch.device) -> InferencePrecision:

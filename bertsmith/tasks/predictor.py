@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.data.encoded_texts import as_list
 from bertsmith.data.unknown_tokens import UnknownTokens
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
 from bertsmith.tasks.task import ExampleT, PredictionT, Task
 
@@ -50,7 +51,11 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
         heads = cls.heads or cls.task_type.heads
         return cls(
             load_for_inference(
-                path, heads=heads, device=device, precision=precision, max_length=max_length
+                read_folder(path),
+                heads=heads,
+                device=device,
+                precision=precision,
+                max_length=max_length,
             )
         )
 
@@ -97,11 +102,14 @@ class Predictor(Generic[TaskT, ExampleT, PredictionT]):
 
     def exact(self) -> Self:
         """Load the same folder again in fp32."""
-        exact = type(self).load(
-            self.loaded.path,
-            device=str(self.loaded.device),
-            precision="fp32",
-            max_length=self.loaded.asked_length,
+        exact = type(self)(
+            load_for_inference(
+                self.loaded.folder,
+                heads=self.heads or self.task_type.heads,
+                device=str(self.loaded.device),
+                precision="fp32",
+                max_length=self.loaded.asked_length,
+            )
         )
         exact.task = self.task
         return exact

@@ -37,7 +37,9 @@ from bertsmith.metrics.reading import reading_notes
 from bertsmith.metrics.regression import pearson, spearman
 from bertsmith.metrics.retrieval import retrieval_scores
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import find_checkpoint, hidden_size, read_config
+from bertsmith.model.config_file import hidden_size, read_config
+from bertsmith.model.model_folder import read_folder
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.agreement import CosineAgreement
 from bertsmith.tasks.contrast import contrastive_loss, cosine_loss
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
@@ -377,9 +379,9 @@ That holds a vector of every text, and takes time that grows with the square of 
             )
         is_scored = kind_of(train) == "scored"
         auto: Loss = "cosine" if is_scored else "contrastive"
-        model_dir = find_checkpoint(settings.model)
-        before = SentenceFolder.read(model_dir, pooling=settings.pooling)
-        check_case(model_dir, Tokenizer.load(model_dir))
+        model_folder = read_folder(settings.model)
+        before = SentenceFolder.read(model_folder.files, pooling=settings.pooling)
+        check_case(model_folder.files, model_folder.tokenizer)
         task = cls(
             folder=SentenceFolder(
                 pooling=before.pooling or "mean",
@@ -449,7 +451,7 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     def write_files(self, directory: Path) -> None:
         """Write the files that sentence-transformers reads."""
-        self.folder.write(directory, hidden_size(read_config(directory)))
+        self.folder.write(directory, hidden_size(read_config(SmallFiles(directory))))
 
     def encode(
         self,
@@ -591,7 +593,7 @@ class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
         task = Embed.of_model(loaded.model)
         # Not as config.json has it: sentence-transformers rewrites the folder's other files, not
         # that.
-        length = SentenceFolder.read(loaded.path, pooling=self.pooling).max_length
+        length = SentenceFolder.read(loaded.folder.files, pooling=self.pooling).max_length
         own = SentenceFolder(self.pooling, self.normalize, loaded.asked_length or length)
         self.task = replace(task, folder=own)
         self.unknown_tokens = UnknownTokens()

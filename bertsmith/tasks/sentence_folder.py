@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.files import write_json
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import FEWEST_TOKENS
@@ -43,7 +44,7 @@ class SentenceFolder:
     max_length: int | None = None
 
     @classmethod
-    def read(cls, directory: Path, *, pooling: Pooling | None = None) -> "SentenceFolder":
+    def read(cls, files: SmallFiles, *, pooling: Pooling | None = None) -> "SentenceFolder":
         """Read modules.json, its Pooling's config.json and one of `LENGTH_FILES`.
 
         Missing files count as empty. `pooling` replaces the folder's, which may then be
@@ -52,25 +53,25 @@ class SentenceFolder:
         Raises:
             CheckpointError: a file is damaged, or asks for something unsupported.
         """
-        modules = read_settings(directory / "modules.json", [])
+        modules = read_settings(files, "modules.json", [])
         if not all(isinstance(module, dict) for module in modules):
             raise CheckpointError(
-                f"{directory / 'modules.json'}: found {json.dumps(modules)[:60]}; allowed is a "
+                f"{files.path('modules.json')}: found {json.dumps(modules)[:60]}; allowed is a "
                 "list of objects, one for each module. Copy it again."
             )
         kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
         if unknown := set(kinds) - {"Transformer", "Pooling", "Normalize", ""}:
             raise CheckpointError(
-                f"{directory / 'modules.json'}: asks for {', '.join(sorted(unknown))} after the "
+                f"{files.path('modules.json')}: asks for {', '.join(sorted(unknown))} after the "
                 "encoder; bertsmith has Pooling and Normalize. Choose another model."
             )
-        check_prompt(directory / PROMPT_FILE)
+        check_prompt(files)
         paths = dict(zip(kinds, (module.get("path") for module in modules), strict=True))
         pooling_dir = str(paths.get("Pooling") or MODULES["Pooling"])
         return cls(
-            pooling=pooling or read_pooling(directory / pooling_dir / "config.json"),
+            pooling=pooling or read_pooling(files, str(Path(pooling_dir, "config.json"))),
             normalize="Normalize" in kinds,
-            max_length=read_length(find_length_file(directory)),
+            max_length=read_length(files),
         )
 
     def write(self, directory: Path, hidden_size: int) -> None:
@@ -106,61 +107,62 @@ class SentenceFolder:
                 write_json(directory / name, content)
 
 
-def check_prompt(file: Path) -> None:
+def check_prompt(files: SmallFiles) -> None:
     """Refuse a file with a default prompt before every text.
 
     Raises:
         CheckpointError: names the prompt.
     """
-    settings = read_settings(file, {})
+    settings = read_settings(files, PROMPT_FILE, {})
     name, prompts = settings.get("default_prompt_name"), settings.get("prompts")
     prompt = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
     if prompt:
         raise CheckpointError(
-            f"{file}: default_prompt_name is {json.dumps(name)[:60]}, which puts "
-            f"{json.dumps(prompt, ensure_ascii=False)[:60]} before each text; bertsmith puts "
+            f"{files.path(PROMPT_FILE)}: default_prompt_name is {json.dumps(name)[:60]}, which "
+            f"puts {json.dumps(prompt, ensure_ascii=False)[:60]} before each text; bertsmith puts "
             "nothing there. Write null, and put it before your texts yourself."
         )
 
 
-def check_case(directory: Path, tokenizer: Tokenizer) -> None:
+def check_case(files: SmallFiles, tokenizer: Tokenizer) -> None:
     """Refuse a folder that wants lowercasing if its tokenizer is cased.
 
     Raises:
         CheckpointError: names the file.
     """
-    file = find_length_file(directory)
+    file = find_length_file(files)
     letters = " ".join(string.ascii_lowercase)
-    if read_settings(file, {}).get("do_lower_case") is True and (
+    if read_settings(files, file, {}).get("do_lower_case") is True and (
         tokenizer.encode_ids(letters) != tokenizer.encode_ids(letters.upper())
     ):
         raise CheckpointError(
-            f"{file}: do_lower_case is true, but the folder's tokenizer keeps upper case, and "
-            "bertsmith goes by the tokenizer. Write false, and lower the case of your texts "
-            "yourself."
+            f"{files.path(file)}: do_lower_case is true, but the folder's tokenizer keeps upper "
+            "case, and bertsmith goes by the tokenizer. Write false, and lower the case of your "
+            "texts yourself."
         )
 
 
-def find_length_file(directory: Path) -> Path:
+def find_length_file(files: SmallFiles) -> str:
     """Return the one of `LENGTH_FILES` that applies; by default the first."""
-    said = (directory / name for name in LENGTH_FILES if read_settings(directory / name, {}))
-    return next(said, directory / LENGTH_FILES[0])
+    said = (name for name in LENGTH_FILES if read_settings(files, name, {}))
+    return next(said, LENGTH_FILES[0])
 
 
-def read_length(file: Path) -> int | None:
+def read_length(files: SmallFiles) -> int | None:
     """Read the maximum length in tokens; None if a file has none."""
-    length = read_settings(file, {}).get("max_seq_length")
+    file = find_length_file(files)
+    length = read_settings(files, file, {}).get("max_seq_length")
     if length is None or (type(length) is int and length >= FEWEST_TOKENS):
         return length
     raise CheckpointError(
-        f"{file}: max_seq_length is {json.dumps(length)[:60]}; allowed is a whole number, "
-        f"{FEWEST_TOKENS} or more. Correct it, or take the line out."
+        f"{files.path(file)}: max_seq_length is {json.dumps(length)[:60]}; allowed is a whole "
+        f"number, {FEWEST_TOKENS} or more. Correct it, or take the line out."
     )
 
 
-def read_pooling(file: Path) -> Pooling | None:
+def read_pooling(files: SmallFiles, file: str) -> Pooling | None:
     """Read the single pooling that a file switches on."""
-    settings = read_settings(file, {})
+    settings = read_settings(files, file, {})
     wanted = [
         name.removeprefix("pooling_mode_")
         for name, value in settings.items()
@@ -173,19 +175,20 @@ def read_pooling(file: Path) -> Pooling | None:
         return None
     if len(wanted) > 1 or wanted[0] not in POOLINGS:
         raise CheckpointError(
-            f"{file}: asks for pooling by {' and '.join(wanted)}; bertsmith has "
+            f"{files.path(file)}: asks for pooling by {' and '.join(wanted)}; bertsmith has "
             f"{' and '.join(POOLINGS)}. Choose one with --pooling."
         )
     return POOLINGS[wanted[0]]
 
 
-def read_settings(file: Path, absent: Any) -> Any:
+def read_settings(files: SmallFiles, name: str, absent: Any) -> Any:
     """Read a JSON file, whose value must be of the type of `absent`.
 
     A missing file has the value `absent`.
     """
+    file = files.path(name)
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
+        value = json.loads(files.read(name).decode("utf-8"))
     except FileNotFoundError:
         return absent
     except IsADirectoryError as error:

@@ -23,6 +23,7 @@ from bertsmith.data.encoded_texts import (
 )
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel, mean_over_sequences
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
 from bertsmith.tasks.sentence_folder import (
     Pooling,
@@ -50,10 +51,11 @@ class TextEncoder:
         self, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
     ) -> None:
         wanted = None if pooling is None else check_pooling(loaded, pooling)
-        folder = SentenceFolder.read(loaded.path, pooling=wanted)
-        check_case(loaded.path, loaded.tokenizer)
+        files = loaded.folder.files
+        folder = SentenceFolder.read(files, pooling=wanted)
+        check_case(files, loaded.tokenizer)
         if folder.max_length is not None:
-            place = f"{find_length_file(loaded.path)}: max_seq_length"
+            place = f"{files.path(find_length_file(files))}: max_seq_length"
             check_stored_length(loaded.tokenizer, folder.max_length, place)
         self.loaded = loaded
         self.pooling = folder.pooling or "mean"
@@ -73,7 +75,9 @@ class TextEncoder:
         normalize: bool = False,
     ) -> Self:
         """Load the encoder of a model folder, whatever its heads."""
-        loaded = load_for_inference(path, device=device, precision=precision, max_length=max_length)
+        loaded = load_for_inference(
+            read_folder(path), device=device, precision=precision, max_length=max_length
+        )
         return cls(loaded, pooling=pooling, normalize=normalize)
 
     def __call__(self, texts: str | Sequence[Text]) -> NDArray[np.float32]:
@@ -118,7 +122,7 @@ def check_pooling(loaded: LoadedModel, pooling: str) -> Pooling:
             f"pooling: found '{pooling}'; allowed are {', '.join(get_args(Pooling))}."
         )
     if pooling == "pooler" and loaded.model.pooler is None:
-        raise CheckpointError(f"{loaded.path}: the model has no pooler. Use --pooling mean.")
+        raise CheckpointError(f"{loaded.folder.path}: the model has no pooler. Use --pooling mean.")
     return pooling  # type: ignore[return-value]
 
 

@@ -31,7 +31,7 @@ from bertsmith.tokenization.tokenizer import (
     joined_rows,
     own_added_tokens,
 )
-from bertsmith.tokenization.tokenizer_kinds import Source
+from bertsmith.tokenization.tokenizer_files import Source
 
 # Symbols of the longest word all of whose pairs are rescanned after a merge; others use a heap.
 SHORT = 24
@@ -228,7 +228,7 @@ class ByteBpeTokenizer(Tokenizer):
     @classmethod
     def read(cls, source: Source) -> "ByteBpeTokenizer":
         """Read a tokenizer.json, or a vocab.json with a merges.txt."""
-        vocab, merges, settings = byte_bpe_files.read(source.file, source.root, source.config)
+        vocab, merges, settings = byte_bpe_files.read(source)
         return cls(vocab, merges, **settings)
 
     def save(self, directory: str | Path) -> None:

@@ -15,6 +15,7 @@ from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
+    Source,
     check_parts,
     config_settings,
     listed_tokens,
@@ -44,35 +45,34 @@ FIXED = (
 Merges = list[tuple[str, str]]
 
 
-def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str], Merges, Json]:
+def read(source: Source) -> tuple[list[str], Merges, Json]:
     """Read the vocabulary, the merges and the `ByteBpeTokenizer` settings of a file.
 
-    Args:
-        file: a tokenizer.json, or a merges.txt with a vocab.json beside it.
-        root: content of the tokenizer.json; None for the other.
-        config: content of tokenizer_config.json; None for a file by itself.
+    It is a tokenizer.json, or a merges.txt with a vocab.json beside it.
 
     Raises:
         CheckpointError: damaged, or a tokenizer of another kind.
     """
-    if root is not None:
-        return read_tokenizer_json(file, root, config or {})
-    vocab_file = file.with_name(VOCAB_JSON)
-    for path, other in ((vocab_file, file), (file, vocab_file)):
-        if not path.is_file():
+    config, files = source.config or {}, source.files
+    if source.root is not None:
+        return read_tokenizer_json(source.path, source.root, config)
+    for name, other in ((VOCAB_JSON, source.name), (source.name, VOCAB_JSON)):
+        if not files.has(name):
             raise CheckpointError(
-                f"{path}: missing, and {other.name} is of no use without it. Copy it as well."
+                f"{files.path(name)}: missing, and {other} is of no use without it. Copy it "
+                "as well."
             )
-    vocab = read_vocab_ids(read_object(vocab_file), vocab_file)
-    merges = read_merges(file)
-    check_complete(vocab, merges, file)
-    return vocab, merges, folder_settings(vocab, config or {}, file)
+    vocab = read_vocab_ids(read_object(files, VOCAB_JSON), files.path(VOCAB_JSON))
+    merges = read_merges(source)
+    check_complete(vocab, merges, source.path)
+    return vocab, merges, folder_settings(vocab, config, source.path)
 
 
-def read_merges(path: Path) -> Merges:
+def read_merges(source: Source) -> Merges:
     """Read the pairs of tokens of a merges.txt, by rank."""
+    path = source.path
     try:
-        lines = path.read_bytes().decode("utf-8").removesuffix("\n").split("\n")
+        lines = source.files.read(source.name).decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise CheckpointError(
             f"{path}: byte {error.start:,} is not UTF-8. Get the file again."

@@ -42,14 +42,14 @@ class _DamagedError(Exception):
     """Damage in a file; the message says where."""
 
 
-def read_sentencepiece(path: Path) -> SentencePieceModel:
+def read_sentencepiece(content: bytes, path: Path) -> SentencePieceModel:
     """Read a unigram model.
 
     Raises:
         CheckpointError: damaged, or of another kind.
     """
     try:
-        model = list(_fields(path.read_bytes()))
+        model = list(_fields(content))
         pieces = [dict(_fields(_bytes(value))) for number, value in model if number == PIECES]
         specs = {
             spec: dict(

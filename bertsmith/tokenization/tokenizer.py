@@ -18,10 +18,13 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.system.sums import check_sums
 from bertsmith.tokenization import tokenizer_kinds
 from bertsmith.tokenization.added_tokens import AddedToken, Piece, TokenFinder
 from bertsmith.tokenization.normalize import code_ranges
+from bertsmith.tokenization.tokenizer_files import Source
 
 # Longer keys come back too seldom to be worth their place.
 LONGEST_KEY = 24
@@ -204,15 +207,17 @@ class Tokenizer(ABC):
             CheckpointError: a tokenizer that we do not have, of two kinds, or damaged; the message
                 names the file.
         """
-        source = tokenizer_kinds.find(Path(path))
-        try:
-            return tokenizer_kinds.kinds()[source.kind].read(source)
-        except ConfigError as error:
-            raise CheckpointError(f"{source.file}: {error}") from error
+        path = Path(path)
+        name = path.name if path.is_file() else None
+        files = SmallFiles(path if name is None else path.parent)
+        check_sums(files, name)
+        if name is None:
+            return tokenizer_kinds.read_tokenizer(files)
+        return tokenizer_kinds.read_tokenizer_file(files, name)
 
     @classmethod
     @abstractmethod
-    def read(cls, source: tokenizer_kinds.Source) -> "Tokenizer":
+    def read(cls, source: Source) -> "Tokenizer":
         """The tokenizer in a file of this kind."""
 
     @abstractmethod

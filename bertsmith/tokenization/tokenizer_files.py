@@ -9,11 +9,13 @@ name. Truncation and padding stored in a tokenizer.json are not: they are argume
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertsmith.errors import CheckpointError, warn_once
 from bertsmith.system.files import atomic_write, write_json
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
 
@@ -35,27 +37,43 @@ TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 Json = dict[str, Any]
 
 
-def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str], Json]:
-    """The vocabulary and the `WordPieceTokenizer` settings of a file.
+@dataclass(frozen=True)
+class Source:
+    """File and parsed settings of a tokenizer to be read.
 
-    Args:
-        root: what a tokenizer.json holds; None for a vocab.txt.
-        config: what tokenizer_config.json adds; None for a file by itself.
+    `root` is the content of a tokenizer.json, None for other files; `config` that of the
+    tokenizer_config.json beside it, None where a file was named by itself.
+    """
+
+    files: SmallFiles
+    name: str
+    root: Json | None
+    config: Json | None
+
+    @property
+    def path(self) -> Path:
+        return self.files.path(self.name)
+
+
+def read(source: Source) -> tuple[list[str], Json]:
+    """Read the vocabulary and the `WordPieceTokenizer` settings of a file.
 
     Raises:
         CheckpointError: damaged, or a tokenizer of another kind.
     """
-    if root is not None:
-        vocab, settings = read_tokenizer_json(file, root, config or {})
-        if config is not None and (other := file.with_name(VOCAB_FILE)).is_file():
-            compare_vocab(other, vocab, settings["added_tokens"])
+    config = source.config
+    if source.root is not None:
+        vocab, settings = read_tokenizer_json(source.path, source.root, config or {})
+        if config is not None and source.files.has(VOCAB_FILE):
+            compare_vocab(source.files, vocab, settings["added_tokens"])
         return vocab, settings
-    return (read_vocab(file), {}) if config is None else read_vocab_folder(file, config)
+    vocab = read_vocab(source.files, source.name)
+    return vocab, {} if config is None else read_settings(source.files, vocab, config)
 
 
-def read_vocab(path: Path) -> list[str]:
-    """The lines of a vocab.txt: one piece each, ended by a line feed and nothing else."""
-    content = path.read_bytes()
+def read_vocab(files: SmallFiles, name: str) -> list[str]:
+    """Read the lines of a vocab.txt: one piece each, ended by a line feed and nothing else."""
+    content, path = files.read(name), files.path(name)
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -71,13 +89,13 @@ def read_vocab(path: Path) -> list[str]:
     return lines
 
 
-def compare_vocab(other: Path, vocab: Sequence[str], added: Sequence[AddedToken]) -> None:
+def compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[AddedToken]) -> None:
     """Warn if a vocab.txt gives other ids than the tokenizer.json beside it, which is used.
 
     It may go on with added tokens, all or none of which a tokenizer.json has in its vocabulary.
     """
     try:
-        lines = read_vocab(other)
+        lines = read_vocab(files, VOCAB_FILE)
     except CheckpointError as error:
         found = str(error).partition(". ")[0]
     else:
@@ -93,25 +111,24 @@ def compare_vocab(other: Path, vocab: Sequence[str], added: Sequence[AddedToken]
         ours, theirs = (
             repr(tokens[id_]) if id_ < len(tokens) else "nothing" for tokens in (expected, lines)
         )
-        found = f"{other}: id {id_:,} is {theirs}, and {ours} in {TOKENIZER_FILE}"
+        found = f"{files.path(VOCAB_FILE)}: id {id_:,} is {theirs}, and {ours} in {TOKENIZER_FILE}"
         if len(differing) > 1:
             found += f"; {len(differing):,} ids differ"
     warn_once(f"{found}. {TOKENIZER_FILE} is used; copy both again, or remove the wrong one.")
 
 
-def read_config(directory: Path) -> Json:
-    """tokenizer_config.json, with the names of special_tokens_map.json where it gives none."""
+def read_config(files: SmallFiles) -> Json:
+    """Read tokenizer_config.json, with the names of special_tokens_map.json where it gives none."""
     config: Json = {}
     for name in ("special_tokens_map.json", CONFIG_FILE):
-        if (directory / name).is_file():
-            config |= read_object(directory / name)
+        if files.has(name):
+            config |= read_object(files, name)
     return config
 
 
-def read_vocab_folder(file: Path, config: Json) -> tuple[list[str], Json]:
-    """A vocab.txt and what stands beside it."""
-    place = file.with_name(CONFIG_FILE)
-    vocab = read_vocab(file)
+def read_settings(files: SmallFiles, vocab: Sequence[str], config: Json) -> Json:
+    """Read the settings that stand beside a vocab.txt."""
+    place = files.path(CONFIG_FILE)
     settings = config_settings(config, place)
     for key, name in (
         ("do_lower_case", "lowercase"),
@@ -121,15 +138,14 @@ def read_vocab_folder(file: Path, config: Json) -> tuple[list[str], Json]:
         if config.get(key) is not None:
             settings[name] = member(config, key, bool, place)
     listed = dict(member(config, "added_tokens_decoder", dict, place, {}))
-    old_style = file.with_name("added_tokens.json")
-    if not listed and old_style.is_file():
+    if not listed and files.has("added_tokens.json"):
         listed = special_tokens_of(vocab, settings) | {
             str(id_): {"content": content, "normalized": True}
-            for content, id_ in read_object(old_style).items()
+            for content, id_ in read_object(files, "added_tokens.json").items()
         }
     if listed:
         settings["added_tokens"] = listed_tokens(listed, vocab, place)
-    return vocab, settings
+    return settings
 
 
 def listed_tokens(listed: Json, vocab: Sequence[str], path: Path) -> tuple[AddedToken, ...]:
@@ -324,10 +340,11 @@ def config_settings(config: Json, path: Path) -> Json:
     return settings
 
 
-def read_object(path: Path) -> Json:
-    """A JSON file that holds one object."""
+def read_object(files: SmallFiles, name: str) -> Json:
+    """Read a JSON file that holds one object."""
+    path = files.path(name)
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(files.read(name))
     except (ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{path}: not valid JSON ({error}). Get the file again; it may be cut short."

@@ -1,16 +1,16 @@
 """Kinds of tokenizers, and detection of the kind that a folder holds."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from bertsmith.errors import CheckpointError
-from bertsmith.system.sums import check_sums
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.tokenization.tokenizer_files import (
     TOKENIZER_FILE,
     VOCAB_FILE,
+    Json,
+    Source,
     read_config,
     read_object,
 )
@@ -36,20 +36,6 @@ MODEL_KINDS: Mapping[str, Kind] = {
 }
 
 
-@dataclass(frozen=True)
-class Source:
-    """Kind, file and parsed settings of a tokenizer to be read.
-
-    `root` is the content of a tokenizer.json, None for other files; `config` that of the
-    tokenizer_config.json beside it, None where a file was named by itself.
-    """
-
-    kind: Kind
-    file: Path
-    root: dict[str, Any] | None
-    config: dict[str, Any] | None
-
-
 @cache
 def kinds() -> "Mapping[Kind, type[Tokenizer]]":
     """Return the class of each kind.
@@ -67,41 +53,52 @@ def kinds() -> "Mapping[Kind, type[Tokenizer]]":
     }
 
 
-def find(path: Path) -> Source:
-    """Find the tokenizer of a folder or file.
+def read_tokenizer(files: SmallFiles) -> "Tokenizer":
+    """Read the tokenizer of a folder whose checksums were looked at.
 
     Raises:
         CheckpointError: none, a damaged one, or tokenizers of two kinds.
     """
-    check_sums(path)
-    if path.is_file():
-        return _of_file(path)
-    if (path / TOKENIZER_FILE).is_file():
-        source = _of_json(path / TOKENIZER_FILE, read_config(path))
-        _check_alone(path, source.kind, TOKENIZER_FILE)
-        return source
+    return _read(*_find(files))
+
+
+def read_tokenizer_file(files: SmallFiles, name: str) -> "Tokenizer":
+    """Read a tokenizer from one file, whatever stands beside it."""
+    if name in (VOCAB_JSON, MERGES_FILE):
+        return _read("byte-bpe", Source(files, MERGES_FILE, None, None))
+    if name.endswith(".json"):
+        return _read(*_of_json(files, name, None))
+    kind: Kind = "unigram" if name.endswith(".model") else "wordpiece"
+    return _read(kind, Source(files, name, None, None))
+
+
+def _read(kind: Kind, source: Source) -> "Tokenizer":
+    try:
+        return kinds()[kind].read(source)
+    except ConfigError as error:
+        raise CheckpointError(f"{source.path}: {error}") from error
+
+
+def _find(files: SmallFiles) -> tuple[Kind, Source]:
+    if files.has(TOKENIZER_FILE):
+        kind, source = _of_json(files, TOKENIZER_FILE, read_config(files))
+        _check_alone(files, kind, TOKENIZER_FILE)
+        return kind, source
     for name, kind in KIND_FILES.items():
-        if (path / name).is_file():
-            _check_alone(path, kind, name)
-            return Source(kind, path / name, None, read_config(path))
-    state = "has neither" if path.is_dir() else "does not exist, so it has neither"
+        if files.has(name):
+            _check_alone(files, kind, name)
+            return kind, Source(files, name, None, read_config(files))
+    directory = files.directory
+    state = "has neither" if directory.is_dir() else "does not exist, so it has neither"
     others = f"{MERGES_FILE} with {VOCAB_JSON}, nor {SENTENCEPIECE_FILE}"
     raise CheckpointError(
-        f"{path}: {state} {TOKENIZER_FILE} nor {VOCAB_FILE}, nor {others}. Name a folder that has "
-        "one of them, or a vocab.txt."
+        f"{directory}: {state} {TOKENIZER_FILE} nor {VOCAB_FILE}, nor {others}. Name a folder that "
+        "has one of them, or a vocab.txt."
     )
 
 
-def _of_file(path: Path) -> Source:
-    if path.name in (VOCAB_JSON, MERGES_FILE):
-        return Source("byte-bpe", path.with_name(MERGES_FILE), None, None)
-    if path.suffix == ".json":
-        return _of_json(path, None)
-    return Source("unigram" if path.suffix == ".model" else "wordpiece", path, None, None)
-
-
-def _of_json(path: Path, config: dict[str, Any] | None) -> Source:
-    root = read_object(path)
+def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, Source]:
+    root = read_object(files, file)
     model = root.get("model")
     name = model.get("type") if isinstance(model, dict) else None
     kind: Kind = "wordpiece"  # its reader rejects content of no kind
@@ -111,15 +108,15 @@ def _of_json(path: Path, config: dict[str, Any] | None) -> Source:
         kind = "byte-bpe"
     elif isinstance(model, dict) and isinstance(model.get("vocab"), list):
         kind = "unigram"
-    return Source(kind, path, root, config)
+    return kind, Source(files, file, root, config)
 
 
-def _check_alone(directory: Path, kind: Kind, name: str) -> None:
+def _check_alone(files: SmallFiles, kind: Kind, name: str) -> None:
     """Reject a folder with the files of another kind, beside or alone."""
-    present = {file: found for file, found in KIND_FILES.items() if (directory / file).is_file()}
+    present = {file: found for file, found in KIND_FILES.items() if files.has(file)}
     if present and (kind not in present.values() or len(present) > 1):
         other = next(file for file, found in present.items() if found != kind)
         raise CheckpointError(
-            f"{directory}: {name} is a {kind} tokenizer and {other} a {present[other]} one. Remove "
-            "the file that does not belong to the model."
+            f"{files.directory}: {name} is a {kind} tokenizer and {other} a {present[other]} one. "
+            "Remove the file that does not belong to the model."
         )

@@ -36,7 +36,7 @@ from bertsmith.tokenization.tokenizer import (
     is_word_start,
     own_added_tokens,
 )
-from bertsmith.tokenization.tokenizer_kinds import Source
+from bertsmith.tokenization.tokenizer_files import Source
 
 SPACE = "▁"
 UNKNOWN_PENALTY = 10.0
@@ -297,7 +297,7 @@ class UnigramTokenizer(Tokenizer):
     @classmethod
     def read(cls, source: Source) -> "UnigramTokenizer":
         """Read a tokenizer.json or a spiece.model."""
-        vocab, scores, settings = unigram_files.read(source.file, source.root, source.config)
+        vocab, scores, settings = unigram_files.read(source)
         return cls(vocab, scores, **settings)
 
     def save(self, directory: str | Path) -> None:

@@ -27,6 +27,7 @@ from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
+    Source,
     check_parts,
     config_settings,
     frame_object,
@@ -56,21 +57,19 @@ MANY_SPACES = {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}
 STEP_KINDS = {"NFKD": "decompose", "StripAccents": "strip_accents", "Lowercase": "lowercase"}
 
 
-def read(file: Path, root: Json | None, config: Json | None) -> tuple[list[str], list[float], Json]:
+def read(source: Source) -> tuple[list[str], list[float], Json]:
     """Read the vocabulary, its scores and the `UnigramTokenizer` settings of a file.
 
-    Args:
-        file: a tokenizer.json or a spiece.model.
-        root: content of the tokenizer.json; None for the other.
-        config: content of tokenizer_config.json; None for a file by itself.
+    It is a tokenizer.json or a spiece.model.
 
     Raises:
         CheckpointError: damaged, or a tokenizer of another kind.
     """
-    if root is not None:
-        return read_tokenizer_json(file, root, config or {})
-    model = read_sentencepiece(file)
-    return model.pieces, albert_scores(model), model_settings(model, config or {}, file)
+    config = source.config or {}
+    if source.root is not None:
+        return read_tokenizer_json(source.path, source.root, config)
+    model = read_sentencepiece(source.files.read(source.name), source.path)
+    return model.pieces, albert_scores(model), model_settings(model, config, source.path)
 
 
 def albert_scores(model: SentencePieceModel) -> list[float]:

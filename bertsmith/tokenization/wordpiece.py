@@ -25,7 +25,7 @@ from bertsmith.tokenization.chunk_table import MAX_CHUNK_BYTES, MAX_KEYS
 from bertsmith.tokenization.normalize import Normalizer, locate_words, unit_pattern
 from bertsmith.tokenization.piece_cutting import PieceCutter
 from bertsmith.tokenization.tokenizer import Memory, TextTokens, Tokenizer, joined_rows
-from bertsmith.tokenization.tokenizer_kinds import Source
+from bertsmith.tokenization.tokenizer_files import Source
 
 CONTINUING_PREFIX = "##"
 # A byte that UTF-8 never has: it begins the id of an added token in text for the bulk encoder.
@@ -154,7 +154,7 @@ class WordPieceTokenizer(Tokenizer):
     @classmethod
     def read(cls, source: Source) -> "WordPieceTokenizer":
         """Read a tokenizer.json or a vocab.txt."""
-        vocab, settings = tokenizer_files.read(source.file, source.root, source.config)
+        vocab, settings = tokenizer_files.read(source)
         return cls(vocab, **settings)
 
     def save(self, directory: str | Path) -> None:

@@ -26,7 +26,7 @@ from bertsmith.errors import (
     check_seed,
 )
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import save_model
+from bertsmith.model.saving import save_model
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json

@@ -148,7 +148,7 @@ def tokenizer_place(place: Path) -> Path:
     """Return a local path, or the folder of a hub model."""
     if place.exists():
         return place
-    from bertsmith.model.huggingface import find_checkpoint  # torch takes a while to import
+    from bertsmith.model.hub import find_checkpoint
 
     return find_checkpoint(place)
 

@@ -15,10 +15,12 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.files import sha256_file
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -118,7 +120,7 @@ def test_a_sentence_encoder_stays_one_and_is_scored_by_pairs(compress, place):
     rows = [f"{i % 6}\t{a.text}\t{b.text}" for i, (a, b) in enumerate(pairs)]
     data.write_text("\n".join(["score\tsentence1\tsentence2", *rows]) + "\n")
     report, out = compress("layers", "bare", "--num-layers", 1, "--data", data)
-    assert SentenceFolder.read(out) == SentenceFolder("first_token", True, 17)
+    assert SentenceFolder.read(SmallFiles(out)) == SentenceFolder("first_token", True, 17)
     for folder, side in ((place / "bare", "before"), (out, "after")):
         scores = evaluate(load_predictor(folder, device="cpu", precision="fp32"), data).to_json()
         assert report[side]["scores"]["spearman"] == scores["spearman"]

@@ -15,7 +15,8 @@ from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.family import family_named
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 from bertsmith.pretraining.job import LEARNING_RATES, PretrainJob, model_config, nearest_preset
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.tokenization.tokenizer import Tokenizer

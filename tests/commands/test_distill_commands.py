@@ -14,7 +14,8 @@ from bertsmith.errors import CheckpointError
 from bertsmith.evaluation import side_by_side as before_after
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 from bertsmith.pretraining import step_timer as timing
 from bertsmith.tasks.catalog import tasks
 

@@ -9,6 +9,7 @@ from close_figures import close
 from tiny_models import save_tiny
 
 from bertsmith.cli import main
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.sentence_folder import SentenceFolder
 
 FP32 = ("--device", "cpu", "--precision", "fp32")
@@ -96,7 +97,7 @@ def test_a_folder_overwritten_by_another_task_is_no_encoder_any_more(bertsmith, 
     bertsmith("finetune", "regress", "--model", place / "model", "--train", data, "--eval", data,
               *common, "--overwrite")  # fmt: skip
     assert not (out / "modules.json").exists()
-    assert SentenceFolder.read(out) == SentenceFolder()
+    assert SentenceFolder.read(SmallFiles(out)) == SentenceFolder()
     assert not (out / "earlier-run").exists()
 
 

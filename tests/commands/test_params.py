@@ -18,7 +18,7 @@ from transformers import (
 )
 
 from bertsmith import cli
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 
 
 def params(capsys: pytest.CaptureFixture[str], *words: str) -> str:

@@ -19,7 +19,7 @@ from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 from bertsmith.model.sinusoidal_positions import waves
 from bertsmith.pretraining import step_timer as timing
 from bertsmith.pretraining.job import PretrainJob, build_objective

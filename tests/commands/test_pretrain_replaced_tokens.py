@@ -15,8 +15,9 @@ from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.errors import BertsmithError, ConfigError
 from bertsmith.model.accounting import computed_work, count_parameters, flops_of, total
-from bertsmith.model.electra_pair import ElectraPair, load_trained
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.electra_pair import ElectraPair, build_trained
+from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.job import PretrainJob, build_model, build_objective
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.run import pretrain
@@ -276,7 +277,7 @@ def test_an_earlier_run_is_put_aside_with_its_generator(
     shutil.copytree(trained, out)
     pretrain(job(corpus_dir, steps=2), out, overwrite=True)
     assert not (out / "earlier-run").exists()
-    assert isinstance(load_trained(out), ElectraPair)
+    assert isinstance(build_trained(read_folder(out)), ElectraPair)
 
 
 def test_the_discriminator_learns_a_task(trained: Path, tmp_path: Path) -> None:
@@ -293,7 +294,7 @@ def test_both_models_count(
 ) -> None:
     cli.main(["params", str(trained), "--json"])
     found = json.loads(capsys.readouterr().out)
-    both = load_trained(trained)
+    both = build_trained(read_folder(trained))
     assert found["parameters"] == sum(p.numel() for p in both.parameters())
     generator = sum(p.numel() for n, p in both.named_parameters() if n.startswith("generator."))
     assert found["components"]["generator"]["parameters"] == generator

@@ -17,7 +17,7 @@ from bertsmith.comparison.job import compare
 from bertsmith.comparison.settings import ComparisonSettings
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, Interrupted
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 from bertsmith.training.journal import read_journal
 
 NAMES = ["next sentence", "no pairs", "100/0/0"]

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 from samples import SAMPLES
-from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
+from tiny_models import NUM_POSITIONS, load_for_task, save_tiny, tiny_tokenizer
 
 from bertsmith.compression.head_importance import head_importance, least_important
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.finetuning.run import load_for_task
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.head_pruning import prune_heads
 from bertsmith.model.heads import build_heads

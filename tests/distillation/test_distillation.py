@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from samples import SAMPLES
-from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
+from tiny_models import NUM_POSITIONS, load_for_task, save_tiny, tiny_tokenizer
 
 from bertsmith.distillation import teacher_cache
 from bertsmith.distillation.objective import UNLABELLED, Distillation, Teaching, divide_batch
@@ -15,7 +15,6 @@ from bertsmith.distillation.run import all_texts, with_row_numbers
 from bertsmith.distillation.teacher import LiveTeacher
 from bertsmith.distillation.teacher_cache import stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.finetuning.run import load_for_task
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.example_objective import (
     FineTuning,

@@ -17,7 +17,8 @@ from bertsmith.evaluation.side_by_side import (
     parameters_of,
     random_texts,
 )
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -36,7 +37,7 @@ def folders(tmp_path_factory):
 
 def test_parameters_bytes_and_scores(folders, tmp_path):
     data = write_reviews(tmp_path / "a.csv", 41)
-    found = compare(*folders, Trial(data, limit=37, **QUICK))
+    found = compare(*map(read_folder, folders), Trial(data, limit=37, **QUICK))
     for folder, figures in zip(folders, (found.before, found.after), strict=True):
         model = load_model(folder)
         parts = dict(figures.parameters)
@@ -57,16 +58,16 @@ def test_parameters_bytes_and_scores(folders, tmp_path):
 
 def test_without_data_texts_are_timed_and_nothing_is_scored(folders):
     texts = [example.text for example in reviews(7)]
-    found = compare(*folders, Trial(texts=texts, **QUICK))
+    found = compare(*map(read_folder, folders), Trial(texts=texts, **QUICK))
     assert (found.num_timed, found.before.scores, found.num_rounds) == (7, {}, 5)
-    assert compare(*folders, Trial(**QUICK)).num_timed > 7
+    assert compare(*map(read_folder, folders), Trial(**QUICK)).num_timed > 7
 
 
 def test_rows_that_lack_something_are_counted(folders, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\ngood,pos\n,neg\nbad,neg\n")
     columns = load_predictor(folders[0]).task.columns(skip_incomplete=True)
-    found = compare(*folders, Trial(path, columns, **QUICK))
+    found = compare(*map(read_folder, folders), Trial(path, columns, **QUICK))
     assert found.num_skipped == 1 and "1 rows that lacked something were skipped" in str(found)
 
 
@@ -74,9 +75,9 @@ def test_folders_without_a_task_have_no_score(tmp_path, folders):
     save_tiny(tmp_path / "bare")
     data = write_reviews(tmp_path / "a.csv", 3)
     with pytest.raises(CheckpointError, match="no classification head"):
-        compare(tmp_path / "bare", tmp_path / "bare", Trial(data, **QUICK))
+        compare(*[read_folder(tmp_path / "bare")] * 2, Trial(data, **QUICK))
     with pytest.raises(InputError, match="no such file"):
-        compare(*folders, Trial(tmp_path / "none.csv", **QUICK))
+        compare(*map(read_folder, folders), Trial(tmp_path / "none.csv", **QUICK))
 
 
 def test_runs_take_turns_after_a_first_call_each():

@@ -50,7 +50,7 @@ def test_what_was_cut_or_skipped_is_counted(classifier, tmp_path):
     assert (result.num_texts, result.num_truncated, result.num_skipped) == (2, 0, 1)
     assert result.num_windowed == 1
     assert "1 texts were longer than the model reads and were read in windows" in str(result)
-    classifier = load_predictor(classifier.loaded.path, long_texts="cut")
+    classifier = load_predictor(classifier.loaded.folder.path, long_texts="cut")
     result = evaluate(classifier, path, Columns(skip_incomplete=True))
     assert (result.num_windowed, result.num_truncated) == (0, 1)
     assert "their ends had no part" in str(result)

@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_models import save_tiny, save_tiny_of, write_reviews
+from tiny_models import load_for_task, save_tiny, save_tiny_of, write_reviews
 
 from bertsmith import cli
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.finetuning.cls_query_reset import begin_attention
-from bertsmith.finetuning.run import finetune, load_for_task
+from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tasks.token_classification import Tag, TagSettings
@@ -58,7 +59,7 @@ def loaded(settings: Any, task: Any = None) -> BertModel:
     """The model as learning begins with it."""
     dataset: TaskDataset[Any] = TaskDataset(task or Classify(NAMES), [], [])
     model, _ = load_for_task(settings, dataset)
-    begin_attention(model, settings, dataset.task.head)
+    begin_attention(model, read_folder(settings.model), settings, dataset.task.head)
     return model
 
 

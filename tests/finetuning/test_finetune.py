@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 from stop_at import StopAt
-from tiny_models import reviews, save_tiny, save_tiny_of, write_reviews
+from tiny_models import load_for_task, reviews, save_tiny, save_tiny_of, write_reviews
 from tiny_tokenizers import TINY
 
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError, Interrupted
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.finetuning.run import finetune, load_for_task
-from bertsmith.model.huggingface import load_model
+from bertsmith.finetuning.run import finetune
+from bertsmith.model.loading import load_model
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.text_classification import Classifier, Classify, ClassifySettings
 

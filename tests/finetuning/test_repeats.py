@@ -18,7 +18,7 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import NOTES, finetune
 from bertsmith.finetuning.series import Repeats, finetune_repeatedly, split, spreads
 from bertsmith.metrics.answers import ENDLESS
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.settings import NOT_GIVEN

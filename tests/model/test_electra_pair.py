@@ -16,12 +16,14 @@ from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.electra_pair import (
     SHARED,
     ElectraPair,
+    build_trained,
     generator_config,
     load_generator,
-    load_trained,
 )
 from bertsmith.model.heads import SAMPLED_BLOCK, MaskedLMHead, build_heads, sample
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
+from bertsmith.model.saving import save_model
 
 VOCAB = 311
 
@@ -181,7 +183,7 @@ def test_both_folders_are_as_transformers_has_them(tmp_path: Path) -> None:
 def test_a_pair_comes_back_from_its_folder(tmp_path: Path) -> None:
     model = pair()
     save_model(model, tmp_path)
-    again = load_trained(tmp_path)
+    again = build_trained(read_folder(tmp_path))
     assert isinstance(again, ElectraPair)
     assert not again.training
     assert again.embeddings.word is again.generator.embeddings.word
@@ -209,6 +211,6 @@ def test_models_of_other_runs_are_no_pair(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"embeddings\.word\.weight .* differ"):
         ElectraPair.of(*others)
     save_model(others[0], tmp_path)
-    assert not isinstance(load_trained(tmp_path), ElectraPair)
+    assert not isinstance(build_trained(read_folder(tmp_path)), ElectraPair)
     with pytest.raises(CheckpointError, match="there is no generator/"):
         load_generator(tmp_path)

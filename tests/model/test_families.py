@@ -22,10 +22,12 @@ from bertsmith.model.distilbert import DistilBertConfig, distilled
 from bertsmith.model.family import families, family_named
 from bertsmith.model.head_pruning import prune_heads
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import canonical, load_model, save_model, their_names
 from bertsmith.model.keep_layers import truncate_layers
+from bertsmith.model.loading import load_model
 from bertsmith.model.onednn_weights import can_prepack, prepack, quantize
+from bertsmith.model.saving import save_model
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
+from bertsmith.model.weight_names import canonical, their_names
 from bertsmith.system.int8 import can_quantize
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.text_classification import Classify, ClassifySettings

@@ -13,7 +13,8 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.head_pruning import prune_heads, zero_heads
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 
 PRUNED = {0: [1], 1: [0, 4, 2]}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

@@ -14,13 +14,11 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import (
-    LoadReport,
-    canonical,
-    check_classifier,
-    load_model,
-    save_model,
-)
+from bertsmith.model.load_report import LoadReport
+from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
+from bertsmith.model.saving import save_model
+from bertsmith.model.weight_names import canonical
 from bertsmith.system.sums import SUMS_FILE
 
 Build = Callable[..., BertModel]
@@ -222,7 +220,7 @@ def test_classifiers_of_other_kinds_are_not_taken_for_ours(
     assert model.load_report is not None
     assert fresh.load_report is not None
     if named is None:
-        check_classifier(tmp_path, "classify")
+        read_folder(tmp_path).check_classifier("classify")
         assert list(model.heads) == ["classify"]
         assert not fresh.load_report.missing
         return
@@ -233,7 +231,7 @@ def test_classifiers_of_other_kinds_are_not_taken_for_ours(
     assert fresh.load_report.missing == ("classifier.bias", "classifier.weight")
     assert fresh.id2label == {}
     with pytest.raises(CheckpointError, match=rf"config\.json: {named}.*finetune classify"):
-        check_classifier(tmp_path, "classify")
+        read_folder(tmp_path).check_classifier("classify")
 
 
 def test_new_heads_on_an_encoder_without_pooler(small_model: Build, tmp_path: Path) -> None:
@@ -403,63 +401,23 @@ def test_integer_weights_are_refused(folder: Path) -> None:
         load_model(folder)
 
 
-@pytest.mark.parametrize(("tokens", "fits"), [(30, True), (97, True), (101, True), (102, False)])
-@pytest.mark.parametrize("file", ["vocab.txt", "tokenizer.json"])
-def test_vocabulary_against_the_embedding(
-    small_model: Build, tmp_path: Path, tokens: int, fits: bool, file: str
-) -> None:
-    save_model(small_model("masked_lm"), tmp_path)
-    words = {f"w{i}": i for i in range(tokens)}
-    text = (
-        "\n".join(words) + "\n"
-        if file == "vocab.txt"
-        else json.dumps({"model": {"vocab": words}, "added_tokens": [{"id": 0}]})
-    )
-    (tmp_path / file).write_text(text)
-    if fits:
-        load_model(tmp_path)
-    else:
-        with pytest.raises(CheckpointError, match=f"{file} has {tokens} tokens, the embedding"):
-            load_model(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("file", "added"),
     [
         ("added_tokens.json", {"[NEW]": 101}),
         ("tokenizer_config.json", {"added_tokens_decoder": {"101": {"content": "[NEW]"}}}),
-        ("tokenizer.json", {"model": {"vocab": {"a": 0}}, "added_tokens": [{"id": 101}]}),
     ],
 )
-def test_added_tokens_need_embeddings_too(
+def test_vocabulary_against_the_embedding(
     small_model: Build, tmp_path: Path, file: str, added: dict[str, object]
 ) -> None:
     save_model(small_model("masked_lm"), tmp_path)
-    (tmp_path / "vocab.txt").write_text("".join(f"w{i}\n" for i in range(101)))
-    load_model(tmp_path)
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *map(str, range(96))]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces))
+    assert read_folder(tmp_path).tokenizer.vocab_size == 101
     (tmp_path / file).write_text(json.dumps(added))
-    with pytest.raises(CheckpointError, match=f"{file} has 102 tokens, the embedding 101"):
-        load_model(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("added_tokens.json", "{"),
-        ("added_tokens.json", "[1]"),
-        ("added_tokens.json", '{"[NEW]": "b"}'),
-        ("tokenizer_config.json", '{"added_tokens_decoder": 3}'),
-        ("tokenizer_config.json", '{"added_tokens_decoder": {"b": {}}}'),
-        ("tokenizer.json", '{"model": {}}'),
-        ("tokenizer.json", '{"model":' * 200_000),
-    ],
-    ids=range(7),
-)
-def test_tokenizer_files_that_are_damaged(folder: Path, file: str, text: str) -> None:
-    (folder / "vocab.txt").write_text("a\n")
-    (folder / file).write_text(text)
-    with pytest.raises(CheckpointError, match=f"{file}: not a tokenizer"):
-        load_model(folder)
+    with pytest.raises(CheckpointError, match="102 tokens, the embedding 101"):
+        _ = read_folder(tmp_path).tokenizer
 
 
 class ToyTokenizer:

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import canonical, load_model, save_model, their_names
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
+from bertsmith.model.weight_names import canonical, their_names
 
 TOLERANCE = 1e-5
 SHAPES = [

@@ -12,8 +12,9 @@ from tiny_models import save_tiny_of
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.head_pruning import prune_heads
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
 from bertsmith.model.query_reset import has_own_queries, reset_queries
+from bertsmith.model.saving import save_model
 
 
 def attentions(model: BertModel, inputs: dict[str, Any]) -> tuple[torch.Tensor, ...]:

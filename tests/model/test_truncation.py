@@ -10,8 +10,9 @@ from torch import Tensor
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.head_pruning import prune_heads
-from bertsmith.model.huggingface import load_model, save_model
 from bertsmith.model.keep_layers import choose_layers, truncate_layers
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 
 
 @pytest.mark.parametrize(

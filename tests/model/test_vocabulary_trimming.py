@@ -8,7 +8,8 @@ import transformers
 from tiny_models import BAD, GOOD, OTHER, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer import Tokenizer

@@ -7,7 +7,8 @@ import torch
 from tiny_models import tiny_model, tiny_tokenizer
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 from bertsmith.pretraining.from_checkpoint import (
     Source,
     describe_start,

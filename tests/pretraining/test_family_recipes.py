@@ -8,7 +8,7 @@ from tiny_models import write_reviews
 
 from bertsmith import cli
 from bertsmith.commands.pretrain import describe
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 
 SMALL = ["--steps", "3", "--preset", "tiny", "--batch-size", "4", "--eval-rows", "4",
          "--max-length", "24", "--max-position-embeddings", "32", "--threads", "1",

@@ -12,7 +12,7 @@ from bertsmith import cli
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.family import families
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 from bertsmith.pretraining.model_settings import ModelSettings
 
 WORDS = ["--preset", "tiny", "--steps", "2", "--max-length", "16", "--batch-size", "4",

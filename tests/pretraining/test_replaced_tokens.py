@@ -15,7 +15,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.electra_pair import ElectraPair
-from bertsmith.model.huggingface import save_model
+from bertsmith.model.saving import save_model
 from bertsmith.pretraining.replaced_tokens import ReplacedTokens, detection_figures, judge
 from bertsmith.pretraining.settings import SHARES, PretrainingSettings
 from bertsmith.training.optim import OptimSettings

@@ -15,7 +15,7 @@ from bertsmith import cli
 from bertsmith.compression.layers import LayerSettings, compress_layers
 from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.text_classification import Classify, ClassifySettings

@@ -22,7 +22,7 @@ from bertsmith.data.text_files import iter_lines
 from bertsmith.distillation.cache_folder import load_array, save_array
 from bertsmith.errors import CheckpointError, CorpusError, InputError
 from bertsmith.evaluation.errors_file import write_misses
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 from bertsmith.tasks.task import Outcome
 
 PERMISSION = r"Permission denied\)?\. Change the permissions or choose another place\."

@@ -20,7 +20,9 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.evaluation.score import score_answer_files
 from bertsmith.finetuning.run import finetune
 from bertsmith.metrics.answers import ENDLESS, BestThreshold
-from bertsmith.model.huggingface import load_model, read_config, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
+from bertsmith.model.saving import save_model
 from bertsmith.tasks import auto as predict_module
 from bertsmith.tasks.answer_prediction import passage
 from bertsmith.tasks.auto import load
@@ -369,7 +371,7 @@ def test_the_threshold_is_learnt_saved_and_used(tmp_path):
     assert report.overall.f1 > 80
     assert report.threshold > report.best_f1.threshold  # by half the way to the next score
     assert report.overall.f1 == pytest.approx(report.best_f1.score)
-    saved = read_config(settings.out)["bertsmith"]
+    saved = read_folder(settings.out).settings["bertsmith"]
     assert saved["may_abstain"]
     assert saved["threshold"] == report.threshold
     answerer = load(settings.out, device="cpu", precision="fp32")

@@ -11,7 +11,8 @@ from tiny_models import NUM_POSITIONS, OTHER, save_tiny, tiny_model, tiny_tokeni
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,

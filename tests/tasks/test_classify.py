@@ -13,7 +13,8 @@ from bertsmith.data.batches import pack
 from bertsmith.data.examples import Columns, Example
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, InputError
-from bertsmith.model.huggingface import load_model, save_model
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, TrainingExamples, collate
 from bertsmith.tasks.inference import compute_in_order

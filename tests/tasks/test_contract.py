@@ -13,15 +13,16 @@ import torch
 import transformers
 from close_figures import close
 from samples import SAMPLES, Sample
-from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
+from tiny_models import NUM_POSITIONS, load_for_task, save_tiny, tiny_tokenizer
 
 from bertsmith.cli import COMMANDS
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.finetuning.run import finetune, load_for_task
+from bertsmith.finetuning.run import finetune
 from bertsmith.model.bert import BertModel
-from bertsmith.model.huggingface import read_config, save_model
+from bertsmith.model.model_folder import read_folder
+from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import iter_predictions, load
 from bertsmith.tasks.catalog import task_named, task_of_folder, tasks
 from bertsmith.tasks.example_objective import (
@@ -231,7 +232,7 @@ def saved(case: Case) -> Path:
 
 def test_a_folder_knows_its_task(case):
     folder = saved(case)
-    assert task_of_folder(folder) is case.type
+    assert task_of_folder(read_folder(folder)) is case.type
     predictor = load(folder, device="cpu", precision="fp32")
     assert type(predictor) is type(case.type.predictor(predictor.loaded))
     assert predictor.task == case.task
@@ -251,7 +252,7 @@ def test_transformers_opens_the_folder(case):
     )
     assert not report["missing_keys"] and not report["unexpected_keys"]
     assert not report["mismatched_keys"]
-    assert [type(model).__name__] == read_config(folder)["architectures"]
+    assert [type(model).__name__] == read_folder(folder).settings["architectures"]
 
 
 def test_what_is_said_of_an_example_is_plain_json_and_a_line(case):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 from samples import write_topics
-from tiny_models import save_tiny, tiny_tokenizer
+from tiny_models import load_for_task, save_tiny, tiny_tokenizer
 
 from bertsmith.data.examples import Columns, Example
 from bertsmith.data.labels import label_set
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.finetuning.run import finetune, load_for_task
+from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.logits import sigmoid

@@ -9,12 +9,12 @@ import pytest
 import scipy.stats
 import torch
 from samples import write_scores
-from tiny_models import save_tiny, tiny_tokenizer
+from tiny_models import load_for_task, save_tiny, tiny_tokenizer
 
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.finetuning.run import finetune, load_for_task
+from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.regression import CLOSE, Regress, Regressor, RegressSettings

@@ -20,6 +20,7 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.reports.evaluation import scores_of
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.contrast import contrastive_loss
 from bertsmith.tasks.example_objective import (
@@ -235,7 +236,7 @@ def test_the_folder_says_how_vectors_are_made(place, tmp_path, pooling, normaliz
     SentenceFolder(pooling, normalize, 19).write(start, 24)
     settings = settings_for(place, tmp_path / "out", "pairs", model=start, steps=2)
     finetune(Embed, settings)
-    assert SentenceFolder.read(settings.out) == SentenceFolder(pooling, normalize, 19)
+    assert SentenceFolder.read(SmallFiles(settings.out)) == SentenceFolder(pooling, normalize, 19)
     theirs = sentence_transformers.SentenceTransformer(str(settings.out), device="cpu")
     assert theirs.max_seq_length == 19
     texts = [*TEXTS, "good " * 30]

@@ -9,7 +9,7 @@ import pytest
 import torch
 from rich.console import Console
 from samples import write_names
-from tiny_models import BAD, GOOD, NUM_POSITIONS, OTHER, save_tiny, tiny_tokenizer
+from tiny_models import BAD, GOOD, NUM_POSITIONS, OTHER, load_for_task, save_tiny, tiny_tokenizer
 
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.label_schemes import convert_labels, count_illegal
@@ -18,7 +18,7 @@ from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.finetuning.run import finetune, load_for_task
+from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import split
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate

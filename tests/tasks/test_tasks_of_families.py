@@ -10,7 +10,8 @@ from tiny_models import save_tiny_of
 
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
-from bertsmith.model.huggingface import load_model, read_config
+from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.catalog import task_named, task_of_folder
 
@@ -28,8 +29,8 @@ def test_a_task_with_a_family(name: str, family: str, tmp_path: Path) -> None:
         device="cpu", precision="fp32", steps=3, **sample.settings,
     )  # fmt: skip
     result = finetune(task, settings)
-    assert task_of_folder(settings.out) is task
-    assert read_config(settings.out)["model_type"] == family
+    assert task_of_folder(read_folder(settings.out)) is task
+    assert read_folder(settings.out).settings["model_type"] == family
     model = load_model(settings.out)
     assert not model.load_report.missing
     assert not model.load_report.unused
@@ -40,4 +41,4 @@ def test_a_task_with_a_family(name: str, family: str, tmp_path: Path) -> None:
     )
     absent = {key for key in info["missing_keys"] if "pooler" not in key}
     assert not absent and not info["unexpected_keys"] and not info["mismatched_keys"]
-    assert [type(theirs).__name__] == read_config(settings.out)["architectures"]
+    assert [type(theirs).__name__] == read_folder(settings.out).settings["architectures"]

@@ -15,6 +15,7 @@ from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
 from bertsmith.system.files import hold_folder
 from bertsmith.system.run_state import check_finished
+from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.question_answering import Answer, AnswerSettings
 
 
@@ -111,7 +112,7 @@ def test_what_another_process_trains_is_refused(tmp_path):
 
     def check():
         try:
-            check_finished(tmp_path)
+            check_finished(SmallFiles(tmp_path))
         except CheckpointError as error:
             found.append(str(error))
 
@@ -145,9 +146,9 @@ def test_which_runs_are_complete(tmp_path, run, is_refused):
     (tmp_path / "run.json").write_text(json.dumps(run))
     if is_refused:
         with pytest.raises(CheckpointError, match="--resume"):
-            check_finished(tmp_path)
+            check_finished(SmallFiles(tmp_path))
     else:
-        check_finished(tmp_path)
+        check_finished(SmallFiles(tmp_path))
 
 
 def test_a_checkpoint_of_a_fine_tuning_and_a_damaged_run_are_told_of(tmp_path):
@@ -158,4 +159,4 @@ def test_a_checkpoint_of_a_fine_tuning_and_a_damaged_run_are_told_of(tmp_path):
         bertsmith.load(checkpoint)
     (tmp_path / "run.json").write_text('{"identity"')
     with pytest.warns(BertsmithWarning, match=r"run\.json: damaged"):
-        check_finished(tmp_path)
+        check_finished(SmallFiles(tmp_path))

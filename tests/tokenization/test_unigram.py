@@ -100,7 +100,7 @@ def t5_file(data_dir: Path) -> Path:
 @pytest.fixture(scope="module")
 def t5(t5_file: Path) -> UnigramTokenizer:
     """T5's pieces as they are, with the table of its normalization alone."""
-    model = read_sentencepiece(t5_file)
+    model = read_sentencepiece(t5_file.read_bytes(), t5_file)
     return UnigramTokenizer(
         model.pieces, model.scores, steps=("charsmap",), charsmap=model.charsmap
     )

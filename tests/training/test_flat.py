@@ -9,9 +9,9 @@ from torch import nn
 
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import their_names
 from bertsmith.model.shared import SharedFile, map_file
 from bertsmith.model.trainable import parameter_specs
+from bertsmith.model.weight_names import their_names
 from bertsmith.training.flat_parameters import (
     ALIGNMENT,
     CHUNK,

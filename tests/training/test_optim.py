@@ -12,7 +12,7 @@ from torch import nn
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import their_names
+from bertsmith.model.weight_names import their_names
 from bertsmith.training import optim
 from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout, Storage
 from bertsmith.training.optim import OptimSettings, RangeUpdater, schedule

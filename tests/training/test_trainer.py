@@ -19,7 +19,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
 from bertsmith.model.bert import BertConfig, BertModel
 from bertsmith.model.heads import build_heads
-from bertsmith.model.huggingface import load_model
+from bertsmith.model.loading import load_model
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.hardware import Precision

@@ -1,0 +1,228 @@
+"""config.json to a model's config and facts, and back."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.bert import FAMILY as BERT
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.family import Family, families, family_named
+from bertsmith.model.heads import TASK_HEADS, ClassificationHead
+from bertsmith.system.small_files import SmallFiles
+
+CONFIG_FILE = "config.json"
+
+PROBLEM_TYPES = {
+    "classify": "single_label_classification",
+    "multi_label": "multi_label_classification",
+    "regress": "regression",
+}
+"""What tells the heads of a sequence classifier apart."""
+
+TASK_SETTINGS = "bertsmith"
+"""Our key in config.json; transformers keeps it."""
+
+PAIR_TASK = "pairs"
+"""Below it, what the head for pairs says where that is not next sentence."""
+
+
+def family_of(settings: Mapping[str, Any]) -> Family:
+    """The family that a config.json names; BERT where it is silent."""
+    return family_named(settings.get("model_type") or BERT.name)
+
+
+def task_head(settings: Mapping[str, Any]) -> str | None:
+    """Which fine-tuned head a folder with this config.json has; None if none that we know."""
+    architectures = settings.get("architectures") or ()
+    family = family_of(settings)
+    kind = problem_type(settings)
+    for name in TASK_HEADS:
+        if family.architectures[frozenset({name})] in architectures and (
+            name not in PROBLEM_TYPES or kind == PROBLEM_TYPES[name]
+        ):
+            return None if name == "regress" and num_labels(settings) > 1 else name
+    return None
+
+
+def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return our task's own settings; none in a folder of transformers or before fine-tuning."""
+    has_pretraining_head = family_of(settings).base not in (settings.get("architectures") or ())
+    if task_head(settings) is None and has_pretraining_head:
+        return {}
+    return dict(settings.get(TASK_SETTINGS) or {})
+
+
+def problem_type(settings: Mapping[str, Any]) -> str | None:
+    """Return the problem type of a sequence classifier; None for other models.
+
+    One output alone is a regression where config.json is silent, as transformers has it.
+    """
+    if family_of(settings).classifier not in (settings.get("architectures") or ()):
+        return None
+    silent = "regression" if num_labels(settings) == 1 else PROBLEM_TYPES["classify"]
+    return settings.get("problem_type") or silent
+
+
+def num_labels(settings: Mapping[str, Any]) -> int:
+    """Return the number of outputs in config.json, by default 2."""
+    return int(settings.get("num_labels") or len(settings.get("id2label") or (0, 1)))
+
+
+def hidden_size(settings: Mapping[str, Any]) -> int:
+    """The width of the layers that a config.json announces."""
+    return int(settings[family_of(settings).keys.get("hidden_size") or "hidden_size"])
+
+
+def read_config(files: SmallFiles) -> dict[str, Any]:
+    """Read the config.json of a folder.
+
+    Raises:
+        CheckpointError: it is missing, not JSON, or describes a model of no family of ours.
+    """
+    file = files.path(CONFIG_FILE)
+    try:
+        text = files.read(CONFIG_FILE).decode("utf-8")
+        settings = json.loads(text, object_pairs_hook=_object_of_numbers_once)
+    except IsADirectoryError as error:
+        raise CheckpointError(f"{file}: a folder, not a file. Copy it again.") from error
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{file}: not valid JSON ({error}). Copy it again.") from error
+    if not isinstance(settings, dict):
+        raise CheckpointError(f"{file}: holds no JSON object. Copy it again.")
+    name = settings.get("model_type") or BERT.name
+    if not isinstance(name, str) or name not in families():
+        raise CheckpointError(
+            f"{file}: model_type is {name!r}. bertsmith reads models of the families "
+            f"{', '.join(families())}. Choose an encoder of one of them."
+        )
+    for key, (is_allowed, allowed) in ALLOWED.items():
+        found = settings.get(key)
+        if found is not None and not is_allowed(found):
+            raise CheckpointError(
+                f"{file}: {key} is {json.dumps(found)[:60]}; allowed is {allowed}. Copy it again."
+            )
+    return settings
+
+
+def _object_of_numbers_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object, in which a number may not stand twice as a key, as in `id2label`."""
+    found = dict(pairs)
+    if len(found) < len(pairs) and all(key.isdecimal() for key in found):
+        raise ValueError(f"one of the keys {', '.join(found)} stands there twice")
+    return found
+
+
+def _is_list_of_names(value: object) -> bool:
+    """Whether a JSON value is a list of texts."""
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _names_labels(value: object) -> bool:
+    """Whether a JSON value is an object whose keys are whole numbers."""
+    try:
+        return isinstance(value, dict) and all(int(number) >= 0 for number in value)
+    except ValueError:
+        return False
+
+
+ALLOWED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "architectures": (_is_list_of_names, "a list of names"),
+    "id2label": (_names_labels, "an object of names by the labels' numbers"),
+    "num_labels": (lambda found: type(found) is int and found >= 0, "a whole number"),
+    "label2id": (lambda found: isinstance(found, dict), "an object of numbers by labels"),
+    TASK_SETTINGS: (lambda found: isinstance(found, dict), "an object"),
+}
+"""What config.json may say besides the sizes of the model, which the config itself checks."""
+
+
+def build_config(file: Path, settings: Mapping[str, Any]) -> BertConfig:
+    """Build our config from that of `file`.
+
+    Raises:
+        CheckpointError: we have no such model.
+    """
+    family = family_of(settings)
+    for key, allowed in family.fixed.items():
+        if settings.get(key, allowed) != allowed:
+            raise CheckpointError(
+                f"{file}: {key} is {settings[key]!r}. bertsmith reads models whose {key} is "
+                f"{allowed!r}. Choose such an encoder."
+            )
+    given: dict[str, Any] = {}
+    for field in fields(family.config):
+        their_key = family.keys.get(field.name, field.name)
+        if their_key is not None and settings.get(their_key) is not None:
+            given[field.name] = settings[their_key]
+    given["pruned_heads"] = _read_pruned_heads(file, settings)
+    try:
+        return family.config(**{**family.absent, **given})
+    except ConfigError as error:
+        raise CheckpointError(f"{file}: {error}") from error
+
+
+def _read_pruned_heads(file: Path, settings: Mapping[str, Any]) -> dict[int, list[int]]:
+    """`pruned_heads` of a config.json, whose keys JSON has made strings."""
+    try:
+        found = settings.get("pruned_heads") or {}
+        return {int(layer): [int(head) for head in heads] for layer, heads in found.items()}
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        raise CheckpointError(
+            f"{file}: pruned_heads is {json.dumps(found)[:60]}, and must name lists of heads by "
+            "the number of their layer. Copy the file again."
+        ) from error
+
+
+def their_config(model: BertModel, id2label: Mapping[int, str]) -> dict[str, Any]:
+    """config.json as transformers reads it; `pooling` is ours, and transformers keeps it."""
+    family = family_named(model.config.model_type)
+    settings: dict[str, Any] = {
+        "architectures": [family.architecture(tuple(model.heads))],
+        "model_type": family.name,
+        "dtype": "float32",
+        "torch_dtype": "float32",
+        **family.written,
+        "tie_word_embeddings": True,
+    }
+    for name, value in asdict(model.config).items():
+        key = family.keys.get(name, name)
+        if key is not None:
+            settings[key] = value
+    for name, head in model.heads.items():
+        if name in TASK_HEADS:
+            settings |= _head_config(name, head, id2label, family)
+    if not model.config.pruned_heads:
+        del settings["pruned_heads"]
+    own = dict(model.task_settings)
+    if "sentence_order" in model.heads and "next_sentence" in family.heads:
+        own[PAIR_TASK] = "sentence_order"
+    if own:
+        settings[TASK_SETTINGS] = own
+    return settings
+
+
+def _head_config(
+    name: str, head: nn.Module, id2label: Mapping[int, str], family: Family
+) -> dict[str, Any]:
+    """Return the fields of config.json for a fine-tuned head."""
+    if not isinstance(head, ClassificationHead):
+        return {}
+    key = family.dropout_keys.get(name, "classifier_dropout")
+    settings: dict[str, Any] = {} if key is None else {key: head.dropout_prob}
+    if name in PROBLEM_TYPES:
+        settings["problem_type"] = PROBLEM_TYPES[name]
+    if name in ("choose", "answer"):  # transformers counts the choices of each batch
+        return settings
+    names = [id2label.get(number, f"LABEL_{number}") for number in range(head.num_labels)]
+    return settings | {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+    }

@@ -1,0 +1,37 @@
+"""What a model took from the weights of its folder."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+SHOWN_NAMES = 8
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """Which weights of a folder found their place, by Hugging Face's names.
+
+    `missing` are weights that the model has and the folder has not; they start at random.
+    `unused` are weights that the folder has and the model has not, by their stored names.
+    `note` says whether loaded weights were changed after loading, and why.
+    """
+
+    matched: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+    note: str = ""
+
+    def __str__(self) -> str:
+        """Counts, and the first names of what was missing or left over."""
+        parts = [f"{len(self.matched)} weights matched"]
+        if self.missing:
+            parts.append(f"{len(self.missing)} missing and new: {listed(self.missing)}")
+        if self.unused:
+            parts.append(f"{len(self.unused)} unused: {listed(self.unused)}")
+        return "; ".join(parts) + "."
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(names[:SHOWN_NAMES])
+    rest = len(names) - SHOWN_NAMES
+    return f"{shown} and {rest} more" if rest > 0 else shown

@@ -1,0 +1,175 @@
+"""Model folders to models."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError
+from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.config_file import own_settings
+from bertsmith.model.family import family_named
+from bertsmith.model.heads import TASK_HEADS, build_heads
+from bertsmith.model.load_report import LoadReport, listed
+from bertsmith.model.meta_init import skeleton
+from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.weight_names import canonical, their_names
+
+BUFFERS = ("position_ids", "token_type_ids")
+"""Counters that older folders store beside the embeddings; they hold nothing learnt."""
+
+
+def load_model(
+    path: str | Path, *, heads: Sequence[str] | None = None, num_labels: int | None = None
+) -> BertModel:
+    """Load the model of a folder, or of the Hugging Face hub ("org/name"); as `build`.
+
+    The hub needs the package huggingface_hub.
+    """
+    return build(read_folder(path), heads, num_labels)
+
+
+def build(
+    folder: ModelFolder, heads: Sequence[str] | None = None, num_labels: int | None = None
+) -> BertModel:
+    """Build a folder's model: fp32, on the CPU, in evaluation mode.
+
+    Args:
+        folder: its tensors become those of the model.
+        heads: which heads the model is to have (`HEADS` in model/heads.py); those stored where
+            not given. A head that is not stored starts at random.
+        num_labels: outputs of a head with labels; as stored where not given. A number other than
+            the stored one gives a new head.
+
+    `model.load_report` says what was matched, missing and unused; `model.id2label` names the
+    outputs of a stored head with labels.
+
+    Raises:
+        CheckpointError: the folder is incomplete, altered, or holds another kind of model.
+    """
+    heads = folder.heads if heads is None else heads
+    stored = folder.task_head
+    is_kept = stored in heads and num_labels in (None, folder.num_outputs)
+    num_labels = num_labels or (folder.num_outputs if stored in heads else None)
+    tensors = _usable_tensors(folder, heads, keep_task_head=is_kept)
+    _check_sizes(folder.config, tensors, folder.path)
+    new_heads = build_heads(folder.config, heads, num_labels)
+    with skeleton():
+        model = BertModel(folder.config, new_heads, pooler=None if new_heads else folder.has_pooler)
+    missing = _fill(model, tensors, folder.path)
+    model.load_report = _report(model, missing, folder.stored_names)
+    if is_kept:
+        model.id2label = folder.labels
+    if is_kept or not (heads or stored):
+        model.task_settings = own_settings(folder.settings)
+    return model.eval()
+
+
+def _usable_tensors(
+    folder: ModelFolder, heads: Sequence[str], *, keep_task_head: bool
+) -> dict[str, Tensor]:
+    """Take the folder's tensors, without a head of another kind than its own."""
+    left_out = () if keep_task_head else TASK_HEADS
+    if folder.pair_head is not None and folder.pair_head not in heads:
+        left_out = (*left_out, folder.pair_head)
+    prefixes = tuple(f"{name}." for name in folder.family.head_names(left_out))
+    taken = folder.take_tensors().items()
+    return {name: tensor for name, tensor in taken if not name.startswith(prefixes)}
+
+
+def _check_sizes(config: BertConfig, tensors: Mapping[str, Tensor], directory: Path) -> None:
+    """Raise CheckpointError if config.json asks for other sizes than the tensors have.
+
+    New heads take memory by these sizes, so they come first; `fill` compares all shapes.
+    """
+    for name, shape in {
+        "embeddings.word.weight": (config.vocab_size, config.embedding_size),
+        "layers.0.feed_forward.up.weight": (config.intermediate_size, config.hidden_size),
+    }.items():
+        (theirs,) = their_names(name, config)
+        if theirs in tensors:
+            _check_shape(tensors[theirs], theirs, list(shape), directory)
+
+
+def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> list[str]:
+    """Put tensors in their places; returns the names of those that are missing.
+
+    A missing pooler or head starts at random.
+
+    Raises:
+        CheckpointError: the encoder or a layer of another part is not complete, or a shape does not
+            fit the config.
+    """
+    state, missing, lost = {}, [], []
+    found: set[str] = set()  # layers of poolers and heads
+    absences: dict[str, list[str]] = {}
+    firsts: dict[int, str] = {}
+    for name, parameter in model.state_dict(keep_vars=True).items():
+        theirs = their_names(name, model.config)
+        absent = [their for their in theirs if their not in tensors]
+        missing += absent
+        layer = name.rpartition(".")[0]
+        if not name.startswith(("pooler.", "heads.")):
+            lost += absent
+        elif absent:
+            absences.setdefault(layer, []).extend(absent)
+        else:
+            found.add(layer)
+        first = firsts.setdefault(id(parameter), name)
+        if first == name and not absent:
+            parts = [tensors[their] for their in theirs]
+            state[name] = _stack(parts, theirs[0], parameter.shape, directory)
+        elif first in state and not absent:
+            _check_copies(theirs, their_names(first, model.config), tensors, directory)
+    lost += [name for layer in absences.keys() & found for name in absences[layer]]
+    if lost:
+        raise CheckpointError(
+            f"{directory}: {len(lost)} weights are missing: {listed(lost)}. Copy or download the "
+            "whole checkpoint again."
+        )
+    model.load_state_dict(state, strict=False, assign=True)
+    if model.pooler is not None and "pooler.dense.weight" not in state:
+        model.pooler.to_empty(device="cpu").apply(model.initialize)
+    return list(dict.fromkeys(missing))
+
+
+def _check_copies(
+    names: Sequence[str], firsts: Sequence[str], tensors: Mapping[str, Tensor], directory: Path
+) -> None:
+    """Raise CheckpointError if weights that config.json calls shared are not the same."""
+    for name, first in zip(names, firsts, strict=True):
+        if name != first and not torch.equal(tensors[name], tensors[first]):
+            raise CheckpointError(
+                f"{directory}: {name} differs from {first}, and config.json says that layers share "
+                "them ('shared'). Take the folder as bertsmith wrote it, or write 'shared': "
+                '"none" there.'
+            )
+
+
+def _stack(parts: Sequence[Tensor], name: str, shape: torch.Size, directory: Path) -> Tensor:
+    """Tensors of the folder as one of ours, in fp32."""
+    expected = [shape[0] // len(parts), *shape[1:]]
+    for part in parts:
+        _check_shape(part, name, expected, directory)
+    return torch.cat([part.float() for part in parts]) if len(parts) > 1 else parts[0].float()
+
+
+def _check_shape(tensor: Tensor, name: str, expected: list[int], directory: Path) -> None:
+    """Raise CheckpointError unless a tensor is of floating point and has this shape."""
+    if list(tensor.shape) != expected or not tensor.is_floating_point():
+        raise CheckpointError(
+            f"{directory}: {name} is {tensor.dtype} {list(tensor.shape)}, config.json asks for "
+            f"floating point {expected}. Use config.json and weights that were saved together."
+        )
+
+
+def _report(model: BertModel, missing: Sequence[str], stored: Sequence[str]) -> LoadReport:
+    """Report which tensors of the folder were loaded, missing and unused."""
+    family = family_named(model.config.model_type)
+    wanted = {name for ours in model.state_dict() for name in their_names(ours, model.config)}
+    matched = wanted - set(missing)
+    copies = (copy for copy, original in family.tied.items() if original in matched)
+    known = {*matched, *copies, *(f"{family.name}.embeddings.{name}" for name in BUFFERS)}
+    unused = [name for name in stored if canonical(name, family) not in known]
+    return LoadReport(tuple(sorted(matched)), tuple(sorted(missing)), tuple(sorted(unused)))

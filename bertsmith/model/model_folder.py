@@ -1,0 +1,201 @@
+"""A model folder of Hugging Face's form, whose files are read once.
+
+Reads every encoder of our families that transformers writes, but for relative positions, unknown
+activations and decoders that are not tied to the word embedding.
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError, warn_once
+from bertsmith.model.bert import BertConfig
+from bertsmith.model.config_file import (
+    CONFIG_FILE,
+    PAIR_TASK,
+    PROBLEM_TYPES,
+    TASK_SETTINGS,
+    build_config,
+    family_of,
+    num_labels,
+    problem_type,
+    read_config,
+    task_head,
+)
+from bertsmith.model.heads import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEADS
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.model.load_report import listed
+from bertsmith.model.weight_names import by_canonical_names, check_tied
+from bertsmith.model.weights import read_weights
+from bertsmith.system.run_state import check_finished, read_run
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.system.sums import check_sums
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.tokenizer_kinds import read_tokenizer
+
+
+def read_folder(path: str | Path) -> "ModelFolder":
+    """Open a model folder, or a model of the Hugging Face hub ("org/name").
+
+    Raises:
+        CheckpointError: there is none, its run has not reached its end, or its config.json is
+            damaged or of a model that we do not have.
+    """
+    files = SmallFiles(find_checkpoint(path))
+    check_finished(files)
+    check_sums(files)
+    return ModelFolder(files)
+
+
+class ModelFolder:
+    """A folder's config and facts; its tokenizer and weights are read when first needed."""
+
+    def __init__(self, files: SmallFiles) -> None:
+        self.files = files
+        self.path = files.directory
+        self.settings: Mapping[str, Any] = read_config(files)
+        """The content of config.json."""
+        self.family = family_of(self.settings)
+        self._tensors: dict[str, Tensor] | None = None
+
+    @cached_property
+    def config(self) -> BertConfig:
+        """The shape of the model."""
+        return build_config(self.files.path(CONFIG_FILE), self.settings)
+
+    @cached_property
+    def run(self) -> Mapping[str, Any]:
+        """The content of run.json; empty if there is none."""
+        return read_run(self.files)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer.
+
+        Raises:
+            CheckpointError: there is none, it is damaged, or it gives ids that the embedding has
+                not: some kinds add special tokens that their files lack.
+        """
+        tokenizer = read_tokenizer(self.files)
+        if tokenizer.vocab_size > self.config.vocab_size:
+            raise CheckpointError(
+                f"{self.path}: the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
+                f"{self.config.vocab_size:,}. Use the tokenizer saved with the checkpoint."
+            )
+        return tokenizer
+
+    @cached_property
+    def shapes(self) -> Mapping[str, torch.Size]:
+        """Shapes of the tensors by today's names."""
+        self._tensors = self._read_tensors()
+        return {name: tensor.shape for name, tensor in self._tensors.items()}
+
+    def take_tensors(self) -> dict[str, Tensor]:
+        """Return the tensors by today's names, in memory that only the caller holds."""
+        tensors, self._tensors = self._tensors, None
+        return self._read_tensors() if tensors is None else tensors
+
+    def _read_tensors(self) -> dict[str, Tensor]:
+        stored = read_weights(self.path)
+        tensors = by_canonical_names(self.path, stored, self.family)
+        check_tied(self.path, tensors, self.family)
+        for copy, original in self.family.tied.items():
+            if copy.endswith(".bias") and copy in tensors:
+                tensors.setdefault(original, tensors[copy])
+        self.stored_names = tuple(stored)
+        return tensors
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether the folder has a pooler's weights."""
+        theirs = self.family.names.get("pooler.dense")
+        return theirs is not None and f"{theirs[0]}.weight" in self.shapes
+
+    @property
+    def task_head(self) -> str | None:
+        """The fine-tuned head that the folder holds, if it is one that we have."""
+        head = task_head(self.settings)
+        return head if head and f"{self.family.final_layer(head)}.weight" in self.shapes else None
+
+    @property
+    def num_outputs(self) -> int:
+        """Outputs of the fine-tuned head; 0 without one."""
+        head = self.task_head
+        return self.shapes[f"{self.family.final_layer(head)}.weight"][0] if head else 0
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads that the folder holds, of those that we know."""
+        layers = {name: self.family.names.get(f"heads.{name}.dense") for name in PRETRAINING_HEADS}
+        found = [
+            name
+            for name, theirs in layers.items()
+            if theirs
+            and f"{theirs[0]}.weight" in self.shapes
+            and (name not in PAIR_HEADS or name == self.pair_head)
+        ]
+        return (*found, *([self.task_head] if self.task_head else []))
+
+    @property
+    def pair_head(self) -> str | None:
+        """Return the pair task of the folder's head, if any: BERT's has one name for both tasks."""
+        known = [name for name in PAIR_HEADS if name in self.family.heads]
+        if len(known) < 2:
+            return known[0] if known else None
+        written = self.settings.get(TASK_SETTINGS)
+        task = written.get(PAIR_TASK) if isinstance(written, Mapping) else None
+        return task if task in PAIR_HEADS else "next_sentence"
+
+    @property
+    def labels(self) -> dict[int, str]:
+        """Names of the outputs; LABEL_0, LABEL_1, ... where the folder names none."""
+        if self.task_head not in LABEL_HEADS:
+            return {}
+        named = self.settings.get("id2label") or {}
+        numbers = range(self.num_outputs)
+        labels = {int(number): str(name) for number, name in named.items()}
+        labels = labels or {number: f"LABEL_{number}" for number in numbers}
+        if sorted(map(int, named or numbers)) != list(numbers):
+            raise CheckpointError(
+                f"{self.files.path(CONFIG_FILE)}: id2label names the labels "
+                f"{listed(sorted(named, key=int))}; the weights have {len(numbers)} outputs, so "
+                f"allowed is 0 to {len(numbers) - 1}, each once. Correct it there."
+            )
+        firsts: dict[str, int] = {}
+        for number, name in labels.items():
+            if (first := firsts.setdefault(name, number)) != number:
+                raise CheckpointError(
+                    f"{self.files.path(CONFIG_FILE)}: id2label calls both {first} and {number} "
+                    f"{name!r}; allowed is one name for each label. Correct it there."
+                )
+        for name, place in (self.settings.get("label2id") or {}).items():
+            is_same = str(place).isdecimal() and labels.get(int(place)) == name
+            if not is_same and name != f"LABEL_{place}":  # what is left where names came later
+                warn_once(
+                    f"{self.files.path(CONFIG_FILE)}: label2id gives {name!r} the number "
+                    f"{place!r}, id2label {firsts.get(name, 'none')}. id2label is used; correct "
+                    "the wrong one."
+                )
+                break
+        return {number: labels[number] for number in numbers}
+
+    def check_classifier(self, wanted: str | None) -> None:
+        """Refuse a sequence classifier of another kind than `wanted`; None wants any that we have.
+
+        Raises:
+            CheckpointError: names the kind.
+        """
+        found, head = problem_type(self.settings), task_head(self.settings)
+        if found is None or (head is not None and wanted in (None, head)):
+            return
+        allowed = list(PROBLEM_TYPES.values()) if wanted is None else [PROBLEM_TYPES[wanted]]
+        outputs = f" with {num_labels(self.settings)} outputs" if head is None else ""
+        raise CheckpointError(
+            f"{self.files.path(CONFIG_FILE)}: problem_type is {found!r}{outputs}; wanted is "
+            f"{' or '.join(map(repr, allowed))}. Use another folder, or train a head from this one "
+            "with 'bertsmith finetune classify --model'."
+        )

@@ -1,0 +1,76 @@
+"""Models to folders that transformers opens."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS, read_config, their_config
+from bertsmith.model.weight_names import their_names
+from bertsmith.model.weights import write_safetensors
+from bertsmith.system.files import write_json
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.system.sums import has_sum, summed
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+def save_model(
+    model: BertModel,
+    directory: str | Path,
+    tokenizer: Tokenizer | None = None,
+    *,
+    id2label: Mapping[int, str] | None = None,
+) -> None:
+    """Write a folder that transformers opens: config.json, model.safetensors, the tokenizer.
+
+    Weights are stored in fp32. Each file is replaced whole or not at all. `id2label` names
+    the classes; `model.id2label` where not given. The model's `companions` have folders in it.
+
+    Raises:
+        CheckpointError: the tokenizer has more tokens than the model has embeddings.
+        ConfigError: no class of transformers has the model's heads.
+    """
+    directory = Path(directory)
+    if tokenizer is not None and tokenizer.vocab_size > model.config.vocab_size:
+        raise CheckpointError(
+            f"{directory}: the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
+            f"{model.config.vocab_size:,}. Save the tokenizer that the model was trained with."
+        )
+    settings = their_config(model, id2label or model.id2label)
+    write_safetensors(directory / "model.safetensors", their_tensors(model))
+    with summed(directory, CONFIG_FILE):
+        write_json(directory / CONFIG_FILE, settings)
+    if tokenizer is not None:
+        tokenizer.save(directory)
+    for name, companion in model.companions.items():
+        save_model(companion, directory / name, tokenizer)
+
+
+def their_tensors(model: BertModel) -> dict[str, Tensor]:
+    """The weights in fp32 by Hugging Face's names; a bare encoder's have no "bert." prefix."""
+    tensors: dict[str, Tensor] = {}
+    own = dict(model.named_parameters())
+    others = tuple(f"{name}." for name in model.companions)
+    for name, value in model.state_dict().items():
+        if name.startswith(others):
+            continue
+        theirs = their_names(name, model.config)
+        # What layers share is stored for each of them where transformers cannot share it.
+        stored = value.float() if name in own else value.float().clone()
+        tensors.update(zip(theirs, stored.chunk(len(theirs)), strict=True))
+    if not model.heads:
+        prefix = f"{model.config.model_type}."
+        return {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
+    return tensors
+
+
+def write_task_settings(directory: Path, settings: Mapping[str, Any]) -> None:
+    """Write what a task wants to find again into the config.json of a finished folder."""
+    files = SmallFiles(directory)
+    config = read_config(files)
+    if config.get(TASK_SETTINGS) != settings or not has_sum(files, CONFIG_FILE):
+        with summed(directory, CONFIG_FILE):
+            write_json(directory / CONFIG_FILE, config | {TASK_SETTINGS: dict(settings)})

@@ -1,0 +1,71 @@
+"""Hugging Face's names of weights, and ours."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError
+from bertsmith.model.bert import FAMILY as BERT
+from bertsmith.model.bert import BertConfig
+from bertsmith.model.family import Family, family_named
+
+
+def canonical(name: str, family: Family = BERT) -> str:
+    """A stored name in today's spelling: old ones say gamma and beta, or leave out "bert.".
+
+    >>> canonical("embeddings.LayerNorm.gamma")
+    'bert.embeddings.LayerNorm.weight'
+    """
+    name = re.sub(r"\.gamma$", ".weight", name)
+    name = re.sub(r"\.beta$", ".bias", name)
+    return re.sub(rf"^(?=({'|'.join(family.modules)})\.)", f"{family.name}.", name)
+
+
+def by_canonical_names(
+    directory: Path, stored: Mapping[str, Tensor], family: Family
+) -> dict[str, Tensor]:
+    """Tensors by today's names.
+
+    Raises:
+        CheckpointError: two spellings of one name, with different values.
+    """
+    spellings: dict[str, str] = {}
+    for name, tensor in stored.items():
+        first = spellings.setdefault(canonical(name, family), name)
+        if first != name and not torch.equal(stored[first], tensor):
+            raise CheckpointError(
+                f"{directory}: {first} and {name} are two names of one weight, and differ; allowed "
+                "is one of them. Take the wrong one out, or save the model again."
+            )
+    return {name: stored[spelling] for name, spelling in spellings.items()}
+
+
+def check_tied(directory: Path, tensors: Mapping[str, Tensor], family: Family) -> None:
+    """Raise CheckpointError if a decoder was trained apart from the word embedding."""
+    for copy, original in family.tied.items():
+        if copy in tensors and original in tensors:
+            if torch.equal(tensors[copy], tensors[original]):
+                continue
+            raise CheckpointError(
+                f"{directory}: {copy} differs from {original}. bertsmith reads models that tie "
+                "the two, as BERT does. Choose a checkpoint whose decoder is tied."
+            )
+
+
+def their_names(name: str, config: BertConfig | None = None) -> tuple[str, ...]:
+    """Hugging Face's names of one of our parameters, in BERT or in a config's family.
+
+    >>> their_names("layers.3.feed_forward.up.bias")
+    ('bert.encoder.layer.3.intermediate.dense.bias',)
+    """
+    module, _, kind = name.rpartition(".")
+    names = (BERT if config is None else family_named(config.model_type)).names
+    layer = re.match(r"layers\.(\d+)\.", module)
+    if layer is None:
+        return tuple(f"{theirs}.{kind}" for theirs in names[module])
+    number = layer[1] if config is None else config.stored_layer(int(layer[1]))
+    pattern = re.sub(r"^layers\.\d+\.", "layers.{i}.", module)
+    return tuple(f"{theirs.replace('{i}', number)}.{kind}" for theirs in names[pattern])
