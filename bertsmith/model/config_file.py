@@ -73,11 +73,6 @@ def num_labels(settings: Mapping[str, Any]) -> int:
     return int(settings.get("num_labels") or len(settings.get("id2label") or (0, 1)))
 
 
-def hidden_size(settings: Mapping[str, Any]) -> int:
-    """The width of the layers that a config.json announces."""
-    return int(settings[family_of(settings).keys.get("hidden_size") or "hidden_size"])
-
-
 def read_config(files: SmallFiles) -> dict[str, Any]:
     """Read the config.json of a folder.
 

@@ -48,12 +48,9 @@ def load(
         ConfigError: a device or precision that this machine does not have.
     """
     folder = read_folder(path)
-    task = task_of_folder(folder)
-    heads = () if task is None else task.heads
-    loaded = load_for_inference(folder, heads=heads, device=device, precision=precision)
-    if task is not None:
-        predictor: AnyPredictor = task.predictor(loaded)
-        return predictor
+    if task_of_folder(folder) is not None:
+        return predictor_of(folder, device=device, precision=precision)
+    loaded = load_for_inference(folder, device=device, precision=precision)
     if "masked_lm" in loaded.model.heads:
         return MaskFiller(loaded)
     folder.check_classifier(None)
@@ -95,13 +92,12 @@ def predictor_of(
         CheckpointError: as `load`; also if the model is of no task.
     """
     task = task_of_folder(folder)
-    heads = () if task is None else task.heads
-    loaded = load_for_inference(
-        folder, heads=heads, device=device, precision=precision, max_length=max_length
-    )
     if task is None:
         folder.check_classifier(None)
         raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
+    loaded = load_for_inference(
+        folder, heads=task.heads, device=device, precision=precision, max_length=max_length
+    )
     predictor: AnyPredictor = task.predictor(loaded)
     return predictor
 

@@ -37,9 +37,7 @@ from bertsmith.metrics.reading import reading_notes
 from bertsmith.metrics.regression import pearson, spearman
 from bertsmith.metrics.retrieval import retrieval_scores
 from bertsmith.model.bert import BertModel
-from bertsmith.model.config_file import hidden_size, read_config
 from bertsmith.model.model_folder import read_folder
-from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.agreement import CosineAgreement
 from bertsmith.tasks.contrast import contrastive_loss, cosine_loss
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
@@ -451,7 +449,7 @@ That holds a vector of every text, and takes time that grows with the square of 
 
     def write_files(self, directory: Path) -> None:
         """Write the files that sentence-transformers reads."""
-        self.folder.write(directory, hidden_size(read_config(SmallFiles(directory))))
+        self.folder.write(directory, read_folder(directory).config.hidden_size)
 
     def encode(
         self,

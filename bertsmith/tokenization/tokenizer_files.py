@@ -30,6 +30,12 @@ KINDS = {
     "pre_tokenizer": "BertPreTokenizer",
     "decoder": "WordPiece",
 }
+# Settings whose other values would change ids.
+FIXED = (
+    ("normalizer", "clean_text", True),
+    ("model", "continuing_subword_prefix", "##"),
+    ("decoder", "prefix", "##"),
+)
 FEWEST_TOKENS = 3
 """What a text has with two special tokens and one of its own."""
 TOKEN_FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
@@ -169,9 +175,7 @@ def special_tokens_of(vocab: Sequence[str], settings: Json) -> Json:
 
 def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:
     """Vocabulary and settings of a tokenizer.json; `config` adds what that format cannot say."""
-    root = {key: value for key, value in root.items() if value is not None}
-    parts = {name: member(root, name, dict, path, {}) for name in KINDS}
-    check_kinds(parts, path)
+    parts = check_parts(root, KINDS, FIXED, path)
     model, normalizer, decoder = parts["model"], parts["normalizer"], parts["decoder"]
     vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
     max_chars = member(model, "max_input_chars_per_word", int, path, 100)
@@ -191,32 +195,6 @@ def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str]
     return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
 
 
-def check_kinds(parts: Mapping[str, Json], path: Path) -> None:
-    """Refuse every part that is not BERT's, by the name it has."""
-    kinds = {name: part.get("type") for name, part in parts.items()}
-    if kinds["model"] is None and "max_input_chars_per_word" in parts["model"]:
-        kinds["model"] = "WordPiece"  # old files leave the name out
-    if not parts["decoder"]:
-        kinds["decoder"] = "WordPiece"  # decides no ids, so its absence may pass
-    for name, kind in kinds.items():
-        if kind != KINDS[name]:
-            raise CheckpointError(
-                f"{path}: its {name} is {kind or 'absent'}, and a BERT tokenizer needs "
-                f"{KINDS[name]}. Choose a BERT checkpoint."
-            )
-    for name, key, value in (
-        ("normalizer", "clean_text", True),
-        ("model", "continuing_subword_prefix", "##"),
-        ("decoder", "prefix", "##"),
-    ):
-        found = parts[name].get(key, value)
-        if found != value:
-            raise CheckpointError(
-                f"{path}: {key} is {json.dumps(found)}, and only {json.dumps(value)} is "
-                "supported. Choose a checkpoint with BERT's own rules."
-            )
-
-
 def check_parts(
     root: Json, kinds: Mapping[str, str], fixed: Sequence[tuple[str, str, Any]], path: Path
 ) -> Mapping[str, Json]:
@@ -231,8 +209,6 @@ def check_parts(
         name: {} if root.get(name) is None else member(root, name, dict, path) for name in kinds
     }
     found = {name: part.get("type") for name, part in parts.items()}
-    if "model" in found and found["model"] is None and parts["model"]:
-        found["model"] = kinds["model"]  # old files leave the name out
     if not parts["decoder"]:
         found["decoder"] = kinds["decoder"]
     wrong = [name for name in kinds if found[name] != kinds[name]]

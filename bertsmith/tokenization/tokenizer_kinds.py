@@ -100,14 +100,12 @@ def _find(files: SmallFiles) -> tuple[Kind, Source]:
 def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, Source]:
     root = read_object(files, file)
     model = root.get("model")
+    if isinstance(model, dict) and model.get("type") is None:  # old files leave the name out
+        signs = {"merges": "BPE", "unk_id": "Unigram", "max_input_chars_per_word": "WordPiece"}
+        model["type"] = next((kind for sign, kind in signs.items() if sign in model), None)
     name = model.get("type") if isinstance(model, dict) else None
-    kind: Kind = "wordpiece"  # its reader rejects content of no kind
-    if isinstance(name, str):
-        kind = MODEL_KINDS.get(name, kind)
-    elif isinstance(model, dict) and "merges" in model:  # old files leave the name out
-        kind = "byte-bpe"
-    elif isinstance(model, dict) and isinstance(model.get("vocab"), list):
-        kind = "unigram"
+    # The reader of wordpiece rejects content of no kind.
+    kind = MODEL_KINDS.get(name, "wordpiece") if isinstance(name, str) else "wordpiece"
     return kind, Source(files, file, root, config)
 
 
