@@ -251,7 +251,7 @@ def counts(path: Path) -> tuple[Counter[str], Counter[str]]:
     found: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
     words = Normalizer().words
     for number, document in enumerate(iter_documents([path])):
-        found[number % 20 == 0].update(words(document))
+        found[number % 20 == 0].update(words(document.text))
     return found
 
 

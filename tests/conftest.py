@@ -58,7 +58,6 @@ def corpus_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         tokenizer,
         folder / "built",
         CorpusSettings(held_out=0.15),
-        processes=1,
     )
     return folder / "built"
 

@@ -161,7 +161,7 @@ def build(text: str, tokenizer: str, out: str) -> None:
     from bertsmith.data.corpus import CorpusSettings, build_corpus
     from bertsmith.tokenization.tokenizer import Tokenizer
 
-    build_corpus([text], Tokenizer.load(tokenizer), Path(out), CorpusSettings(), processes=1)
+    build_corpus([text], Tokenizer.load(tokenizer), Path(out), CorpusSettings())
 
 
 def job(

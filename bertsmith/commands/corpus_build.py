@@ -13,10 +13,11 @@ from typing import Annotated
 import tyro
 
 from bertsmith.data.corpus import CorpusSettings, OnProgress, build_corpus
-from bertsmith.data.documents import SourceReport
 from bertsmith.data.manifest import Manifest
+from bertsmith.data.reading import SourceReport
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
+from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 SECONDS_BETWEEN_LINES = 10.0
@@ -65,7 +66,7 @@ def main(settings: Annotated[Settings, tyro.conf.arg(name="")]) -> None:
             tokenizer,
             settings.out,
             settings.corpus,
-            processes=settings.processes,
+            executor=LocalProcesses(settings.processes),
             overwrite=settings.overwrite,
             on_progress=on_progress,
         )

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from bertsmith.data.documents import SourceReport
+from bertsmith.data.reading import SourceReport
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.sums import SUMS_FILE

@@ -18,7 +18,8 @@ from bertsmith.compression.folder import (
     open_source,
 )
 from bertsmith.compression.held_out import open_corpus
-from bertsmith.data.documents import Errors, SourceReport, iter_documents
+from bertsmith.data.documents import iter_documents
+from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
@@ -115,9 +116,10 @@ def piece_counts(settings: VocabularySettings, tokenizer: Tokenizer, read: Sourc
 
 def documents(settings: VocabularySettings, read: SourceReport | None = None) -> Iterable[str]:
     """Stream the texts that the settings name."""
-    return iter_documents(
+    found = iter_documents(
         settings.texts, text_column=settings.texts_column, errors=settings.errors, report=read
     )
+    return (document.text for document in found)
 
 
 def sample_texts(settings: VocabularySettings, tokenizer: Tokenizer) -> list[str]:

@@ -1,8 +1,8 @@
 """Build a corpus folder from text files, whole or not at all.
 
-One process reads, chooses the split and writes; the others split sentences and encode. The output
-depends on the text, the tokenizer and the settings only: not on the order of the paths, nor on the
-number of processes.
+An executor reads and encodes parts of the text; this process chooses the split and writes. The
+output depends on the text, the tokenizer and the settings only: not on the order of the paths, nor
+on the executor.
 """
 
 import re
@@ -11,8 +11,10 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from bertsmith.data.documents import Errors, SourceReport, iter_documents
-from bertsmith.data.encoding import encode_batches, make_batches
+import numpy as np
+
+from bertsmith.data.documents import DocumentReader, select_sources
+from bertsmith.data.encoding import EncodedDocument, EncodedPart, Encoder, iter_parts
 from bertsmith.data.manifest import (
     MANIFEST_NAME,
     SHARD_NAME,
@@ -24,6 +26,7 @@ from bertsmith.data.manifest import (
     TokenizerManifest,
     is_corpus,
 )
+from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.shards import (
     MAX_SHARD_TOKENS,
     SHARD_TOKENS,
@@ -31,11 +34,15 @@ from bertsmith.data.shards import (
     Block,
     SplitWriter,
 )
-from bertsmith.data.splits import HeldOutChoice, text_hash
+from bertsmith.data.splits import HeldOutChoice
 from bertsmith.errors import ConfigError, CorpusError, InputError
+from bertsmith.system.executor import Executor
 from bertsmith.system.files import atomic_dir, hold_folder
-from bertsmith.system.processes import num_processes
+from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.tokenizer import Tokenizer
+
+BLOCK_CHARS = 1 << 19
+"""Characters of the documents of a split that are written at once; a shard ends with them."""
 
 OnProgress = Callable[[SourceReport], None]
 
@@ -76,14 +83,14 @@ def build_corpus(
     out: Path,
     settings: CorpusSettings | None = None,
     *,
-    processes: int | None = None,
+    executor: Executor | None = None,
     overwrite: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Manifest:
     """Build the corpus folder `out` from files, folders and globs.
 
     Args:
-        processes: how many to encode in; None means one for each core.
+        executor: who reads and encodes; None means a process for each core.
         overwrite: whether an earlier corpus in `out` is replaced, once the new one is complete.
         on_progress: called now and then with what was read so far.
 
@@ -91,17 +98,18 @@ def build_corpus(
         InputError, CorpusError, ConfigError: and then `out` is as it was before.
     """
     settings = settings or CorpusSettings()
+    executor = executor or LocalProcesses()
     paths = sorted(map(str, paths))
-    processes = num_processes(processes)
     check_out(out, overwrite, paths)
     report = SourceReport()
-    documents = iter_documents(
-        paths, text_column=settings.text_column, errors=settings.errors, report=report
-    )
+    sources = select_sources(paths, report)
+    reader = DocumentReader(settings.text_column, settings.errors)
+    encoder = Encoder(tokenizer, reader)
     with hold_folder(out, lambda: check_out(out, overwrite, paths)), atomic_dir(out) as folder:
         tokenizer.save(folder / TOKENIZER_DIR)
-        batches = make_batches(_place(documents, settings, report))
-        with closing(encode_batches(batches, tokenizer, processes)) as blocks:
+        parts = iter_parts(sources, reader, report)
+        with closing(executor.map_in_order(encoder.encode_part, parts)) as encoded:
+            blocks = _make_blocks(_place(encoded, settings, report), tokenizer.unk_id, report)
             splits = _write_splits(folder, blocks, tokenizer, settings, report, on_progress)
         if not any(split.documents for split in splits.values()):
             raise _no_documents(report)
@@ -146,24 +154,58 @@ def check_out(out: Path, overwrite: bool, paths: Sequence[str | Path] = ()) -> N
 
 
 def _place(
-    documents: Iterable[str], settings: CorpusSettings, report: SourceReport
-) -> Iterator[tuple[str, Split]]:
-    choice = HeldOutChoice(settings.held_out)
+    parts: Iterable[EncodedPart], settings: CorpusSettings, report: SourceReport
+) -> Iterator[tuple[EncodedDocument, Split]]:
+    """Choose the split of each document, after the first of equal ones if asked."""
+    choice = HeldOutChoice[EncodedDocument](settings.held_out)
     seen: set[int] = set()
-    for text in documents:
-        key = text_hash(text)
-        if settings.deduplicate and key in seen:
-            report.skipped["duplicate_documents"] += 1
-            continue
-        if settings.deduplicate:
-            seen.add(key)
-        yield from choice.place(text, key)
+    for part in parts:
+        report.add(part.report)
+        for document in part.documents():
+            if settings.deduplicate and document.text_hash in seen:
+                report.skipped["duplicate_documents"] += 1
+                continue
+            if settings.deduplicate:
+                seen.add(document.text_hash)
+            yield from choice.place(document, document.text_hash)
     yield from choice.finish()
+
+
+def _make_blocks(
+    placed: Iterable[tuple[EncodedDocument, Split]], unk_id: int, report: SourceReport
+) -> Iterator[tuple[Split, Block]]:
+    """Gather documents of the same split until they are worth writing."""
+    gathered: dict[Split, list[EncodedDocument]] = {split: [] for split in SPLITS}
+    sizes = dict.fromkeys(SPLITS, 0)
+    for document, split in placed:
+        gathered[split].append(document)
+        sizes[split] += document.characters
+        if sizes[split] >= BLOCK_CHARS:
+            yield split, _make_block(gathered.pop(split), unk_id, report)
+            gathered[split], sizes[split] = [], 0
+    for split, documents in gathered.items():
+        yield split, _make_block(documents, unk_id, report)
+
+
+def _make_block(documents: list[EncodedDocument], unk_id: int, report: SourceReport) -> Block:
+    kept = [document for document in documents if len(document.ids)]
+    if len(kept) < len(documents):
+        report.skipped["documents_without_tokens"] += len(documents) - len(kept)
+    ids = np.concatenate([np.empty(0, np.uint16), *(document.ids for document in kept)])
+    return Block(
+        ids=ids,
+        sentence_lengths=np.concatenate(
+            [np.empty(0, np.int32), *(document.sentence_lengths for document in kept)]
+        ),
+        document_lengths=np.array([len(document.sentence_lengths) for document in kept], np.int32),
+        unknown_tokens=int(np.count_nonzero(ids == unk_id)),
+        characters=sum(document.characters for document in kept),
+    )
 
 
 def _write_splits(
     folder: Path,
-    blocks: Iterator[tuple[Split, Block]],
+    blocks: Iterable[tuple[Split, Block]],
     tokenizer: Tokenizer,
     settings: CorpusSettings,
     report: SourceReport,
@@ -178,8 +220,6 @@ def _write_splits(
         }
         for split, block in blocks:
             writers[split].add(block)
-            if block.documents_without_tokens:
-                report.skipped["documents_without_tokens"] += block.documents_without_tokens
             if on_progress:
                 on_progress(report)
         return {split: writer.finish() for split, writer in writers.items()}

@@ -1,4 +1,4 @@
-"""Stream the documents of text files, one string at a time.
+"""Stream the documents of text files, one at a time.
 
 Text files separate documents by empty lines; the other formats hold one document in each row.
 Memory is bounded: a document or line beyond a few megabytes is divided at the end of a sentence or
@@ -11,18 +11,19 @@ import json
 import re
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from bertsmith.data.json_rows import unique_keys
 from bertsmith.data.lines import MAX_ROW_BYTES, TEXT_STOPS, Lines, place_to_cut
 from bertsmith.data.parquet import iter_parquet
+from bertsmith.data.partitions import Partition, open_partition
 from bertsmith.data.reading import Errors, Reading, SourceReport
-from bertsmith.data.sources import Format, Source, find_sources, open_source
+from bertsmith.data.sources import Format, Source, find_sources
 from bertsmith.errors import InputError
-
-__all__ = ["MAX_DOCUMENT_CHARS", "Errors", "SourceReport", "iter_documents"]
 
 MAX_DOCUMENT_CHARS = 1 << 22  # a long book; what is longer becomes several documents
 
@@ -34,6 +35,49 @@ _TOO_LONG = "row too long"
 _ASCII_SPACE = " \t\r\n\v\f"
 
 
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Text with its place: a file, and its number among the documents of what was read there."""
+
+    text: str
+    source: Path
+    ordinal: int
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def __str__(self) -> str:
+        return f"{self.source}: document {self.ordinal:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentReader:
+    """Reader of partitions, in any process.
+
+    Rows of jsonl, csv, tsv and parquet are documents by their `text_column`; a tab-separated file
+    has no quoting. With `errors="skip"`, a line or row that cannot be read is counted and left out;
+    a file that is missing, binary or damaged is an error all the same.
+    """
+
+    text_column: str = "text"
+    errors: Errors = "strict"
+
+    def read(self, partition: Partition, report: SourceReport) -> Iterator[Document]:
+        """Stream the documents of a partition; invisible ones are skipped and counted.
+
+        Raises:
+            InputError: the file, or a line or row of it, cannot be read.
+        """
+        source = partition.source
+        reading = Reading(source, self.text_column, self.errors, report, partition.start)
+        report.files += not partition.start
+        with open_partition(partition, reading.count_bytes) as stream:
+            texts = _READERS[source.format](reading, stream)
+            accepted = (part for text in texts for part in _accepted(text, report))
+            for ordinal, text in enumerate(accepted, start=1):
+                yield Document(text, source.path, ordinal)
+
+
 def iter_documents(
     paths: Iterable[str | Path],
     *,
@@ -41,44 +85,38 @@ def iter_documents(
     text_column: str = "text",
     errors: Errors = "strict",
     report: SourceReport | None = None,
-) -> Iterator[str]:
-    """Stream the documents of files, folders and globs, sorted by path.
-
-    Rows of jsonl, csv, tsv and parquet are documents by their `text_column`. A tab-separated
-    file has no quoting. Documents without a visible character are skipped and counted, and so
-    are the files of `paths` that `held_out` names too, under whatever name.
-
-    With `errors="skip"`, a line or row that cannot be read is counted and left out; a file
-    that is missing, binary or damaged is an error all the same.
+) -> Iterator[Document]:
+    """Stream the documents of files, folders and globs, sorted by path (see `DocumentReader`).
 
     Raises:
         InputError: at once for a path that cannot be read, later for what is found inside.
     """
     report = SourceReport() if report is None else report
-    sources, left_aside = find_sources(paths)
-    report.skipped += left_aside
-    apart = {_identity(source) for source in find_sources(held_out)[0]}
-    report.skipped += Counter(held_out_files=sum(_identity(source) in apart for source in sources))
-    sources = [source for source in sources if _identity(source) not in apart]
+    reader = DocumentReader(text_column, errors)
+    sources = select_sources(paths, report, held_out)
+    return chain.from_iterable(reader.read(Partition(source), report) for source in sources)
+
+
+def select_sources(
+    paths: Iterable[str | Path], report: SourceReport, held_out: Iterable[str | Path] = ()
+) -> list[Source]:
+    """Find the files of `paths`, sorted, but those that `held_out` names too, by whatever name.
+
+    Raises:
+        InputError: a path that cannot be read.
+    """
+    found, left_aside = find_sources(paths)
+    apart = set(map(_identity, find_sources(held_out)[0]))
+    sources = [source for source in found if _identity(source) not in apart]
+    report.skipped += left_aside + Counter(held_out_files=len(found) - len(sources))
     report.bytes_on_disk += sum(source.path.stat().st_size for source in sources)
-    return _iter_sources(sources, text_column, errors, report)
+    return sources
 
 
 def _identity(source: Source) -> tuple[int, int]:
     """Return device and inode, equal for a file under all of its names."""
     status = source.path.stat()
     return status.st_dev, status.st_ino
-
-
-def _iter_sources(
-    sources: Sequence[Source], text_column: str, errors: Errors, report: SourceReport
-) -> Iterator[str]:
-    for source in sources:
-        reading = Reading(source, text_column, errors, report)
-        report.files += 1
-        with open_source(source, reading.count_bytes) as stream:
-            for text in _READERS[source.format](reading, stream):
-                yield from _accepted(text, report)
 
 
 def _accepted(text: str, report: SourceReport) -> Iterator[str]:
@@ -133,50 +171,43 @@ def _iter_jsonl(reading: Reading, stream: io.BufferedReader) -> Iterator[str]:
     if not lines.start():
         return
     for line in lines.whole():
-        text = None if line.isspace() else _json_text(reading, f":{lines.number}", line)
+        text = None if line.isspace() else _json_text(lines, line)
         if text is not None:
             yield text
 
 
-def _json_text(reading: Reading, place: str, line: str) -> str | None:
+def _json_text(lines: Lines, line: str) -> str | None:
+    """Return the text of a JSON object, empty for null; reject all else."""
+    column = lines.reading.text_column
     advice = 'Each line is to be one object such as {"text": "..."}; mend it'
     try:
         row = json.loads(line, object_pairs_hook=unique_keys)
     except json.JSONDecodeError as error:
-        reading.reject("bad_json", place, f"not JSON ({error.msg}, column {error.colno})", advice)
-        return None
+        lines.reject("bad_json", f"not JSON ({error.msg}, column {error.colno})", advice)
     except (ValueError, RecursionError) as error:
-        reading.reject("bad_json", place, f"not JSON that can be read ({error})", advice)
-        return None
-    if not isinstance(row, dict):
-        reading.reject("bad_json", place, f"found {_json_name(row)}, not an object", advice)
-        return None
-    if reading.text_column not in row:
-        found = reading.describe_missing_column(row)
-        reading.reject("missing_column", place, found, "Choose one with --text-column")
-        return None
-    return _checked_text(reading, place, row[reading.text_column])
+        lines.reject("bad_json", f"not JSON that can be read ({error})", advice)
+    else:
+        if not isinstance(row, dict):
+            lines.reject("bad_json", f"found {_json_name(row)}, not an object", advice)
+        elif column not in row:
+            found = lines.reading.describe_missing_column(row)
+            lines.reject("missing_column", found, "Choose one with --text-column")
+        elif (text := row[column]) is None:
+            return ""
+        elif not isinstance(text, str):
+            found = f"column {column!r} holds {_json_name(text)}, not a string"
+            lines.reject("not_a_string", found, "Mend the row, choose another --text-column")
+        elif not text.isascii() and _SURROGATE.search(text):
+            found = f"column {column!r} holds half of a surrogate pair, which is no character"
+            lines.reject("invalid_utf8", found, "Mend the row")
+        else:
+            return text
+    return None
 
 
 def _json_name(value: object) -> str:
     names = {list: "a list", dict: "an object", str: "a string", bool: "true or false"}
     return "null" if value is None else names.get(type(value), "a number")
-
-
-def _checked_text(reading: Reading, place: str, value: object) -> str | None:
-    """Return a row's text, empty for null; reject what is not a string."""
-    if value is None:
-        return ""
-    column = reading.text_column
-    if not isinstance(value, str):
-        found = f"column {column!r} holds {_json_name(value)}, not a string"
-        reading.reject("not_a_string", place, found, "Mend the row, choose another --text-column")
-        return None
-    if not value.isascii() and _SURROGATE.search(value):
-        found = f"column {column!r} holds half of a surrogate pair, which is no character"
-        reading.reject("invalid_utf8", place, found, "Mend the row")
-        return None
-    return value
 
 
 def _iter_table(reading: Reading, stream: io.BufferedReader, *, quoted: bool) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 import io
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
 from typing import AnyStr
 
 from bertsmith.data.reading import Reading
@@ -14,6 +16,7 @@ TEXT_STOPS = ("\n", "。", "！", "？", ". ", " ", "，")
 _LINE_STOPS = tuple(stop.encode() for stop in TEXT_STOPS)
 _CUT_WINDOW = 1 << 16
 _HEAD_BYTES = 1 << 13
+_BLOCK_BYTES = 1 << 20
 _UTF8_BOM = b"\xef\xbb\xbf"
 _MAGIC = (
     (b"\x1f\x8b", "gzip data, which should be named .gz"),
@@ -28,20 +31,31 @@ _MAGIC = (
 
 
 class Lines:
-    """Decoded lines of a stream, line ends included; `number` is the last line's."""
+    """Decoded lines of a stream, line ends included."""
 
     def __init__(self, reading: Reading, stream: io.BufferedReader) -> None:
-        self.number = 0
-        self._reading = reading
+        self.reading = reading
         self._stream = stream
-        self._offset = 0
+        self._offset = reading.start
+        self._num_lines = 0
+
+    @property
+    def number(self) -> int:
+        """Number of the last line in its file."""
+        return self._lines_before + self._num_lines
+
+    @cached_property
+    def _lines_before(self) -> int:
+        return count_lines(self.reading.source.path, self.reading.start)
 
     def start(self) -> bool:
         """Check the first bytes and skip a byte order mark; False for a skipped empty file."""
+        if self.reading.start:
+            return True
         head = self._stream.peek()[:_HEAD_BYTES]
-        path = self._reading.source.path
+        path = self.reading.source.path
         if not head:
-            self._reading.reject_empty()
+            self.reading.reject_empty()
             return False
         if found := next((found for magic, found in _MAGIC if head.startswith(magic)), None):
             raise InputError(f"{path}: not UTF-8 text but {found}.")
@@ -57,7 +71,7 @@ class Lines:
     def whole(self) -> Iterator[str]:
         """Yield whole lines; reject those too long for a row."""
         while raw := self._stream.readline(MAX_ROW_BYTES):
-            self.number += 1
+            self._num_lines += 1
             if len(raw) == MAX_ROW_BYTES and not raw.endswith(b"\n"):
                 self._refuse_long_row(raw)
             elif (text := self._decode(raw)) is not None:
@@ -69,19 +83,24 @@ class Lines:
         within = False
         while raw := rest + self._stream.readline(MAX_LINE_BYTES - len(rest)):
             if not within:
-                self.number += 1
+                self._num_lines += 1
             cut = len(raw) == MAX_LINE_BYTES and not raw.endswith(b"\n")
             if cut and not within:
-                self._reading.report.cut["long_lines"] += 1
+                self.reading.report.cut["long_lines"] += 1
             end = place_to_cut(raw, _character_end(raw), _LINE_STOPS) if cut else len(raw)
             raw, rest, within = raw[:end], raw[end:], cut
             if (text := self._decode(raw)) is not None:
                 yield text
 
+    def reject(self, reason: str, found: str, advice: str) -> None:
+        """Reject the last line: raise InputError, or count it as skipped."""
+        # To number a line, all of the file before it is read again.
+        place = f":{self.number}" if self.reading.errors == "strict" else ""
+        self.reading.reject(reason, place, found, advice)
+
     def _refuse_long_row(self, raw: bytes) -> None:
-        self._reading.reject(
+        self.reject(
             "long_rows",
-            f":{self.number}",
             f"the line is longer than {MAX_ROW_BYTES:,} bytes, and each row must fit into memory",
             "Divide the document, give it as .txt",
         )
@@ -104,14 +123,22 @@ class Lines:
             return None
 
     def _refuse(self, reason: str, offset: int, found: str) -> None:
-        after = " after decompression" if self._reading.source.compression else ""
-        self._reading.reject(
-            reason, f":{self.number}", f"{found} at byte {offset:,}{after}", "Save it as UTF-8"
-        )
+        after = " after decompression" if self.reading.source.compression else ""
+        self.reject(reason, f"{found} at byte {offset:,}{after}", "Save it as UTF-8")
 
     def _advance(self, raw: bytes) -> None:
         self._offset += len(raw)
-        self._reading.report.bytes += len(raw)
+        self.reading.report.bytes += len(raw)
+
+
+def count_lines(path: Path, num_bytes: int) -> int:
+    """Count the lines that end in the first bytes of a file."""
+    count = 0
+    with path.open("rb") as file:
+        while block := file.read(min(num_bytes, _BLOCK_BYTES)):
+            count += block.count(b"\n")
+            num_bytes -= len(block)
+    return count
 
 
 def place_to_cut(text: AnyStr, end: int, stops: Sequence[AnyStr]) -> int:

@@ -30,15 +30,21 @@ class SourceReport:
     skipped: Counter[str] = field(default_factory=Counter)
     cut: Counter[str] = field(default_factory=Counter)
 
+    def add(self, other: "SourceReport") -> None:
+        """Add the counts of what was read elsewhere."""
+        for name in ("files", "documents", "bytes", "bytes_read", "skipped", "cut"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Settings and counts for reading one file."""
+    """Settings and counts for reading one file, from byte `start` on."""
 
     source: Source
     text_column: str
     errors: Errors
     report: SourceReport
+    start: int = 0
 
     def count_bytes(self, count: int) -> None:
         self.report.bytes_read += count

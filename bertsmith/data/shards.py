@@ -8,6 +8,7 @@ A document never spans two shards. Readers see one global numbering over all sha
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,11 +57,10 @@ class Block:
     document_lengths: np.ndarray
     unknown_tokens: int
     characters: int
-    documents_without_tokens: int
 
 
 class SplitWriter:
-    """Writer of one split's blocks to numbered shards; memory holds bounds only.
+    """Writer of one split's blocks to numbered shards.
 
     Files are written in place: use it inside `bertsmith.system.files.atomic_dir`.
     """
@@ -133,54 +133,36 @@ def _add_counts(counts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 class _ShardWriter:
-    """Writer of one shard: ids go to disk as they come, bounds at its end."""
+    """Writer of one shard: ids and bounds go to disk as they come."""
 
     def __init__(self, directory: Path, stem: str, dtype: np.dtype[Any]) -> None:
-        self.tokens = 0
-        self._directory = directory
-        self._stem = stem
-        self._ids = _NpyWriter(directory / f"{stem}.ids.npy", dtype)
-        self._sentence_lengths: list[np.ndarray] = []
-        self._document_lengths: list[np.ndarray] = []
+        self.tokens = self._sentences = self._documents = 0
+        kinds = {"ids": dtype, "sentences": np.dtype(np.uint32), "documents": np.dtype(np.uint32)}
+        self._files = [_NpyWriter(directory / f"{stem}.{kind}.npy", kinds[kind]) for kind in kinds]
+        for bounds in self._files[1:]:
+            bounds.append(np.zeros(1))
 
     def add(self, block: Block) -> None:
-        self._ids.append(block.ids)
-        self._sentence_lengths.append(block.sentence_lengths)
-        self._document_lengths.append(block.document_lengths)
+        ids, sentence_starts, document_starts = self._files
+        ids.append(block.ids)
+        sentence_starts.append(self.tokens + np.cumsum(block.sentence_lengths))
+        document_starts.append(self._sentences + np.cumsum(block.document_lengths))
         self.tokens += len(block.ids)
+        self._sentences += len(block.sentence_lengths)
+        self._documents += len(block.document_lengths)
 
     def finish(self) -> Shard:
-        self._ids.close()
-        sentence_starts = _starts(self._sentence_lengths)
-        document_starts = _starts(self._document_lengths)
-        return Shard(
-            documents=len(document_starts) - 1,
-            sentences=len(sentence_starts) - 1,
-            tokens=self.tokens,
-            token_ids=_describe(self._ids.path),
-            sentence_starts=self._write_bounds("sentences", sentence_starts),
-            document_starts=self._write_bounds("documents", document_starts),
+        self.close()
+        files = (
+            ShardFile(file.path.name, file.path.stat().st_size, sha256_file(file.path))
+            for file in self._files
         )
-
-    def _write_bounds(self, name: str, starts: np.ndarray) -> ShardFile:
-        writer = _NpyWriter(self._directory / f"{self._stem}.{name}.npy", starts.dtype)
-        try:
-            writer.append(starts)
-        finally:
-            writer.close()
-        return _describe(writer.path)
+        return Shard(self._documents, self._sentences, self.tokens, *files)
 
     def close(self) -> None:
-        self._ids.close()
-
-
-def _starts(lengths: list[np.ndarray]) -> np.ndarray:
-    """Compute start offsets from lengths, and the end: uint32 `[count + 1]`."""
-    return np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.uint32)
-
-
-def _describe(path: Path) -> ShardFile:
-    return ShardFile(path.name, path.stat().st_size, sha256_file(path))
+        with ExitStack() as stack:
+            for file in self._files:
+                stack.callback(file.close)
 
 
 class _NpyWriter:

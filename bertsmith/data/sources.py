@@ -12,7 +12,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
@@ -27,9 +27,9 @@ COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
 ALLOWED = "Allowed: .txt, .jsonl, .csv, .tsv, .parquet, each also as .gz, .xz or .zst."
 
 _BUFFER_BYTES = 1 << 20
-# One block of Zstandard holds up to 128 KiB and may be four bytes long, so this much input
-# gives at most 32 MiB at once, whatever the file is made of.
-_ZSTD_INPUT_BYTES = 1 << 10
+# A block of Zstandard holds up to 128 KiB and may be four bytes long, so this much input gives at
+# most 32 MiB at once, whatever the file is made of; of xz it gives less.
+_INPUT_BYTES = 1 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +163,6 @@ def open_path(
         raise read_error(InputError, path, error) from error
 
 
-def open_source(
-    source: Source, on_read: Callable[[int], None]
-) -> AbstractContextManager[io.BufferedReader]:
-    """Open a source's decompressed bytes, as `open_path` does."""
-    return open_path(source.path, source.compression, on_read)
-
-
 class _CountingFile(io.FileIO):
     def __init__(self, path: Path, on_read: Callable[[int], None]) -> None:
         super().__init__(path)
@@ -190,70 +183,17 @@ def _decompressed(raw: io.RawIOBase, compression: Compression | None) -> Any:
     return _XzReader(buffered) if compression == "xz" else _ZstdReader(buffered)
 
 
-class _XzReader(io.RawIOBase):
-    """Decompressed bytes of .xz streams, one after another with zeros between.
+class _StreamReader(io.RawIOBase):
+    """Decompressed bytes of streams, one after another.
 
-    Python's own LZMAFile takes a later stream that is damaged at its head, and whatever else
-    stands behind a stream, for the end of the file; here it is an error.
+    The libraries' own readers take some files that are cut short, or damaged at the head of a later
+    stream, for files that end there. Here an open stream at the end is an EOFError, and whatever
+    else stands behind a stream is damage.
     """
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
-        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
-        self._head = b""  # read already, of a stream that is not begun
-        self._ended = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._ended:
-            chunk = self._head
-            if not chunk and self._stream.needs_input and not (chunk := self._read()):
-                raise EOFError
-            self._head = b""
-            plain = self._stream.decompress(chunk, len(buffer))
-            if self._stream.eof:
-                self._begin_next()
-            if plain:
-                buffer[: len(plain)] = plain
-                return len(plain)
-        return 0
-
-    def _read(self) -> bytes:
-        return self._file.read(_BUFFER_BYTES)
-
-    def _begin_next(self) -> None:
-        rest = self._stream.unused_data
-        num_zeros = 0
-        while not (head := rest.lstrip(b"\0")) and not self._ended:
-            num_zeros += len(rest)
-            rest = self._read()
-            self._ended = not rest
-        num_zeros += len(rest) - len(head)
-        if num_zeros % 4:
-            raise lzma.LZMAError(f"{num_zeros} zeros behind a stream, not a multiple of four")
-        self._head, self._stream = head, lzma.LZMADecompressor(lzma.FORMAT_XZ)
-
-
-class _WideWindowError(Exception):
-    """A Zstandard frame whose window is wider than the library's limit of 128 MiB."""
-
-
-class _ZstdReader(io.RawIOBase):
-    """Decompressed bytes of Zstandard frames.
-
-    zstandard's own stream reader takes a file that is cut short for one that ends there; a
-    frame that is still open at the end is an EOFError here.
-    """
-
-    def __init__(self, file: IO[bytes]) -> None:
-        import zstandard
-
-        self._file = file
-        self._format_error = zstandard.ZstdError
-        self._new_frame = zstandard.ZstdDecompressor().decompressobj
-        self._frame: Any = None
+        self._stream: Any = None
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
@@ -261,28 +201,74 @@ class _ZstdReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         while not self._ready:
-            chunk = self._file.read(_ZSTD_INPUT_BYTES)
-            if not chunk and self._frame:
-                raise EOFError
+            chunk = self._file.read(_INPUT_BYTES)
             if not chunk:
+                self._check_end()
                 return 0
-            self._ready = memoryview(self._decompress(chunk))
+            self._ready = memoryview(b"".join(self._decompress(chunk)))
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
 
-    def _decompress(self, chunk: bytes) -> bytes:
-        plain = []
-        while chunk:
-            self._frame = self._frame or self._new_frame()
-            try:
-                plain.append(self._frame.decompress(chunk))
-            except self._format_error as error:
-                if "too much memory" in str(error):
-                    raise _WideWindowError from error
-                raise zlib.error(str(error)) from error
-            chunk = self._frame.unused_data
-            if self._frame.eof:
-                self._frame = None
-        return b"".join(plain)
+    def _decompress(self, chunk: bytes) -> Iterator[bytes]:
+        while chunk and (chunk := chunk if self._stream else self._begin(chunk)):
+            yield self._stream.decompress(chunk)
+            chunk = self._stream.unused_data
+            if self._stream.eof:
+                self._stream = None
+
+    def _begin(self, chunk: bytes) -> bytes:
+        """Begin a stream, if `chunk` holds more than padding; return what it holds of it."""
+        raise NotImplementedError
+
+    def _check_end(self) -> None:
+        if self._stream:
+            raise EOFError
+
+
+class _XzReader(_StreamReader):
+    """Reader of .xz streams, with zeros between them."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file)
+        self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        self._num_zeros = 0
+
+    def _begin(self, chunk: bytes) -> bytes:
+        head = chunk.lstrip(b"\0")
+        self._num_zeros += len(chunk) - len(head)
+        if head:
+            self._check_end()
+            self._stream = lzma.LZMADecompressor(lzma.FORMAT_XZ)
+        return head
+
+    def _check_end(self) -> None:
+        super()._check_end()
+        if self._num_zeros % 4:
+            raise lzma.LZMAError(f"{self._num_zeros} zeros behind a stream, not a multiple of four")
+        self._num_zeros = 0
+
+
+class _WideWindowError(Exception):
+    """A Zstandard frame whose window is wider than the library's limit of 128 MiB."""
+
+
+class _ZstdReader(_StreamReader):
+    """Reader of Zstandard frames."""
+
+    def _begin(self, chunk: bytes) -> bytes:
+        import zstandard
+
+        self._stream = zstandard.ZstdDecompressor().decompressobj()
+        return chunk
+
+    def _decompress(self, chunk: bytes) -> Iterator[bytes]:
+        import zstandard
+
+        try:
+            yield from super()._decompress(chunk)
+        except zstandard.ZstdError as error:
+            if "too much memory" in str(error):
+                raise _WideWindowError from error
+            raise zlib.error(str(error)) from error

@@ -6,10 +6,11 @@ Training is never empty, and with two or more different documents neither is the
 """
 
 from hashlib import blake2b
+from typing import Generic, TypeVar
 
 from bertsmith.data.manifest import Split
 
-Placed = list[tuple[str, Split]]
+DocumentT = TypeVar("DocumentT")
 
 
 def text_hash(text: str) -> int:
@@ -17,7 +18,7 @@ def text_hash(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
-class HeldOutChoice:
+class HeldOutChoice(Generic[DocumentT]):
     """Assignment of a stream of documents to splits; call `finish` after the last.
 
     The first document is always for training. While the eval split is empty, the document with the
@@ -28,35 +29,31 @@ class HeldOutChoice:
         self._limit = share * 2.0**64
         self._settled = share == 0
         self._first_hash: int | None = None
-        self._waiting: str | None = None
+        self._waiting: DocumentT | None = None
         self._num_waiting = 0  # copies of the waiting document
         self._waiting_hash = 1 << 64
 
-    def place(self, text: str, text_hash: int) -> Placed:
-        """Return the documents whose split is now known.
-
-        These are this one, the waiting one, both or none.
-        """
+    def place(self, document: DocumentT, text_hash: int) -> list[tuple[DocumentT, Split]]:
+        """Return the documents whose split is now known: this, the waiting one, both or none."""
         if self._first_hash is None:
             self._first_hash = text_hash
         if text_hash == self._first_hash:
-            return [(text, "train")]
+            return [(document, "train")]
         if text_hash < self._limit:
             self._settled = True
-            return [*self._release("train"), (text, "held_out")]
+            return [*self._release("train"), (document, "held_out")]
         if self._settled or text_hash > self._waiting_hash:
-            return [(text, "train")]
+            return [(document, "train")]
         released = [] if text_hash == self._waiting_hash else self._release("train")
-        self._waiting, self._waiting_hash = text, text_hash
+        self._waiting, self._waiting_hash = document, text_hash
         self._num_waiting += 1
         return released
 
-    def finish(self) -> Placed:
+    def finish(self) -> list[tuple[DocumentT, Split]]:
         """Return the document that still waits, now for eval."""
         return self._release("held_out")
 
-    def _release(self, split: Split) -> Placed:
-        released: Placed = [] if self._waiting is None else [(self._waiting, split)]
-        released *= self._num_waiting
+    def _release(self, split: Split) -> list[tuple[DocumentT, Split]]:
+        released = [] if self._waiting is None else [(self._waiting, split)] * self._num_waiting
         self._waiting, self._num_waiting = None, 0
         return released

@@ -67,5 +67,4 @@ def _random_block(num_words: int, rng: np.random.Generator) -> Block:
         document_lengths=np.full(NUM_DOCUMENTS, SENTENCES),
         unknown_tokens=0,
         characters=0,
-        documents_without_tokens=0,
     )

@@ -14,16 +14,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar
+from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_largest
+from bertsmith.system.executor import Item, Result
 
-# One process reads for all; it cannot keep more than this many busy, and each takes memory.
+# One process writes for all; it cannot keep more than this many busy, and each takes memory.
 MAX_PROCESSES = 16
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 def num_processes(asked: int | None = None) -> int:
@@ -41,32 +39,39 @@ def num_processes(asked: int | None = None) -> int:
     return asked
 
 
-def map_in_order(
-    work: Callable[[Item], Result], items: Iterable[Item], processes: int
-) -> Generator[Result, None, None]:
-    """Yield `work(item)` for each item, computed here or by `processes` workers.
+class LocalProcesses:
+    """Executor of `processes` on this machine; by default one for each core.
 
-    Args:
-        work: has to be picklable; each process has one copy, which keeps its state.
-
-    Raises:
-        ConfigError: a process was ended from outside.
+    Each process has one copy of the work, which keeps its state. A single item, or all items of a
+    single process, are worked on in this process.
     """
-    if processes == 1:
-        yield from map(work, items)
-        return
-    remaining = iter(items)
-    first = list(islice(remaining, processes))
-    workers: list[_Worker] = []
-    pool = ThreadPoolExecutor(processes)
-    try:
-        workers += (_Worker(work) for _ in first)
-        yield from _in_order(pool, workers, chain(first, remaining), 2 * processes)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-        for worker in workers:
-            worker.end()
-        pool.shutdown()
+
+    def __init__(self, processes: int | None = None) -> None:
+        self.processes = num_processes(processes)
+
+    def map_in_order(
+        self, work: Callable[[Item], Result], items: Iterable[Item]
+    ) -> Generator[Result, None, None]:
+        """Yield `work(item)` for each item, in order.
+
+        Raises:
+            ConfigError: a process was ended from outside.
+        """
+        remaining = iter(items)
+        first = list(islice(remaining, self.processes))
+        if len(first) == 1:
+            yield from map(work, chain(first, remaining))
+            return
+        workers: list[_Worker] = []
+        pool = ThreadPoolExecutor(self.processes)
+        try:
+            workers += (_Worker(work) for _ in first)
+            yield from _in_order(pool, workers, chain(first, remaining), 2 * self.processes)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.end()
+            pool.shutdown()
 
 
 def _in_order(

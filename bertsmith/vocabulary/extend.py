@@ -13,7 +13,7 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.data.documents import Errors, SourceReport
+from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer

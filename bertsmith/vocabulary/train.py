@@ -12,11 +12,12 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.data.documents import Errors, SourceReport, iter_documents
+from bertsmith.data.documents import iter_documents
+from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.splits import text_hash
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.processes import num_processes
+from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -117,11 +118,6 @@ class TokenizerSettings:
         dropped |= {"decompose", "strip_accents"} if not strips else set()
         return tuple(step for step in ALBERT_STEPS if step not in {*dropped, "charsmap"})
 
-    @property
-    def num_processes(self) -> int:
-        """Number of processes; by default one for each core that may be used."""
-        return num_processes(self.processes)
-
 
 @dataclass
 class TokenizerReport:
@@ -217,7 +213,7 @@ def count_texts(
     documents = _documents(settings, settings.files, report.learning, settings.held_out)
     if not settings.held_out:
         documents = _without_held_out(documents, settings.held_out_share, hold_out)
-    counts = count_words(documents, words, processes=settings.num_processes)
+    counts = count_words(documents, words, executor=LocalProcesses(settings.processes))
     if not counts:
         raise InputError(_no_words(settings, report))
     report.num_words, report.num_distinct_words = counts.total(), len(counts)
@@ -230,13 +226,14 @@ def _documents(
     report: SourceReport,
     held_out: tuple[str, ...] = (),
 ) -> Iterator[str]:
-    return iter_documents(
+    documents = iter_documents(
         paths,
         held_out=held_out,
         text_column=settings.text_column,
         errors=settings.errors,
         report=report,
     )
+    return (document.text for document in documents)
 
 
 def _without_held_out(

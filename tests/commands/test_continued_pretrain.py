@@ -336,7 +336,7 @@ def test_build_corpus_with_an_extended_tokenizer_keeps_old_ids(
     old = Tokenizer.load(general)
     new = Tokenizer([*old.vocab, "zzz"], **old.settings())
     text = corpus_dir.parent / "text.txt"
-    build_corpus([text], new, tmp_path / "c", CorpusSettings(held_out=0.15), processes=1)
+    build_corpus([text], new, tmp_path / "c", CorpusSettings(held_out=0.15))
     for split in ("train", "held_out"):
         ours, theirs = Corpus.open(tmp_path / "c", split), Corpus.open(corpus_dir, split)
         assert ours.num_tokens == theirs.num_tokens

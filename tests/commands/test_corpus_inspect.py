@@ -14,7 +14,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 def corpus(tmp_path: Path) -> Path:
     tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."])
     (tmp_path / "a.txt").write_text("the cat. " * 7 + "\n\nthe dog sat.\n\nthe cat sat.\n\n\x02")
-    build_corpus([tmp_path / "a.txt"], tokenizer, tmp_path / "c", CorpusSettings(), processes=1)
+    build_corpus([tmp_path / "a.txt"], tokenizer, tmp_path / "c", CorpusSettings())
     return tmp_path / "c"
 
 

@@ -13,13 +13,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from bertsmith.data import corpus as corpus_module
 from bertsmith.data import encoding
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.documents import iter_documents
-from bertsmith.data.encoding import Encoder, TextBatch, encode_batches, make_batches
+from bertsmith.data.encoding import Encoder
 from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError, InputError
+from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -70,7 +72,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_the_corpus_holds_the_ids_of_the_texts(
     tmp_path: Path, texts: Path, tokenizer: Tokenizer
 ) -> None:
-    manifest = build_corpus([texts], tokenizer, tmp_path / "out", processes=1)
+    manifest = build_corpus([texts], tokenizer, tmp_path / "out")
     literal = [text.replace("[", "[ ") for text in TEXTS]
     assert documents_of(tmp_path / "out") == Counter(
         tuple(tokenizer.encode_ids(text)) for text in literal
@@ -98,7 +100,7 @@ def test_ids_are_clean_even_where_the_text_names_special_tokens(tokenizer: Token
 def test_sentence_bounds_are_those_of_the_sentences(
     tmp_path: Path, texts: Path, tokenizer: Tokenizer
 ) -> None:
-    build_corpus([texts], tokenizer, tmp_path / "out", CorpusSettings(held_out=0), processes=1)
+    build_corpus([texts], tokenizer, tmp_path / "out", CorpusSettings(held_out=0))
     corpus = Corpus.open(tmp_path / "out")
     sentences = [
         tokenizer.decode(corpus.token_ids(*corpus.sentence_starts[i : i + 2]).tolist())
@@ -119,12 +121,13 @@ def test_the_number_of_processes_and_the_order_of_paths_change_nothing(
     monkeypatch: pytest.MonkeyPatch,
     held_out: float,
 ) -> None:
-    monkeypatch.setattr(encoding.make_batches, "__defaults__", (101,))
+    monkeypatch.setattr(encoding, "PARTITION_BYTES", 101)
+    monkeypatch.setattr(corpus_module, "BLOCK_CHARS", 101)
     other = tmp_path / "other.jsonl"
     other.write_text(json.dumps({"text": "The mat. On the mat."}) + "\n")
     settings = CorpusSettings(held_out=held_out, shard_tokens=53)
-    build_corpus([texts, other], tokenizer, tmp_path / "one", settings, processes=1)
-    build_corpus([other, texts], tokenizer, tmp_path / "two", settings, processes=2)
+    build_corpus([texts, other], tokenizer, tmp_path / "one", settings, executor=LocalProcesses(1))
+    build_corpus([other, texts], tokenizer, tmp_path / "two", settings, executor=LocalProcesses(2))
     one = contents(tmp_path / "one")
     assert one == contents(tmp_path / "two")
     assert "train-00003.ids.npy" in one
@@ -133,16 +136,17 @@ def test_the_number_of_processes_and_the_order_of_paths_change_nothing(
 @pytest.mark.parametrize("name", ["enwiki/valid.txt", "zhwiki/valid.txt"])
 def test_real_text_is_encoded_whole(data_dir: Path, name: str) -> None:
     tokenizer = Tokenizer.load(data_dir / "vocabs" / "bert-base-multilingual-cased")
-    texts = list(iter_documents([data_dir / name]))
+    texts = [document.text for document in iter_documents([data_dir / name])]
     block = Encoder(tokenizer).encode(texts)
     assert block.ids.tolist() == [id_ for text in texts for id_ in tokenizer.encode_ids(text)]
     assert len(block.document_lengths) == len(texts) == 100
+    assert [d.ids.tolist() for d in block.documents()] == list(map(tokenizer.encode_ids, texts))
 
 
 def test_names_that_are_not_utf8(tmp_path: Path, tokenizer: Tokenizer) -> None:
     path, out = (tmp_path / os.fsdecode(name) for name in (b"a\xff.txt", b"out\xff"))
     path.write_text("the cat\n\nthe mat")
-    build_corpus([path], tokenizer, out, processes=1)
+    build_corpus([path], tokenizer, out)
     assert Manifest.read(out).settings["files"] == [str(path)]
     assert Corpus.open(out).tokenizer().fingerprint == tokenizer.fingerprint
 
@@ -150,9 +154,12 @@ def test_names_that_are_not_utf8(tmp_path: Path, tokenizer: Tokenizer) -> None:
 def test_equal_documents_can_be_left_out(tmp_path: Path, tokenizer: Tokenizer) -> None:
     path = tmp_path / "a.txt"
     path.write_text("the cat\n\nthe mat\n\nthe cat\n\nthe cat\n\non")
-    kept = build_corpus([path], tokenizer, tmp_path / "kept", processes=1)
+    kept = build_corpus([path], tokenizer, tmp_path / "kept")
     left_out = build_corpus(
-        [path], tokenizer, tmp_path / "out", CorpusSettings(deduplicate=True), processes=1
+        [path],
+        tokenizer,
+        tmp_path / "out",
+        CorpusSettings(deduplicate=True),
     )
     assert sum(part.documents for part in kept.splits.values()) == 5
     assert sum(part.documents for part in left_out.splits.values()) == 3
@@ -166,7 +173,10 @@ def test_what_is_skipped_is_in_the_manifest(tmp_path: Path, tokenizer: Tokenizer
     (folder / "a.pdf").write_bytes(b"%PDF")
     (folder / "b.jsonl").write_text('{"text": ""}\n{"text": "\\ud7ff\\ufffd"}\n')
     manifest = build_corpus(
-        [folder], tokenizer, tmp_path / "out", CorpusSettings(errors="skip"), processes=1
+        [folder],
+        tokenizer,
+        tmp_path / "out",
+        CorpusSettings(errors="skip"),
     )
     assert manifest.sources.skipped == {
         "control_only_documents": 2,
@@ -181,21 +191,21 @@ def test_bad_input_leaves_the_earlier_corpus(
     tmp_path: Path, texts: Path, tokenizer: Tokenizer
 ) -> None:
     out = tmp_path / "out"
-    build_corpus([texts], tokenizer, out, processes=1)
+    build_corpus([texts], tokenizer, out)
     before = contents(tmp_path)
     with pytest.raises(CorpusError, match=r"a corpus is there already.*--overwrite"):
-        build_corpus([texts], tokenizer, out, processes=1)
+        build_corpus([texts], tokenizer, out)
     bad = tmp_path / "bad"
     bad.mkdir()
     for name, content in {"a.txt": b"fine\n\nb\xffd", "b.txt": b"\x01\x02", "c.txt": b""}.items():
         (bad / name).write_bytes(content)
         with pytest.raises(InputError):
-            build_corpus([bad / name], tokenizer, out, overwrite=True, processes=1)
+            build_corpus([bad / name], tokenizer, out, overwrite=True)
         (bad / name).unlink()
     bad.rmdir()
     assert contents(tmp_path) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "texts.txt"]
-    build_corpus([texts], tokenizer, out, overwrite=True, processes=1)
+    build_corpus([texts], tokenizer, out, overwrite=True)
     assert contents(tmp_path) == before
 
 
@@ -204,15 +214,15 @@ def test_nothing_but_a_corpus_is_replaced(
 ) -> None:
     for out, kind in ((tmp_path, "folder"), (texts, "file")):
         with pytest.raises(CorpusError, match=f"a {kind} .*is there already"):
-            build_corpus([texts], tokenizer, out, overwrite=True, processes=1)
+            build_corpus([texts], tokenizer, out, overwrite=True)
     (tmp_path / "empty").mkdir()
-    build_corpus([texts], tokenizer, tmp_path / "empty", processes=1)
+    build_corpus([texts], tokenizer, tmp_path / "empty")
 
 
 def test_no_document_at_all_is_an_error(tmp_path: Path, tokenizer: Tokenizer) -> None:
     (tmp_path / "a.txt").write_bytes(b"\x01\n\n\x02")
     with pytest.raises(InputError, match=r"no document found \(skipped: 2 control_only_documents"):
-        build_corpus([tmp_path / "a.txt"], tokenizer, tmp_path / "out", processes=1)
+        build_corpus([tmp_path / "a.txt"], tokenizer, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -225,14 +235,6 @@ def test_settings_that_cannot_be_met(change: dict[str, float]) -> None:
         CorpusSettings(**change)  # type: ignore[arg-type]
 
 
-def test_batches_keep_the_order_of_each_split() -> None:
-    placed = [(f"text {n}", SPLITS[n % 3 == 0]) for n in range(20)]
-    batches = list(make_batches(placed, batch_chars=20))
-    for split in SPLITS:
-        texts = [text for batch in batches if batch.split == split for text in batch.texts]
-        assert texts == [text for text, of in placed if of == split]
-
-
 class EndsItsProcess(WordPieceTokenizer):
     def encode_batch_ids(self, texts):  # type: ignore[no-untyped-def]
         os.kill(os.getpid(), signal.SIGKILL)
@@ -241,16 +243,20 @@ class EndsItsProcess(WordPieceTokenizer):
         return EndsItsProcess, (VOCAB,)
 
 
-def test_a_worker_that_dies_is_reported() -> None:
-    batches = [TextBatch("train", ["text"])] * 3
+def test_a_worker_that_dies_leaves_no_corpus(
+    tmp_path: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(encoding, "PARTITION_BYTES", 100)
     with pytest.raises(ConfigError, match="a worker process was killed"):
-        list(encode_batches(batches, EndsItsProcess(VOCAB), processes=2))
+        build_corpus([texts], EndsItsProcess(VOCAB), tmp_path / "out", executor=LocalProcesses(2))
+    assert not (tmp_path / "out").exists()
 
 
 BUILD = """
 import sys
 from pathlib import Path
 from bertsmith.data.corpus import build_corpus
+from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.tokenizer import Tokenizer
 if __name__ == "__main__":
     source, vocab, out = map(Path, sys.argv[1:])
@@ -258,7 +264,7 @@ if __name__ == "__main__":
     def say(report):
         if not said:
             said.append(print("started", flush=True))
-    build_corpus([source], Tokenizer.load(vocab), out, processes=2, on_progress=say)
+    build_corpus([source], Tokenizer.load(vocab), out, executor=LocalProcesses(2), on_progress=say)
 """
 
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from bertsmith.data import documents, lines
-from bertsmith.data.documents import SourceReport, iter_documents
+from bertsmith.data.documents import iter_documents
+from bertsmith.data.reading import SourceReport
 from bertsmith.errors import InputError
 
 DOCUMENTS = [
@@ -61,7 +62,7 @@ FORMATS = {".txt": as_txt, ".jsonl": as_jsonl, ".csv": as_csv, ".parquet": as_pa
 
 
 def read(*paths: Path, **options: object) -> list[str]:
-    return list(iter_documents(paths, **options))  # type: ignore[arg-type]
+    return [document.text for document in iter_documents(paths, **options)]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("compression", COMPRESS)
@@ -323,7 +324,7 @@ MEASURE = """
 import resource, sys
 from bertsmith.data.documents import iter_documents
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-size = sum(len(text) for text in iter_documents(sys.argv[1:]))
+size = sum(map(len, iter_documents(sys.argv[1:])))
 print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 """
 

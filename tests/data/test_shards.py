@@ -34,7 +34,6 @@ def make_block(docs: Documents) -> Block:
         document_lengths=np.array([len(document) for document in docs], np.int32),
         unknown_tokens=sum(sentence.count(1) for sentence in sentences),
         characters=10 * len(docs),
-        documents_without_tokens=0,
     )
 
 

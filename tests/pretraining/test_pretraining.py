@@ -197,7 +197,6 @@ def build(tmp_path: Path, corpus_dir: Path, documents: list[str], held_out: floa
         tokenizer,
         tmp_path / "built",
         CorpusSettings(held_out=held_out),
-        processes=1,
     )
     return tmp_path / "built"
 

@@ -45,7 +45,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     folder = tmp_path_factory.mktemp("words")
     (folder / "text.txt").write_text("\n\n".join(TEXT), encoding="utf-8")
     built = folder / "built"
-    build_corpus([folder / "text.txt"], TOKENIZER, built, CorpusSettings(held_out=0.0), processes=1)
+    build_corpus([folder / "text.txt"], TOKENIZER, built, CorpusSettings(held_out=0.0))
     return Corpus.open(built)
 
 

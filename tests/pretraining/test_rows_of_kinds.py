@@ -152,7 +152,6 @@ def test_a_corpus_is_built_and_knows_its_tokenizer(kind, tmp_path: Path):
         tokenizer,
         tmp_path / "corpus",
         CorpusSettings(held_out=0),
-        processes=1,
     )
     corpus = Corpus.open(tmp_path / "corpus")
     again = corpus.tokenizer()

@@ -9,24 +9,24 @@ from multiprocessing.connection import Connection
 import pytest
 
 from bertsmith.errors import ConfigError
-from bertsmith.system.processes import map_in_order, num_processes
+from bertsmith.system.processes import LocalProcesses, num_processes
 
 
 @pytest.mark.parametrize("processes", [1, 3])
 def test_results_come_in_the_order_of_the_items(processes: int) -> None:
-    assert list(map_in_order(str, range(50), processes)) == list(map(str, range(50)))
-    assert list(map_in_order(str, [], processes)) == []
+    assert list(LocalProcesses(processes).map_in_order(str, range(50))) == list(map(str, range(50)))
+    assert list(LocalProcesses(processes).map_in_order(str, [])) == []
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_an_error_in_the_work_reaches_the_caller(processes: int) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
-        list(map_in_order(int, ["1", "x"], processes))
+        list(LocalProcesses(processes).map_in_order(int, ["1", "x"]))
 
 
 def test_an_error_in_a_worker_keeps_its_traceback() -> None:
     with pytest.raises(ValueError) as caught:
-        list(map_in_order(int, ["1", "x"], 2))
+        list(LocalProcesses(2).map_in_order(int, ["1", "x"]))
     assert any("In a worker process" in note for note in caught.value.__notes__)
 
 
@@ -45,7 +45,7 @@ def dies_while_it_answers(size: int) -> bytes:
 
 
 def test_a_worker_that_is_killed_while_it_hands_over_a_result() -> None:
-    results = map_in_order(dies_while_it_answers, [10, 1_000_000, *[10] * 20], 2)
+    results = LocalProcesses(2).map_in_order(dies_while_it_answers, [10, 1_000_000, *[10] * 20])
     with pytest.raises(ConfigError, match=r"was killed \(SIGKILL\).*fewer --processes"):
         assert max(map(len, results)) == 10
     assert not multiprocessing.active_children()
@@ -67,11 +67,11 @@ class DiesWhenItArrives:
 
 def test_a_worker_that_ends_as_it_starts() -> None:
     with pytest.raises(ConfigError, match=r"a worker process ended with exit code 3"):
-        list(map_in_order(DiesWhenItArrives(os.getpid()), range(9), 2))
+        list(LocalProcesses(2).map_in_order(DiesWhenItArrives(os.getpid()), range(9)))
 
 
 def test_no_worker_is_left_when_no_more_results_are_wanted() -> None:
-    results = map_in_order(str, range(100), 2)
+    results = LocalProcesses(2).map_in_order(str, range(100))
     next(results)
     assert len(multiprocessing.active_children()) == 2
     results.close()
@@ -86,7 +86,7 @@ def test_items_are_taken_only_a_little_ahead() -> None:
             taken.append(item)
             yield item
 
-    results = map_in_order(str, items(), 2)
+    results = LocalProcesses(2).map_in_order(str, items())
     assert next(results) == "0"
     results.close()
     assert len(taken) <= 5

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.errors import ConfigError
+from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.vocabulary.word_counts import count_words
 
@@ -32,7 +33,7 @@ def test_processes_change_nothing(processes: int) -> None:
     words = Normalizer(lowercase=False).words
     texts = [f"{text} number {number % 7}" for number in range(40) for text in TEXTS]
     alone = count_words(texts, words)
-    together = count_words(iter(texts), words, processes=processes, batch_chars=100)
+    together = count_words(iter(texts), words, executor=LocalProcesses(processes), batch_chars=100)
     assert together == alone
 
 
@@ -43,7 +44,7 @@ def test_an_error_while_reading_reaches_the_caller() -> None:
         raise LookupError("broken file")
 
     with pytest.raises(LookupError, match="broken file"):
-        count_words(texts(), Normalizer().words, processes=2, batch_chars=100)  # type: ignore[arg-type]
+        count_words(texts(), Normalizer().words, executor=LocalProcesses(2), batch_chars=100)  # type: ignore[arg-type]
 
 
 def ends_its_process(text: str) -> list[str]:
@@ -53,11 +54,12 @@ def ends_its_process(text: str) -> list[str]:
 
 def test_a_worker_that_dies_is_reported() -> None:
     with pytest.raises(ConfigError, match=r"a worker process was killed.*fewer --processes"):
-        count_words(["text"] * 9, ends_its_process, processes=2, batch_chars=1)
+        count_words(["text"] * 9, ends_its_process, executor=LocalProcesses(2), batch_chars=1)
 
 
 COUNT = """
 import sys
+from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.vocabulary.word_counts import count_words
 def texts():
@@ -66,7 +68,7 @@ def texts():
     print("counted", flush=True)
     sys.stdin.readline()
 if __name__ == "__main__":
-    count_words(texts(), Normalizer().words, processes=2, batch_chars=1)
+    count_words(texts(), Normalizer().words, executor=LocalProcesses(2), batch_chars=1)
 """
 
 
@@ -99,4 +101,4 @@ def _group_is_alive(group: int) -> bool:
 
 
 def test_no_text_gives_no_words() -> None:
-    assert count_words([], Normalizer().words, processes=4) == {}
+    assert count_words([], Normalizer().words, executor=LocalProcesses(4)) == {}

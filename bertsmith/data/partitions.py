@@ -1,0 +1,92 @@
+"""Division of files into parts that can be read apart from one another."""
+
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO
+
+from bertsmith.data.sources import Format, Source, open_path
+from bertsmith.errors import InputError, read_error
+
+DOCUMENT_ENDS: Mapping[Format, re.Pattern[bytes]] = {
+    "txt": re.compile(rb"\n[ \t\r\v\f]*\n"),
+    "jsonl": re.compile(rb"\n"),
+}
+"""What a document surely ends with; files of other formats are not divided."""
+
+_SEARCHED_BYTES = 1 << 14, 1 << 18, 1 << 22
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Bytes of a file that hold whole documents.
+
+    `end` is None for the rest of a file of unknown size: it has to be read as a stream.
+    """
+
+    source: Source
+    start: int = 0
+    end: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.source.path}: bytes {self.start:,} to {self.end or 'the last'}"
+
+
+def plan_partitions(sources: Iterable[Source], target_bytes: int) -> Iterator[Partition]:
+    """Divide files into partitions of about `target_bytes`, in order.
+
+    Files that are smaller, compressed or of a format without visible ends of documents stay whole,
+    and so does the rest of a file in which no document ends for megabytes.
+    """
+    for source in sources:
+        if source.compression or source.format not in DOCUMENT_ENDS:
+            yield Partition(source)
+            continue
+        try:
+            with source.path.open("rb", buffering=0) as file:
+                yield from _divide(source, file, target_bytes)
+        except OSError as error:
+            raise read_error(InputError, source.path, error) from error
+
+
+def _divide(source: Source, file: BinaryIO, target_bytes: int) -> Iterator[Partition]:
+    size, start = source.path.stat().st_size, 0
+    while size - start > target_bytes:
+        end = _find_end(file, start + target_bytes, DOCUMENT_ENDS[source.format])
+        if end is None:
+            break
+        yield Partition(source, start, end)
+        start = end
+    else:
+        if start:
+            yield Partition(source, start, size)
+            return
+    yield Partition(source, start)
+
+
+def _find_end(file: BinaryIO, near: int, document_end: re.Pattern[bytes]) -> int | None:
+    """Find the first end of a document behind `near`."""
+    for num_bytes in _SEARCHED_BYTES:
+        file.seek(near)
+        if found := document_end.search(file.read(num_bytes)):
+            return near + found.end()
+    return None
+
+
+@contextmanager
+def open_partition(
+    partition: Partition, on_read: Callable[[int], None]
+) -> Iterator[io.BufferedReader]:
+    """Open a partition's decompressed bytes, as `open_path` does."""
+    source, start, end = partition.source, partition.start, partition.end
+    with open_path(source.path, source.compression, on_read) as stream:
+        if start:
+            stream.seek(start)
+        if end is None:
+            yield stream
+        else:
+            whole = stream.raw.read(end - start) or b""  # no more, unlike the buffered stream
+            on_read(len(whole))
+            yield io.BufferedReader(io.BytesIO(whole))

@@ -1,0 +1,65 @@
+"""Partitions: read apart, they hold what the whole files hold."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertsmith.data import partitions
+from bertsmith.data.documents import DocumentReader
+from bertsmith.data.partitions import Partition, plan_partitions
+from bertsmith.data.reading import SourceReport
+from bertsmith.data.sources import find_sources
+from bertsmith.errors import InputError
+
+LINES = st.sampled_from(["word", "两行。", "", " \t", "\r", "\x01", "x" * 40, '{"text": "a"}'])
+
+
+def read(parts, errors="skip"):
+    report = SourceReport()
+    found = [d.text for part in parts for d in DocumentReader(errors=errors).read(part, report)]
+    return found, report
+
+
+@pytest.mark.parametrize("ending", ["txt", "jsonl"])
+@given(lines=st.lists(LINES, max_size=40), target=st.integers(1, 50))
+def test_partitions_hold_the_whole_file(tmp_path_factory, ending, lines, target):
+    path = tmp_path_factory.mktemp("texts") / f"a.{ending}"
+    path.write_text("\n".join(lines), newline="")
+    sources = find_sources([path])[0]
+    parts = list(plan_partitions(sources, target))
+    assert read(parts) == read(map(Partition, sources))
+    if len(parts) > 1:
+        ends = [part.end for part in parts]
+        assert [part.start for part in parts] == [0, *ends[:-1]]
+        assert ends[-1] in (None, path.stat().st_size)
+
+
+def test_files_that_cannot_be_divided(tmp_path, monkeypatch):
+    monkeypatch.setattr(partitions, "_SEARCHED_BYTES", (10, 20))
+    for name, text in (
+        ("a.csv", "text\n" * 99),
+        ("b.txt", "small"),
+        ("c.txt", "x\n\n" * 9 + "no end " * 99 + "\n\nlast"),
+        ("d.txt.gz", ""),
+    ):
+        (tmp_path / name).write_text(text)
+    parts = list(plan_partitions(find_sources([tmp_path])[0], 10))
+    assert [(part.source.path.name, part.start, part.end) for part in parts] == [
+        ("a.csv", 0, None), ("b.txt", 0, None), ("c.txt", 0, 12), ("c.txt", 12, 24),
+        ("c.txt", 24, None), ("d.txt.gz", 0, None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("ending, bad", [("txt", b"b\xffd"), ("jsonl", b"{")])
+def test_an_error_names_the_line_of_the_file(tmp_path, ending, bad):
+    path = tmp_path / f"a.{ending}"
+    good = json.dumps({"text": "good"}).encode()
+    path.write_bytes((good + b"\n\n") * 50 + bad + b"\n")
+    for parts in (
+        map(Partition, find_sources([path])[0]),
+        plan_partitions(find_sources([path])[0], 30),
+    ):
+        with pytest.raises(InputError, match=rf"a\.{ending}:101: "):
+            read(parts, "strict")
