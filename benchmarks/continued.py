@@ -42,9 +42,9 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.wordpiece import WordPiece
+from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
 from bertsmith.vocabulary.extension import learn_extension
-from bertsmith.vocabulary.fertility import measure_fit
+from bertsmith.vocabulary.stats import tokenizer_stats
 
 GENERAL = "quarter-hour"
 CONTINUE = "continue"
@@ -242,7 +242,8 @@ def pieces(args: argparse.Namespace) -> Iterator[str]:
     yield "| new pieces | pieces per word |"
     yield "|---|---|"
     for name, new in rows.items():
-        yield f"| {name} | {measure_fit([*old.vocab, *new], held_out).fertility:.4f} |"
+        stats = tokenizer_stats(WordPieceTokenizer([*old.vocab, *new]), held_out)
+        yield f"| {name} | {stats.fertility:.4f} |"
     yield ""
 
 

@@ -63,11 +63,11 @@ def as_json(settings: ExtensionSettings, out: Path, report: ExtensionReport) -> 
         "held_out_documents": report.reading.held_out_documents,
         "pieces_per_word": {
             name: {"before": before.fertility, "after": after.fertility}
-            for name, (before, after) in report.fits.items()
+            for name, (before, after) in report.stats.items()
         },
         "unknown_rate": {
             name: {"before": before.unknown_rate, "after": after.unknown_rate}
-            for name, (before, after) in report.fits.items()
+            for name, (before, after) in report.stats.items()
         },
     }
 
@@ -92,7 +92,7 @@ def as_lines(settings: ExtensionSettings, out: Path, report: ExtensionReport) ->
         f"{report.reading.held_out_documents:,} held out{skipped.replace('_', ' ')}"
     )
     yield f"\n{'pieces per word':<20}  {'before':>8}  {'after':>8}   unknown words"
-    for name, (before, after) in report.fits.items():
+    for name, (before, after) in report.stats.items():
         yield (
             f"{name:<20}  {before.fertility:8.4f}  {after.fertility:8.4f}   "
             f"{before.unknown_rate:.4%}, then {after.unknown_rate:.4%}"

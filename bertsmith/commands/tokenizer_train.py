@@ -13,7 +13,7 @@ from bertsmith.data.reading import SourceReport
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import atomic_dir, hold_folder
 from bertsmith.system.sums import SUMS_FILE
-from bertsmith.vocabulary.fertility import Fit
+from bertsmith.vocabulary.stats import TokenizerStats
 from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, train_tokenizer
 from bertsmith.vocabulary.wordpiece import LearnedVocabulary
 
@@ -93,15 +93,15 @@ def as_json(
         "learning": asdict(report.learning),
         "measuring": asdict(report.measuring),
         "held_out_documents": report.held_out_documents,
-        "held_out": {name: _fit_as_json(fit) for name, fit in report.fits.items()},
+        "held_out": {name: _stats_as_json(stats) for name, stats in report.stats.items()},
         "notes": report.notes,
         "seconds": report.seconds,
     }
 
 
-def _fit_as_json(fit: Fit) -> dict[str, float]:
+def _stats_as_json(stats: TokenizerStats) -> dict[str, float]:
     rates = ("fertility", "unknown_rate", "vocabulary_use")
-    return asdict(fit) | {name: round(getattr(fit, name), 6) for name in rates}
+    return asdict(stats) | {name: round(getattr(stats, name), 6) for name in rates}
 
 
 def as_lines(
@@ -117,7 +117,7 @@ def as_lines(
     if settings.held_out:
         yield f"held out    {_read(report.measuring)}"
     else:
-        yield f"held out    {report.held_out_documents:,} of these documents, not learnt from"
+        yield f"held out    {report.held_out_documents:,} of these documents, not learned from"
     yield (
         f"words       {report.num_words:,}, of which {report.num_distinct_words:,} distinct; "
         f"{learned.skipped_words:,} too long or with a dropped character"
@@ -126,12 +126,12 @@ def as_lines(
         f"characters  {len(learned.alphabet):,} kept; {len(dropped):,} dropped, which occur "
         f"{sum(dropped.values()):,} times{': ' if dropped else ''}{shown}"
     )
-    if report.fits:
+    if report.stats:
         yield f"\n{'on the held-out text':<20}  pieces per word   unknown words   vocabulary used"
-    for name, fit in report.fits.items():
+    for name, stats in report.stats.items():
         yield (
-            f"{name:<20}  {fit.fertility:15.4f}  {fit.unknown_rate:14.4%}"
-            f"  {fit.vocabulary_use:16.1%}"
+            f"{name:<20}  {stats.fertility:15.4f}  {stats.unknown_rate:14.4%}"
+            f"  {stats.vocabulary_use:16.1%}"
         )
     yield from report.notes
 

@@ -31,13 +31,13 @@ def of_documentation(documentation: Documentation) -> dict[str, Any]:
 
 def of_vocabulary(tokenizer: Tokenizer, report: TokenizerReport) -> dict[str, Any]:
     """The vocabulary, how it fits text it was not learnt from, and how it cuts a few words."""
-    fit = report.fits["bertsmith"]
+    stats = report.stats["bertsmith"]
     return {
         "size": tokenizer.vocab_size,
         "num_words": report.num_words,
-        "fertility": fit.fertility,
-        "unknown_rate": fit.unknown_rate,
-        "vocabulary_use": fit.vocabulary_use,
+        "fertility": stats.fertility,
+        "unknown_rate": stats.unknown_rate,
+        "vocabulary_use": stats.vocabulary_use,
         "examples": [
             {"text": text, "pieces": tokenizer.encode(text).tokens[1:-1]} for text in SEGMENTED
         ],

@@ -11,19 +11,14 @@ from collections.abc import Collection, Iterable, Mapping
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, CHARACTER_BYTES, ByteBpeTokenizer
 from bertsmith.vocabulary.segmentation import Cut
-from bertsmith.vocabulary.wordpiece import LearnedVocabulary, PieceLearner, frequency_score
+from bertsmith.vocabulary.wordpiece import JoiningLearner, LearnedVocabulary
 
 SPECIAL_TOKENS = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
 """RoBERTa's special tokens; the first four have these ids there too."""
 
 
-class MergeLearner(PieceLearner):
-    """Learner that merges the most frequent pair and records the order.
-
-    `merges` holds the pairs so far, except those in `known`.
-    """
-
-    continuation = ""
+class MergeLearner(JoiningLearner):
+    """Learner that records the merged pairs, in order, except those in `known`."""
 
     def __init__(
         self,
@@ -33,7 +28,7 @@ class MergeLearner(PieceLearner):
         cut: Cut = list,
         known: Collection[tuple[str, str]] = (),
     ) -> None:
-        super().__init__(words, pieces, frequency_score, min_frequency, cut=cut)
+        super().__init__(words, pieces, min_frequency, cut)
         self.merges: list[tuple[str, str]] = []
         self._known = frozenset(known)
 
@@ -42,9 +37,6 @@ class MergeLearner(PieceLearner):
         if pair not in self._known:
             self.merges.append(pair)
         super().merge(left, right)
-
-    def _precedence(self, piece: int) -> int:
-        return piece
 
 
 def learn_byte_bpe(

@@ -13,22 +13,21 @@ from typing import Annotated
 
 import tyro
 
-from bertsmith.data.reading import Errors, SourceReport
+from bertsmith.data.reading import SourceReport
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.system.bounds import check_all_largest
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
 from bertsmith.vocabulary.extension import learn_extension
-from bertsmith.vocabulary.fertility import Fit, measure_cuts
-from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, count_texts
+from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
+from bertsmith.vocabulary.train import LearningSettings, TokenizerReport, count_texts
 from bertsmith.vocabulary.unigram_extension import extend_unigram
 
 
-@dataclass(frozen=True)
-class ExtensionSettings:
+@dataclass(frozen=True, kw_only=True)
+class ExtensionSettings(LearningSettings):
     """Settings for extending a tokenizer."""
 
     from_: Annotated[Path, tyro.conf.arg(name="from")]
@@ -38,43 +37,13 @@ class ExtensionSettings:
     each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are searched."""
     add: int = 2000
     """Number of tokens to add."""
-    min_frequency: int = 2
-    """Minimum frequency of a pair that is merged; rarer pairs do not become a token."""
-    character_coverage: float = 0.9999
-    """Character coverage: the share of all characters that must have a token."""
-    held_out: tuple[str, ...] = ()
-    """Held-out texts, on which the tokenizer is evaluated; not learned from, even if --texts names
-    them too. Without them a share of the documents is held out."""
-    held_out_share: float = 0.02
-    """Share of the documents to hold out, chosen by a hash of their text."""
-    text_column: str = "text"
-    """Column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
-    errors: Errors = "strict"
-    """Handling of a line or row that cannot be read: stop there (strict), or skip and count it."""
-    processes: int | None = None
-    """Number of processes that count words; by default one for each core."""
 
     def __post_init__(self) -> None:
         if not self.texts:
             raise ConfigError("--texts: found none. Name the texts to learn from.")
         if self.add < 1:
             raise ConfigError(f"--add: found {self.add}, allowed is 1 or more.")
-        check_all_largest(self, "--")
-        self.reading  # noqa: B018 - checks the rest
-
-    @property
-    def reading(self) -> TokenizerSettings:
-        """The settings for reading and dividing the texts."""
-        return TokenizerSettings(
-            files=self.texts,
-            min_frequency=self.min_frequency,
-            character_coverage=self.character_coverage,
-            held_out=self.held_out,
-            held_out_share=self.held_out_share,
-            text_column=self.text_column,
-            errors=self.errors,
-            processes=self.processes,
-        )
+        super().__post_init__()
 
 
 @dataclass
@@ -84,8 +53,8 @@ class ExtensionReport:
     reading: TokenizerReport = field(default_factory=TokenizerReport)
     num_old: int = 0
     added: tuple[str, ...] = ()
-    fits: dict[str, tuple[Fit, Fit]] = field(default_factory=dict)
-    """Statistics before and after, by texts: `learnt from`, and `held out` if there are any."""
+    stats: dict[str, tuple[TokenizerStats, TokenizerStats]] = field(default_factory=dict)
+    """Statistics before and after, by texts: `learned from`, and `held out` if there are any."""
 
     @property
     def sources(self) -> SourceReport:
@@ -110,14 +79,14 @@ def extend_tokenizer(
     check_extensible(old, settings.from_)
     report = ExtensionReport(num_old=old.vocab_size)
     on_step("counting words")
-    counts, held_out = count_texts(settings.reading, old.words, report.reading)
+    counts, held_out = count_texts(settings, settings.texts, old.words, report.reading)
     on_step("learning pieces")
     tokenizer = with_new_pieces(old, counts, settings)
     on_step("measuring")
     report.added = tuple(tokenizer.vocab[old.vocab_size :])
-    for name, words in (("learnt from", counts), ("held out", held_out)):
+    for name, words in (("learned from", counts), ("held out", held_out)):
         if words:
-            report.fits[name] = _fit(old, words), _fit(tokenizer, words)
+            report.stats[name] = tokenizer_stats(old, words), tokenizer_stats(tokenizer, words)
     return tokenizer, report
 
 
@@ -172,9 +141,3 @@ def check_extensible(tokenizer: Tokenizer, place: Path) -> None:
                 f"{place}: its added token {token!r} is a word, and would be cut from longer words "
                 "if pieces were put behind it. Extend a tokenizer without added words."
             )
-
-
-def _fit(tokenizer: Tokenizer, words: Counter[str]) -> Fit:
-    return measure_cuts(
-        tokenizer.word_ids, words, tokenizer.vocab_size, tokenizer.unk_id, tokenizer.special_ids
-    )

@@ -7,10 +7,16 @@ import importlib.util
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from bertsmith.errors import ConfigError
 from bertsmith.vocabulary.segmentation import CONTINUATION
-from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, LearnedVocabulary, choose_alphabet
+from bertsmith.vocabulary.wordpiece import (
+    SPECIAL_TOKENS,
+    LearnedVocabulary,
+    check_size,
+    choose_alphabet,
+)
 
 UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 """ALBERT's special tokens, by the ids that they have there."""
@@ -36,14 +42,9 @@ def learn_with_library(
         counts: words as our tokenizer splits them; the library does not split them further.
         alphabet_size: how many characters the library may keep.
     """
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordPiece
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-    from tokenizers.trainers import WordPieceTrainer
+    from tokenizers import models, trainers
 
-    tokenizer = Tokenizer(WordPiece())
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    trainer = WordPieceTrainer(
+    trainer = trainers.WordPieceTrainer(
         vocab_size=vocab_size,
         min_frequency=min_frequency,
         limit_alphabet=alphabet_size,
@@ -51,8 +52,7 @@ def learn_with_library(
         continuing_subword_prefix=CONTINUATION,
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_lines(counts), trainer)
-    ids = tokenizer.get_vocab()
+    ids = _train(models.WordPiece(), trainer, counts).get_vocab()
     return sorted(ids, key=ids.__getitem__)
 
 
@@ -72,13 +72,10 @@ def learn_unigram(
     """
     if not is_installed():
         raise ConfigError(
-            "--kind unigram is learnt by the tokenizers library, which is not installed. Run "
+            "--kind unigram is learned by the tokenizers library, which is not installed. Run "
             "'pip install tokenizers', or choose --kind wordpiece or byte-bpe."
         )
-    from tokenizers import Tokenizer
-    from tokenizers.models import Unigram
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-    from tokenizers.trainers import UnigramTrainer
+    from tokenizers import models, trainers
 
     alphabet, dropped = choose_alphabet(counts, character_coverage)
     kept = set(alphabet)
@@ -87,26 +84,18 @@ def learn_unigram(
     for word in counts.keys() - whole.keys():
         for part in "".join(c if c in kept else " " for c in word).split():
             parts[part] += counts[word]
-    minimum = len(UNIGRAM_SPECIAL_TOKENS) + len(alphabet)
-    if vocab_size < minimum:
-        raise ConfigError(
-            f"vocab_size: {vocab_size} is too small for {len(UNIGRAM_SPECIAL_TOKENS)} special "
-            f"tokens and {len(alphabet)} characters. Ask for at least {minimum}, or lower the "
-            f"character coverage ({character_coverage})."
-        )
-    tokenizer = Tokenizer(Unigram())
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    trainer = UnigramTrainer(
+    check_size(vocab_size, len(UNIGRAM_SPECIAL_TOKENS), len(alphabet), character_coverage)
+    trainer = trainers.UnigramTrainer(
         vocab_size=vocab_size,
         special_tokens=list(UNIGRAM_SPECIAL_TOKENS),
         unk_token="<unk>",
         initial_alphabet=alphabet,
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_lines(parts), trainer)
+    trained = json.loads(_train(models.Unigram(), trainer, parts).to_str())
     # A special token that also occurs in the text can be learned a second time.
     pieces: dict[str, float] = {}
-    for piece, score in json.loads(tokenizer.to_str())["model"]["vocab"]:
+    for piece, score in trained["model"]["vocab"]:
         pieces.setdefault(piece, score)
     return LearnedVocabulary(
         tokens=list(pieces),
@@ -115,6 +104,16 @@ def learn_unigram(
         skipped_words=sum(counts.values()) - sum(whole.values()),
         scores=list(pieces.values()),
     )
+
+
+def _train(model: Any, trainer: Any, counts: Mapping[str, int]) -> Any:
+    from tokenizers import Tokenizer
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.train_from_iterator(_lines(counts), trainer)
+    return tokenizer
 
 
 def _lines(counts: Mapping[str, int]) -> Iterator[str]:

@@ -15,27 +15,13 @@ from bertsmith.errors import ConfigError
 from bertsmith.tokenization.unigram import Unigram, UnigramTokenizer
 from bertsmith.vocabulary.extension import check_room
 from bertsmith.vocabulary.pruning import count_ids, drop_least_used
-from bertsmith.vocabulary.wordpiece import PieceLearner, choose_alphabet, frequency_score
+from bertsmith.vocabulary.wordpiece import JoiningLearner, choose_alphabet
 
 MARGIN = 1e-6
 """Least margin of a new token's score over its parts', so that rounding decides nothing."""
 
 NUMBER_WITH_COMMA = re.compile(r"\d,$")
 """End of tokens that are not added: ALBERT reads `9,` as two tokens."""
-
-
-class JoiningLearner(PieceLearner):
-    """Learner that merges the most frequent pair; of equals, the older one."""
-
-    continuation = ""
-
-    def _precedence(self, piece: int) -> int:
-        return piece
-
-    def frequencies(self) -> list[int]:
-        """Return how often each token occurs in the words as cut now."""
-        found: list[int] = self._segmentation.frequency[: len(self.texts)].tolist()
-        return found
 
 
 def extend_unigram(
@@ -76,11 +62,7 @@ def extend_unigram(
             f"character coverage of {character_coverage}. Raise it, or give other texts."
         )
     learner = JoiningLearner(
-        words,
-        start,
-        frequency_score,
-        min_frequency,
-        cut=lambda word: [start[i] for i in cuts[word]],
+        words, start, min_frequency, cut=lambda word: [start[i] for i in cuts[word]]
     )
     size = len(old) + num_new
     learner.grow(size + round(surplus * num_new))

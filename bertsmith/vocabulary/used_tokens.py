@@ -1,6 +1,6 @@
 """Token counts of texts, and the ids that a smaller vocabulary keeps."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,16 @@ def count_pieces(tokenizer: Tokenizer, texts: Iterable[str]) -> Counts:
     way, and succeed.
     """
     counts: Counts = np.zeros(tokenizer.vocab_size, dtype=np.int64)
-    unknown = UnknownWords(tokenizer) if isinstance(tokenizer, WordPieceTokenizer) else None
+    pieces = {piece: id_ for id_, piece in enumerate(tokenizer.vocab[: tokenizer.num_pieces])}
     for batch in group_by_size(texts, BATCH_CHARS):
         ids, lengths = tokenizer.encode_batch_ids(batch)
         counts += np.bincount(ids, minlength=len(counts))
-        if unknown is None:
+        if not isinstance(tokenizer, WordPieceTokenizer):
             continue
         ends = np.cumsum(lengths)
         with_unknown = set(np.searchsorted(ends, np.flatnonzero(ids == tokenizer.unk_id), "right"))
         for place in with_unknown:
-            np.add.at(counts, list(unknown.pieces(batch[place])), 1)
+            np.add.at(counts, list(_cut_in_vain(tokenizer, pieces, batch[place])), 1)
     return counts
 
 
@@ -56,33 +56,17 @@ def kept_tokens(
     return ids
 
 
-class UnknownWords:
-    """Finder of words that WordPiece cannot cut."""
-
-    def __init__(self, tokenizer: WordPieceTokenizer) -> None:
-        self._words = tokenizer.words
-        self._longest = tokenizer.max_input_chars_per_word
-        pieces = tokenizer.vocab[: tokenizer.num_pieces]
-        self._ids = {piece: id_ for id_, piece in enumerate(pieces)}
-
-    def pieces(self, text: str) -> Iterator[int]:
-        """Yield the ids of each unknown word's tokens before cutting failed."""
-        for word in self._words(text):
-            if len(word) <= self._longest:
-                found = self._cut(word)
-                if found is not None:
-                    yield from found
-
-    def _cut(self, word: str) -> list[int] | None:
-        """Return the ids before the place where none fits, or None."""
+def _cut_in_vain(tokenizer: WordPieceTokenizer, ids: Mapping[str, int], text: str) -> Iterator[int]:
+    """Yield the ids of each unknown word's tokens before cutting failed."""
+    for word in tokenizer.words(text):
         found: list[int] = []
         start = 0
-        while start < len(word):
+        while start < len(word) <= tokenizer.max_input_chars_per_word:
             prefix = CONTINUING_PREFIX if start else ""
             ends = range(len(word), start, -1)
-            end = next((end for end in ends if prefix + word[start:end] in self._ids), None)
+            end = next((end for end in ends if prefix + word[start:end] in ids), None)
             if end is None:
-                return found
-            found.append(self._ids[prefix + word[start:end]])
+                yield from found
+                break
+            found.append(ids[prefix + word[start:end]])
             start = end
-        return None

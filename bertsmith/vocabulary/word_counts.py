@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from functools import partial
+from itertools import chain
 
 from bertsmith.system.executor import Executor
 from bertsmith.system.processes import LocalProcesses
@@ -44,7 +45,4 @@ def count_words(
 
 
 def _count_batch(words: Words, texts: list[str]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(words(text))
-    return counts
+    return Counter(chain.from_iterable(map(words, texts)))

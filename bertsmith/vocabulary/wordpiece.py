@@ -134,13 +134,7 @@ def learn_vocabulary(
     kept = set(alphabet)
     words = {w: n for w, n in counts.items() if len(w) <= MAX_WORD_LEN and kept.issuperset(w)}
     single = single_character_pieces(alphabet, words)
-    minimum = len(specials) + len(single)
-    if vocab_size < minimum:
-        raise ConfigError(
-            f"vocab_size: {vocab_size} is too small for {len(specials)} special tokens and "
-            f"{len(single)} single-character pieces. Ask for at least {minimum}, or lower the "
-            f"character coverage ({character_coverage})."
-        )
+    minimum = check_size(vocab_size, len(specials), len(single), character_coverage)
     learner = PieceLearner(words, single, RULES[rule], min_frequency)
     size = vocab_size - len(specials)
     learner.grow(size + round(surplus * (vocab_size - minimum)))
@@ -150,6 +144,20 @@ def learn_vocabulary(
         dropped_characters=dropped,
         skipped_words=sum(counts.values()) - sum(words.values()),
     )
+
+
+def check_size(
+    vocab_size: int, num_special: int, num_single: int, character_coverage: float
+) -> int:
+    """Reject a size that cannot hold special tokens and alphabet; return what they need."""
+    minimum = num_special + num_single
+    if vocab_size < minimum:
+        raise ConfigError(
+            f"vocab_size: {vocab_size} is too small for {num_special} special tokens and "
+            f"{num_single} single characters. Ask for at least {minimum}, or lower the "
+            f"character coverage ({character_coverage})."
+        )
+    return minimum
 
 
 def choose_alphabet(
@@ -250,6 +258,11 @@ class PieceLearner:
         for piece in {left, right, merged}:
             self._raise_ceilings(piece)
 
+    def frequencies(self) -> list[int]:
+        """Return how often each token occurs in the words as cut now."""
+        found: list[int] = self._segmentation.frequency[: len(self.texts)].tolist()
+        return found
+
     def _precedence(self, piece: int) -> Any:
         # Of tokens with equal scores the one with the lowest value is merged.
         return self.texts[piece]
@@ -288,3 +301,17 @@ class PieceLearner:
         for side in (LEFT, RIGHT):
             slots, scores = self._score(piece, side)
             np.maximum.at(self._ceiling, self._pairs.ends[LEFT][slots], scores)
+
+
+class JoiningLearner(PieceLearner):
+    """Learner of tokens without a prefix: merges the most frequent pair; of equals, the oldest."""
+
+    continuation = ""
+
+    def __init__(
+        self, words: Mapping[str, int], pieces: Iterable[str], min_frequency: int, cut: Cut
+    ) -> None:
+        super().__init__(words, pieces, frequency_score, min_frequency, cut)
+
+    def _precedence(self, piece: int) -> int:
+        return piece

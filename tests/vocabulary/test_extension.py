@@ -19,10 +19,10 @@ from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
-from bertsmith.tokenization.wordpiece import WordPiece
+from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
 from bertsmith.vocabulary.extension import ids_before, learn_extension, old_pieces
-from bertsmith.vocabulary.fertility import measure_fit
+from bertsmith.vocabulary.stats import tokenizer_stats
 from bertsmith.vocabulary.unigram_extension import extend_unigram
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_vocabulary
 
@@ -50,7 +50,10 @@ def test_the_words_of_the_domain_become_pieces() -> None:
     assert not set(added) & set(vocab)
     assert "tensor" in added
     assert cut([*vocab, *added], "tensormat")[0] == "tensor"
-    before, after = measure_fit(vocab, DOMAIN), measure_fit([*vocab, *added], DOMAIN)
+    before, after = (
+        tokenizer_stats(WordPieceTokenizer(vocab), DOMAIN),
+        tokenizer_stats(WordPieceTokenizer([*vocab, *added]), DOMAIN),
+    )
     assert before.fertility > 2
     assert after.fertility < 1.2
     assert after.num_words == before.num_words == DOMAIN.total()
@@ -151,7 +154,10 @@ def test_real_vocabulary_and_texts(data_dir: Path) -> None:
     before, after = WordPiece(vocab, unk_id, 100), WordPiece([*vocab, *added], unk_id, 100)
     worse = sum(len(after.ids(word)) > len(before.ids(word)) for word in counts)
     assert worse < len(counts) / 1000
-    assert measure_fit([*vocab, *added], counts).fertility < measure_fit(vocab, counts).fertility
+    assert (
+        tokenizer_stats(WordPieceTokenizer([*vocab, *added]), counts).fertility
+        < tokenizer_stats(WordPieceTokenizer(vocab), counts).fertility
+    )
 
 
 GENERAL_WORDS = ["The", " river", " runs", " down", " to", " the", " sea", "!", " 漢字"]

@@ -76,7 +76,7 @@ def test_every_word_learnt_from_is_known(files: list[str]) -> None:
     assert learned.skipped_words == 0
     for file in files:
         assert tokenizer.unk_id not in tokenizer.encode_ids(Path(file).read_text("utf-8"))
-    assert report.fits == {}
+    assert report.stats == {}
     assert any("--held-out" in note for note in report.notes)
 
 
@@ -85,7 +85,7 @@ def test_a_share_of_the_documents_is_kept_out_of_learning(files: list[str]) -> N
     _, _, some = train_tokenizer(settings(files, held_out_share=0.2))
     _, _, more = train_tokenizer(settings(files, held_out_share=0.5))
     assert 0 < some.held_out_documents < more.held_out_documents < 120
-    assert some.fits["bertsmith"].num_words + some.num_words == none.num_words
+    assert some.stats["bertsmith"].num_words + some.num_words == none.num_words
     assert some.learning.documents == none.learning.documents == 120
 
 
@@ -94,12 +94,12 @@ def test_held_out_files_are_measured_and_not_learnt(files: list[str], tmp_path: 
     other.write_text("Kato mirusen, 中 kato!", encoding="utf-8")
     tokenizer, _, report = train_tokenizer(settings(files, held_out=(str(other),)))
     ids = tokenizer.encode_ids(other.read_text("utf-8"))
-    fit = report.fits["bertsmith"]
+    fit = report.stats["bertsmith"]
     assert fit.num_words == len(Normalizer().words(other.read_text("utf-8"))) == 6
     assert fit.num_pieces == len(ids)
     assert fit.num_unknown == ids.count(tokenizer.unk_id) == 3  # the comma, 中 and !
     assert report.num_words == train_tokenizer(settings(files, held_out_share=0.0))[2].num_words
-    assert set(report.fits) == {"bertsmith", "tokenizers library"}
+    assert set(report.stats) == {"bertsmith", "tokenizers library"}
 
 
 def test_a_held_out_file_is_not_learnt_from_where_files_name_it_too(
@@ -123,7 +123,7 @@ def test_a_missing_library_is_said_and_no_error(
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     _, _, report = train_tokenizer(settings(files, held_out_share=0.2))
-    assert set(report.fits) == {"bertsmith"}
+    assert set(report.stats) == {"bertsmith"}
     assert any("not installed" in note for note in report.notes)
 
 
@@ -189,7 +189,7 @@ def test_our_vocabulary_beside_the_library_s(rule: RuleName, most: float, data_d
             rule=rule,
         )
     )
-    ours, theirs = report.fits["bertsmith"], report.fits["tokenizers library"]
+    ours, theirs = report.stats["bertsmith"], report.stats["tokenizers library"]
     assert ours.fertility < most * theirs.fertility
     assert ours.vocabulary_use > theirs.vocabulary_use
     assert ours.unknown_rate < 0.001

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.errors import ConfigError
-from bertsmith.vocabulary.fertility import measure_fit
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+from bertsmith.vocabulary.stats import tokenizer_stats
 from bertsmith.vocabulary.wordpiece import (
     MAX_WORD_LEN,
     RULES,
@@ -122,7 +123,7 @@ def test_every_word_learnt_from_stays_known_whatever_is_dropped(
     assert len(learned.tokens) <= size
     assert learned.tokens[5 : 5 + len(start)] == start
     assert len(set(learned.tokens)) == len(learned.tokens)
-    assert measure_fit(learned.tokens, counts).num_unknown == 0
+    assert tokenizer_stats(WordPieceTokenizer(learned.tokens), counts).num_unknown == 0
 
 
 def test_pieces_that_only_led_to_longer_ones_make_room() -> None:

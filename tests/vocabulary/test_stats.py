@@ -6,8 +6,9 @@ import pytest
 from tokenizers import models
 
 from bertsmith.tokenization.normalize import Normalizer
-from bertsmith.vocabulary.fertility import measure_fit
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.hf_trainer import is_installed, learn_with_library
+from bertsmith.vocabulary.stats import tokenizer_stats
 from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_vocabulary
 
 WORDS = Normalizer().words
@@ -17,7 +18,7 @@ HELD_OUT = Counter(WORDS("That cat, the otter, sat on q and thé café; " + "a" 
 
 def test_figures_by_hand() -> None:
     vocab = [*SPECIAL_TOKENS, "cat", "##s", "c", "##a"]
-    fit = measure_fit(vocab, {"cats": 3, "ca": 1, "dog": 2, "c": 1})
+    fit = tokenizer_stats(WordPieceTokenizer(vocab), {"cats": 3, "ca": 1, "dog": 2, "c": 1})
     assert (fit.num_words, fit.num_pieces, fit.num_unknown) == (7, 3 * 2 + 2 + 2 + 1, 2)
     assert (fit.num_used, fit.vocab_size) == (4, 4)
     assert fit.fertility == pytest.approx(11 / 7)
@@ -33,7 +34,7 @@ def test_figures_equal_those_of_the_library() -> None:
         max_input_chars_per_word=100,
     )
     encoded = [[token.value for token in library.tokenize(w)] for w in HELD_OUT.elements()]
-    fit = measure_fit(vocab, HELD_OUT)
+    fit = tokenizer_stats(WordPieceTokenizer(vocab), HELD_OUT)
     assert fit.num_words == len(encoded)
     assert fit.num_pieces == sum(map(len, encoded))
     assert fit.num_unknown == encoded.count(["[UNK]"]) >= 2  # q and the word that is too long
@@ -41,7 +42,7 @@ def test_figures_equal_those_of_the_library() -> None:
 
 
 def test_nothing_held_out_gives_zeros() -> None:
-    fit = measure_fit(SPECIAL_TOKENS, {})
+    fit = tokenizer_stats(WordPieceTokenizer(SPECIAL_TOKENS), {})
     assert (fit.fertility, fit.unknown_rate, fit.vocabulary_use) == (0, 0, 0)
 
 
@@ -52,7 +53,7 @@ def test_the_library_learns_from_the_same_words() -> None:
     theirs = learn_with_library(counts, 40, alphabet_size=len(ours.alphabet), min_frequency=2)
     assert theirs[:5] == list(SPECIAL_TOKENS)
     assert len(theirs) == len(ours.tokens) == 40
-    assert measure_fit(theirs, counts).num_unknown == 0
+    assert tokenizer_stats(WordPieceTokenizer(theirs), counts).num_unknown == 0
 
 
 def test_counts_above_a_line_reach_the_library_whole() -> None:

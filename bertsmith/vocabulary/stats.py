@@ -1,0 +1,55 @@
+"""Statistics of a tokenizer over word counts: fertility, unknown rate, vocabulary use."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerStats:
+    """Statistics of a tokenizer on a text, over all occurrences of words.
+
+    num_words, num_pieces, num_unknown: occurrences of words, of their tokens ([UNK] is one), and of
+    words that become [UNK]. num_used of the vocab_size tokens occur; special tokens belong to
+    neither.
+    """
+
+    num_words: int
+    num_pieces: int
+    num_unknown: int
+    num_used: int
+    vocab_size: int
+
+    @property
+    def fertility(self) -> float:
+        """Tokens per word; 1 is the least there can be."""
+        return self.num_pieces / max(self.num_words, 1)
+
+    @property
+    def unknown_rate(self) -> float:
+        """Share of the words that become [UNK]."""
+        return self.num_unknown / max(self.num_words, 1)
+
+    @property
+    def vocabulary_use(self) -> float:
+        """Share of the vocabulary that occurs in the text."""
+        return self.num_used / max(self.vocab_size, 1)
+
+
+def tokenizer_stats(tokenizer: Tokenizer, counts: Mapping[str, int]) -> TokenizerStats:
+    """Compute fertility, unknown rate and vocabulary use over counts of `tokenizer.words`."""
+    num_pieces = num_unknown = 0
+    used: set[int] = set()
+    for word, count in counts.items():
+        ids = tokenizer.word_ids(word)
+        num_pieces += count * len(ids)
+        num_unknown += count * (tokenizer.unk_id in ids)
+        used.update(ids)
+    return TokenizerStats(
+        num_words=sum(counts.values()),
+        num_pieces=num_pieces,
+        num_unknown=num_unknown,
+        num_used=len(used - tokenizer.special_ids),
+        vocab_size=tokenizer.vocab_size - len(tokenizer.special_ids),
+    )
