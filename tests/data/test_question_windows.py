@@ -26,10 +26,14 @@ def question(context, *answers, asked="the film .", id_="q"):
     return Question(id_, asked, context, found)
 
 
+def encode(questions, max_length=17, stride=5):
+    return encode_questions(tiny_tokenizer(), questions, max_length, Windowing(stride=stride))
+
+
 def test_rows_are_question_and_part_of_the_context():
     tokenizer = tiny_tokenizer()
     questions = [question(WORDS), question("a bad film", asked="lovely"), question("")]
-    encoded = encode_questions(tokenizer, questions, max_length=17, windowing=Windowing(stride=5))
+    encoded = encode(questions)
     asked, context = tokenizer.encode_ids("the film ."), tokenizer.encode_ids(WORDS)
     cls, sep = tokenizer.cls_id, tokenizer.sep_id
     assert [w.begin for w in encoded.alignment[:4]] == [0, 6, 12, 18]
@@ -60,12 +64,7 @@ def test_white_space_of_an_answer_brings_no_further_token():
 
 def test_long_questions_leave_half_of_the_room_and_are_counted():
     asked = "film " * 40
-    encoded = encode_questions(
-        tiny_tokenizer(),
-        [question(WORDS, asked=asked)],
-        max_length=20,
-        windowing=Windowing(stride=4),
-    )
+    encoded = encode([question(WORDS, asked=asked)], max_length=20, stride=4)
     assert encoded.alignment[0].first == 8 + 2
     assert encoded.rows.num_cut[0] == 40 - 8
     assert set(encoded.rows.num_cut[1:]) == {0}
@@ -85,9 +84,7 @@ def test_long_questions_leave_half_of_the_room_and_are_counted():
     ],
 )
 def test_offsets_slice_the_context_as_it_is_written(context):
-    encoded = encode_questions(
-        tiny_tokenizer(), [question(context)], max_length=11, windowing=Windowing(stride=3)
-    )
+    encoded = encode([question(context)], max_length=11, stride=3)
     ids, offsets = locate_tokens(tiny_tokenizer(), context)
     for row, window in enumerate(encoded.alignment):
         for i, (start, stop) in enumerate(window.offsets.tolist()):
@@ -104,9 +101,7 @@ def test_an_answer_is_marked_in_every_window_that_holds_it():
     answer = "bad films a the film"
     start = WORDS.index(answer, 40)
     asked = question(WORDS, (answer, start))
-    encoded = encode_questions(
-        tiny_tokenizer(), [asked], max_length=17, windowing=Windowing(stride=5)
-    )
+    encoded = encode([asked])
     labels = label_windows([asked], encoded)
     marked = np.flatnonzero(labels.start_positions)
     assert len(marked) >= 1
@@ -132,9 +127,7 @@ def test_answers_that_no_window_holds_are_counted():
         question(WORDS, ("", 0)),
     ]
     questions[1] = Question("q", "?", WORDS, (Answer("purple", None),))
-    encoded = encode_questions(
-        tiny_tokenizer(), questions, max_length=17, windowing=Windowing(stride=5)
-    )
+    encoded = encode(questions)
     labels = label_windows(questions, encoded)
     assert not labels.start_positions.any()
     assert labels.num_unreachable == 3
@@ -143,27 +136,20 @@ def test_answers_that_no_window_holds_are_counted():
 
 def test_part_of_a_word_marks_its_pieces():
     asked = question("a good films was", ("film", None), asked="?")
-    encoded = encode_questions(
-        tiny_tokenizer(), [asked], max_length=17, windowing=Windowing(stride=5)
-    )
+    encoded = encode([asked])
     labels = label_windows([asked], encoded)
     piece = encoded.rows.ids[0][labels.start_positions[0]]
     assert tiny_tokenizer().id_to_token(piece) == "film"
     assert labels.end_positions[0] == labels.start_positions[0]
     whole = question("a good films was", ("films", None), asked="?")
-    labels = label_windows(
-        [whole],
-        encode_questions(tiny_tokenizer(), [whole], max_length=17, windowing=Windowing(stride=5)),
-    )
+    labels = label_windows([whole], encode([whole]))
     assert labels.end_positions[0] == labels.start_positions[0] + 1
 
 
 def test_a_context_of_a_million_characters():
     context = "the film was good . " * 50_000
     asked = question(context, ("good", len(context) - 7))
-    encoded = encode_questions(
-        tiny_tokenizer(), [asked], max_length=37, windowing=Windowing(stride=9)
-    )
+    encoded = encode([asked], max_length=37, stride=9)
     window = encoded.alignment[-1]
     assert window.begin + window.size == 250_000
     assert context[slice(*window.offsets[-2])] == "good"

@@ -28,30 +28,41 @@ Peter NNP I-NP I-PER
 EXPECTED = [(("EU", "rejects"), ("I-ORG", "O")), (("Peter",), ("I-PER",))]
 
 
-def read_tagged(path, columns=None, limit=None):
-    reader = TaggedReader(path, columns)
-    sentences = list(itertools.islice(reader, limit))
-    counts = Counter(remark for sentence in sentences for remark in sentence.remarks)
-    return sentences, counts + Counter(skipped=reader.num_skipped)
-
-
 def write(directory, content, name="a.txt"):
     path = directory / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return path
 
 
-def pairs(path, **columns):
-    return [(s.words, s.labels) for s in read_tagged(path, TagColumns(**columns))[0]]
+def read(source, **columns):
+    return list(TaggedReader(source, TagColumns(**columns)))
 
 
-def refusal(path, **columns):
+def pairs(source, **columns):
+    return [(s.words, s.labels) for s in read(source, **columns)]
+
+
+def words(sentences):
+    return [" ".join(sentence.words) for sentence in sentences]
+
+
+def remarks(sentences):
+    return Counter(remark for sentence in sentences for remark in sentence.remarks)
+
+
+def refusal(source, **columns):
     with pytest.raises(InputError) as caught:
-        read_tagged(path, TagColumns(**columns))
+        read(source, **columns)
     message = str(caught.value)
     assert "\n" not in message
-    assert message.startswith(str(path))
-    return message.removeprefix(str(path))
+    place = "row 1 of the rows given" if isinstance(source, list) else str(source)
+    assert message.startswith(place)
+    return message.removeprefix(place)
+
+
+def unlabelled(path, **columns):
+    reader = TaggedReader(path, TagColumns(**columns), labelled=False)
+    return list(reader), find_format(path, reader.columns, labelled=False)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +83,7 @@ def refusal(path, **columns):
     ],
 )
 def test_columns_however_they_are_written(tmp_path, content):
-    path = write(tmp_path, content)
-    assert pairs(path) == EXPECTED
+    assert pairs(write(tmp_path, content)) == EXPECTED
 
 
 def test_compressed_files_and_any_name(tmp_path):
@@ -91,119 +101,79 @@ def test_columns_are_chosen_by_number(tmp_path):
     path = write(tmp_path, NEWS)
     assert pairs(path, label_column="2")[0] == (("EU", "rejects"), ("NNP", "VBZ"))
     assert pairs(path, word_column="2", label_column="3")[1] == (("NNP",), ("I-NP",))
-    assert refusal(path, label_column="5") == (
-        ":3: no column '5' for the label. The row has 4; give --label-column a number from 1 to 4."
-    )
+    found = refusal(path, label_column="5")
+    assert found.startswith(":3: no column '5' for the label.")
+    assert "--label-column a number from 1 to 4" in found
     assert "taken for both word and label" in refusal(path, label_column="1")
-    assert ":3: no column '777" in refusal(path, label_column="7" * 5000)
     assert ":3: no column '777" in refusal(path, word_column="7" * 5000)
     assert len(unlabelled(path, label_column="7" * 5000)[0]) == 2
 
 
 def test_rows_are_where_they_stand_and_words_where_they_are_joined(tmp_path):
-    first, second = read_tagged(write(tmp_path, NEWS))[0]
+    first, second = read(write(tmp_path, NEWS))
     assert (first.row, second.row) == (3, 6)
-    assert first.text == "EU rejects"
-    assert first.places == ((0, 2), (3, 10))
+    assert (first.text, first.places) == ("EU rejects", ((0, 2), (3, 10)))
 
 
 def test_words_may_be_strange(tmp_path):
-    words = ["\u3000", "\u200b", "#", "\xa0", "\x1c", "-", "\ufeff", "\u2028", "\x85", '"', "{"]
-    rows = "".join(f"{word}\tO\n" for word in words)
-    assert pairs(write(tmp_path, f"a\tO\n{rows}"))[0][0] == ("a", *words)
-    assert pairs(write(tmp_path, f"a O\n{rows}".replace("\t", " ")))[0][0] == ("a", *words)
+    strange = ["\u3000", "\u200b", "#", "\xa0", "\x1c", "-", "\ufeff", "\u2028", "\x85", '"', "{"]
+    rows = "".join(f"{word}\tO\n" for word in strange)
+    for content in (f"a\tO\n{rows}", f"a O\n{rows}".replace("\t", " ")):
+        assert pairs(write(tmp_path, content))[0][0] == ("a", *strange)
     assert pairs(write(tmp_path, "New York\tB-LOC\nis\tO\n"))[0][0] == ("New York", "is")
 
 
-def test_the_word_hash_is_no_comment(tmp_path):
-    content = "a O\n# O\n\n# I-PER\nb O\n\n# O\n\n# what O x\nc O\n"
-    sentences, counts = read_tagged(write(tmp_path, content))
-    assert [s.words for s in sentences] == [("a", "#"), ("#", "b"), ("#",), ("c",)]
-    assert counts["comments"] == 1
-    assert sum(s.remarks.count("comments") for s in sentences) == 1
-    content = "a DT x\n# # y\n\n# # z\nb DT x\n\n# of it\nc DT x\n"
-    sentences, _ = read_tagged(write(tmp_path, content), TagColumns(label_column="2"))
-    assert [s.words for s in sentences] == [("a", "#"), ("b",), ("c",)]
-
-
-@pytest.mark.parametrize("space", [" ", "\t"])
-@pytest.mark.parametrize("labels", [("O", "B-LOC"), ("NN", "NNP")])
-def test_words_that_begin_with_a_hash_are_words(tmp_path, space, labels):
-    first, later = labels
-    content = f"#Paris x {later}\nis x {first}\n\n#Rome x {first}\n\n#no row\nIt x {later}\n"
-    path = write(tmp_path, content.replace(" x ", f"{space}x{space}"), "a.conll")
-    sentences, counts = read_tagged(path)
-    assert [s.words for s in sentences] == [("#Paris", "is"), ("#Rome",), ("It",)]
-    assert [s.labels for s in sentences] == [(later, first), (first,), (later,)]
-    assert [words for words, _ in unlabelled(path, label_column="9")[0]] == [
-        s.words for s in sentences
-    ]
-    assert counts["comments"] == 1
-    assert sentences[2].remarks == ("comments",)
+@pytest.mark.parametrize(
+    "content, expected, comments",
+    [
+        ("a O\n# O\n\n# I-PER\nb O\n\n# O\n\n# what O x\nc O\n", ["a #", "# b", "#", "c"], 1),
+        # A word # at the head of a sentence shows by a label of spans or by tabs, not by others.
+        ("a x DT\n# x #\n\n# x #\nb x DT\n\n#x x #\n\n# of\nc x DT\n", ["a #", "b", "#x", "c"], 2),
+        ("a\tx\tDT\n\n#\tx\t#\nb\tx\tDT\n\n# of\nc\tx\tDT\n", ["a", "# b", "c"], 1),
+        ("#Paris x N\nis x V\n\n#Rome x V\n\n#no row\nIt x N\n", ["#Paris is", "#Rome", "It"], 1),
+        ("#a\tB-X\n#b\tO\n", ["#a #b"], 0),
+        # Comments after the last sentence are counted with it.
+        ("# of a\na O\n\n# the\n# end\n\n#\n", ["a"], 4),
+        ("a O\n\n# of b\n\nb O\n\n# O\n", ["a", "b", "#"], 1),
+    ],
+)
+def test_comments_and_words_that_begin_with_a_hash(tmp_path, content, expected, comments):
+    sentences = read(write(tmp_path, content, "a.conll"))
+    assert words(sentences) == expected
+    assert remarks(sentences)["comments"] == comments
+    assert words(unlabelled(tmp_path / "a.conll")[0]) == expected
 
 
 @pytest.mark.parametrize("name", ["a.conll", "a.conllu", "a.txt"])
 def test_carriage_returns_alone_end_no_line(tmp_path, name):
     path = write(tmp_path, NEWS.replace("\n", "\r"), name)
     for labelled in (True, False):
-        with pytest.raises(
-            InputError, match=r":1: a carriage return \(CR\) within the line\. .*CRLF"
-        ):
+        with pytest.raises(InputError, match=r":1: a carriage return \(CR\) within .*CRLF"):
             list(TaggedReader(path, labelled=labelled))
     assert refusal(write(tmp_path, "a O\nb\rc O\n", "a.conll")).startswith(":2: a carriage return")
 
 
 def test_a_file_that_has_lost_its_empty_lines_is_no_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(conll, "MAX_ROWS", 10)
-    assert pairs(write(tmp_path, "a O\n" * 10)) == [(("a",) * 10, ("O",) * 10)]
+    assert words(read(write(tmp_path, "a O\n" * 10))) == [" ".join("a" * 10)]
     found = refusal(write(tmp_path, "a O\n" * 11))
     assert ":11: found more than 10 rows without an empty line." in found
 
 
-def test_a_file_of_nothing_but_hashes(tmp_path):
-    assert pairs(write(tmp_path, "#a\tB-X\n#b\tO\n"))[0] == (("#a", "#b"), ("B-X", "O"))
-    assert refusal(write(tmp_path, "# a O\n# b\n")) == (": no sentence in it. Give at least one.")
-
-
-def test_comments_behind_all_sentences_are_counted(tmp_path):
-    (sentence,), counts = read_tagged(write(tmp_path, "# of a\na O\n\n# the\n# end\n\n#\n"))
-    assert counts["comments"] == 4
-    assert sentence.remarks == ("comments",) * 4
-    sentences, counts = read_tagged(write(tmp_path, "a O\n\n# of b\n\nb O\n\n# O\n"))
-    assert [s.words for s in sentences] == [("a",), ("b",), ("#",)]
-    assert [s.remarks for s in sentences] == [(), ("comments",), ()]
-
-
-def test_types_of_two_words_between_tabs(tmp_path):
-    assert pairs(write(tmp_path, "Li\tB-Job Title\nis\tO\n"))[0][1] == ("B-Job Title", "O")
-    for label in ("NNP B-PER", "B-NP B-PER", "B-NP O"):
-        assert "tabs and spaces" in refusal(write(tmp_path, f"Li\t{label}\nis\tO\n"))
-
-
 def test_labels_are_made_legal_on_request(tmp_path):
     path = write(tmp_path, "Li I-PER\nis O\n\nYu B-PER\nXi I-PER\n\nMo B-PER\n")
-    columns = TagColumns(repair=True, scheme="IOB2")
-    sentences = read_tagged(path, columns)[0]
+    sentences = read(path, repair=True, scheme="IOB2")
     assert [s.labels for s in sentences] == [("B-PER", "O"), ("B-PER", "I-PER"), ("B-PER",)]
     assert [s.remarks for s in sentences] == [("repaired",), (), ()]
-    assert read_tagged(path, TagColumns(scheme="IOB2"))[0][0].labels == ("I-PER", "O")
-
-
-def test_a_broken_first_row_is_the_one_that_is_refused(tmp_path):
-    content = "EU B-ORG\nin x O\nRome x B-LOC\n\nBo x B-PER\n"
-    path = write(tmp_path, content)
-    assert refusal(path).startswith(":1: found 2 columns where row 2 has 3.")
-    assert pairs(path, skip_incomplete=True) == [(("Bo",), ("B-PER",))]
+    assert read(path, scheme="IOB2")[0].labels == ("I-PER", "O")
 
 
 def test_tabs_behind_all_columns_are_no_column(tmp_path):
     path = write(tmp_path, "EU\tB-ORG\t\nin\tO\t\n\nBo\tB-PER\n")
     assert pairs(path) == [(("EU", "in"), ("B-ORG", "O")), (("Bo",), ("B-PER",))]
     assert "no column '3'" in refusal(path, label_column="3")
-    assert refusal(write(tmp_path, "EU\tB-ORG\t\nin\t\t\n")).startswith(":2: the label is empty")
-    assert refusal(write(tmp_path, "EU\t\nin\t\n")).startswith(":1: the label is empty")
-    words = write(tmp_path, "EU\t\nin\t\n\nBo\t\n", "a.conll")
-    assert [words for words, _ in unlabelled(words)[0]] == [("EU", "in"), ("Bo",)]
+    path = write(tmp_path, "EU\t\nin\t\n\nBo\t\n", "a.conll")
+    assert words(unlabelled(path)[0]) == ["EU in", "Bo"]
 
 
 @pytest.mark.parametrize(
@@ -211,13 +181,19 @@ def test_tabs_behind_all_columns_are_no_column(tmp_path):
     [
         ("a x O\nb O\n", ":2: found 2 columns where row 1 has 3. Each word has a line with all"),
         ("a x O\nb x y O\n", ":2: found 4 columns where row 1 has 3."),
+        ("EU B-ORG\nin x O\nRome x B-LOC\n", ":1: found 2 columns where row 2 has 3."),
         ("a\tO\nb O\n", ":2: columns between spaces, where row 1 has them between tabs. Use one"),
         ("a x O\nb\tx\tO\n", ":2: columns between tabs, where row 1 has them between spaces."),
         ("a x\tN O\nb x\tN O\n", ":1: the label 'N O' holds a space: tabs and spaces seem to be"),
+        ("Li\tB-NP B-PER\nis\tO\n", ":1: the label 'B-NP B-PER' holds a space: tabs and spaces"),
         ("a\tO\nb\t\n", ":2: the label is empty. Fix the row"),
+        ("EU\tB-ORG\t\nin\t\t\n", ":2: the label is empty"),
+        ("EU\t\nin\t\n", ":1: the label is empty"),
         ("a\tO\n\tO\n", ":2: the word is empty. Fix the row"),
         ("a\nb\n", ":1: column 1 of 1 is taken for both word and label"),
+        ("a B-X\nb I-X\nc B-Y\nd Z\n", ": the label 'Z' (1 times) does not tell where a span"),
         ("-DOCSTART- O\n\n", ": no sentence in it"),
+        ("# a O\n# b\n", ": no sentence in it. Give at least one."),
         ("\n", ": no sentence in it"),
         ("", ": nothing in it"),
         (b"a O\nb\xff O\n", ": byte 5 is 0xff, which is not UTF-8"),
@@ -228,14 +204,26 @@ def test_broken_columns_are_refused_with_their_place(tmp_path, content, message)
     assert refusal(write(tmp_path, content, "a.conll")).startswith(message)
 
 
-def test_broken_sentences_are_skipped_on_request_and_counted(tmp_path):
-    path = write(tmp_path, "a O\n\nb\n\nc O x\n\nd I-PER\n")
-    sentences, counts = read_tagged(path, TagColumns(skip_incomplete=True))
-    assert [s.words for s in sentences] == [("a",), ("d",)]
-    assert counts["skipped"] == 2
-    assert refusal(write(tmp_path, "a B\nb\n\nc x O\nd e\n"), skip_incomplete=True).startswith(
-        ": all of its sentences (2) were skipped"
-    )
+def test_types_of_two_words_between_tabs(tmp_path):
+    assert pairs(write(tmp_path, "Li\tB-Job Title\nis\tO\n"))[0][1] == ("B-Job Title", "O")
+
+
+def test_broken_sentences_are_skipped_on_request_and_counted_as_they_are_met(tmp_path):
+    path = write(tmp_path, "# of a\na x O\n\nb\n\nc x O\n\nd\n\n# of e\ne x O\n\nf\n")
+    for limit, expected, num_skipped in (
+        (1, ["a"], 0),
+        (2, ["a", "c"], 1),
+        (4, ["a", "c", "e"], 3),
+    ):
+        reader = TaggedReader(path, TagColumns(skip_incomplete=True))
+        assert words(itertools.islice(reader, limit)) == expected
+        assert reader.num_skipped == num_skipped
+    reader = TaggedReader(write(tmp_path, "a O\n\nb x\nc\n\n" * 6000), reader.columns)
+    assert (len(list(reader)), reader.num_skipped) == (6000, 6000)
+    path = write(tmp_path, "a B\nb\n\nc x O\nd e\n")
+    assert refusal(path, skip_incomplete=True).startswith(": all of its sentences (2) were skipped")
+    reader = TaggedReader(write(tmp_path, NEWS + "\nbroken\n"))  # read no further than asked
+    assert len(list(itertools.islice(reader, 2))) == 2
 
 
 def test_what_cannot_hold_labelled_words_is_refused(tmp_path):
@@ -245,29 +233,11 @@ def test_what_cannot_hold_labelled_words_is_refused(tmp_path):
     assert "no labels" in refusal(write(tmp_path, NEWS), format="text")
 
 
-def test_only_the_first_sentences_are_read(tmp_path):
-    assert len(read_tagged(write(tmp_path, NEWS + "\nbroken\n"), limit=2)[0]) == 2
-
-
-def test_only_what_was_met_up_to_a_limit_is_counted(tmp_path):
-    content = "# of a\na x O\n\nb\n\nc x O\n\nd\n\n# of e\ne x O\n\nf\n"
-    path = write(tmp_path, content)
-    columns = TagColumns(skip_incomplete=True)
-    for limit, skipped, comments in ((1, 0, 1), (2, 1, 1), (3, 2, 2), (4, 3, 2), (None, 3, 2)):
-        counts = read_tagged(path, columns, limit=limit)[1]
-        assert (counts["skipped"], counts["comments"]) == (skipped, comments)
-    reader = TaggedReader(write(tmp_path, "a O\n\nb x\nc\n\n" * 6000), columns)
-    assert (len(list(reader)), reader.num_skipped) == (6000, 6000)
-
-
 def test_the_scheme_is_found_or_given(tmp_path):
     path = write(tmp_path, NEWS)
-    assert {sentence.scheme for sentence in read_tagged(path)[0]} == {"IOB1"}
-    asked = TagColumns(scheme="IOB2")
-    assert {sentence.scheme for sentence in read_tagged(path, asked)[0]} == {"IOB2"}
-    assert read_tagged(path, TagColumns(label_column="2"))[0][0].scheme == "plain"
-    mixed = write(tmp_path, "a B-X\nb I-X\nc B-Y\nd Z\n")
-    assert refusal(mixed).startswith(": the label 'Z' (1 times) does not tell where a span begins")
+    assert {sentence.scheme for sentence in read(path)} == {"IOB1"}
+    assert {sentence.scheme for sentence in read(path, scheme="IOB2")} == {"IOB2"}
+    assert read(path, label_column="2")[0].scheme == "plain"
 
 
 TREE = (
@@ -292,17 +262,21 @@ def tree(*rows):
 
 def test_conllu_has_its_words_labels_and_text(tmp_path):
     path = write(tmp_path, tree(*TREE))
-    (sentence,), counts = read_tagged(path)
+    (sentence,) = read(path)
     assert sentence.words == ("Do", "n't", "go", "(", "de", "le", ")", ".")
     assert sentence.labels == ("AUX", "PART", "VERB", "PUNCT", "ADP", "DET", "PUNCT", "PUNCT")
     assert sentence.text == "Don't go (du)."
-    assert [sentence.text[a:b] for a, b in sentence.places] == [
-        *("Do", "n't", "go", "(", "du", "du", ")", "."),
-    ]
-    assert counts == {"multiword_tokens": 2, "empty_nodes": 1}
+    found = " ".join(sentence.text[start:end] for start, end in sentence.places)
+    assert found == "Do n't go ( du du ) ."
+    assert remarks([sentence]) == {"multiword_tokens": 2, "empty_nodes": 1}
     assert pairs(path, label_column="XPOS")[0][1][:2] == ("VB", "RB")
     assert pairs(path, label_column="6")[0][1][:2] == ("F=1", "_")
     assert pairs(path, word_column="lemma")[0][0][:2] == ("do", "not")
+    for column in ("pos", "7" * 5000):
+        message = refusal(path, label_column=column)
+        assert f"no column '{column}' for the label. Its columns: id, form" in message
+    (cut_off,) = read(write(tmp_path, tree(*TREE[:3]), "a.conllu"))
+    assert (cut_off.words, cut_off.places) == (("Do",), ((0, 5),))
 
 
 @pytest.mark.parametrize(
@@ -320,40 +294,24 @@ def test_broken_conllu_is_refused(tmp_path, row, message):
     assert refusal(write(tmp_path, tree(row), "a.conllu")).startswith(message)
 
 
-def test_a_column_that_conllu_has_not(tmp_path):
-    message = refusal(write(tmp_path, tree(*TREE)), label_column="pos")
-    assert "CoNLL-U has no column 'pos' for the label. Its columns: id, form" in message
-    message = refusal(write(tmp_path, tree(*TREE)), label_column="7" * 5000)
-    assert "CoNLL-U has no column '777" in message
-
-
-def test_a_multiword_token_that_is_cut_off_keeps_its_words(tmp_path):
-    (sentence,), _ = read_tagged(write(tmp_path, tree(*TREE[:3]), "a.conllu"))
-    assert sentence.words == ("Do",)
-    assert sentence.places == ((0, 5),)
-
-
-def objects(*values):
-    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values)
-
-
-def test_objects_of_words(tmp_path):
-    content = objects(
-        {"words": ["EU", "acts"], "labels": ["B-ORG", "O"]},
-        {"text": "EU  acts", "words": ["EU", "acts"], "labels": ["B-ORG", "O"]},
-        {"words": [], "labels": []},
+def test_objects_of_words():
+    first, second, third = read(
+        [
+            {"words": ["EU", "acts"], "labels": ["B-ORG", "O"]},
+            {"text": "EU  acts", "words": ["EU", "acts"], "labels": ["B-ORG", "O"]},
+            {"words": [], "labels": []},
+        ]
     )
-    first, second, third = read_tagged(write(tmp_path, content))[0]
     assert (first.words, first.labels, first.text) == (("EU", "acts"), ("B-ORG", "O"), "EU acts")
     assert (second.text, second.places) == ("EU  acts", ((0, 2), (4, 8)))
     assert third.words == third.labels == ()
-    content = objects({"tokens": ["EU"], "ner_tags": [3], "x": ["B"]})
-    assert pairs(write(tmp_path, content)) == [(("EU",), ("3",))]
-    assert pairs(write(tmp_path, content), label_column="x") == [(("EU",), ("B",))]
+    rows = [{"tokens": ["EU"], "ner_tags": [3], "x": ["B"]}]
+    assert pairs(rows) == [(("EU",), ("3",))]
+    assert pairs(rows, label_column="x") == [(("EU",), ("B",))]
 
 
 @pytest.mark.parametrize(
-    "text, words",
+    "text, escaped",
     [
         ('He said "(no)".', "He said `` -LRB- no -RRB- '' ."),
         ("He said “[no]” .", "He said `` -LSB- no -RSB- '' ."),
@@ -363,110 +321,100 @@ def test_objects_of_words(tmp_path):
         ("it’s 'a'", "it ' s ` a '"),
     ],
 )
-def test_words_that_treebanks_escape_are_found_in_their_text(tmp_path, text, words):
-    words = words.split()
-    path = write(tmp_path, objects({"text": text, "words": words, "labels": ["O"] * len(words)}))
-    (sentence,), counts = read_tagged(path)
-    assert (sentence.text, sentence.words) == (text, tuple(words))
-    assert counts["unlocated_texts"] == 0
+def test_words_that_treebanks_escape_are_found_in_their_text(text, escaped):
+    given = escaped.split()
+    (sentence,) = read([{"text": text, "words": given, "labels": ["O"] * len(given)}])
+    assert (sentence.text, sentence.words, sentence.remarks) == (text, tuple(given), ())
     assert "".join(text[start:end] for start, end in sentence.places) == text.replace(" ", "")
 
 
-def test_words_that_are_not_in_their_text_are_told(tmp_path):
-    path = write(tmp_path, objects({"text": "EU acts.", "words": ["EU", "act"], "labels": [1, 2]}))
-    assert read_tagged(path)[1]["unlocated_texts"] == 0
-    path = write(tmp_path, objects({"text": "EU acts", "words": ["EU", "Act"], "labels": [1, 2]}))
-    (sentence,), counts = read_tagged(path)
+def test_words_that_are_not_in_their_text_are_told():
+    (sentence,) = read([{"text": "EU acts.", "words": ["EU", "act"], "labels": [1, 2]}])
+    assert sentence.remarks == ()
+    (sentence,) = read([{"text": "EU acts", "words": ["EU", "Act"], "labels": [1, 2]}])
     assert (sentence.text, sentence.places) == ("EU Act", ((0, 2), (3, 6)))
-    assert counts["unlocated_texts"] == 1
     assert sentence.remarks == ("unlocated_texts",)
 
 
-def test_objects_of_texts_with_entities(tmp_path):
-    content = objects(
+def test_objects_of_texts_with_entities():
+    rows = [
         {"text": "Im EU-Rat: 中国😀.", "entities": [[11, 13, "LOC"], [3, 5, "ORG"]]},
         {"text": "none here", "entities": []},
         {"text": "EUs", "entities": [{"start": 0, "end": 2, "label": "ORG", "id": 7}]},
-    )
-    sentences, counts = read_tagged(write(tmp_path, content, "a.jsonl"))
+    ]
+    sentences = read(rows)
     assert sentences[0].words == ("Im", "EU-Rat", ":", "中", "国", "😀", ".")
     assert sentences[0].labels == ("O", "B-ORG", "O", "B-LOC", "I-LOC", "O", "O")
-    assert sentences[1].labels == ("O", "O")
-    assert sentences[2].labels == ("B-ORG",)
-    assert counts["misaligned_entities"] == 2
-    characters = TagColumns(split="characters")
-    (first, *_), counts = read_tagged(write(tmp_path, content, "a.jsonl"), characters)
-    assert first.words[2:6] == ("E", "U", "-", "R")
-    assert counts["misaligned_entities"] == 0
+    assert [s.labels for s in sentences[1:]] == [("O", "O"), ("B-ORG",)]
+    assert remarks(sentences) == {"misaligned_entities": 2}
+    sentences = read(rows, split="characters")
+    assert sentences[0].words[2:6] == ("E", "U", "-", "R")
+    assert remarks(sentences) == {}
 
 
 @pytest.mark.parametrize(
     "value, message",
     [
-        ({"words": ["a"], "labels": []}, ":1: 1 words but 0 labels. Give one label per word."),
-        ({"words": ["a"]}, ':1: no key "labels", "tags", "ner_tags", "pos_tags", "upos" with'),
-        ({"words": "a", "labels": []}, ":1: 'words' is a string. A list is expected."),
-        ({"words": ["a", 3], "labels": []}, ":1: entry 1 of 'words' is a number. A string"),
-        ({"words": [""], "labels": ["O"]}, ":1: entry 0 of 'words' is empty"),
-        ({"words": ["a"], "labels": [None]}, ":1: entry 0 of 'labels' is null"),
-        ({"words": ["a"], "labels": [nan]}, ":1: entry 0 of 'labels' is null"),
-        ({"x": 1}, ':1: no key "words", "tokens", "text", "sentence" with a sentence. Keys found:'),
-        ({"text": "a b"}, ":1: 'entities' is missing"),
-        ({"text": "a b", "entities": [7]}, ":1: an entity is 7. "),
-        ({"text": "a b", "entities": [[0, 9, "X"]]}, ":1: the entity 0 to 9 ('X') does not stand"),
-        ({"text": "a b", "entities": [[1, 2, "X"]]}, ":1: the entity 1 to 2 ('X') holds no word"),
+        ({"words": ["a"], "labels": []}, ": 1 words but 0 labels. Give one label per word."),
+        ({"words": ["a"]}, ': no key "labels", "tags", "ner_tags", "pos_tags", "upos" with'),
+        ({"words": "a", "labels": []}, ": 'words' is a string. A list is expected."),
+        ({"words": ["a", 3], "labels": []}, ": entry 1 of 'words' is a number. A string"),
+        ({"words": [""], "labels": ["O"]}, ": entry 0 of 'words' is empty"),
+        ({"words": ["a"], "labels": [None]}, ": entry 0 of 'labels' is null"),
+        ({"words": ["a"], "labels": [nan]}, ": entry 0 of 'labels' is null"),
+        ({"x": 1}, ': no key "words", "tokens", "text", "sentence" with a sentence. Keys found:'),
+        ({"text": "a b"}, ": 'entities' is missing"),
+        ({"text": "a b", "entities": [7]}, ": an entity is 7. "),
+        ({"text": "a b", "entities": [[0, 9, "X"]]}, ": the entity 0 to 9 ('X') does not stand"),
+        ({"text": "a b", "entities": [[1, 2, "X"]]}, ": the entity 1 to 2 ('X') holds no word"),
         (
             {"text": "ab cd", "entities": [[0, 4, "X"], [3, 5, "Y"]]},
-            ":1: the entity 3 to 5 ('Y') shares a word with the one before",
+            ": the entity 3 to 5 ('Y') shares a word with the one before",
         ),
     ],
 )
-def test_broken_objects_are_refused(tmp_path, value, message):
-    path = write(tmp_path, objects(value), "a.jsonl")
-    assert refusal(path).startswith(message)
-    content = objects(value, {"words": ["a"], "labels": ["O"]})
-    sentences, counts = read_tagged(
-        write(tmp_path, content, "a.jsonl"), TagColumns(skip_incomplete=True)
-    )
-    assert (len(sentences), counts["skipped"]) == (1, 1)
-
-
-def unlabelled(path, **columns):
-    reader = TaggedReader(path, TagColumns(**columns), labelled=False)
-    found = find_format(path, reader.columns, labelled=False)
-    return [(s.words, s.labels) for s in reader], found
-
-
-def test_without_labels_a_text_is_a_line_unless_it_looks_like_columns(tmp_path):
-    assert unlabelled(write(tmp_path, "EU rejects it.\n\nPeter, no\n")) == (
-        [(("EU", "rejects", "it", "."), ()), ((), ()), (("Peter", ",", "no"), ())],
-        "text",
-    )
-    assert unlabelled(write(tmp_path, NEWS)) == ([(words, ()) for words, _ in EXPECTED], "conll")
-    words = write(tmp_path, "EU\nrejects\n\nPeter\n")
-    assert unlabelled(words) == ([(words, ()) for words, _ in EXPECTED], "conll")
-    assert unlabelled(words, format="text")[0][0] == (("EU",), ())
-    assert unlabelled(write(tmp_path, tree(*TREE)))[1] == "conllu"
-    assert unlabelled(write(tmp_path, objects({"text": "EU's"}))) == (
-        [(("EU", "'s"), ())],
-        "jsonl",
-    )
+def test_broken_objects_are_refused(value, message):
+    assert refusal([value]).startswith(message)
+    rows = [value, {"words": ["a"], "labels": ["O"]}]
+    reader = TaggedReader(rows, TagColumns(skip_incomplete=True))
+    assert (len(list(reader)), reader.num_skipped) == (1, 1)
 
 
 @pytest.mark.parametrize(
-    "content",
+    "content, format_, expected",
     [
-        "EU rejects it.\n",
-        "good\nbad\n",
-        "good\nbad\n\n",
-        "good\n\nbad\n\nworse\n",
-        "ok\nthanks a lot\n\nbye\nnow\n",
-        "Yes, it is.\nNo.\n\nI want it to be so.\nPlease come in.\n",
-        "他来了，我很高兴。\n今天天气很好。\n\n我们走吧。\n好的，再见。\n",
+        ("EU rejects it.\n\nPeter, no\n", "text", ["EU rejects it .", "", "Peter , no"]),
+        (NEWS, "conll", ["EU rejects", "Peter"]),
+        ("EU\nrejects\n\nPeter\n", "conll", ["EU rejects", "Peter"]),
+        ("他\n来\n了\n\n我们\n高兴\n。\n", "conll", ["他 来 了", "我们 高兴 。"]),
+        (tree(*TREE), "conllu", ["Do n't go ( de le ) ."]),
+        (json.dumps({"text": "EU's"}), "jsonl", ["EU 's"]),
+        *(
+            (content, "text", None)
+            for content in (
+                "EU rejects it.\n",
+                "good\nbad\n",
+                "good\nbad\n\n",
+                "good\n\nbad\n\nworse\n",
+                "ok\nthanks a lot\n\nbye\nnow\n",
+                "Yes, it is.\nNo.\n\nI want it to be so.\nPlease come in.\n",
+                "他来了，我很高兴。\n今天天气很好。\n\n我们走吧。\n好的，再见。\n",
+            )
+        ),
     ],
 )
-def test_running_text_is_not_taken_for_columns(tmp_path, content):
-    assert unlabelled(write(tmp_path, content))[1] == "text"
+def test_the_format_of_words_without_labels_is_found_by_looking(
+    tmp_path, content, format_, expected
+):
+    path = write(tmp_path, content)
+    sentences, found = unlabelled(path)
+    assert (found, words(sentences)) == (format_, expected or words(sentences))
+    assert unlabelled(path, format="text")[1] == "text"
+    note = TaggedReader(path, labelled=False).found_by_looking()
+    assert note and note.startswith(f"{path}: read as ")
+    assert "pass --format" in note
+    told = TaggedReader(path, TagColumns(format="text"), labelled=False)
+    assert told.found_by_looking() is None
 
 
 @pytest.mark.parametrize(
@@ -484,25 +432,6 @@ def test_a_ragged_row_does_not_make_columns_running_text(tmp_path, content):
     assert unlabelled(path, skip_incomplete=True)[1] == "conll"
 
 
-def test_words_of_chinese_are_columns_too(tmp_path):
-    path = write(tmp_path, "他\n来\n了\n\n我们\n高兴\n。\n")
-    assert unlabelled(path)[0] == [(("他", "来", "了"), ()), (("我们", "高兴", "。"), ())]
-
-
-def test_a_format_that_was_found_by_looking_is_told(tmp_path):
-    def note(name="a.txt", content=NEWS, **columns):
-        path = write(tmp_path, content, name)
-        told = TaggedReader(path, TagColumns(**columns), labelled=False).found_by_looking()
-        return told and told.removeprefix(str(path))
-
-    assert note() == (
-        ": read as columns, a word a line, as its first lines look; if it is not, pass --format "
-        "(conllu, jsonl, text)."
-    )
-    assert "read as running text, one text per line" in note(content="EU rejects it.\n")
-    assert note("a.conll") is note(format="text") is None
-
-
 def test_a_text_without_labels_is_sliced_by_its_places(tmp_path):
     text = "😀 שלום, a\u200bb  中 \u200b."
     (sentence,) = TaggedReader(write(tmp_path, text + "\r\n"), labelled=False)
@@ -511,15 +440,14 @@ def test_a_text_without_labels_is_sliced_by_its_places(tmp_path):
 
 
 def test_conll_2003_is_read_in_full(data_dir):
-    sentences, _ = read_tagged(data_dir / "conll2003" / "eng.testb")
+    sentences = read(data_dir / "conll2003" / "eng.testb")
     # The figures of the shared task: Tjong Kim Sang and De Meulder (2003), table 1.
-    assert len(sentences) == 3453
-    assert sum(len(sentence.words) for sentence in sentences) == 46435
+    assert (len(sentences), sum(len(s.words) for s in sentences)) == (3453, 46435)
     assert detect_scheme(sentence.labels for sentence in sentences) == "IOB1"
 
 
 def test_illegal_labels_of_msra_are_counted(data_dir):
-    sentences, _ = read_tagged(data_dir / "msra_ner" / "dev.txt")
+    sentences = read(data_dir / "msra_ner" / "dev.txt")
     assert len(sentences) == 4631
     assert detect_scheme(sentence.labels for sentence in sentences) == "IOB2"
     assert sum(count_illegal(sentence.labels, "IOB2") for sentence in sentences) == 11
@@ -527,7 +455,7 @@ def test_illegal_labels_of_msra_are_counted(data_dir):
 
 def test_universal_dependencies_have_their_text_again(data_dir):
     file = data_dir / "ud_english_ewt" / "dev.conllu"
-    sentences, counts = read_tagged(file)
+    sentences = read(file)
     texts = re.findall(r"^# text = (.*)$", file.read_text("utf-8"), re.MULTILINE)
     assert [sentence.text for sentence in sentences] == texts
     assert all(
@@ -536,7 +464,7 @@ def test_universal_dependencies_have_their_text_again(data_dir):
         for word, (start, end) in zip(sentence.words, sentence.places, strict=True)
     )
     assert sum(len(sentence.words) for sentence in sentences) == 25147
-    assert (counts["multiword_tokens"], counts["empty_nodes"]) == (359, 4)
+    assert remarks(sentences) == {"multiword_tokens": 359, "empty_nodes": 4}
 
 
 LINED = """
@@ -561,8 +489,7 @@ came VBD I-VP O
 
 @pytest.mark.parametrize("content", [LINED, LINED.lstrip(), LINED.replace("\n", "\r\n"), NEWS])
 def test_predictions_stand_in_the_lines_of_their_words(tmp_path, content):
-    path = write(tmp_path, content, "gold.conll")
-    sentences = list(TaggedReader(path, labelled=False))
+    sentences = unlabelled(write(tmp_path, content, "gold.conll"))[0]
     blocks = [conll_block(s.words, ["O"] * len(s.words), s.before) for s in sentences]
     found = "".join(blocks).split("\n")
     for number, line in enumerate(content.replace("\r", "").split("\n")):
@@ -570,13 +497,12 @@ def test_predictions_stand_in_the_lines_of_their_words(tmp_path, content):
         is_comment = line.startswith("#")
         expected = line.replace("\t", " ") if is_comment else f"{cells[0]}\tO" if cells else ""
         assert found[number] == expected
-    predicted = write(tmp_path, "".join(blocks), "predicted.conll")
-    again, _ = read_tagged(predicted)
-    assert [s.words for s in again] == [s.words for s in sentences]
+    again = read(write(tmp_path, "".join(blocks), "predicted.conll"))
+    assert words(again) == words(sentences)
 
 
 def test_a_word_that_looks_like_the_mark_of_a_document(tmp_path):
     content = "-DOCSTART- B-MISC\nis O\n\n-DOCSTART-s O\nare O\n\n-DOCSTART- O\na O\n"
-    sentences, counts = read_tagged(write(tmp_path, content))
-    assert [s.words for s in sentences] == [("-DOCSTART-", "is"), ("-DOCSTART-s", "are"), ("a",)]
-    assert counts["joined_documents"] == 1
+    sentences = read(write(tmp_path, content))
+    assert words(sentences) == ["-DOCSTART- is", "-DOCSTART-s are", "a"]
+    assert remarks(sentences) == {"joined_documents": 1}
