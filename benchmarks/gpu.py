@@ -39,8 +39,9 @@ from benchmarks.speed.pretraining import unpacked
 from benchmarks.speed.roof import training_flops_per_token
 from benchmarks.speed.trainer_peer import IGNORE_INDEX, Collator, difference
 from bertsmith.data.batches import Batch, pack, send
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.objective import pretraining_losses

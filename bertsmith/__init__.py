@@ -10,7 +10,8 @@ from bertsmith._version import __version__
 
 if TYPE_CHECKING:
     from bertsmith.errors import BertsmithError
-    from bertsmith.model.bert import BertConfig, BertModel
+    from bertsmith.model.bert import BertModel
+    from bertsmith.model.config import BertConfig
     from bertsmith.model.loading import load_model
     from bertsmith.model.saving import save_model
     from bertsmith.tasks.auto import load
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BertConfig": "bertsmith.model.bert",
+    "BertConfig": "bertsmith.model.config",
     "BertModel": "bertsmith.model.bert",
     "BertsmithError": "bertsmith.errors",
     "Tokenizer": "bertsmith.tokenization.tokenizer",

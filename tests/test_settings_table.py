@@ -19,7 +19,7 @@ from bertsmith.commands import pretrain as pretrain_command
 from bertsmith.config import to_jsonable
 from bertsmith.errors import BertsmithError
 from bertsmith.finetuning.run import optim
-from bertsmith.model.bert import BertConfig
+from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.job import build_objective, model_config
 
 TABLE = Path(__file__).with_name("settings_table.json")

@@ -9,9 +9,9 @@ import torch
 
 from bertsmith.data.examples import Example
 from bertsmith.finetuning.run import build_for_task
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.family import family_named
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.tokenization.tokenizer import Tokenizer

@@ -91,7 +91,9 @@ GOALS: dict[str, float] = {
 
 SMALL_FILE = 900  # tokens
 PLUGIN_ROOMS = {
+    "checkpoint_formats",
     "commands",
+    "families",
     "update_rules",
 }  # a file for each choice, however small
 NOT_CODE = (

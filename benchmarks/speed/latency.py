@@ -67,7 +67,8 @@ def write(vocabulary: str, out: str) -> None:
     """A model folder of base size with random weights."""
     import torch
 
-    from bertsmith.model.bert import BertConfig, BertModel
+    from bertsmith.model.bert import BertModel
+    from bertsmith.model.config import BertConfig
     from bertsmith.model.saving import save_model
     from bertsmith.system.files import atomic_dir
     from bertsmith.tokenization.tokenizer import Tokenizer

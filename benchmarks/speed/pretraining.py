@@ -226,7 +226,7 @@ def bertsmith(
     own_process()
     import torch
 
-    from bertsmith.model.bert import PRESETS
+    from bertsmith.model.config import PRESETS
     from bertsmith.pretraining.job import build_objective
     from bertsmith.pretraining.run import pretrain
     from bertsmith.system.hardware import compute_settings, select_precision
@@ -263,7 +263,7 @@ def peer_config(wanted: "PretrainJob") -> Any:
     from transformers import BertConfig
 
     from bertsmith.data.shards import Corpus
-    from bertsmith.model.bert import BertConfig as OurConfig
+    from bertsmith.model.config import BertConfig as OurConfig
 
     ours = OurConfig.from_preset(wanted.model.preset, Corpus.open(wanted.corpus).vocab_size)
     shared = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
@@ -311,8 +311,9 @@ def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
     import torch
     from transformers import BertForPreTraining
 
-    from bertsmith.model.bert import BertConfig, BertModel
-    from bertsmith.model.heads import build_heads
+    from bertsmith.model.bert import BertModel
+    from bertsmith.model.config import BertConfig
+    from bertsmith.model.families import build_heads
     from bertsmith.model.saving import save_model
     from bertsmith.pretraining.job import build_objective
 

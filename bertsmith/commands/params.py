@@ -21,10 +21,11 @@ from bertsmith.model.accounting import (
     pretraining_model,
     total,
 )
-from bertsmith.model.albert import Shared
-from bertsmith.model.bert import PRESETS, BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import PRESETS, BertConfig
 from bertsmith.model.electra_pair import build_trained
-from bertsmith.model.family import families, family_named
+from bertsmith.model.families import FAMILIES, family_named
+from bertsmith.model.families.albert import Shared
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.bounds import LARGEST, check_largest
 
@@ -216,7 +217,7 @@ def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
         if name not in known:
             others = " or ".join(
                 other.name
-                for other in families().values()
+                for other in FAMILIES.values()
                 if name in {field.name for field in fields(other.config)}
             )
             raise ConfigError(

@@ -14,7 +14,7 @@ from bertsmith.commands.pretrain import build_job, one_length
 from bertsmith.config import parse_with_recipe
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import RELEASED_VOCABULARY
-from bertsmith.model.bert import BertConfig
+from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.estimate import Estimate, Hardware, accelerators, forecast, to_json
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.random_corpus import write_random_corpus

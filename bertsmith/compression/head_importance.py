@@ -20,7 +20,8 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
 from bertsmith.model.last_layer import computing_every_token
 from bertsmith.training.objective import Objective
 

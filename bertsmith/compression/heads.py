@@ -19,9 +19,10 @@ from bertsmith.compression.head_importance import (
 from bertsmith.compression.held_out import corpus_objective
 from bertsmith.data.batches import Batch
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.model.albert import AlbertConfig
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import who_guesses
+from bertsmith.model.families.albert import AlbertConfig
 from bertsmith.model.head_pruning import prune_heads, zero_heads
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.system.hardware import select_device

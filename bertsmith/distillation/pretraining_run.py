@@ -19,9 +19,10 @@ from bertsmith.distillation.teacher import fingerprint
 from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import Comparison, Trial, compare
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.distilbert import distilled
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import who_guesses
+from bertsmith.model.keep_layers import distilled
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.shared import SharedModel

@@ -20,8 +20,9 @@ from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unk
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.cls_query_reset import begin_attention
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import write_task_settings

@@ -14,11 +14,12 @@ import torch
 from torch import nn
 
 from bertsmith.data.batches import Batch
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
 from bertsmith.model.blocks import Layout
+from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import new_pair
-from bertsmith.model.family import family_named
-from bertsmith.model.heads import MAX_LOGITS, build_heads
+from bertsmith.model.families import build_heads, family_named
+from bertsmith.model.masked_lm_loss import MAX_LOGITS
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.system.hardware import Precision

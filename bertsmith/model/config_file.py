@@ -9,9 +9,11 @@ from typing import Any
 from torch import nn
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.bert import FAMILY as BERT
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.family import Family, families, family_named
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import FAMILIES, family_named
+from bertsmith.model.families.bert import BERT
+from bertsmith.model.family import Family
 from bertsmith.model.heads import TASK_HEADS, ClassificationHead
 from bertsmith.system.small_files import SmallFiles
 
@@ -94,10 +96,10 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
     if not isinstance(settings, dict):
         raise CheckpointError(f"{file}: holds no JSON object. Copy it again.")
     name = settings.get("model_type") or BERT.name
-    if not isinstance(name, str) or name not in families():
+    if not isinstance(name, str) or name not in FAMILIES:
         raise CheckpointError(
             f"{file}: model_type is {name!r}. bertsmith reads models of the families "
-            f"{', '.join(families())}. Choose an encoder of one of them."
+            f"{', '.join(FAMILIES)}. Choose an encoder of one of them."
         )
     for key, (is_allowed, allowed) in ALLOWED.items():
         found = settings.get(key)

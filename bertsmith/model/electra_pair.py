@@ -11,9 +11,10 @@ from typing import cast
 import torch
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.electra import ElectraConfig
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
+from bertsmith.model.families.electra import ElectraConfig
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.model_folder import ModelFolder

@@ -1,23 +1,15 @@
-"""The registry of model families and their names in transformers.
+"""Facts about a family of models: what it builds, and its names in transformers."""
 
-A family's computation is in its config (what it builds) and its heads. The folder is the registry:
-a family is a module with `FAMILY`, named like its `model_type`.
-"""
-
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import Any, Literal
 
 from torch import nn
 
-import bertsmith.model
-from bertsmith.errors import ConfigError, check_choice
-
-if TYPE_CHECKING:
-    from bertsmith.model.bert import BertConfig
+from bertsmith.errors import ConfigError
+from bertsmith.model.config import BertConfig
+from bertsmith.model.layers import Embeddings, TransformerLayer
 
 HeadBuilder = Callable[[Any, int], nn.Module]
 """Builds a head from the family's config and the number of its outputs."""
@@ -25,11 +17,16 @@ HeadBuilder = Callable[[Any, int], nn.Module]
 Names = Mapping[str, tuple[str, ...]]
 
 
+def build_layers(config: BertConfig) -> list[TransformerLayer]:
+    """Build BERT's layers, from the bottom."""
+    return [TransformerLayer(config, number) for number in range(config.num_layers)]
+
+
 @dataclass(frozen=True)
 class Family:
     """The facts about a family that loader, saver and heads need."""
 
-    config: type["BertConfig"]
+    config: type[BertConfig]
     heads: Mapping[str, HeadBuilder]
     """Builders of the family's heads, by name."""
     names: Names
@@ -47,6 +44,10 @@ class Family:
     """Settings that every config.json of the family has."""
     keys: Mapping[str, str | None] = field(default_factory=dict)
     """Fields with another name in config.json; None: not stored there."""
+    build_embeddings: Callable[[Any], Embeddings] = Embeddings
+    """Builds the module that embeds a batch from the family's config."""
+    build_layers: Callable[[Any], list[TransformerLayer]] = build_layers
+    """Builds the layers, from the bottom."""
     dropout_keys: Mapping[str, str | None] = field(default_factory=dict)
     """The name of a head's dropout in config.json, where it is not `classifier_dropout`."""
 
@@ -128,25 +129,6 @@ class Family:
         prefixes = tuple(f"heads.{head}." for head in heads)
         found = (names for ours, names in self.names.items() if ours.startswith(prefixes))
         return tuple(name for names in found for name in names)
-
-
-@cache
-def families() -> dict[str, Family]:
-    """Load all families, by name in alphabetical order."""
-    names = [module.name for module in pkgutil.iter_modules(bertsmith.model.__path__)]
-    modules = [importlib.import_module(f"bertsmith.model.{name}") for name in sorted(names)]
-    found = [module.FAMILY for module in modules if hasattr(module, "FAMILY")]
-    return {family.name: family for family in found}
-
-
-def family_named(name: str) -> Family:
-    """Return the family of a `model_type`.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    check_choice("family", name, families())
-    return families()[name]
 
 
 def architectures(stem: str) -> dict[frozenset[str], str]:

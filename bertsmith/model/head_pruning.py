@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.attention import SelfAttention
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
 
 Heads = Mapping[int, Collection[int]]
 """Heads by the number of their layer, both from 0, as numbered before any pruning."""

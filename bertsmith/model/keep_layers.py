@@ -6,12 +6,16 @@ fine-tuning: as it stands it has lost much.
 
 import copy
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Literal
 
 from torch import nn
 
 from bertsmith.errors import ConfigError, check_choice
 from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
+from bertsmith.model.families.distilbert import DistilBertConfig
 
 LayerChoice = Literal["spread", "first", "last"]
 LAYER_CHOICES: tuple[LayerChoice, ...] = ("spread", "first", "last")
@@ -59,3 +63,33 @@ def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
     smaller.layers = nn.ModuleList(smaller.layers[number] for number in keep)
     smaller.config = config
     return smaller
+
+
+def distilled(model: BertModel) -> BertModel:
+    """Convert a BERT with masked-LM head to DistilBERT.
+
+    The embedding of the first segment is added to every position's, so that a text of one segment
+    is read as before (Sanh et al. 2019, section 3, drop it and keep the rest).
+
+    Raises:
+        ConfigError: the model is of another family, has no masked-LM head, or pruned heads.
+    """
+    config = model.config
+    if config.model_type != "bert" or config.pruned_heads or "masked_lm" not in model.heads:
+        raise ConfigError(
+            f"--family distilbert: found a model of the family {config.model_type} with the heads "
+            f"{', '.join(model.heads) or 'none'}. Only a BERT with a masked-LM head and all of its "
+            "attention heads becomes one. Leave --family out, or pass --family None (recipes)."
+        )
+    shared = {
+        field.name: getattr(config, field.name)
+        for field in fields(BertConfig)
+        if field.name not in ("type_vocab_size", "pooling", "layer_norm_eps")
+    }
+    own = DistilBertConfig(**shared)
+    student = BertModel(own, build_heads(own, ["masked_lm"]))
+    weights = model.state_dict()
+    segment = weights["embeddings.token_type.weight"][0]
+    weights["embeddings.position.weight"] = weights["embeddings.position.weight"] + segment
+    student.load_state_dict({name: weights[name] for name in student.state_dict()})
+    return student

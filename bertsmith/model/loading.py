@@ -7,10 +7,11 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
 from bertsmith.model.config_file import own_settings
-from bertsmith.model.family import family_named
-from bertsmith.model.heads import TASK_HEADS, build_heads
+from bertsmith.model.families import build_heads, family_named
+from bertsmith.model.heads import TASK_HEADS
 from bertsmith.model.load_report import LoadReport, listed
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.model_folder import ModelFolder, read_folder

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, warn_once
-from bertsmith.model.bert import BertConfig
+from bertsmith.model.config import BertConfig
 from bertsmith.model.config_file import (
     CONFIG_FILE,
     PAIR_TASK,

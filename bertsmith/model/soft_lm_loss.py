@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bertsmith.model.heads import (
+from bertsmith.model.masked_lm_loss import (
     CACHED_BYTES,
     MAX_GPU_LOGITS,
     MAX_LOGITS,

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError
-from bertsmith.model.bert import FAMILY as BERT
-from bertsmith.model.bert import BertConfig
-from bertsmith.model.family import Family, family_named
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import family_named
+from bertsmith.model.families.bert import BERT
+from bertsmith.model.family import Family
 
 
 def canonical(name: str, family: Family = BERT) -> str:

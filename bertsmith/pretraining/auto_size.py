@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertConfig
+from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.step_timer import Computing, StepTimer
 

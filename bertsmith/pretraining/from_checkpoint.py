@@ -16,9 +16,10 @@ from typing import Any, cast
 from torch import Tensor
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertModel, Pooler
+from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR, ElectraPair, load_generator
 from bertsmith.model.heads import MaskedLMHead
+from bertsmith.model.layers import Pooler
 from bertsmith.model.load_report import listed
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder, read_folder

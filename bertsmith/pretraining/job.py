@@ -14,8 +14,10 @@ import torch
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import PRESETS, BertConfig, BertModel
-from bertsmith.model.family import Family, family_named
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import PRESETS, BertConfig
+from bertsmith.model.families import family_named
+from bertsmith.model.family import Family
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.sinusoidal_positions import initialize_sinusoidal
 from bertsmith.pretraining.auto_size import Choice, choose_preset

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertConfig
-from bertsmith.model.family import Family, family_named
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import family_named
+from bertsmith.model.family import Family
 from bertsmith.system.bounds import check_all_largest
 
 

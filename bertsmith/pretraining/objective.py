@@ -22,8 +22,10 @@ from bertsmith.data.batches import Batch, pack
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CorpusError
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import MaskedLMHead, build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
+from bertsmith.model.heads import MaskedLMHead
 from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segments import (

@@ -23,7 +23,8 @@ from bertsmith.metrics.classification import (
     class_scores,
     confusion_matrix,
 )
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import ElectraPair, new_pair
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.shape_buckets import fill_up

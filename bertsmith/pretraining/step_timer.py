@@ -18,7 +18,8 @@ import torch
 
 from bertsmith.data.batches import Batch
 from bertsmith.model.accounting import Work, saved_activations
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.system.hardware import Precision
 from bertsmith.training.objective import Objective

@@ -22,7 +22,8 @@ from bertsmith.data.encoded_texts import (
     encode_texts,
 )
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.bert import BertModel, mean_over_sequences
+from bertsmith.model.bert import BertModel
+from bertsmith.model.layers import mean_over_sequences
 from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
 from bertsmith.tasks.sentence_folder import (

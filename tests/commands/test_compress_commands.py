@@ -12,9 +12,9 @@ from tiny_tokenizers import TINY
 from bertsmith.cli import main
 from bertsmith.data.shards import Corpus
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.family import family_named
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining

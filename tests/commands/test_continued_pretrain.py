@@ -12,9 +12,9 @@ from tiny_tokenizers import TINY
 from bertsmith import cli
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.family import family_named
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.job import LEARNING_RATES, PretrainJob, model_config, nearest_preset

@@ -12,8 +12,9 @@ from bertsmith.cli import COMMANDS, main
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import CheckpointError
 from bertsmith.evaluation import side_by_side as before_after
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining import step_timer as timing

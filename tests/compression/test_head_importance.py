@@ -9,9 +9,10 @@ from tiny_models import NUM_POSITIONS, load_for_task, save_tiny, tiny_tokenizer
 from bertsmith.compression.head_importance import head_importance, least_important
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.head_pruning import prune_heads
-from bertsmith.model.heads import build_heads
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tasks.catalog import task_named

@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 
 SMALL = {
     "vocab_size": 101,

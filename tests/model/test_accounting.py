@@ -28,8 +28,9 @@ from bertsmith.model.accounting import (
     training_flops,
 )
 from bertsmith.model.attention import SelfAttention
-from bertsmith.model.bert import PRESETS, BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import PRESETS, BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.pretraining.objective import pretraining_losses
 from bertsmith.training.flat_parameters import Layout, Storage
 

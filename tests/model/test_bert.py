@@ -8,8 +8,9 @@ from torch import Tensor
 
 from bertsmith.data.batches import pack
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.model.bert import PRESETS, BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import PRESETS, BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.last_layer import watch_last_layer
 
 Build = Callable[..., BertModel]

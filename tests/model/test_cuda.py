@@ -13,9 +13,11 @@ from torch import nn
 
 from bertsmith.data.batches import Batch, pack
 from bertsmith.model.attention import SelfAttention
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
 from bertsmith.model.blocks import Layout
-from bertsmith.model.heads import build_heads, masked_lm_loss
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
+from bertsmith.model.masked_lm_loss import masked_lm_loss
 from bertsmith.system.hardware import varlen_trial
 from bertsmith.system.varlen import MAX_ERROR, try_varlen
 from bertsmith.training.workers.protocol import total_counts

@@ -12,7 +12,6 @@ from scipy.stats import chisquare
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
-from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.electra_pair import (
     SHARED,
     ElectraPair,
@@ -20,8 +19,11 @@ from bertsmith.model.electra_pair import (
     generator_config,
     load_generator,
 )
-from bertsmith.model.heads import SAMPLED_BLOCK, MaskedLMHead, build_heads, sample
+from bertsmith.model.families import build_heads
+from bertsmith.model.families.electra import ElectraConfig
+from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.loading import load_model
+from bertsmith.model.masked_lm_loss import SAMPLED_BLOCK, sample
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 
@@ -121,8 +123,8 @@ def test_samples_do_not_depend_on_how_logits_are_divided(monkeypatch: pytest.Mon
     labels = torch.zeros(37, dtype=torch.int64)
     arguments = (hidden, model.embeddings.word.weight, labels, draws)
     whole = head.loss_and_samples(*arguments)[2]
-    monkeypatch.setattr("bertsmith.model.heads.MAX_LOGITS", 5 * VOCAB)
-    monkeypatch.setattr("bertsmith.model.heads.CACHED_BYTES", 8 * VOCAB)
+    monkeypatch.setattr("bertsmith.model.masked_lm_loss.MAX_LOGITS", 5 * VOCAB)
+    monkeypatch.setattr("bertsmith.model.masked_lm_loss.CACHED_BYTES", 8 * VOCAB)
     assert torch.equal(head.loss_and_samples(*arguments)[2], whole)
 
 

@@ -16,13 +16,13 @@ from torch import Tensor
 from bertsmith.data.batches import pack
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError
 from bertsmith.finetuning.run import finetune
-from bertsmith.model.albert import AlbertConfig
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.distilbert import DistilBertConfig, distilled
-from bertsmith.model.family import families, family_named
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads, family_named
+from bertsmith.model.families.albert import AlbertConfig
+from bertsmith.model.families.distilbert import DistilBertConfig
 from bertsmith.model.head_pruning import prune_heads
-from bertsmith.model.heads import build_heads
-from bertsmith.model.keep_layers import truncate_layers
+from bertsmith.model.keep_layers import distilled, truncate_layers
 from bertsmith.model.loading import load_model
 from bertsmith.model.onednn_weights import can_prepack, prepack, quantize
 from bertsmith.model.saving import save_model
@@ -520,11 +520,6 @@ def test_finetuning_learns_and_transformers_reads_the_result(name: str, tmp_path
 # What cannot be met.
 
 
-def test_the_folder_is_the_registry() -> None:
-    assert list(families()) == ["albert", "bert", "distilbert", "electra", "roberta"]
-    assert all(type(family.config.model_type) is str for family in families().values())
-
-
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
@@ -559,17 +554,6 @@ def test_heads_that_a_family_has_not() -> None:
             build(name, head)
     with pytest.raises(ConfigError, match="no segments"):
         DistilBertConfig(**{**SHAPE, "type_vocab_size": 2})
-
-
-def test_a_vocabulary_of_sentencepiece_is_counted(tmp_path: Path) -> None:
-    save_model(build("albert"), tmp_path)
-    pieces = [[f"w{number}", -1.0] for number in range(101)]
-    file = tmp_path / "tokenizer.json"
-    file.write_text(json.dumps({"model": {"type": "Unigram", "vocab": pieces}}))
-    load_model(tmp_path)
-    file.write_text(json.dumps({"model": {"type": "Unigram", "vocab": [*pieces, ["x", -2.0]]}}))
-    with pytest.raises(CheckpointError, match=r"tokenizer\.json has 102 tokens"):
-        load_model(tmp_path)
 
 
 def test_a_bert_without_segments_reads_the_first_as_before() -> None:

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.attention import SelfAttention
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
 from bertsmith.model.head_pruning import prune_heads, zero_heads
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model

@@ -3,9 +3,10 @@ import torch
 import torch.nn.functional as F
 
 from bertsmith.errors import ConfigError
-from bertsmith.model import heads
-from bertsmith.model.bert import BertConfig
-from bertsmith.model.heads import build_heads, masked_lm_loss
+from bertsmith.model import masked_lm_loss as lm_loss
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
+from bertsmith.model.masked_lm_loss import masked_lm_loss
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def prediction() -> tuple[torch.Tensor, ...]:
 def test_loss_and_gradients_equal_cross_entropy(
     prediction: tuple[torch.Tensor, ...], max_logits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heads, "MAX_LOGITS", max_logits)
+    monkeypatch.setattr(lm_loss, "MAX_LOGITS", max_logits)
     hidden, weight, bias, labels = prediction
     logits = F.linear(hidden, weight, bias)
     expected = F.cross_entropy(logits, labels, reduction="sum")

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from bertsmith.model.bert import BertModel
-from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.electra_pair import new_pair
-from bertsmith.model.roberta import RobertaConfig
+from bertsmith.model.families.electra import ElectraConfig
+from bertsmith.model.families.roberta import RobertaConfig
 from bertsmith.model.sinusoidal_positions import initialize_sinusoidal, waves
 
 Build = Callable[..., BertModel]

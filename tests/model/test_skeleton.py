@@ -7,13 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
 from bertsmith.model.meta_init import without_values
 
 SCRIPT = """
 import sys
 import torch
-from bertsmith.model.bert import BertConfig, BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
 
 config = BertConfig(29, 8, 2, 2, 12)

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bertsmith.model import heads, soft_lm_loss
+from bertsmith.model import masked_lm_loss, soft_lm_loss
 from bertsmith.model.soft_lm_loss import Guesses
 
 POSITIONS, VOCABULARY, WIDTH, WIDTH_OF_TEACHER = 13, 31, 7, 11
@@ -31,7 +31,7 @@ def plain_loss(student, teacher, count, temperature):
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
-@pytest.mark.parametrize("max_logits", [heads.MAX_LOGITS, 6 * VOCABULARY])
+@pytest.mark.parametrize("max_logits", [masked_lm_loss.MAX_LOGITS, 6 * VOCABULARY])
 def test_it_is_the_divergence_of_torch(monkeypatch, temperature, max_logits):
     monkeypatch.setattr(soft_lm_loss, "MAX_LOGITS", max_logits)
     monkeypatch.setattr(soft_lm_loss, "CACHED_BYTES", 5 * 4 * VOCABULARY)

@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from bertsmith.data.batches import pack
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.vocabulary_subset import VocabularySubset
 
 CONFIG = BertConfig(

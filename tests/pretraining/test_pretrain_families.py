@@ -11,7 +11,7 @@ import transformers
 from bertsmith import cli
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.model.family import families
+from bertsmith.model.families import FAMILIES
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining.model_settings import ModelSettings
 
@@ -23,7 +23,7 @@ WORDS = ["--preset", "tiny", "--steps", "2", "--max-length", "16", "--batch-size
 
 def test_every_family_can_be_asked_for() -> None:
     named, _ = get_args(get_type_hints(ModelSettings)["family"])
-    assert sorted(get_args(named)) == list(families())
+    assert sorted(get_args(named)) == list(FAMILIES)
 
 
 @pytest.mark.parametrize("family", ["roberta", "albert", "distilbert", "electra"])

@@ -14,8 +14,9 @@ from bertsmith.data.batches import Batch
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.pretraining.objective import Pretraining, unigram_entropy
 from bertsmith.pretraining.settings import PretrainingSettings
 

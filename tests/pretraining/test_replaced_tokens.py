@@ -13,8 +13,8 @@ from sklearn.metrics import precision_score, recall_score, roc_auc_score
 from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.model.electra import ElectraConfig
 from bertsmith.model.electra_pair import ElectraPair
+from bertsmith.model.families.electra import ElectraConfig
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.replaced_tokens import ReplacedTokens, detection_figures, judge
 from bertsmith.pretraining.settings import SHARES, PretrainingSettings

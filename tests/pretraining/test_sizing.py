@@ -9,7 +9,7 @@ import torch
 from bertsmith import cli
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertConfig
+from bertsmith.model.config import BertConfig
 from bertsmith.pretraining import auto_size as sizing
 from bertsmith.pretraining.auto_size import choose_preset
 from bertsmith.pretraining.objective import Pretraining

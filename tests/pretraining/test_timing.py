@@ -10,7 +10,7 @@ from tiny_models import tiny_config
 from bertsmith.data.batches import pack
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.families import build_heads
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.step_timer import MIN_STEPS, StepTime, StepTimer, longest_share

@@ -9,7 +9,7 @@ import pytest
 from bertsmith.cli import main
 from bertsmith.errors import ConfigError
 from bertsmith.finetuning.glue import GlueSettings
-from bertsmith.model.bert import BertConfig
+from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.bounds import LARGEST
 from bertsmith.system.processes import num_processes

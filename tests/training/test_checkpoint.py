@@ -10,8 +10,9 @@ import pytest
 import torch
 
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.system.files import atomic_dir
 from bertsmith.training.checkpoint import (
     STATE_FILE,

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.shared import SharedFile, map_file
 from bertsmith.model.trainable import parameter_specs
 from bertsmith.model.weight_names import their_names

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.weight_names import their_names
 from bertsmith.training import optim
 from bertsmith.training.flat_parameters import CHUNK, Arrays, Layout, Storage

@@ -12,9 +12,10 @@ import torch
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import TrainingError
-from bertsmith.model.albert import AlbertConfig
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
+from bertsmith.model.families.albert import AlbertConfig
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings

@@ -10,8 +10,9 @@ from bertsmith.data.shards import Corpus
 from bertsmith.distillation.objective import Teaching
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.distillation.teacher_vectors import VectorCache
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.shared import SharedModel
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings

@@ -17,8 +17,9 @@ from transformers import AutoTokenizer, BertForPreTraining
 from bertsmith.data.batches import Batch
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, InputError, Interrupted, TrainingError
-from bertsmith.model.bert import BertConfig, BertModel
-from bertsmith.model.heads import build_heads
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings

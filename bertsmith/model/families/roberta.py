@@ -11,16 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.data.batches import Batch
-from bertsmith.model.bert import (
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families.bert import (
     ABSENT_SIZES,
     ABSOLUTE,
+    BERT_HEADS,
     ENCODER_ONLY,
-    BertConfig,
-    Embeddings,
+    TASK_HEAD_NAMES,
     encoder_names,
 )
 from bertsmith.model.family import Family, architectures
-from bertsmith.model.heads import BERT_HEADS, TASK_HEAD_NAMES, MaskedLMHead, TwoLayerHead
+from bertsmith.model.heads import MaskedLMHead, TwoLayerHead
+from bertsmith.model.layers import Embeddings
 
 TEXT_HEADS = ("classify", "multi_label", "regress")
 """Heads with a dense layer of their own."""
@@ -52,9 +54,6 @@ class RobertaConfig(BertConfig):
         """The position of a text's first token, after that of padding."""
         return self.pad_token_id + 1
 
-    def build_embeddings(self) -> Embeddings:
-        return RobertaEmbeddings(self)
-
 
 class RobertaEmbeddings(Embeddings):
     """BERT's embeddings, with positions counted from `first_position`."""
@@ -82,7 +81,7 @@ class RobertaEmbeddings(Embeddings):
         return torch.cumsum(is_real, 1) * is_real - 1
 
 
-FAMILY = Family(
+ROBERTA = Family(
     config=RobertaConfig,
     heads={
         "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
@@ -107,5 +106,6 @@ FAMILY = Family(
     absent={**ABSENT_SIZES, "vocab_size": 50265},
     fixed=ENCODER_ONLY,
     written=ABSOLUTE,
+    build_embeddings=RobertaEmbeddings,
     dropout_keys={"choose": None},
 )

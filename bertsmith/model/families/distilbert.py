@@ -1,13 +1,13 @@
 """DistilBERT (Sanh et al. 2019): BERT with half the layers, no segments and no pooler."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import PRESETS, SIZES, BertConfig, BertModel, TransformerLayer
+from bertsmith.model.config import PRESETS, SIZES, BertConfig
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import (
     LABEL_HEADS,
@@ -15,8 +15,8 @@ from bertsmith.model.heads import (
     ClassificationHead,
     MaskedLMHead,
     TwoLayerHead,
-    build_heads,
 )
+from bertsmith.model.layers import TransformerLayer
 
 SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
 """Heads that read the first token's vector through a dense layer of their own."""
@@ -51,9 +51,6 @@ class DistilBertConfig(BertConfig):
         layers = PRESETS[name]["num_hidden_layers"] // 2
         return {**super().preset_sizes(name), "num_hidden_layers": layers}
 
-    def build_layers(self) -> list[TransformerLayer]:
-        return [DistilBertLayer(self, number) for number in range(self.num_layers)]
-
 
 class DistilBertLayer(TransformerLayer):
     """BERT's layer without dropout after attention."""
@@ -61,6 +58,10 @@ class DistilBertLayer(TransformerLayer):
     def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
         hidden = self.attention_norm(hidden + attended)
         return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
+
+
+def _build_layers(config: DistilBertConfig) -> list[TransformerLayer]:
+    return [DistilBertLayer(config, number) for number in range(config.num_layers)]
 
 
 KEYS: dict[str, str | None] = {
@@ -78,7 +79,7 @@ KEYS: dict[str, str | None] = {
 
 LAYER = "distilbert.transformer.layer.{i}"
 
-FAMILY = Family(
+DISTILBERT = Family(
     config=DistilBertConfig,
     heads={
         "masked_lm": lambda config, _: MaskedLMHead(config),
@@ -122,39 +123,10 @@ FAMILY = Family(
         "intermediate_size": 3072,
     },
     keys=KEYS,
+    build_layers=_build_layers,
     dropout_keys={
         **dict.fromkeys(SEQUENCE_HEADS, "seq_classif_dropout"),
         "tag": None,
         "answer": "qa_dropout",
     },
 )
-
-
-def distilled(model: BertModel) -> BertModel:
-    """Convert a BERT with masked-LM head to DistilBERT.
-
-    The embedding of the first segment is added to every position's, so that a text of one segment
-    is read as before (Sanh et al. 2019, section 3, drop it and keep the rest).
-
-    Raises:
-        ConfigError: the model is of another family, has no masked-LM head, or pruned heads.
-    """
-    config = model.config
-    if config.model_type != "bert" or config.pruned_heads or "masked_lm" not in model.heads:
-        raise ConfigError(
-            f"--family distilbert: found a model of the family {config.model_type} with the heads "
-            f"{', '.join(model.heads) or 'none'}. Only a BERT with a masked-LM head and all of its "
-            "attention heads becomes one. Leave --family out, or pass --family None (recipes)."
-        )
-    shared = {
-        field.name: getattr(config, field.name)
-        for field in fields(BertConfig)
-        if field.name not in ("type_vocab_size", "pooling", "layer_norm_eps")
-    }
-    own = DistilBertConfig(**shared)
-    student = BertModel(own, build_heads(own, ["masked_lm"]))
-    weights = model.state_dict()
-    segment = weights["embeddings.token_type.weight"][0]
-    weights["embeddings.position.weight"] = weights["embeddings.position.weight"] + segment
-    student.load_state_dict({name: weights[name] for name in student.state_dict()})
-    return student

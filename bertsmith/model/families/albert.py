@@ -10,24 +10,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 
 from bertsmith.errors import ConfigError, check_choice
-from bertsmith.model.bert import (
-    ABSOLUTE,
-    ENCODER_ONLY,
-    PRESETS,
-    SIZES,
-    BertConfig,
-    Embeddings,
-    TransformerLayer,
-)
-from bertsmith.model.factorized import FactorizedEmbeddings
-from bertsmith.model.family import Family, architectures
-from bertsmith.model.heads import (
-    BERT_HEADS,
-    LABEL_HEADS,
-    NUMBER_HEADS,
-    TASK_HEAD_NAMES,
-    ClassificationHead,
-)
+from bertsmith.model.config import PRESETS, SIZES, BertConfig
+from bertsmith.model.families.bert import ABSOLUTE, BERT_HEADS, ENCODER_ONLY, TASK_HEAD_NAMES
+from bertsmith.model.family import Family, architectures, build_layers
+from bertsmith.model.heads import LABEL_HEADS, NUMBER_HEADS, ClassificationHead
+from bertsmith.model.layers import FactorizedEmbeddings, TransformerLayer
 
 Shared = Literal["all", "attention", "feed_forward", "none"]
 
@@ -154,17 +141,15 @@ class AlbertConfig(BertConfig):
         group = int(layer / (self.num_hidden_layers / self.num_hidden_groups))
         return f"{group}.albert_layers.{inner}"
 
-    def build_embeddings(self) -> Embeddings:
-        return FactorizedEmbeddings(self)
 
-    def build_layers(self) -> list[TransformerLayer]:
-        """Build the layers from the bottom; shared parts are the same modules."""
-        layers = super().build_layers()
-        for part, modules in PARTS.items():
-            for layer, owner in zip(layers, self.owners(part), strict=True):
-                for name in modules:
-                    setattr(layer, name, getattr(layers[owner], name))
-        return layers
+def _build_layers(config: AlbertConfig) -> list[TransformerLayer]:
+    """Build the layers from the bottom; shared parts are the same modules."""
+    layers = build_layers(config)
+    for part, modules in PARTS.items():
+        for layer, owner in zip(layers, config.owners(part), strict=True):
+            for name in modules:
+                setattr(layer, name, getattr(layers[owner], name))
+    return layers
 
 
 def _classifier(config: AlbertConfig, num_labels: int) -> ClassificationHead:
@@ -173,7 +158,7 @@ def _classifier(config: AlbertConfig, num_labels: int) -> ClassificationHead:
 
 LAYER = "albert.encoder.albert_layer_groups.{i}"
 
-FAMILY = Family(
+ALBERT = Family(
     config=AlbertConfig,
     heads={
         "masked_lm": BERT_HEADS["masked_lm"],
@@ -221,5 +206,7 @@ FAMILY = Family(
     },
     fixed=ENCODER_ONLY,
     written=ABSOLUTE,
+    build_embeddings=FactorizedEmbeddings,
+    build_layers=_build_layers,
     dropout_keys=dict.fromkeys((*LABEL_HEADS, *NUMBER_HEADS), "classifier_dropout_prob"),
 )

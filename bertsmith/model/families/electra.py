@@ -9,24 +9,17 @@ from typing import Any, ClassVar
 
 import torch.nn.functional as F
 
-from bertsmith.model.bert import (
+from bertsmith.model.config import PRESETS, SIZES, BertConfig
+from bertsmith.model.families.bert import (
     ABSOLUTE,
+    BERT_HEADS,
     ENCODER_ONLY,
-    PRESETS,
-    SIZES,
-    BertConfig,
-    Embeddings,
+    TASK_HEAD_NAMES,
     encoder_names,
 )
-from bertsmith.model.factorized import FactorizedEmbeddings
 from bertsmith.model.family import Family, architectures
-from bertsmith.model.heads import (
-    BERT_HEADS,
-    TASK_HEAD_NAMES,
-    MaskedLMHead,
-    ReplacedTokenHead,
-    TwoLayerHead,
-)
+from bertsmith.model.heads import MaskedLMHead, ReplacedTokenHead, TwoLayerHead
+from bertsmith.model.layers import Embeddings, FactorizedEmbeddings
 
 TEXT_HEADS = ("classify", "multi_label", "regress")
 
@@ -55,16 +48,17 @@ class ElectraConfig(BertConfig):
         size = hidden_size if hidden_size >= PRESETS["base"]["hidden_size"] else SMALL_EMBEDDING
         return {**super().preset_sizes(name), "embedding_size": size}
 
-    def build_embeddings(self) -> Embeddings:
-        if self.embedding_size == self.hidden_size:
-            return Embeddings(self)
-        return FactorizedEmbeddings(self)
+
+def _build_embeddings(config: ElectraConfig) -> Embeddings:
+    if config.embedding_size == config.hidden_size:
+        return Embeddings(config)
+    return FactorizedEmbeddings(config)
 
 
 SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
 """Settings of config.json for the multiple-choice head, which reads the first token."""
 
-FAMILY = Family(
+ELECTRA = Family(
     config=ElectraConfig,
     heads={
         "masked_lm": lambda config, _: MaskedLMHead(config, "gelu"),
@@ -102,5 +96,6 @@ FAMILY = Family(
     },
     fixed={**ENCODER_ONLY, **SUMMARY},
     written={**ABSOLUTE, **SUMMARY},
+    build_embeddings=_build_embeddings,
     dropout_keys={"choose": "summary_last_dropout"},
 )

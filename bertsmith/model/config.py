@@ -1,0 +1,193 @@
+"""The shape of a model."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Literal, Self
+
+from bertsmith.errors import ConfigError, check_choice
+from bertsmith.model.activations import ACTIVATIONS
+from bertsmith.system.bounds import check_largest
+
+PRESETS = {
+    "tiny": {"num_hidden_layers": 2, "hidden_size": 128},
+    "mini": {"num_hidden_layers": 4, "hidden_size": 256},
+    "small": {"num_hidden_layers": 4, "hidden_size": 512},
+    "medium": {"num_hidden_layers": 8, "hidden_size": 512},
+    "base": {"num_hidden_layers": 12, "hidden_size": 768},
+    "large": {"num_hidden_layers": 24, "hidden_size": 1024},
+}
+"""The released sizes; heads are 64 wide and the feed-forward layer is 4 times the hidden size."""
+
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "intermediate_size",
+    "max_position_embeddings",
+    "type_vocab_size",
+)
+"""Fields that are whole numbers above 0."""
+
+
+@dataclass(frozen=True)
+class BertConfig:
+    """The shape of a model; every field has Hugging Face's name, except `pooling`.
+
+    The config of another family inherits from it and says what it builds otherwise.
+    """
+
+    model_type: ClassVar[str] = "bert"
+    sizes: ClassVar[tuple[str, ...]] = SIZES
+    has_pooler: ClassVar[bool] = True
+    """Whether a model without heads has a pooler."""
+    first_token_heads: ClassVar[tuple[str, ...]] = ()
+    """Heads that read the first token's vector as it leaves the encoder, not the pooler's."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    pad_token_id: int = 0
+    pooling: Literal["first_token", "mean"] = "first_token"
+    """What the pooler reads: the vector of [CLS], or the mean over a sequence's tokens."""
+    pruned_heads: Mapping[int, list[int]] = field(default_factory=dict, hash=False)
+    """Heads that were taken out, by the number of their layer. `num_attention_heads` counts them
+    still, so that every head keeps its number and its size."""
+
+    def __post_init__(self) -> None:
+        """Refuse values that no model can have."""
+        for name in self.sizes:
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be a whole number above 0.")
+            check_largest(name, value)
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 <= value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be at least 0 and below 1.")
+        for name in ("layer_norm_eps", "initializer_range"):
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not 0 < value < 1:
+                raise ConfigError(f"{name} is {value!r}. It must be above 0 and below 1.")
+        if type(self.pad_token_id) is not int or not 0 <= self.pad_token_id < self.vocab_size:
+            raise ConfigError(
+                f"pad_token_id is {self.pad_token_id!r}. It must be 0 to {self.vocab_size - 1}."
+            )
+        if self.hidden_size % self.num_attention_heads:
+            raise ConfigError(
+                f"hidden_size is {self.hidden_size} with {self.num_attention_heads} attention "
+                "heads. Choose a hidden_size that num_attention_heads divides."
+            )
+        check_choice("hidden_act", self.hidden_act, ACTIVATIONS)
+        check_choice("pooling", self.pooling, ("first_token", "mean"))
+        if self.pooling == "mean" and self.first_token_heads:
+            raise ConfigError(
+                f"pooling is 'mean'. Models of the family {self.model_type} classify by the first "
+                "token's vector: leave it at 'first_token'."
+            )
+        if self.max_length < 1:
+            raise ConfigError(
+                f"max_position_embeddings is {self.max_position_embeddings}, and a text begins at "
+                f"position {self.first_position}. It must be more."
+            )
+        for layer in self.pruned_heads:
+            self.check_pruned(layer)
+
+    def check_pruned(self, layer: int) -> None:
+        """Refuse pruned heads that a layer has not, and those that leave it none."""
+        heads, total = self.pruned_heads[layer], self.num_attention_heads
+        known = layer in range(self.num_hidden_layers) and set(heads) <= set(range(total))
+        if not known or len(set(heads)) != len(heads):
+            raise ConfigError(
+                f"pruned_heads: found {sorted(heads)} in layer {layer}; allowed are heads 0 to "
+                f"{total - 1}, each once, in layers 0 to {self.num_hidden_layers - 1}."
+            )
+        if len(heads) == total:
+            raise ConfigError(
+                f"pruned_heads: found all {total} heads of layer {layer}. Leave each layer one."
+            )
+
+    @property
+    def head_size(self) -> int:
+        """The width of an attention head."""
+        return self.hidden_size // self.num_attention_heads
+
+    def heads_of(self, layer: int) -> list[int]:
+        """The heads that a layer has, by their numbers before any was pruned."""
+        pruned = self.pruned_heads.get(layer, ())
+        return [head for head in range(self.num_attention_heads) if head not in pruned]
+
+    @classmethod
+    def from_preset(cls, name: str, vocab_size: int, **changes: Any) -> Self:
+        """One of the released sizes, with any field replaced.
+
+        >>> BertConfig.from_preset("mini", vocab_size=30522).num_attention_heads
+        4
+        """
+        check_choice("preset", name, PRESETS)
+        return cls(**{"vocab_size": vocab_size, **cls.preset_sizes(name), **changes})
+
+    @classmethod
+    def preset_sizes(cls, name: str) -> dict[str, Any]:
+        """The fields that a preset decides."""
+        hidden_size = PRESETS[name]["hidden_size"]
+        return {
+            **PRESETS[name],
+            "num_attention_heads": hidden_size // 64,
+            "intermediate_size": 4 * hidden_size,
+        }
+
+    @property
+    def embedding_size(self) -> int:
+        """The width of word, position and segment embeddings."""
+        return self.hidden_size
+
+    @property
+    def first_position(self) -> int:
+        """The row of the position embedding that a text's first token has."""
+        return 0
+
+    @property
+    def max_length(self) -> int:
+        """The longest text, in tokens, that the model can read."""
+        return self.max_position_embeddings - self.first_position
+
+    @property
+    def num_layers(self) -> int:
+        """Number of layers that a token goes through."""
+        return self.num_hidden_layers
+
+    @property
+    def shared_parts(self) -> Mapping[str, int]:
+        """Parts that several layers have in common: what the names of their parameters begin with,
+        and the last layer that has them."""
+        return {}
+
+    def with_layers(self, keep: Sequence[int], **changes: Any) -> Self:
+        """The config of a model that has only these of the layers, with other fields replaced."""
+        pruned = {
+            place: self.pruned_heads[number]
+            for place, number in enumerate(keep)
+            if number in self.pruned_heads
+        }
+        return replace(self, num_hidden_layers=len(keep), pruned_heads=pruned, **changes)
+
+    @classmethod
+    def token_ids(cls, pad: int, first: int, last: int) -> dict[str, Any]:
+        """The fields that hold ids: of padding, and of a row's first and last token."""
+        ids = {"pad_token_id": pad, "bos_token_id": first, "eos_token_id": last}
+        known = {field.name for field in fields(cls)}
+        return {name: number for name, number in ids.items() if name in known}
+
+    def stored_layer(self, number: int) -> str:
+        """Return the number of a layer in Hugging Face's names of its weights."""
+        return str(number)

@@ -1,0 +1,49 @@
+"""The families of models, by their `model_type`; a further one is a file and a line here."""
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from bertsmith.errors import ConfigError, check_choice
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families.albert import ALBERT
+from bertsmith.model.families.bert import BERT
+from bertsmith.model.families.distilbert import DISTILBERT
+from bertsmith.model.families.electra import ELECTRA
+from bertsmith.model.families.roberta import ROBERTA
+from bertsmith.model.family import Family
+from bertsmith.model.heads import HEADS, LABEL_HEADS
+
+FAMILIES: dict[str, Family] = {
+    "albert": ALBERT,
+    "bert": BERT,
+    "distilbert": DISTILBERT,
+    "electra": ELECTRA,
+    "roberta": ROBERTA,
+}
+
+
+def family_named(name: str) -> Family:
+    """Return the family of a `model_type`.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    check_choice("family", name, FAMILIES)
+    return FAMILIES[name]
+
+
+def build_heads(
+    config: BertConfig, names: Sequence[str], num_labels: int | None = None
+) -> dict[str, nn.Module]:
+    """Build heads of `HEADS` by name; those of `LABEL_HEADS` need `num_labels`."""
+    return {name: _build_head(config, name, num_labels) for name in names}
+
+
+def _build_head(config: BertConfig, name: str, num_labels: int | None) -> nn.Module:
+    check_choice("head", name, HEADS)
+    heads = family_named(config.model_type).heads
+    check_choice(f"head of a model of the family {config.model_type}", name, heads)
+    if name in LABEL_HEADS and (num_labels is None or num_labels < 1):
+        raise ConfigError(f"num_labels is {num_labels}. Say how many classes there are.")
+    return heads[name](config, num_labels or 1 if name in LABEL_HEADS else 1)

@@ -1,0 +1,155 @@
+"""The modules that an encoder is made of: embeddings, layers and pooler."""
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.data.batches import Batch, send
+from bertsmith.model.activations import ACTIVATIONS
+from bertsmith.model.attention import RecordWeights, SelfAttention
+from bertsmith.model.blocks import Layout
+from bertsmith.model.config import BertConfig
+from bertsmith.model.dropout import dropout
+from bertsmith.model.padding import number_columns
+from bertsmith.model.shape_buckets import fill_up
+
+
+class Embeddings(nn.Module):
+    """The sum of a token's word, position and segment embeddings (paper, figure 2)."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        size = config.embedding_size
+        self.word = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
+        self.position = nn.Embedding(config.max_position_embeddings, size)
+        num_types = config.type_vocab_size
+        self.token_type = nn.Embedding(num_types, size) if num_types else None
+        self.norm = nn.LayerNorm(size, eps=config.layer_norm_eps)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
+        """[tokens, hidden]; with `words` [tokens, size] in place of the embeddings of its ids."""
+        summed = self.word(batch.input_ids) if words is None else words
+        summed = summed + self.look_up_positions(batch)
+        if self.token_type is not None:
+            summed = summed + self.look_up_types(self.token_type, batch)
+        return dropout(self.norm(summed), self.dropout_prob, self.training)
+
+    def look_up_positions(self, batch: Batch) -> Tensor:
+        """[tokens, size]."""
+        return self.position(batch.position_ids)  # type: ignore[no-any-return]
+
+    def look_up_types(self, token_type: nn.Embedding, batch: Batch) -> Tensor:
+        """[tokens, size]; a model with a single type does not tell segments apart."""
+        if token_type.num_embeddings == 1:
+            return token_type.weight
+        return token_type(batch.token_type_ids)  # type: ignore[no-any-return]
+
+    def number_columns(self, input_ids: Tensor) -> Tensor:
+        """The position of each column of padded [batch, length], counted from 0."""
+        return number_columns(input_ids)
+
+
+class FactorizedEmbeddings(Embeddings):
+    """Embeddings at `embedding_size`, then a dense layer (Lan et al. 2020, section 3.1).
+
+    Context-free word vectors need fewer dimensions than contextual ones, and they are most of a
+    small model's weights.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.project = nn.Linear(config.embedding_size, config.hidden_size)
+
+    def forward(self, batch: Batch, words: Tensor | None = None) -> Tensor:
+        """Return [tokens, hidden], which may end in padding rows; see `fill_up`."""
+        return self.project(fill_up(super().forward(batch, words)))  # type: ignore[no-any-return]
+
+
+class FeedForward(nn.Module):
+    """Two projections with the activation between, applied to each token alone."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.up = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.down = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """[tokens, hidden] to the same."""
+        return self.down(self.activation(self.up(hidden)))  # type: ignore[no-any-return]
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention, then feed-forward; each is added to its input and normalized."""
+
+    def __init__(self, config: BertConfig, number: int = 0) -> None:
+        super().__init__()
+        self.attention = SelfAttention(
+            config.hidden_size,
+            len(config.heads_of(number)),
+            config.attention_probs_dropout_prob,
+            config.head_size,
+        )
+        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.feed_forward = FeedForward(config)
+        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout_prob = config.hidden_dropout_prob
+
+    def forward(
+        self,
+        hidden: Tensor,
+        layout: Layout,
+        record_weights: RecordWeights | None = None,
+        first_tokens: Tensor | None = None,
+    ) -> Tensor:
+        """[tokens, hidden] to the same; attention weights pass through `record_weights`.
+
+        With `first_tokens`, int64 [sequences], it is computed for these alone: all tokens are
+        looked at, and [sequences, hidden] comes out.
+        """
+        attended = self.attention(
+            hidden, layout, record_weights, first_only=first_tokens is not None
+        )
+        if first_tokens is not None:
+            hidden = fill_up(hidden.index_select(0, first_tokens))
+        return self.combine(hidden, attended)
+
+    def combine(self, hidden: Tensor, attended: Tensor) -> Tensor:
+        """All of a layer but attention itself: [tokens, hidden] twice, to the same."""
+        hidden = self.attention_norm(hidden + self.drop(attended))
+        return self.feed_forward_norm(hidden + self.drop(self.feed_forward(hidden)))  # type: ignore[no-any-return]
+
+    def drop(self, x: Tensor) -> Tensor:
+        """Residual dropout (Vaswani et al. 2017, section 5.4)."""
+        return dropout(x, self.dropout_prob, self.training)
+
+
+class Pooler(nn.Module):
+    """One vector per sequence: a dense layer with tanh over what `pooling` reads."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.pooling = config.pooling
+
+    def forward(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """[tokens, hidden] to [sequences, hidden], in the batch's order."""
+        if self.pooling == "mean":
+            return self.project(mean_over_sequences(hidden, batch))
+        return self.project(hidden.index_select(0, batch.first_tokens))
+
+    def project(self, read: Tensor) -> Tensor:
+        """Project the pooled state of each sequence, [sequences, hidden], to its vector."""
+        return torch.tanh(self.dense(read))
+
+
+def mean_over_sequences(hidden: Tensor, batch: Batch) -> Tensor:
+    """The mean over each sequence's tokens, [sequences, hidden]; summed in fp32."""
+    lengths = send(torch.tensor(batch.lengths), hidden.device)
+    # The size is known here; a GPU would be waited for to learn it.
+    sequence = torch.arange(batch.num_sequences, device=hidden.device).repeat_interleave(
+        lengths, output_size=batch.num_tokens
+    )
+    total = hidden.new_zeros(batch.num_sequences, hidden.shape[-1], dtype=torch.float32)
+    total = total.index_add(0, sequence, hidden.float())
+    return (total / lengths[:, None]).to(hidden.dtype)

@@ -1,0 +1,207 @@
+"""Masked-LM loss in bounded memory, and tokens sampled on the way."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertsmith.model.row_maximum import row_maximum
+
+MAX_LOGITS = 2**24
+"""Logits held at once by the masked-LM loss: 64 MB in fp32, 549 positions of 30,522 tokens."""
+
+MAX_GPU_LOGITS = 2**27
+"""Logits held at once on a GPU, which small products leave idle: 256 MB in bf16, 4,397 positions.
+"""
+
+CACHED_BYTES = 2**20
+"""Bytes of logits whose softmax is computed at once on a CPU: they stay in its cache."""
+
+
+def masked_lm_loss(
+    hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Compute the summed cross entropy of `hidden @ weight.T + bias`, and the number correct.
+
+    Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary],
+    `labels` int64 [positions], or fewer: rows without a label are ignored. Both results are fp32
+    scalars. No more than `MAX_LOGITS` logits (`MAX_GPU_LOGITS` on a GPU) exist at a time: a chunk's
+    gradients are computed together with its logits.
+    """
+    loss_sum, num_correct, _ = MaskedLMLoss.apply(hidden, weight, bias, labels, None)  # type: ignore[no-untyped-call]
+    return loss_sum, num_correct
+
+
+class MaskedLMLoss(torch.autograd.Function):
+    """Autograd function of `masked_lm_loss`, with gradients computed in the forward pass.
+
+    With `draws` it also samples a token at each position from the probabilities.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        labels: Tensor,
+        draws: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        samples = torch.empty_like(labels if draws is not None else labels[:0])
+
+        def take(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+            wanted = labels[rows]
+            logits[len(wanted) :] = 0.0
+            sampler = None if draws is None else Sampler(draws[rows], samples[rows])
+            return cross_entropy_and_gradient(logits[: len(wanted)], wanted, sampler)
+
+        max_logits = MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS
+        loss_sum, num_correct = decode_in_chunks(ctx, hidden, weight, bias, take, max_logits)
+        ctx.mark_non_differentiable(num_correct, samples)
+        return loss_sum, num_correct, samples
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        return (*scaled_gradients(ctx, grad_outputs[0]), None, None)
+
+
+def decode_in_chunks(
+    ctx: Any,
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    take: Callable[[Tensor, slice], tuple[Tensor, Tensor]],
+    max_logits: int,
+) -> tuple[Tensor, Tensor]:
+    """Compute a loss over the vocabulary in chunks of logits.
+
+    `take` gets logits `[rows, vocabulary]` and their slice of rows, returns summed loss and number
+    of correct predictions, and overwrites the logits with their gradient. The gradients of
+    `hidden`, `weight` and `bias` are kept for `scaled_gradients`.
+    """
+    loss_sum = torch.zeros((), device=hidden.device)
+    num_correct = torch.zeros((), device=hidden.device)
+    grad_hidden = torch.zeros_like(hidden)
+    grad_weight = grad_bias = None
+    for rows in equal_chunks(len(hidden), max(1, max_logits // len(weight))):
+        logits = F.linear(hidden[rows], weight, bias)
+        loss, correct = take(logits, rows)
+        loss_sum += loss
+        num_correct += correct
+        gradient, vectors = logits, hidden[rows].to(logits.dtype)
+        grad_hidden[rows] = gradient @ weight.to(logits.dtype)
+        grad_weight = accumulate(grad_weight, gradient.T @ vectors)
+        # A product with ones is a sum over rows, and three times as fast as torch's own.
+        grad_bias = accumulate(grad_bias, (gradient.new_ones(1, len(vectors)) @ gradient)[0])
+    ctx.gradients = (grad_hidden, grad_weight, grad_bias)
+    ctx.dtypes = (hidden.dtype, weight.dtype, bias.dtype)
+    ctx.mark_non_differentiable(num_correct)
+    return loss_sum, num_correct
+
+
+def scaled_gradients(ctx: Any, scale: Tensor) -> list[Tensor | None]:
+    """Run the backward pass of a loss computed by `decode_in_chunks`, once."""
+    if ctx.gradients is None:
+        raise RuntimeError("a loss over the vocabulary keeps its gradients for one backward pass")
+    scaled = [
+        None if gradient is None else gradient.mul_(scale).to(dtype)
+        for gradient, dtype in zip(ctx.gradients, ctx.dtypes, strict=True)
+    ]
+    ctx.gradients = None  # scaled in place, which spares a copy of [vocab, hidden]
+    return scaled
+
+
+def accumulate(total: Tensor | None, part: Tensor) -> Tensor:
+    """Add a chunk's gradient to the sum, in fp32 after the first."""
+    return part if total is None else total.float().add_(part)
+
+
+def equal_chunks(count: int, largest: int) -> list[slice]:
+    """Divide `count` rows into slices of about equal size, at most `largest`.
+
+    >>> equal_chunks(7, 3)
+    [slice(0, 3, None), slice(3, 6, None), slice(6, 9, None)]
+    """
+    size = -(-count // max(1, -(-count // largest)))
+    return [slice(first, first + size) for first in range(0, count, max(1, size))]
+
+
+def cross_entropy_and_gradient(
+    logits: Tensor, labels: Tensor, sampler: "Sampler | None" = None
+) -> tuple[Tensor, Tensor]:
+    """Compute summed loss and number correct in fp32; `logits` becomes the gradient.
+
+    Shapes: `logits` [positions, classes], `labels` int64 [positions]. Softmax is computed in fp32
+    for any type of `logits` and rounded to that type once; on a CPU for so few positions at a time
+    that they stay in its cache, where `sampler` reads them.
+    """
+    size = len(logits)
+    if logits.device.type == "cpu":
+        size = max(1, CACHED_BYTES // (logits.shape[-1] * logits.element_size()))
+    loss_sum = torch.zeros((), device=logits.device)
+    num_correct = torch.zeros((), device=logits.device)
+    for part, wanted in zip(torch.split(logits, size), torch.split(labels, size), strict=True):
+        highest, guess = row_maximum(part)
+        num_correct += (guess[:, 0] == wanted).sum()
+        distance = highest.float() - part.gather(-1, wanted[:, None]).float()
+        torch.softmax(part, -1, out=part)
+        if sampler is not None:
+            sampler.see(part)
+        # The highest probability is 1 / sum(exp(logits - highest)), never near zero.
+        loss_sum += (distance - part.gather(-1, guess).float().log()).sum()
+        places = torch.arange(len(wanted), device=part.device), wanted
+        part.index_put_(places, part[places] - 1)
+    return loss_sum, num_correct
+
+
+SAMPLED_BLOCK = 128
+"""Vocabulary entries whose probabilities are summed at once, to find the block of a draw."""
+
+
+class Sampler:
+    """Samples tokens from successive chunks of probabilities, into `samples`."""
+
+    def __init__(self, draws: Tensor, samples: Tensor) -> None:
+        self._draws = draws
+        self._samples = samples
+        self._seen = 0
+
+    def see(self, probabilities: Tensor) -> None:
+        """Sample from the next `[positions, vocabulary]`."""
+        rows = slice(self._seen, self._seen + len(probabilities))
+        self._samples[rows] = sample(probabilities, self._draws[rows])
+        self._seen = rows.stop
+
+
+def sample(probabilities: Tensor, draws: Tensor) -> Tensor:
+    """Sample the token at which the cumulative probability passes each draw, int64 `[positions]`.
+
+    Shapes: `probabilities` `[positions, vocabulary]`, `draws` fp32 `[positions]` in [0, 1). A draw
+    alone decides, on every device and however positions are divided. Blocks are summed first, then
+    one block is searched: summing token by token would take several times as long.
+    """
+    words = probabilities.shape[-1]
+    num_blocks = words // SAMPLED_BLOCK
+    whole = probabilities[:, : num_blocks * SAMPLED_BLOCK]
+    whole = whole.reshape(len(whole), num_blocks, SAMPLED_BLOCK)
+    sums = whole.sum(-1, dtype=torch.float32)
+    rest = probabilities[:, num_blocks * SAMPLED_BLOCK :].sum(-1, keepdim=True, dtype=torch.float32)
+    blocks = torch.cat([sums, rest], -1).cumsum(-1)
+    wanted = draws * blocks[:, -1]
+    block = first_above(blocks, wanted)[:, None]
+    before = blocks.gather(-1, (block - 1).clamp(min=0)) * (block > 0)
+    ids = block * SAMPLED_BLOCK + torch.arange(SAMPLED_BLOCK, device=block.device)
+    inside = probabilities.gather(-1, ids.clamp(max=words - 1)).float() * (ids < words)
+    place = first_above(inside.cumsum(-1), wanted - before[:, 0])
+    return block[:, 0] * SAMPLED_BLOCK + place
+
+
+def first_above(sums: Tensor, wanted: Tensor) -> Tensor:
+    """Find the first of rising `sums` `[rows, count]` above `wanted` `[rows]`.
+
+    Where rounding leaves none, it is the first of the highest.
+    """
+    highest = sums[:, -1].nextafter(sums.new_zeros(()))
+    return (sums <= torch.minimum(wanted.clamp(min=0), highest)[:, None]).sum(-1)

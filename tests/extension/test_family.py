@@ -1,0 +1,78 @@
+"""A family of models is one file and one entry of a table."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_models import tiny_config, tiny_tokenizer, write_reviews
+
+from bertsmith import BertModel, load_model, save_model
+from bertsmith.finetuning.run import finetune
+from bertsmith.model.families import FAMILIES, build_heads
+from bertsmith.tasks.text_classification import Classify, ClassifySettings
+
+TOY_FILE = """
+from dataclasses import dataclass
+from typing import ClassVar
+
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families.bert import BERT_HEADS, TASK_HEAD_NAMES, encoder_names
+from bertsmith.model.family import Family, architectures
+from bertsmith.model.layers import Embeddings
+
+@dataclass(frozen=True)
+class ToyConfig(BertConfig):
+    scale: float = 1.0
+    model_type: ClassVar[str] = "toy"
+
+class ToyEmbeddings(Embeddings):
+    def __init__(self, config):
+        super().__init__(config)
+        self.scale = config.scale
+
+    def forward(self, batch, words=None):
+        return self.scale * super().forward(batch, words)
+
+TOY = Family(
+    config=ToyConfig,
+    heads=BERT_HEADS,
+    names={
+        **encoder_names("toy"),
+        "pooler.dense": ("toy.pooler.dense",),
+        "heads.masked_lm.dense": ("cls.dense",),
+        "heads.masked_lm.norm": ("cls.norm",),
+        "heads.masked_lm": ("cls",),
+        **TASK_HEAD_NAMES,
+    },
+    architectures=architectures("Toy"),
+    tied={},
+    absent={},
+    build_embeddings=ToyEmbeddings,
+)
+"""
+
+
+def test_a_family_is_fine_tuned_saved_and_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy.py").write_text(TOY_FILE)
+    toy = runpy.run_path(str(tmp_path / "toy.py"))["TOY"]
+    monkeypatch.setitem(FAMILIES, "toy", toy)
+    config = toy.config(**vars(tiny_config()), scale=0.5)
+    start, out = tmp_path / "start", tmp_path / "out"
+    save_model(BertModel(config, build_heads(config, ["masked_lm"])), start, tiny_tokenizer())
+    data = write_reviews(tmp_path / "reviews.csv", 8)
+    finetune(
+        Classify, ClassifySettings(model=start, train=data, eval=data, out=out, steps=1, threads=1)
+    )
+    model = load_model(out)
+    ids = torch.arange(5, 12)[None]
+    save_model(model, tmp_path / "again")
+    again = load_model(tmp_path / "again")
+    assert model.config == again.config
+    assert model.config.scale == 0.5
+    assert model(ids).logits.equal(again(ids).logits)
+    bert = BertModel(tiny_config(), model.heads).eval()
+    bert.load_state_dict(model.state_dict())
+    assert not bert(ids).logits.equal(model(ids).logits)
