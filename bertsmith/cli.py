@@ -1,8 +1,8 @@
-"""The command line: finds the command, lets tyro read its flags, and reports errors.
+"""The command line: finds the command, runs it, and reports errors.
 
-A command is one module in `commands/` with a function `main`, whose typed parameters are its
-flags and whose docstring is its help. Modules are imported only when their command is called,
-so `bertsmith --help` answers at once.
+A command is one module in `commands/` with a function `main`, which parses its flags,
+calls, and prints. Modules are imported only when their command is called, so `bertsmith --help`
+answers at once.
 """
 
 import errno
@@ -25,52 +25,42 @@ from bertsmith.system.streams import (
 
 
 class Command(NamedTuple):
-    """Where a command lives, which step of the road it belongs to, and what it is for."""
+    """Which step of the road a command belongs to, what it is for, and where it lives."""
 
-    module: str
     step: str
     summary: str
+    module: str = ""
+    """Its module in `commands/`, if that is not called like it."""
 
 
 COMMANDS = {
-    "tokenizer train": Command(
-        "tokenizer_train", "Text", "learn a vocabulary of word pieces from your texts"
-    ),
-    "tokenizer extend": Command(
-        "tokenizer_extend", "Text", "add the pieces of your own texts to a model's vocabulary"
-    ),
-    "corpus build": Command(
-        "corpus_build", "Text", "turn texts into token ids on disk, ready for pre-training"
-    ),
-    "corpus inspect": Command("corpus_inspect", "Text", "show what a corpus holds"),
+    "tokenizer train": Command("Text", "learn a vocabulary of word pieces from your texts"),
+    "tokenizer extend": Command("Text", "add the pieces of your own texts to a model's vocabulary"),
+    "corpus build": Command("Text", "turn texts into token ids on disk, ready for pre-training"),
+    "corpus inspect": Command("Text", "show what a corpus holds"),
     "pretrain": Command(
-        "pretrain", "Model", "teach a BERT your texts, a new one or one that you have (--from)"
+        "Model", "teach a BERT your texts, a new one or one that you have (--from)"
     ),
-    "params": Command("params", "Model", "count a model's parameters, by component"),
-    "plan": Command("plan", "Model", "what a pre-training run will take: time, memory, arithmetic"),
-    "distill pretraining": Command(
-        "distill_pretraining", "Model", "teach a smaller BERT your texts, by a larger one"
-    ),
-    "fill": Command("fill", "Model", "let a pre-trained BERT fill in [MASK]"),
-    "finetune classify": Command(
-        "finetune", "Task", "teach a BERT to sort texts into your classes"
-    ),
-    "finetune answer": Command(
-        "finetune", "Task", "teach a BERT to find the answers to questions in passages"
-    ),
-    "finetune tag": Command(
-        "finetune", "Task", "teach a BERT to label words: names, parts of speech"
-    ),
-    "finetune regress": Command("finetune", "Task", "teach a BERT to give texts a number"),
-    "finetune choose": Command("finetune", "Task", "teach a BERT to choose what fits a prompt"),
-    "finetune embed": Command(
-        "finetune", "Task", "teach a BERT to make vectors that tell how alike texts are"
-    ),
-    "evaluate": Command("evaluate", "Task", "score a fine-tuned model on labelled data"),
-    "predict": Command("predict", "Task", "let a fine-tuned model answer for new texts"),
-    "embed": Command("embed", "Task", "turn texts into vectors that tell how alike they are"),
+    "params": Command("Model", "count a model's parameters, by component"),
+    "plan": Command("Model", "what a pre-training run will take: time, memory, arithmetic"),
+    "distill pretraining": Command("Model", "teach a smaller BERT your texts, by a larger one"),
+    "fill": Command("Model", "let a pre-trained BERT fill in [MASK]"),
     **{
-        f"distill {task}": Command("distill", "Task", f"teach a smaller BERT {what}")
+        f"finetune {task}": Command("Task", f"teach a BERT to {what}", "finetune")
+        for task, what in {
+            "classify": "sort texts into your classes",
+            "answer": "find the answers to questions in passages",
+            "tag": "label words: names, parts of speech",
+            "regress": "give texts a number",
+            "choose": "choose what fits a prompt",
+            "embed": "make vectors that tell how alike texts are",
+        }.items()
+    },
+    "evaluate": Command("Task", "score a fine-tuned model on labelled data"),
+    "predict": Command("Task", "let a fine-tuned model answer for new texts"),
+    "embed": Command("Task", "turn texts into vectors that tell how alike they are"),
+    **{
+        f"distill {task}": Command("Task", f"teach a smaller BERT {what}", "distill")
         for task, what in {
             "classify": "to sort texts as a fine-tuned one does",
             "answer": "to answer questions as a fine-tuned one does",
@@ -80,48 +70,17 @@ COMMANDS = {
             "embed": "to make the vectors that a larger one does",
         }.items()
     },
-    "compress layers": Command("compress_layers", "Task", "keep some of a model's layers"),
-    "compress heads": Command(
-        "compress_heads", "Task", "take out the attention heads that matter least"
-    ),
-    "compress vocabulary": Command(
-        "compress_vocabulary", "Task", "keep the word pieces that your texts use"
-    ),
-    "score answer": Command(
-        "score_answer", "Task", "score any system's answers to questions, as the official scorers"
-    ),
-    "score classify": Command("score_classify", "Task", "score any system's labels"),
-    "score tag": Command("score_tag", "Task", "score any system's labels of words"),
-    "score choose": Command("score_choose", "Task", "score any system's choices"),
-    "score regress": Command("score_regress", "Task", "score any system's numbers"),
-    "glue": Command("glue", "All", "fine-tune to every task of the GLUE benchmark, and score it"),
+    "compress": Command("Task", "make a model smaller: fewer layers, attention heads or tokens"),
+    "score": Command("Task", "score the predictions of any system, without a model"),
+    "glue": Command("All", "fine-tune to every task of the GLUE benchmark, and score it"),
     "compare": Command(
-        "compare", "All", "recipes under the same budget and seeds, and what differs beyond noise"
+        "All", "recipes under the same budget and seeds, and what differs beyond noise"
     ),
-    "demo": Command("demo", "All", "the whole road, on the documentation on this computer"),
-    "hardware": Command("hardware", "All", "show what this computer does best, as measured"),
+    "demo": Command("All", "the whole road, on the documentation on this computer"),
+    "hardware": Command("All", "show what this computer does best, as measured"),
 }
 
 PROG = "bertsmith"
-
-LESS_MEMORY = {
-    "tokenizer_train": "Give fewer --processes, or less text.",
-    "tokenizer_extend": "Give fewer --processes, or less text.",
-    "corpus_build": "Give fewer --processes, or smaller --shard-tokens.",
-    "pretrain": "Give a smaller --micro-batch-size, --max-length or --preset, or fewer --threads.",
-    "plan": "Give a smaller --micro-batch-size, --max-length or --preset.",
-    "distill_pretraining": "Give a smaller --micro-batch-size or --max-length, or fewer --threads.",
-    "finetune": "Give a smaller --batch-size or --max-length, fewer --threads, or a smaller model.",
-    "distill": "Give a smaller --batch-size or --max-length, or fewer --threads.",
-    "evaluate": "Give a smaller --max-length or --limit, or a smaller model.",
-    "predict": "Give a smaller --max-length, or a smaller model.",
-    "embed": "Give a smaller --max-length, or a smaller model.",
-    "compress_heads": "Give fewer --num-examples.",
-    "glue": "Give a smaller --max-length, or a smaller model.",
-    "compare": "Give recipes with a smaller micro_batch_size or max_length.",
-    "demo": "Give --quick.",
-}
-"""Advice where memory is lacking, by the module of a command."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -149,7 +108,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
     except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if not debug and lacks_memory(error):
-            print(f"{PROG}: {_name_of(args)}: {_lack_of_memory(args, error)}", file=sys.stderr)
+            print(f"{PROG}: {_name_of(args)}: {_lack_of_memory(error)}", file=sys.stderr)
             raise SystemExit(2) from None
         if debug or not isinstance(error, OSError) or error.errno is None:
             raise
@@ -166,15 +125,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise SystemExit(2) from None
 
 
-def _lack_of_memory(args: list[str], error: BaseException) -> str:
+def _lack_of_memory(error: BaseException) -> str:
     """Say what could not be had and what needs less."""
     asked = asked_bytes(error)
     found = "" if asked is None else f" for another {max(1, round(asked / 1e6)):,} MB"
-    name = _name_of(args)
-    way_on = LESS_MEMORY.get(
-        COMMANDS[name].module if name else "", "Use a smaller model, or less text."
+    return (
+        f"found too little memory{found}. Give a smaller --max-length, --batch-size or "
+        "--micro-batch-size, fewer --threads or --processes, a smaller model, or less text, where "
+        "the command has that. Closing other programs helps, too."
     )
-    return f"found too little memory{found}. {way_on} Closing other programs helps, too."
 
 
 def _run(args: list[str]) -> None:
@@ -191,15 +150,9 @@ def _run(args: list[str]) -> None:
             return
         raise BertsmithError(_unknown(args))
     own_process()
-    module = importlib.import_module(f"bertsmith.commands.{COMMANDS[name].module}")
-    rest = args[len(name.split()) :]
-    if hasattr(module, "parse"):  # a command that also reads a recipe
-        module.main(module.parse(rest, f"{PROG} {name}"))
-        return
-    import tyro
-
-    config = (tyro.conf.FlagCreatePairsOff,)
-    tyro.cli(module.main, prog=f"{PROG} {name}", args=rest, config=config)
+    module = COMMANDS[name].module or name.replace(" ", "_")
+    command = importlib.import_module(f"bertsmith.commands.{module}")
+    command.main(args[len(name.split()) :], f"{PROG} {name}")
 
 
 def _name_of(args: Sequence[str]) -> str | None:

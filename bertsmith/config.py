@@ -10,9 +10,9 @@ import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from bertsmith.errors import ConfigError
 
@@ -131,27 +131,6 @@ def from_mapping(
     return _checked(place, lambda: cls(**changes))
 
 
-def parse_with_recipe(
-    cls: type[T], args: Sequence[str], prog: str, description: str, *markers: Any
-) -> T:
-    """Parse a command line whose first argument may be a recipe.
-
-    The recipe is a path or a name. It replaces the defaults of `cls`, and flags replace the recipe.
-    Fields without a default stay required unless the recipe gives them. `markers` are tyro's, for
-    the whole command line.
-    """
-    import tyro
-
-    default: Any = tyro.MISSING_NONPROP
-    if args and args[0] and not args[0].startswith("-"):
-        recipe = Path(args[0])
-        default = from_mapping(cls, read_recipe(recipe), str(recipe), _unset(cls))
-        args = args[1:]
-    config = (tyro.conf.FlagCreatePairsOff, *markers)
-    return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default,
-                            config=config))  # fmt: skip
-
-
 def spelling(name: str) -> str:
     """Return the user's spelling of a field's name, without a trailing `_`.
 
@@ -224,15 +203,3 @@ def _has_default(field: "dataclasses.Field[Any]") -> bool:
     return (
         field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
     )
-
-
-def _unset(cls: type[T]) -> T:
-    """Build an instance whose required fields are marked as missing for tyro."""
-    import tyro
-
-    required = {
-        field.name: tyro.MISSING
-        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
-        if not _has_default(field)
-    }
-    return cls(**required)

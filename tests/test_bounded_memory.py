@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tiny_models import GOOD, OTHER, save_tiny
 
-from bertsmith.commands.predict import main, parse
+from bertsmith.commands.predict import main
 from bertsmith.data import tagged_files
 from bertsmith.data.examples import Example
 from bertsmith.evaluation.evaluate import evaluate
@@ -81,8 +81,8 @@ def test_prediction(place, tmp_path):
 
     def work(file):
         out = tmp_path / "out.jsonl"
-        main(parse([str(folder), "--file", str(file), "--out", str(out), "--device", "cpu",
-                    "--precision", "fp32"], "bertsmith predict"))  # fmt: skip
+        main([str(folder), "--file", str(file), "--out", str(out), "--device", "cpu",
+                    "--precision", "fp32"], "bertsmith predict")  # fmt: skip
         assert out.read_bytes().count(b"\n") in ROWS
 
     work(files[0])

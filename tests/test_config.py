@@ -5,10 +5,10 @@ from typing import Literal
 
 import pytest
 
+from bertsmith.commands.flags import parse_with_recipe
 from bertsmith.config import (
     RECIPES,
     from_mapping,
-    parse_with_recipe,
     read_recipe,
     shipped_recipes,
     to_jsonable,
@@ -45,7 +45,7 @@ def test_precedence_is_default_then_recipe_then_command_line(tmp_path: Path) -> 
     recipe = write(tmp_path, 'corpus = "c"\nsteps = 7\n[optim]\nlearning_rate = 3\n')
     from_recipe = parse_with_recipe(Settings, [recipe], "p", "d")
     assert from_recipe == Settings(Path("c"), "tiny", 7, Optim(3.0))
-    args = [recipe, "--steps", "9", "--optim.learning-rate", "2e-4"]
+    args = [recipe, "--steps", "9", "--learning-rate", "2e-4"]
     on_top = parse_with_recipe(Settings, args, "p", "d")
     assert on_top == Settings(Path("c"), "tiny", 9, Optim(2e-4))
 

@@ -66,7 +66,7 @@ def test_printed_next_steps_can_be_typed(
           "--held-out", "0.15", "--processes", "1"])  # fmt: skip
     step = printed("next ")
     assert step[:2] == ["pretrain", "quarter-hour"]
-    settings = pretrain.parse(step[1:], "bertsmith pretrain").settings
+    settings = pretrain.parse(step[1:], "bertsmith pretrain")
     assert (settings.corpus, settings.training.minutes) == (Path(corpus), 15)
     main([*step[:-1], run, "--steps", "1", "--batch-size", "4", "--threads", "1",
           "--eval-rows", "4", "--json"])  # fmt: skip
@@ -98,9 +98,9 @@ def test_every_recipe_loads(path: Path) -> None:
         of_teacher = path.parent.name == "distill"
         parse = distill_pretraining.parse if of_teacher else pretrain.parse
         more = ["--teacher", "t"] if of_teacher else []
-        request = parse([str(path), "--corpus", "c", "--out", "o", *more], "bertsmith pretrain")
-        assert to_jsonable(request.settings)["corpus"] == "c"
-        request.settings.training.budget()
+        settings = parse([str(path), "--corpus", "c", "--out", "o", *more], "bertsmith pretrain")
+        assert to_jsonable(settings)["corpus"] == "c"
+        settings.training.budget()
     else:
         flags = {"--teacher": "t", "--train": "a", "--eval": "b", "--out": "o"}
         words = [str(path), *(word for pair in flags.items() for word in pair)]

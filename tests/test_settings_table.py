@@ -168,8 +168,8 @@ def resolve_pretrain(line: str, places: dict[str, Path]) -> dict[str, Any]:
     words = [str(places[w[1:]]) if w.startswith("@") else w for w in line.split()]
     length = [] if {"--steps", "--minutes"} & set(words) else ["--steps", "1000"]
     required = ["--corpus", str(places["corpus"]), "--out", "out"]
-    request = pretrain_command.parse([*required, *words, *length], "bertsmith pretrain")
-    job = pretrain_command.build_job(request.settings).resolved
+    settings = pretrain_command.parse([*required, *words, *length], "bertsmith pretrain")
+    job = pretrain_command.build_job(settings).resolved
     budget = job.training.budget()
     objective = build_objective(job)
     rules = {f"masking at {step}": asdict(job.pretraining.masking_rule(step)) for step in (1, 80)}

@@ -87,12 +87,15 @@ def jobs() -> Iterator[Job]:
     yield Job("seeds", f"finetune classify --model bert --seeds 2 {CLASSIFY} --out seeds")
     yield Job("student", f"distill classify --teacher classify-model {CLASSIFY} --out student")
     yield Job("vectors", f"embed bert --file classify-eval.csv {PLAIN} --out vectors.npy")
-    yield Job("layers", "compress layers bert --num-layers 1 --out one-layer")
-    yield Job("pieces", "compress vocabulary bert --texts text.txt --out fewer-pieces")
+    less, out = "bert --num-layers 1", "--out one-layer"
+    yield Job("layers", f"compress {less} {out}", f"compress layers {less} {out}")
+    old = "compress vocabulary bert --texts text.txt --out fewer-pieces"
+    yield Job("pieces", "compress bert --vocabulary text.txt --out fewer-pieces", old)
     yield Job("params", "params --preset mini --json")
     yield Job("fill", f'fill bert "[MASK] is here ." {PLAIN} --json')
-    found = "--predictions classify-predictions.jsonl"
-    yield Job("score", f"score classify --gold classify-eval.csv {found} --json")
+    gold, found = "classify-eval.csv", "classify-predictions.jsonl"
+    old = f"score classify --gold {gold} --predictions {found} --json"
+    yield Job("score", f"score {gold} {found} --json", old)
 
 
 def write_data(folder: Path) -> None:

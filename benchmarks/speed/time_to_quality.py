@@ -91,7 +91,7 @@ def job(corpus: str, minutes: float, threads: int | None = None) -> "PretrainJob
     from bertsmith.pretraining.job import PretrainJob
 
     words = [RECIPE, "--corpus", corpus, "--out", "-", "--minutes", str(minutes)]
-    settings = parse([*words, "--device", "cpu"], "bertsmith pretrain").settings
+    settings = parse([*words, "--device", "cpu"], "bertsmith pretrain")
     names = {field.name for field in dataclasses.fields(PretrainJob)}
     wanted = PretrainJob(**{name: getattr(settings, name) for name in names})
     training = dataclasses.replace(wanted.training, threads=threads)

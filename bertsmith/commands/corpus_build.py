@@ -4,14 +4,14 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 
+from bertsmith.commands.flags import parse, tell
 from bertsmith.data.corpus import CorpusSettings, OnProgress, build_corpus
 from bertsmith.data.manifest import Manifest
 from bertsmith.data.reading import SourceReport
@@ -25,7 +25,13 @@ SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass(frozen=True)
 class Settings:
-    """The command line of `bertsmith corpus build`."""
+    """Turn texts into a corpus that a BERT can be pre-trained on.
+
+    Documents are split into sentences (by rules for English and Chinese), and sentences into token
+    ids. The corpus folder holds these ids, the bounds of sentences and documents, a copy of the
+    tokenizer, and a manifest that says what was read and what was skipped. A few documents are held
+    out of training, for evaluation.
+    """
 
     files: tyro.conf.Positional[tuple[str, ...]]
     """Texts: .txt (empty lines between documents), .jsonl, .csv, .tsv or .parquet (a document in
@@ -35,9 +41,7 @@ class Settings:
     """Tokenizer folder, as written by 'tokenizer train', or a vocab.txt."""
     out: Path
     """The folder to write the corpus to."""
-    corpus: Annotated[CorpusSettings, tyro.conf.arg(name="")] = field(
-        default_factory=CorpusSettings
-    )
+    corpus: CorpusSettings = field(default_factory=CorpusSettings)
     processes: int | None = None
     """Number of processes that split sentences and encode. None: one for each core."""
     overwrite: bool = False
@@ -50,14 +54,9 @@ class Settings:
             raise ConfigError("no FILES given. Name the texts to build the corpus from.")
 
 
-def main(settings: Annotated[Settings, tyro.conf.arg(name="")]) -> None:
-    """Turn texts into a corpus that a BERT can be pre-trained on.
-
-    Documents are split into sentences (by rules for English and Chinese), and sentences into token
-    ids. The corpus folder holds these ids, the bounds of sentences and documents, a copy of the
-    tokenizer, and a manifest that says what was read and what was skipped. A few documents are held
-    out of training, for evaluation.
-    """
+def main(args: Sequence[str], prog: str) -> None:
+    """Build the corpus, then print what was read."""
+    settings = parse(Settings, args, prog)
     started_at = time.perf_counter()
     tokenizer = Tokenizer.load(settings.tokenizer)
     with _progress() as on_progress:
@@ -113,7 +112,7 @@ class _Lines:
             return
         self._next_at = time.monotonic() + SECONDS_BETWEEN_LINES
         percent = min(100, 100 * report.bytes_read // max(1, report.bytes_on_disk))
-        print(f"{percent} % read, {report.documents:,} documents", file=sys.stderr)
+        tell(f"{percent} % read, {report.documents:,} documents")
 
 
 def _describe(out: Path, manifest: Manifest, elapsed_seconds: float) -> Iterator[str]:

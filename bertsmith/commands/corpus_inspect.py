@@ -1,14 +1,15 @@
 """`bertsmith corpus inspect`: a corpus folder → counts, examples, and verified checksums."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import tyro
 
+from bertsmith.commands.flags import parse
 from bertsmith.data.manifest import SPLITS, SplitManifest
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
@@ -17,26 +18,31 @@ BAR_WIDTH = 40
 EXAMPLE_CHARS = 300
 
 
-def main(
-    corpus: tyro.conf.Positional[Path],
-    examples: int = 3,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
-) -> None:
+@dataclass(frozen=True)
+class Settings:
     """Show what a corpus holds: counts, lengths, what was skipped, and a few examples.
 
     Every file is read once and its checksum compared, so a corpus that passes is complete.
-
-    Args:
-        corpus: The corpus folder, as written by 'corpus build'.
-        examples: Number of documents of each split whose beginning is shown.
-        json_: Print one JSON object instead of text.
     """
+
+    corpus: tyro.conf.Positional[Path]
+    """The corpus folder, as written by 'corpus build'."""
+    examples: int = 3
+    """Number of documents of each split whose beginning is shown."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Read the whole corpus, then print what it holds."""
+    settings = parse(Settings, args, prog)
+    corpus, examples = settings.corpus, settings.examples
     if examples < 0:
         raise ConfigError(f"--examples: found {examples}; allowed is 0 or more.")
     splits = {split: Corpus.open(corpus, split) for split in SPLITS}
     shown = {name: list(_examples(split, examples)) for name, split in splits.items()}
     manifest = splits["train"].manifest
-    if json_:
+    if settings.json:
         found = {"corpus": str(corpus), **manifest.summary(), "examples": shown}
         print(json.dumps(found, ensure_ascii=False))
         return

@@ -1,36 +1,36 @@
 """`bertsmith demo`: the documentation on this computer → a BERT, its score, and a report."""
 
-import json as json_module
-import sys
-from collections.abc import Iterator
-from typing import Annotated, Any
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-import tyro
-
+from bertsmith.commands.flags import parse, tell
 from bertsmith.demo.job import DemoSettings, run_demo
 from bertsmith.demo.page import shortened
 from bertsmith.training.display import Display
 
 
-def main(settings: Annotated[DemoSettings, tyro.conf.arg(name="")], json: bool = False) -> None:
+@dataclass(frozen=True)
+class Settings(DemoSettings):
     """Train and evaluate a BERT on the documentation that is on this computer.
 
     Learns a vocabulary from the documentation of Python and of the installed packages, pre-trains a
     small BERT on it, fine-tunes it with a few labelled paragraphs to tell which library a text is
     about, and compares it with the same model without pre-training and with plain methods. Needs no
     download. At the end, open report.html.
-
-    Args:
-        json: Print one JSON object instead of text.
     """
+
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Go the whole road, then print the results."""
+    settings = parse(Settings, args, prog)
     with Display() as display:
-        results = run_demo(settings, say=say, callbacks=[display])
-    print(json_module.dumps(results) if json else "\n".join(describe(results)))
-
-
-def say(line: str) -> None:
-    """Print a line of progress on standard error."""
-    print(line, file=sys.stderr, flush=True)
+        results = run_demo(settings, say=tell, callbacks=[display])
+    print(json.dumps(results) if settings.json else "\n".join(describe(results)))
 
 
 def describe(results: dict[str, Any]) -> Iterator[str]:

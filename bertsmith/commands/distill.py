@@ -1,8 +1,6 @@
 """`bertsmith distill TASK`: a fine-tuned model and examples → a smaller one for the task."""
 
 import dataclasses
-import json as json_module
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,8 +10,8 @@ from typing import Annotated, Any
 import tyro
 
 from bertsmith.commands.finetune import RECIPE, Eval, Json
-from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
-from bertsmith.config import parse_with_recipe
+from bertsmith.commands.flags import parse_with_recipe, print_report, tell
+from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.distillation.run import DistillSettings, distill
 from bertsmith.errors import ConfigError
 from bertsmith.finetuning.series import finetune_repeatedly
@@ -34,9 +32,11 @@ NoModel = Annotated[Path, tyro.conf.Suppress]
 
 
 @dataclass(frozen=True)
-class DistillRequest(Request[FinetuneSettings]):
+class DistillRequest:
     """Parsed command line of `bertsmith distill TASK`."""
 
+    settings: FinetuneSettings
+    resume_command: str
     task: type[Task[Any, Any]]
     student: DistillSettings
     json: bool
@@ -50,7 +50,6 @@ def parse(args: Sequence[str], prog: str) -> DistillRequest:
         args,
         prog,
         DESCRIPTION.format(task=task.name) + RECIPE,
-        tyro.conf.OmitArgPrefixes,
     )
     if settings.model != NOT_GIVEN:
         raise ConfigError(
@@ -75,8 +74,9 @@ def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
     )
 
 
-def main(request: DistillRequest) -> None:
+def main(args: Sequence[str], prog: str) -> None:
     """Train, then print the scores and both models side by side."""
+    request = parse(args, prog)
     if request.settings.is_series:
         repeat(request)
         return
@@ -85,9 +85,9 @@ def main(request: DistillRequest) -> None:
     with Display() as display:
         result = distill(
             request.task, request.settings, request.student, [display], request.resume_command,
-            say=say,
+            say=tell,
         )  # fmt: skip
-    print(json_module.dumps(result.to_json()) if request.json else result)
+    print_report(result, request.json)
 
 
 def repeat(request: DistillRequest) -> None:
@@ -100,16 +100,11 @@ def repeat(request: DistillRequest) -> None:
     request.student.check_out(request.settings.out)
     with Display() as display:
         repeats = finetune_repeatedly(
-            request.task, request.settings, [display], request.resume_command, say,
+            request.task, request.settings, [display], request.resume_command, tell,
             train=partial(_distill, request.student),
         )  # fmt: skip
-    print(json_module.dumps(repeats.to_json()) if request.json else repeats)
+    print_report(repeats, request.json)
 
 
 def _distill(student: DistillSettings, task: Any, settings: Any, *args: Any, **named: Any) -> Any:
-    return distill(task, settings, student, *args, say=say, **named)
-
-
-def say(line: str) -> None:
-    """Print a line of progress on standard error."""
-    print(line, file=sys.stderr, flush=True)
+    return distill(task, settings, student, *args, say=tell, **named)

@@ -4,13 +4,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-
+from bertsmith.commands.flags import parse_with_recipe
 from bertsmith.commands.pretrain import describe, one_length
-from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
-from bertsmith.config import parse_with_recipe
+from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.distillation.pretraining_run import (
     DistillPretrainingJob,
     PretrainingStudentSettings,
@@ -42,16 +39,12 @@ class Settings:
     """Folder that `bertsmith corpus build` wrote, with the teacher's vocabulary."""
     out: Path
     """Folder for the student, its checkpoints, journal and curves."""
-    distillation: Annotated[PretrainingStudentSettings, tyro.conf.arg(name="")] = field(
-        default_factory=PretrainingStudentSettings
-    )
-    training: Annotated[TrainingSettings, tyro.conf.arg(name="")] = field(
-        default_factory=TrainingSettings
-    )
-    pretraining: Annotated[PretrainingSettings, tyro.conf.arg(name="")] = field(
+    distillation: PretrainingStudentSettings = field(default_factory=PretrainingStudentSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    pretraining: PretrainingSettings = field(
         default_factory=lambda: PretrainingSettings(pairs="none")
     )
-    optim: Annotated[OptimSettings, tyro.conf.arg(name="")] = field(default_factory=OptimSettings)
+    optim: OptimSettings = field(default_factory=OptimSettings)
     resume: bool = False
     """Continue the run in --out from its newest checkpoint, as if it had never stopped."""
     overwrite: bool = False
@@ -60,15 +53,14 @@ class Settings:
     """Print one JSON object at the end instead of text."""
 
 
-def parse(args: Sequence[str], prog: str) -> Request[Settings]:
+def parse(args: Sequence[str], prog: str) -> Settings:
     """Parse recipe and flags; a given length unsets the recipe's other kind."""
-    settings = parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
-    return Request(settings, resume_command(args, prog))
+    return parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
 
 
-def main(request: Request[Settings]) -> None:
+def main(args: Sequence[str], prog: str) -> None:
     """Train, then print the results and both models side by side."""
-    settings = request.settings
+    settings = parse(args, prog)
     job = DistillPretrainingJob(
         corpus=settings.corpus,
         student=settings.distillation,
@@ -85,7 +77,7 @@ def main(request: Request[Settings]) -> None:
             resume=settings.resume,
             overwrite=settings.overwrite,
             callbacks=[display],
-            resume_command=request.resume_command,
+            resume_command=resume_command(args, prog),
         )
     comparison = result.pop("comparison")
     if settings.json:

@@ -1,13 +1,15 @@
 """`bertsmith embed`: a model and texts → their vectors, in the order of the texts."""
 
-import json as json_module
-import sys
+import json
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import tyro
 
+from bertsmith.commands.flags import parse, tell
 from bertsmith.commands.predict import NOTES
 from bertsmith.data.encoded_texts import Text
 from bertsmith.data.examples import Columns, ExampleReader
@@ -22,51 +24,51 @@ from bertsmith.tasks.auto import as_text, in_chunks
 from bertsmith.tasks.text_vectors import TextEncoder
 
 
-def main(
-    model: tyro.conf.Positional[Path],
-    file: tyro.conf.Positional[Path],
-    out: Path,
-    columns: Annotated[Columns, tyro.conf.arg(name="")] = Columns(),  # noqa: B008 - frozen
-    pooling: Literal["mean", "first_token", "pooler"] | None = None,
-    normalize: bool = False,
-    max_length: int | None = None,
-    compute: Annotated[InferenceCompute, tyro.conf.arg(name="")] = InferenceCompute(),  # noqa: B008 - frozen
-    json: bool = False,
-) -> None:
+@dataclass(frozen=True)
+class Settings(InferenceCompute):
     """Turn texts into vectors, whose cosine says how alike two texts are.
 
     Row i of the result belongs to text i. Files of any size will do.
-
-    Args:
-        model: Folder of a BERT; a sentence encoder's own settings are followed.
-        file: Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst;
-            or - for one text per line from standard input.
-        out: Output file: .npy (one fp32 array, [texts, hidden]) or .jsonl (one object per text).
-        pooling: Pooling of token vectors to one: the mean over the tokens, the vector of [CLS]
-            (first_token), or the pooler's. Default: as the folder says, else mean.
-        normalize: Normalization: scale every vector to length 1, so that a product of two is their
-            cosine.
-        max_length: Maximum length: cut texts to this many tokens. Default: all that the model
-            reads.
-        json: Print one JSON object instead of text.
     """
+
+    model: tyro.conf.Positional[Path]
+    """Folder of a BERT; a sentence encoder's own settings are followed."""
+    file: tyro.conf.Positional[Path]
+    """Texts: .txt with one text per line, or .csv, .tsv, .jsonl; also as .gz, .xz or .zst; or - for
+    one text per line from standard input."""
+    out: Path
+    """Output file: .npy (one fp32 array, [texts, hidden]) or .jsonl (one object per text)."""
+    columns: Columns = field(default_factory=Columns)
+    pooling: Literal["mean", "first_token", "pooler"] | None = None
+    """Pooling of token vectors to one: the mean over the tokens, the vector of [CLS] (first_token),
+    or the pooler's. Default: as the folder says, else mean."""
+    normalize: bool = False
+    """Normalization: scale every vector to length 1, so that a product of two is their cosine."""
+    max_length: int | None = None
+    """Maximum length: cut texts to this many tokens. Default: all that the model reads."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Write the vectors, then print how many and how fast."""
+    settings = parse(Settings, args, prog)
+    file, out = settings.file, settings.out
     check_format(out)
     with hold_outputs({"--out": out}, file):
         encoder = TextEncoder.load(
-            model,
-            device=compute.device,
-            precision=compute.precision,
-            max_length=max_length,
-            pooling=pooling,
-            normalize=normalize,
+            settings.model,
+            device=settings.device,
+            precision=settings.precision,
+            max_length=settings.max_length,
+            pooling=settings.pooling,
+            normalize=settings.normalize,
         )
-        if note := encoder.loaded.precision_note:
-            print(note, file=sys.stderr)
-        report, agreement = embed(
-            encoder, ExampleReader(file, columns, labelled=False, pairs=False), out
-        )
-    if json:
-        print(json_module.dumps(report))
+        tell(encoder.loaded.precision_note)
+        texts = ExampleReader(file, settings.columns, labelled=False, pairs=False)
+        report, agreement = embed(encoder, texts, out)
+    if settings.json:
+        print(json.dumps(report))
     else:
         print(
             f"{report['num_texts']:,} texts → {out}  ({encoder.size} numbers each, pooling "
@@ -77,7 +79,7 @@ def main(
     tell_unknown(report["unknown_rate"], place_name(file))
     for name, note in NOTES.items():
         if report.get(name):
-            print(note.format(number=report[name]), file=sys.stderr)
+            tell(note.format(number=report[name]))
 
 
 def embed(

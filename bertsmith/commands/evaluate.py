@@ -1,7 +1,6 @@
 """`bertsmith evaluate`: a fine-tuned model and labelled data → its scores."""
 
 import json as json_module
-import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 import tyro
 
+from bertsmith.commands.flags import tell
 from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
@@ -23,16 +23,15 @@ from bertsmith.system.files import hold_outputs
 from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, load_predictor
 from bertsmith.tasks.task import Evaluation, Outcome
 
-DESCRIPTION = """Score a fine-tuned model on labelled data.
-
-The folder tells which task the model was trained for. Of a classifier, for example, you see the
-share of right labels (accuracy), the mean F1 of the classes (macro-F1), how well each class was
-recognized, and which classes were taken for which (confusion matrix)."""
-
 
 @dataclass(frozen=True)
 class Settings(InferenceCompute):
-    """The command line of `bertsmith evaluate`."""
+    """Score a fine-tuned model on labelled data.
+
+    The folder tells which task the model was trained for. Of a classifier, for example, you see the
+    share of right labels (accuracy), the mean F1 of the classes (macro-F1), how well each class was
+    recognized, and which classes were taken for which (confusion matrix).
+    """
 
     model: tyro.conf.Positional[Path]
     """Folder of a fine-tuned model."""
@@ -63,16 +62,12 @@ class Settings(InferenceCompute):
     """Columns of the file."""
 
 
-def parse(args: Sequence[str], prog: str) -> Settings:
-    """Read the flags, those of the folder's task among them."""
-    return parse_for_folder(Settings, args, prog, DESCRIPTION)
-
-
-def main(settings: Settings) -> None:
+def main(args: Sequence[str], prog: str) -> None:
     """Score and print, then write the page.
 
     Scores are seen even if the page cannot be written.
     """
+    settings = parse_for_folder(Settings, args, prog)
     outputs = {"--errors": settings.errors, "--report": settings.report}
     with hold_outputs(outputs, settings.data):
         measure(settings)
@@ -88,8 +83,7 @@ def measure(settings: Settings) -> None:
         long_texts=settings.long_texts,
         stride=settings.stride,
     ).with_options(settings.columns)
-    if note := predictor.loaded.precision_note:
-        print(note, file=sys.stderr)
+    tell(predictor.loaded.precision_note)
     survey, sample = Survey(), Sample()
     result = score(predictor, settings, [survey, sample])
     unknown_rate = predictor.unknown_tokens.rate
@@ -101,7 +95,7 @@ def measure(settings: Settings) -> None:
     if precision != "fp32":
         agreement = agreement_with_fp32(predictor, sample.examples)
         report[f"{agreement.name}_beside_fp32"] = agreement._asdict()
-        print(agreement.sentence(precision), file=sys.stderr)
+        tell(agreement.sentence(precision))
     print(json_module.dumps(report) if settings.json else result)
     if settings.report is not None:
         write_page(

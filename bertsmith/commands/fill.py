@@ -1,44 +1,46 @@
 """`bertsmith fill`: a text with [MASK] → the likeliest words for each of them."""
 
-import json as json_module
-import sys
-from dataclasses import asdict
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated
 
 import tyro
 
+from bertsmith.commands.flags import parse, tell
 from bertsmith.commands.predict import as_characters
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.tasks.fill_mask import MaskFiller, Word
 
 
-def main(
-    model: tyro.conf.Positional[Path],
-    text: tyro.conf.Positional[str],
-    top: int = 5,
-    compute: Annotated[InferenceCompute, tyro.conf.arg(name="")] = InferenceCompute(),  # noqa: B008 - frozen
-    json: bool = False,
-) -> None:
+@dataclass(frozen=True)
+class Settings(InferenceCompute):
     """Fill in the hidden words of a text with a pre-trained BERT.
 
     Write [MASK] (for RoBERTa, <mask>) where a word is to be guessed. This shows what a model knows
     of your language before it is fine-tuned.
-
-    Args:
-        model: Folder of a pre-trained model.
-        text: A text with [MASK] in one or more places, in quotes.
-        top: Number of words to show for each [MASK].
-        json: Print one JSON object instead of text.
     """
-    filler = MaskFiller.load(model, device=compute.device, precision=compute.precision)
-    if note := filler.loaded.precision_note:
-        print(note, file=sys.stderr)
-    text = as_characters(text)
-    masks = filler(text, top)
-    if json:
+
+    model: tyro.conf.Positional[Path]
+    """Folder of a pre-trained model."""
+    text: tyro.conf.Positional[str]
+    """A text with [MASK] in one or more places, in quotes."""
+    top: int = 5
+    """Number of words to show for each [MASK]."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Fill in a text, then print the likeliest words."""
+    settings = parse(Settings, args, prog)
+    filler = MaskFiller.load(settings.model, device=settings.device, precision=settings.precision)
+    tell(filler.loaded.precision_note)
+    text = as_characters(settings.text)
+    masks = filler(text, settings.top)
+    if settings.json:
         rows = [[asdict(word) for word in words] for words in masks]
-        print(json_module.dumps({"text": text, "masks": rows}, ensure_ascii=False))
+        print(json.dumps({"text": text, "masks": rows}, ensure_ascii=False))
         return
     for number, words in enumerate(masks, start=1):
         print(f"{filler.loaded.tokenizer.mask_token} {number}: " + ", ".join(map(shown, words)))

@@ -1,8 +1,6 @@
 """`bertsmith finetune TASK`: labelled examples → a model that does the task."""
 
 import dataclasses
-import json as json_module
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +8,8 @@ from typing import Annotated, Any
 
 import tyro
 
-from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
-from bertsmith.config import parse_with_recipe
+from bertsmith.commands.flags import parse_with_recipe, print_report, tell
+from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
 from bertsmith.tasks.catalog import task_named
@@ -28,9 +26,11 @@ Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --f
 
 
 @dataclass(frozen=True)
-class FinetuneRequest(Request[FinetuneSettings]):
+class FinetuneRequest:
     """Parsed command line of `bertsmith finetune TASK`."""
 
+    settings: FinetuneSettings
+    resume_command: str
     task: type[Task[Any, Any]]
     json: bool
 
@@ -38,9 +38,7 @@ class FinetuneRequest(Request[FinetuneSettings]):
 def parse(args: Sequence[str], prog: str) -> FinetuneRequest:
     """Read recipe and flags of the task that `prog` ends with."""
     task = task_named(prog.split()[-1])
-    settings: Any = parse_with_recipe(
-        command_line(task), args, prog, task.description + RECIPE, tyro.conf.OmitArgPrefixes
-    )
+    settings: Any = parse_with_recipe(command_line(task), args, prog, task.description + RECIPE)
     return FinetuneRequest(settings, resume_command(args, prog), task, settings.json)
 
 
@@ -53,8 +51,9 @@ def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
     )
 
 
-def main(request: FinetuneRequest) -> None:
+def main(args: Sequence[str], prog: str) -> None:
     """Train, then print the scores."""
+    request = parse(args, prog)
     if request.settings.is_series:
         repeat(request)
         return
@@ -62,18 +61,14 @@ def main(request: FinetuneRequest) -> None:
         tell_where_it_resumes(request.settings.out)
     with Display() as display:
         result = finetune(request.task, request.settings, [display], request.resume_command)
-    print(f"loaded: {result.load_report}", file=sys.stderr)
-    print(json_module.dumps(result.to_json()) if request.json else result)
+    tell(f"loaded: {result.load_report}")
+    print_report(result, request.json)
 
 
 def repeat(request: FinetuneRequest) -> None:
     """Fine-tune with several seeds or folds, then print the summary."""
-
-    def say(line: str) -> None:
-        print(line, file=sys.stderr, flush=True)
-
     with Display() as display:
         repeats = finetune_repeatedly(
-            request.task, request.settings, [display], request.resume_command, say
+            request.task, request.settings, [display], request.resume_command, tell
         )
-    print(json_module.dumps(repeats.to_json()) if request.json else repeats)
+    print_report(repeats, request.json)

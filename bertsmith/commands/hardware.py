@@ -1,13 +1,10 @@
 """`bertsmith hardware`: measure this computer, and show what bertsmith uses on it."""
 
 import json
-import sys
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Annotated
+from dataclasses import asdict, dataclass
 
-import tyro
-
+from bertsmith.commands.flags import parse
 from bertsmith.system.hardware import (
     Measurement,
     describe_computing,
@@ -18,24 +15,31 @@ from bertsmith.system.hardware import (
 )
 
 
-def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool = False) -> None:
+@dataclass(frozen=True)
+class Settings:
     """Show how fast this computer multiplies matrices, and what bertsmith therefore uses.
 
     Nearly all of BERT's time goes into matrix products. The figures are measured once and
     remembered; a run then uses the fastest way that keeps the promised accuracy. They are measured
     again after a month, where other programs kept the computer busy, and where it turns out faster.
-
-    Args:
-        json_: Print one JSON object instead of text.
-        fresh: Measure again, and remember that: the computer may have been busy the first time.
     """
-    found = measured(fresh=fresh)
+
+    json: bool = False
+    """Print one JSON object instead of text."""
+    fresh: bool = False
+    """Measure again, and remember that: the computer may have been busy the first time."""
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Measure what is not known, then print it."""
+    settings = parse(Settings, args, prog)
+    found = measured(fresh=settings.fresh)
     chosen = {
         "device": str(select_device("auto")),
         "precision": found.precision,
         "float32_route": found.float32_route,
     }
-    if json_:
+    if settings.json:
         print(json.dumps(asdict(found) | chosen))
         return
     lines = [
@@ -62,7 +66,7 @@ def main(json_: Annotated[bool, tyro.conf.arg(name="json")] = False, fresh: bool
     if device.type == "cuda":
         precision = select_precision("auto", device)
         lines.append(f"there, it computes   {describe_computing(device, precision, 1)}")
-    print("\n".join(lines), file=sys.stdout)
+    print("\n".join(lines))
 
 
 def describe_time(found: Measurement) -> str:

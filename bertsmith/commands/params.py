@@ -1,14 +1,14 @@
 """`bertsmith params`: count a model's parameters, by component."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
 import tyro
 
+from bertsmith.commands.flags import parse
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import (
     FORMULA,
@@ -32,57 +32,55 @@ from bertsmith.system.bounds import LARGEST, check_largest
 FamilyName = Literal["bert", "roberta", "albert", "distilbert", "electra"]
 
 
-def main(
-    model: Annotated[str | None, tyro.conf.Positional] = None,
-    layers: int | None = None,
-    hidden: int | None = None,
-    heads: int | None = None,
-    intermediate: int | None = None,
-    vocab_size: int | None = None,
-    max_positions: int | None = None,
-    type_vocab: int | None = None,
-    embedding: int | None = None,
-    family: FamilyName | None = None,
-    shared: Shared | None = None,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
-) -> None:
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of a model, called like the fields of its config."""
+
+    num_hidden_layers: Annotated[int | None, tyro.conf.arg(name="layers")] = None
+    """Number of layers; with --hidden it stands for a size."""
+    hidden_size: Annotated[int | None, tyro.conf.arg(name="hidden")] = None
+    """Hidden size: the width of the vectors."""
+    num_attention_heads: Annotated[int | None, tyro.conf.arg(name="heads")] = None
+    """Attention heads in a layer. Default: one for every 64 of the hidden size."""
+    intermediate_size: Annotated[int | None, tyro.conf.arg(name="intermediate")] = None
+    """Intermediate size: the width inside the feed-forward layers. Default: 4 times the hidden
+    size."""
+    vocab_size: int | None = None
+    """Vocabulary size in tokens. Default: 30,522, as in the released English models."""
+    max_position_embeddings: Annotated[int | None, tyro.conf.arg(name="max-positions")] = None
+    """Position embeddings: the longest text in tokens. Default: 512."""
+    type_vocab_size: Annotated[int | None, tyro.conf.arg(name="type-vocab")] = None
+    """Segment types. Default: as the family has them, 2 for bert."""
+    embedding_size: Annotated[int | None, tyro.conf.arg(name="embedding")] = None
+    """Embedding size of albert and electra, where it is not the hidden size."""
+    family: FamilyName | None = None
+    """Model family, for a size. distilbert has half of a size's layers. Default: bert."""
+    shared: Shared | None = None
+    """Parameter sharing: what albert's layers have in common. Default: all."""
+
+
+@dataclass(frozen=True)
+class Settings:
     """Count the parameters of a model, exactly, and say what the usual formula leaves out.
 
     Nothing is trained, and a size takes no memory. With a folder, the heads are those it holds;
     else those of pre-training.
-
-    Args:
-        model: A size (tiny, mini, small, medium, base, large) or the folder of a model.
-        layers: Number of layers; with --hidden it stands for a size.
-        hidden: Hidden size: the width of the vectors.
-        heads: Attention heads in a layer. Default: one for every 64 of the hidden size.
-        intermediate: Intermediate size: the width inside the feed-forward layers. Default: 4 times
-            the hidden size.
-        vocab_size: Vocabulary size in tokens. Default: 30,522, as in the released English models.
-        max_positions: Position embeddings: the longest text in tokens. Default: 512.
-        type_vocab: Segment types. Default: as the family has them, 2 for bert.
-        embedding: Embedding size of albert and electra, where it is not the hidden size.
-        family: Model family, for a size. distilbert has half of a size's layers. Default: bert.
-        shared: Parameter sharing: what albert's layers have in common. Default: all.
-        json_: Print one JSON object instead of text.
     """
-    sizes: dict[str, Any] = {
-        "num_hidden_layers": layers,
-        "hidden_size": hidden,
-        "num_attention_heads": heads,
-        "intermediate_size": intermediate,
-        "vocab_size": vocab_size,
-        "max_position_embeddings": max_positions,
-        "type_vocab_size": type_vocab,
-        "embedding_size": embedding,
-        "family": family,
-        "shared": shared,
-    }
-    given = {name: size for name, size in sizes.items() if size is not None}
-    found = _find(model, given)
+
+    model: tyro.conf.Positional[str | None] = None
+    """A size (tiny, mini, small, medium, base, large) or the folder of a model."""
+    sizes: Sizes = field(default_factory=Sizes)
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Count, then print."""
+    settings = parse(Settings, args, prog)
+    sizes = {name: size for name, size in asdict(settings.sizes).items() if size is not None}
+    found = _find(settings.model, sizes)
     facts = account(found)
-    notes = [] if found.load_report is None else _notes(found)
-    print(json.dumps(facts) if json_ else describe(facts, notes), file=sys.stdout)
+    print(json.dumps(facts) if settings.json else describe(facts, _notes(found)))
 
 
 def account(model: BertModel) -> dict[str, Any]:
@@ -152,10 +150,10 @@ def _find(name: str | None, sizes: Mapping[str, Any]) -> BertModel:
     """Load a folder's model, or build one without memory for its weights."""
     if name is not None and name not in PRESETS:
         return _load(name, sizes)
-    missing = [flag for key, flag in list(FLAGS.items())[:2] if key not in sizes]
+    missing = [name for name in ("num_hidden_layers", "hidden_size") if name not in sizes]
     if name is None and missing:
         raise ConfigError(
-            f"params: found neither a size, a folder nor {missing[0]}. Name one of "
+            f"params: found neither a size, a folder nor {_flag(missing[0])}. Name one of "
             f"{', '.join(PRESETS)}, a model's folder, or give --layers and --hidden."
         )
     return pretraining_model(_config(name, sizes))
@@ -169,7 +167,7 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
             f"{', '.join(PRESETS)}; or name a model's folder."
         )
     if sizes:
-        flag = FLAGS[next(iter(sizes))]
+        flag = _flag(next(iter(sizes)))
         raise ConfigError(
             f"{flag}: given beside the folder {name}, which has sizes of its own. Leave {flag} "
             f"out, or name a size: {', '.join(PRESETS)}."
@@ -177,18 +175,10 @@ def _load(name: str, sizes: Mapping[str, Any]) -> BertModel:
     return build_trained(read_folder(name))
 
 
-FLAGS = {
-    "num_hidden_layers": "--layers",
-    "hidden_size": "--hidden",
-    "num_attention_heads": "--heads",
-    "intermediate_size": "--intermediate",
-    "vocab_size": "--vocab-size",
-    "max_position_embeddings": "--max-positions",
-    "type_vocab_size": "--type-vocab",
-    "embedding_size": "--embedding",
-    "family": "--family",
-    "shared": "--shared",
-}
+def _flag(name: str) -> str:
+    """Return the flag of a size."""
+    metadata = getattr(get_type_hints(Sizes, include_extras=True)[name], "__metadata__", ())
+    return f"--{metadata[0].name if metadata else name.replace('_', '-')}"
 
 
 def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
@@ -197,7 +187,7 @@ def _config(preset: str | None, sizes: Mapping[str, Any]) -> BertConfig:
     family = family_named(given.pop("family", BertConfig.model_type)).config
     _check_known(family, given)
     for name in given.keys() & LARGEST.keys():
-        check_largest(name, given[name], FLAGS[name])
+        check_largest(name, given[name], _flag(name))
     chosen: dict[str, Any] = {**(family.preset_sizes(preset) if preset else {}), **given}
     width = chosen["hidden_size"]
     if not preset or "hidden_size" in given:
@@ -221,7 +211,7 @@ def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
                 if name in {field.name for field in fields(other.config)}
             )
             raise ConfigError(
-                f"{FLAGS[name]}: found {given[name]!r} for the family {family.model_type}, which "
+                f"{_flag(name)}: found {given[name]!r} for the family {family.model_type}, which "
                 f"has none. Leave it out, or give --family {others}."
             )
 
@@ -229,5 +219,4 @@ def _check_known(family: type[BertConfig], given: Mapping[str, Any]) -> None:
 def _notes(model: BertModel) -> list[str]:
     """List what a folder lacks, or holds beside the model."""
     found = model.load_report
-    assert found is not None
-    return [f"the folder: {found}"] if found.missing or found.unused else []
+    return [f"the folder: {found}"] if found and (found.missing or found.unused) else []

@@ -1,7 +1,6 @@
 """`bertsmith plan`: forecast arithmetic, memory and time of a pre-training run."""
 
 import json
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.commands import pretrain
+from bertsmith.commands.flags import parse_with_recipe
 from bertsmith.commands.pretrain import build_job, one_length
-from bertsmith.config import parse_with_recipe
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import RELEASED_VOCABULARY
 from bertsmith.model.config import BertConfig
@@ -19,12 +18,6 @@ from bertsmith.pretraining.estimate import Estimate, Hardware, accelerators, for
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.random_corpus import write_random_corpus
 from bertsmith.system.bounds import check_all_largest
-
-DESCRIPTION = """Tell what a pre-training run will take: arithmetic, memory, time and epochs.
-
-Takes the recipe and the options of `bertsmith pretrain`, and writes nothing. Time and memory are
-those of this computer, from a few seconds of real steps by all its processes. Without a corpus the
-text is random, in rows as long as the recipe's."""
 
 FORMULA = (
     "forward and backward, for real tokens: 6 × (numbers in the matrices that a token meets) a "
@@ -34,7 +27,12 @@ FORMULA = (
 
 @dataclass(frozen=True)
 class Settings(pretrain.Settings):
-    """The command line of `bertsmith plan`."""
+    """Tell what a pre-training run will take: arithmetic, memory, time and epochs.
+
+    Takes the recipe and the options of `bertsmith pretrain`, and writes nothing. Time and memory
+    are those of this computer, from a few seconds of real steps by all its processes. Without a
+    corpus the text is random, in rows as long as the recipe's.
+    """
 
     corpus: Path | None = None  # type: ignore[assignment]
     """Folder that `bertsmith corpus build` wrote. Default: random text."""
@@ -66,20 +64,16 @@ class Settings(pretrain.Settings):
         accelerators(self.hardware, self.flops, self.efficiency)
 
 
-def parse(args: Sequence[str], prog: str) -> Settings:
-    """Read recipe and flags as `bertsmith pretrain` does."""
-    return parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
-
-
-def main(settings: Settings) -> None:
+def main(args: Sequence[str], prog: str) -> None:
     """Measure a few steps, and print the forecast."""
+    settings = parse_with_recipe(Settings, one_length(args), prog)
     settings.training.budget()
     with _with_corpus(settings) as job:
         found = forecast(
             job, seconds=settings.measure_seconds, has_text=settings.corpus is not None
         )
     facts = to_json(found, accelerators(settings.hardware, settings.flops, settings.efficiency))
-    print(json.dumps(facts) if settings.json else describe(facts, found), file=sys.stdout)
+    print(json.dumps(facts) if settings.json else describe(facts, found))
 
 
 @contextmanager

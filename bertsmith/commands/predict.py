@@ -3,7 +3,6 @@
 import json as json_module
 import os
 import shlex
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import tyro
 
+from bertsmith.commands.flags import tell
 from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
@@ -21,15 +21,14 @@ from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, iter_predictions, load_predictor
 
-DESCRIPTION = """Let a fine-tuned model answer for new texts.
-
-The folder tells which task the model was trained for. A classifier, for example, prints a line for
-each text: its label, how sure the model is (0 to 1), and the text."""
-
 
 @dataclass(frozen=True)
 class Settings(InferenceCompute):
-    """The command line of `bertsmith predict`."""
+    """Let a fine-tuned model answer for new texts.
+
+    The folder tells which task the model was trained for. A classifier, for example, prints a line
+    for each text: its label, how sure the model is (0 to 1), and the text.
+    """
 
     model: tyro.conf.Positional[Path]
     """Folder of a fine-tuned model."""
@@ -57,13 +56,9 @@ class Settings(InferenceCompute):
     """Columns of the file."""
 
 
-def parse(args: Sequence[str], prog: str) -> Settings:
-    """Read the flags, those of the folder's task among them."""
-    return parse_for_folder(Settings, args, prog, DESCRIPTION)
-
-
-def main(settings: Settings) -> None:
+def main(args: Sequence[str], prog: str) -> None:
     """Predict, and print or write."""
+    settings = parse_for_folder(Settings, args, prog)
     if bool(settings.text) == bool(settings.file):
         raise ConfigError("Give texts, or --file F, or - for standard input; exactly one of them.")
     check_no_file(settings.text)
@@ -81,8 +76,7 @@ def predict(settings: Settings) -> None:
         long_texts=settings.long_texts,
         stride=settings.stride,
     ).with_options(settings.columns)
-    if note := predictor.loaded.precision_note:
-        print(note, file=sys.stderr)
+    tell(predictor.loaded.precision_note)
     if settings.out is not None:
         check_ending(settings.out, predictor.task.endings)
     source = examples_to_predict(predictor, settings)
@@ -98,13 +92,13 @@ def predict(settings: Settings) -> None:
     if settings.file is not None and predictor.loaded.precision != "fp32":
         agreement = agreement_with_fp32(predictor, first)
         report[f"{agreement.name}_beside_fp32"] = agreement._asdict()
-        print(agreement.sentence(predictor.loaded.precision), file=sys.stderr)
+        tell(agreement.sentence(predictor.loaded.precision))
     if settings.json:
         whole = {**report, **vars(totals), "unknown_rate": unknown_rate}
         print(json_module.dumps(whole, ensure_ascii=False, allow_nan=False))
     for name, note in NOTES.items():
         if number := getattr(totals, name):
-            print(note.format(number=number), file=sys.stderr)
+            tell(note.format(number=number))
 
 
 def check_no_file(words: Sequence[str]) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import Annotated, Any
 
 import tyro
 
-from bertsmith.commands.request import Request, resume_command, tell_where_it_resumes
-from bertsmith.config import parse_with_recipe, shipped_recipes
+from bertsmith.commands.flags import parse_with_recipe
+from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.config import shipped_recipes
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.pretraining.from_checkpoint import describe_start
 from bertsmith.pretraining.job import LEARNING_STEPS, PretrainJob
@@ -57,14 +57,10 @@ class Settings:
     from_: Annotated[Path | None, tyro.conf.arg(name="from")] = None
     """Model to continue from: a folder, or "org/name" on the Hugging Face hub. The corpus must be
     built with its tokenizer or an extension of it."""
-    model: Annotated[ModelSettings, tyro.conf.arg(name="")] = field(default_factory=ModelSettings)
-    training: Annotated[TrainingSettings, tyro.conf.arg(name="")] = field(
-        default_factory=TrainingSettings
-    )
-    pretraining: Annotated[PretrainingSettings, tyro.conf.arg(name="")] = field(
-        default_factory=PretrainingSettings
-    )
-    optim: Annotated[OptimSettings, tyro.conf.arg(name="")] = field(default_factory=OptimSettings)
+    model: ModelSettings = field(default_factory=ModelSettings)
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    pretraining: PretrainingSettings = field(default_factory=PretrainingSettings)
+    optim: OptimSettings = field(default_factory=OptimSettings)
     resume: bool = False
     """Continue the run in --out from its newest checkpoint, as if it had never stopped."""
     overwrite: bool = False
@@ -85,15 +81,14 @@ def build_job(settings: Settings) -> PretrainJob:
     )
 
 
-def parse(args: Sequence[str], prog: str) -> Request[Settings]:
+def parse(args: Sequence[str], prog: str) -> Settings:
     """Parse recipe and flags; a given length unsets the recipe's other kind."""
-    settings = parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
-    return Request(settings, resume_command(args, prog))
+    return parse_with_recipe(Settings, one_length(args), prog, DESCRIPTION)
 
 
-def main(request: Request[Settings]) -> None:
+def main(args: Sequence[str], prog: str) -> None:
     """Train, then print the results."""
-    settings = request.settings
+    settings = parse(args, prog)
     job = build_job(settings)
     if settings.resume:
         # Before it is told, since what is refused does not go on.
@@ -106,9 +101,9 @@ def main(request: Request[Settings]) -> None:
             resume=settings.resume,
             overwrite=settings.overwrite,
             callbacks=[display],
-            resume_command=request.resume_command,
+            resume_command=resume_command(args, prog),
         )
-    print(json.dumps(result) if settings.json else describe(result), file=sys.stdout)
+    print(json.dumps(result) if settings.json else describe(result))
 
 
 def describe(result: dict[str, Any]) -> str:

@@ -1,11 +1,11 @@
-"""Command-line flags that depend on the task of the model that the line names."""
+"""Flags that depend on the task of the model that a line names."""
 
 import dataclasses
+import inspect
 from collections.abc import Collection, Sequence
 from typing import Any, TypeVar, cast, get_type_hints
 
-import tyro
-
+from bertsmith.commands.flags import parse
 from bertsmith.data.examples import Columns
 from bertsmith.errors import CheckpointError
 from bertsmith.model.model_folder import read_folder
@@ -14,13 +14,12 @@ from bertsmith.tasks.catalog import task_of_folder, tasks
 T = TypeVar("T")
 
 
-def parse_for_folder(settings: type[T], args: Sequence[str], prog: str, description: str) -> T:
-    """Parse a command line as `settings`, whose field `columns` has the task's type."""
-    columns = columns_type(settings, args)
+def parse_for_folder(cls: type[T], args: Sequence[str], prog: str) -> T:
+    """Parse a command line as `cls`, whose field `columns` has the type of the model's task."""
+    columns = columns_type(cls, args)
     field = ("columns", columns, dataclasses.field(default_factory=columns))
-    full = dataclasses.make_dataclass(settings.__name__, [field], bases=(settings,), frozen=True)
-    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
-    return cast(T, tyro.cli(full, args=args, prog=prog, description=description, config=config))
+    full = dataclasses.make_dataclass(cls.__name__, [field], bases=(cls,), frozen=True)
+    return cast(T, parse(full, args, prog, inspect.getdoc(cls)))
 
 
 def columns_type(settings: type[Any], args: Sequence[str]) -> type[Any]:
@@ -29,7 +28,8 @@ def columns_type(settings: type[Any], args: Sequence[str]) -> type[Any]:
     Raises:
         CheckpointError: there is no such model. For --help it makes no difference.
     """
-    model = first_word(args, switches(settings))
+    readers = [task.columns for task in tasks().values()]
+    model = first_word(args, switches(settings, *readers))
     if model is None:
         return Columns
     try:
@@ -48,16 +48,13 @@ def first_word(args: Sequence[str], switches: Collection[str]) -> str | None:
         is_flag = word.startswith("--")
         if not is_flag and not is_value and word not in ("-", "-h"):
             return word
-        name = word.removeprefix("--").replace("-", "_")
-        is_value = is_flag and "=" not in word and name not in switches
+        name = word.removeprefix("--").removeprefix("no-").replace("-", "_")
+        is_value = is_flag and "=" not in word and name not in (*switches, "help", "")
     return None
 
 
-def switches(settings: type[Any]) -> set[str]:
-    """Collect the flags without a value, of a command and of any task."""
-    readers = [task.columns for task in tasks().values()]
-    hints = [get_type_hints(reader) for reader in (settings, *readers)]
-    return {name for fields in hints for name, hint in fields.items() if hint is bool} | {
-        "help",
-        "",
-    }
+def switches(*settings: Any) -> set[str]:
+    """Collect the names of flags without a value."""
+    hints = [item for cls in settings for item in get_type_hints(cls).items()]
+    inner = [hint for _, hint in hints if dataclasses.is_dataclass(hint)]
+    return {name for name, hint in hints if hint is bool} | (switches(*inner) if inner else set())

@@ -2,14 +2,14 @@
 
 import json
 import shlex
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
 from rich.console import Console
 
+from bertsmith.commands.flags import parse
 from bertsmith.commands.tokenizer_train import check_out
 from bertsmith.config import to_jsonable
 from bertsmith.system.files import atomic_dir, hold_folder
@@ -18,37 +18,41 @@ from bertsmith.vocabulary.extend import ExtensionReport, ExtensionSettings, exte
 SHOWN_PIECES = 12
 
 
-def main(
-    settings: Annotated[ExtensionSettings, tyro.conf.arg(name="")],
-    out: Path,
-    overwrite: bool = False,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
-) -> None:
+@dataclass(frozen=True)
+class Settings:
     """Add tokens of your own texts to a model's vocabulary.
 
     A model that was pre-trained on general text spells the words of your field with many tokens.
     This command finds the tokens that your texts lack and writes a tokenizer folder in which they
     stand behind the old ones, which keep their ids. 'corpus build --tokenizer' and 'pretrain
     --from' go on with it.
-
-    Args:
-        settings: What to extend, and what to learn from.
-        out: The folder to write the tokenizer to.
-        overwrite: Replace an earlier tokenizer in that folder.
-        json_: Print one JSON object instead of text.
     """
+
+    extension: ExtensionSettings
+    out: Path
+    """The folder to write the tokenizer to."""
+    overwrite: bool = False
+    """Replace an earlier tokenizer in that folder."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Extend the tokenizer, then print what was added."""
+    settings = parse(Settings, args, prog)
+    out, overwrite = settings.out, settings.overwrite
     check_out(out, overwrite)
     with hold_folder(out, lambda: check_out(out, overwrite)):
         with Console(stderr=True).status("...") as status:
             tokenizer, report = extend_tokenizer(
-                settings, on_step=lambda name: status.update(f"{name} ...")
+                settings.extension, on_step=lambda name: status.update(f"{name} ...")
             )
         with atomic_dir(out) as folder:
             tokenizer.save(folder)
-    if json_:
-        print(json.dumps(as_json(settings, out, report), ensure_ascii=False))
+    if settings.json:
+        print(json.dumps(as_json(settings.extension, out, report), ensure_ascii=False))
     else:
-        print("\n".join(as_lines(settings, out, report)))
+        print("\n".join(as_lines(settings.extension, out, report)))
 
 
 def as_json(settings: ExtensionSettings, out: Path, report: ExtensionReport) -> dict[str, Any]:
@@ -61,13 +65,12 @@ def as_json(settings: ExtensionSettings, out: Path, report: ExtensionReport) -> 
         "learning": asdict(report.reading.learning),
         "measuring": asdict(report.reading.measuring),
         "held_out_documents": report.reading.held_out_documents,
-        "pieces_per_word": {
-            name: {"before": before.fertility, "after": after.fertility}
-            for name, (before, after) in report.stats.items()
-        },
-        "unknown_rate": {
-            name: {"before": before.unknown_rate, "after": after.unknown_rate}
-            for name, (before, after) in report.stats.items()
+        **{
+            name: {
+                text: {"before": getattr(before, value), "after": getattr(after, value)}
+                for text, (before, after) in report.stats.items()
+            }
+            for name, value in (("pieces_per_word", "fertility"), ("unknown_rate", "unknown_rate"))
         },
     }
 

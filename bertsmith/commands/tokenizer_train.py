@@ -1,14 +1,14 @@
 """`bertsmith tokenizer train`: texts → a tokenizer folder, and statistics of its fit."""
 
 import json
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import tyro
 from rich.console import Console
 
+from bertsmith.commands.flags import parse
 from bertsmith.data.reading import SourceReport
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import atomic_dir, hold_folder
@@ -23,36 +23,40 @@ TOKENIZER_FILES = frozenset(
 )
 
 
-def main(
-    settings: Annotated[TokenizerSettings, tyro.conf.arg(name="")],
-    out: Path,
-    overwrite: bool = False,
-    json_: Annotated[bool, tyro.conf.arg(name="json")] = False,
-) -> None:
+@dataclass(frozen=True)
+class Settings:
     """Learn a vocabulary of subword tokens from your texts.
 
     BERT reads text as tokens: frequent words are one token, rare ones are spelled with several,
     such as 'token ##izer'. This command finds the tokens that suit your texts and writes a
     tokenizer folder that the other commands, and Hugging Face's libraries, open.
-
-    Args:
-        settings: What to learn from, and how.
-        out: The folder to write the tokenizer to.
-        overwrite: Replace an earlier tokenizer in that folder.
-        json_: Print one JSON object instead of text.
     """
+
+    tokenizer: TokenizerSettings
+    out: Path
+    """The folder to write the tokenizer to."""
+    overwrite: bool = False
+    """Replace an earlier tokenizer in that folder."""
+    json: bool = False
+    """Print one JSON object instead of text."""
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Learn the tokenizer, then print how well it fits."""
+    settings = parse(Settings, args, prog)
+    out, overwrite = settings.out, settings.overwrite
     check_out(out, overwrite)
     with hold_folder(out, lambda: check_out(out, overwrite)):
         with Console(stderr=True).status("...") as status:
             tokenizer, learned, report = train_tokenizer(
-                settings, on_step=lambda name: status.update(f"{name} ...")
+                settings.tokenizer, on_step=lambda name: status.update(f"{name} ...")
             )
         with atomic_dir(out) as folder:
             tokenizer.save(folder)
-    if json_:
-        print(json.dumps(as_json(settings, out, learned, report), ensure_ascii=False))
+    if settings.json:
+        print(json.dumps(as_json(settings.tokenizer, out, learned, report), ensure_ascii=False))
     else:
-        print("\n".join(as_lines(settings, out, learned, report)))
+        print("\n".join(as_lines(settings.tokenizer, out, learned, report)))
 
 
 def check_out(out: Path, overwrite: bool) -> None:

@@ -5,13 +5,11 @@ The source is only read. The new folder is a normal one, appears whole or not at
 """
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import tyro
 from torch import Tensor
 
 from bertsmith._version import __version__
@@ -21,13 +19,9 @@ from bertsmith.errors import ConfigError
 from bertsmith.evaluation.side_by_side import Comparison, Measure, Trial, compare
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR
-from bertsmith.model.hub import find_checkpoint
-from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model
-from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import InferenceCompute
-from bertsmith.system.files import atomic_dir, hold_folder, write_json
+from bertsmith.system.files import atomic_dir, write_json
 from bertsmith.system.sums import summed
 from bertsmith.tasks.sentence_folder import read_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -44,37 +38,22 @@ SENTENCE_FILES = (
 
 
 @dataclass(frozen=True)
-class CompressSettings(InferenceCompute):
-    """Settings of every way of making a model smaller."""
+class Source:
+    """Model to make smaller, as it was read, and what it may be judged by."""
 
-    model: tyro.conf.Positional[Path]
-    """Folder of the model to make smaller; nothing in it is changed."""
-    out: Path
-    """Folder to write the smaller model to."""
-    overwrite: bool = False
-    """Replace an earlier model in --out."""
-    data: Path | None = None
-    """Labelled examples to score a fine-tuned model by, before and after: as --data of `bertsmith
-    evaluate`."""
-    limit: int | None = None
-    """Number of rows of --data to take, from the first."""
+    folder: ModelFolder
+    model: BertModel
     corpus: Path | None = None
-    """Corpus for evaluating a pre-trained model, before and after, on its held-out rows: a folder
-    of `bertsmith corpus build` with the model's tokenizer."""
-
-    columns: tyro.conf.Suppress[Any] = None
-    """Columns of the files."""
+    columns: Any = None
+    """Columns of labelled examples."""
 
     @property
-    def trial(self) -> Trial:
-        """Data and settings by which the models are measured."""
-        return Trial(
-            self.data,
-            self.columns,
-            self.limit,
-            device=self.device,
-            precision=self.precision,
-        )
+    def path(self) -> Path:
+        return self.folder.path
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.folder.tokenizer
 
 
 @dataclass(frozen=True)
@@ -115,29 +94,6 @@ class Smaller:
     """Old ids of the tokens that were kept; None for all."""
 
 
-SettingsT = TypeVar("SettingsT", bound=CompressSettings)
-
-
-def alone_in_out(compress: Callable[[SettingsT], Compressed]) -> Callable[[SettingsT], Compressed]:
-    """Lock `settings.out` against other processes while `compress` runs."""
-
-    @wraps(compress)
-    def compress_alone(settings: SettingsT) -> Compressed:
-        with hold_folder(settings.out):
-            return compress(settings)
-
-    return compress_alone
-
-
-def open_source(settings: CompressSettings) -> tuple[ModelFolder, BertModel, Tokenizer]:
-    """Open the source folder and load its model and tokenizer, after checking `out`."""
-    check_all_largest(settings, "--")
-    path = find_checkpoint(settings.model)
-    check_out(settings.out, path, overwrite=settings.overwrite)
-    source = read_folder(path)
-    return source, build(source), source.tokenizer
-
-
 def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
     """Refuse an output folder whose content would be lost.
 
@@ -163,7 +119,7 @@ def check_out(out: Path, source: Path, *, overwrite: bool) -> None:
         )
 
 
-def finish(settings: CompressSettings, source: ModelFolder, smaller: Smaller) -> Compressed:
+def save_beside(source: Source, smaller: Smaller, out: Path, trial: Trial) -> Compressed:
     """Save the smaller model, measure it beside its source, and record both."""
     report, notes = smaller.model.load_report, smaller.notes
     if report is not None and report.unused:
@@ -174,27 +130,29 @@ def finish(settings: CompressSettings, source: ModelFolder, smaller: Smaller) ->
             f"left out: {GENERATOR}/, so the folder serves fine-tuning, and 'pretrain --from' "
             "cannot go on with it",
         )
-    with atomic_dir(settings.out) as folder:
-        save_model(smaller.model, folder, smaller.tokenizer)
+    measure = None if trial.data else measure_on_corpus(source, smaller)
+    with atomic_dir(out) as folder:
+        save_model(smaller.model.cpu(), folder, smaller.tokenizer)
         copy_sentence_files(source.path, folder)
-        measure = measure_of(settings, source, smaller)
-        trial = replace(settings.trial, texts=smaller.texts, measure=measure)
-        comparison = compare(source, read_folder(folder), trial)
+        comparison = compare(
+            source.folder, read_folder(folder), replace(trial, texts=smaller.texts, measure=measure)
+        )
         record = {
             "version": __version__,
-            "source": str(settings.model),
+            "source": str(source.path),
             **to_jsonable(smaller.facts),
             **comparison.to_json(),
         }
-        write_json(folder / RECORD_FILE, [*read_settings(source.files, RECORD_FILE, []), record])
-    return Compressed(settings.out, smaller.done, smaller.facts, comparison, notes)
+        records = [*read_settings(source.folder.files, RECORD_FILE, []), record]
+        write_json(folder / RECORD_FILE, records)
+    return Compressed(out, smaller.done, smaller.facts, comparison, notes)
 
 
-def measure_of(settings: CompressSettings, source: ModelFolder, smaller: Smaller) -> Measure | None:
-    """Build the measure of a pre-trained model, given a corpus and no --data."""
-    if settings.data or settings.corpus is None or "masked_lm" not in smaller.model.heads:
+def measure_on_corpus(source: Source, smaller: Smaller) -> Measure | None:
+    """Build the measure of a pre-trained model, given a corpus."""
+    if source.corpus is None or "masked_lm" not in smaller.model.heads:
         return None
-    objective = corpus_objective(settings.corpus, smaller.model, source.tokenizer)
+    objective = corpus_objective(source.corpus, smaller.model, source.tokenizer)
     return held_out_figures(objective, smaller.kept_ids, source.tokenizer.unk_id)
 
 

@@ -1,18 +1,18 @@
 """Scores from gold data and a file of predictions, of any system, without a model.
 
 Rows are counted as they are read, so files may have any size; numbers take 16 bytes per row, for
-their ranks, and answers are kept in full, as they are looked up by question id. Modules that need
-torch are imported where needed: answers and labels are scored without waiting for it.
+their ranks, and answers are kept in full, as they are looked up by question id.
+Nothing here needs torch.
 """
 
 import math
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,92 +43,101 @@ from bertsmith.metrics.answers import (
 from bertsmith.metrics.class_report import ClassReport, summarize
 from bertsmith.metrics.entities import TagCounts, TagReport
 from bertsmith.metrics.multi_label import LabelCounts, MultiLabelReport
-
-if TYPE_CHECKING:
-    from bertsmith.tasks.multiple_choice import ChoiceReport
-    from bertsmith.tasks.regression import NumberReport
+from bertsmith.metrics.multiple_choice import ChoiceReport
+from bertsmith.metrics.regression import NumberReport
 
 Gold = TypeVar("Gold", bound=Example | ChoiceExample)
 
 
-def score_answer_files(
-    gold: Path,
-    predictions: Path,
-    *,
-    no_answer_probs: Path | None = None,
-    threshold: float | None = None,
-    language: ScoredLanguage = "auto",
-) -> AnswerReport:
-    """Score predicted answers as the official scorers of SQuAD and CMRC do.
+@dataclass(frozen=True)
+class AnswerOptions:
+    """Options of answers to questions."""
 
-    These are SQuAD 1.1, 2.0 and CMRC 2018.
+    no_answer_probs: Path | None = None
+    """Numbers of answers: how likely each question has no answer. A .json file, one object from
+    each question's id to a number, or a .jsonl file of bertsmith predict --out. Also shows the best
+    thresholds."""
+    no_answer_threshold: float | None = None
+    """Threshold of answers: take back those whose number in --no-answer-probs is above this. 1
+    where not given, and none of a .jsonl file, whose numbers are differences of logits by which its
+    answers go already."""
+    language: ScoredLanguage = "auto"
+    """Language of answers: compare words as SQuAD does (en), or characters as CMRC 2018 does (zh).
+    auto: zh where most of the right answers hold Chinese characters."""
+
+
+@dataclass(frozen=True)
+class ClassColumns(Columns):
+    """Columns of texts with labels, one or several."""
+
+    multi_label: bool = False
+    """Multi-label: a text may have several labels, or none."""
+    label_separator: str = ","
+    """Separator between the labels of a text, with --multi-label. A JSON list needs none."""
+
+
+def score_answer_files(
+    gold: Path, predictions: Path, options: AnswerOptions | None = None
+) -> AnswerReport:
+    """Score predicted answers as the official scorers of SQuAD 1.1, 2.0 and CMRC 2018 do.
 
     Args:
         gold: a file of questions with their answers (see `data/squad.py`).
         predictions: `.json`, an object from each question's id to the answer, or `.jsonl` with
             `id` and `answer` in each line; empty where there is no answer.
-        no_answer_probs: a file of the same form with the probability that there is no answer, any
-            finite number (`no_answer_score` in `.jsonl`).
-        threshold: answers whose probability is above it are replaced by no answer; by default 1,
-            and in `.jsonl`, which has differences of logits and answers decided by them, none.
-        language: language whose rules compare two texts.
 
     Raises:
         ConfigError: a threshold without probabilities, or one that is no finite number.
         InputError: a file cannot be read, or a prediction has no probability.
     """
+    options = options or AnswerOptions()
+    threshold, probs_file = options.no_answer_threshold, options.no_answer_probs
     if threshold is not None and not math.isfinite(threshold):
         raise ConfigError(f"--no-answer-threshold: found {threshold}; allowed is a finite number.")
-    if threshold is not None and no_answer_probs is None:
+    if threshold is not None and probs_file is None:
         raise ConfigError(
             f"--no-answer-threshold: {threshold:g} has nothing to be compared with. Give "
             "--no-answer-probs too, or leave it out."
         )
     reader = QuestionReader(gold, placed=False)
     right = {question.id: [answer.text for answer in question.answers] for question in reader}
-    report = score_answers(right, predictions, no_answer_probs, threshold, language)
+    given = read_answers(predictions)
+    language = options.language
+    questions = QuestionScores(find_language(right.values()) if language == "auto" else language)
+    for id_, answers in right.items():
+        questions.add(given.get(id_), answers)
+    numbers, order, lowest = None, None, 0.0
+    if probs_file is not None:
+        probs = read_no_answer_probs(probs_file)
+        if lacking := [id_ for id_ in right if id_ in given and id_ not in probs]:
+            raise InputError(
+                f"{probs_file}: no number for {len(lacking):,} of the {len(given):,} predictions, "
+                f"such as that for the question '{lacking[0]}'. Give one for each."
+            )
+        numbers = [probs.get(id_, 0.0) for id_ in right]
+        places = {id_: place for place, id_ in enumerate(right)}
+        order = [places[id_] for id_ in probs if id_ in places]
+        default = DEFAULT_THRESHOLD
+        if question_format(probs_file) == "jsonl":  # differences of logits
+            default, lowest = ENDLESS, -ENDLESS
+        threshold = default if threshold is None else threshold
+    report = summarize_answers(
+        questions,
+        no_answer_probs=numbers,
+        threshold=threshold,
+        order=order,
+        lowest=lowest,
+        num_unknown=len(given.keys() - right.keys()),
+    )
     return replace(
         report, num_moved=reader.num_moved, num_lost=reader.num_lost, num_empty=reader.num_empty
     )
 
 
-def score_answers(
-    right: Mapping[str, Sequence[str]],
-    predictions: Path,
-    no_answer_probs: Path | None,
-    threshold: float | None,
-    language: ScoredLanguage,
-) -> AnswerReport:
-    """Score predicted answers against right ones by question id."""
-    given = read_answers(predictions)
-    questions = QuestionScores(find_language(right.values()) if language == "auto" else language)
-    for id_, answers in right.items():
-        questions.add(given.get(id_), answers)
-    num_unknown = len(given.keys() - right.keys())
-    if no_answer_probs is None:
-        return summarize_answers(questions, num_unknown=num_unknown)
-    probs = read_no_answer_probs(no_answer_probs)
-    if lacking := [id_ for id_ in right if id_ in given and id_ not in probs]:
-        raise InputError(
-            f"{no_answer_probs}: no number for {len(lacking):,} of the {len(given):,} predictions, "
-            f"such as that for the question '{lacking[0]}'. Give one for each."
-        )
-    places = {id_: place for place, id_ in enumerate(right)}
-    are_logits = question_format(no_answer_probs) == "jsonl"
-    if threshold is None:
-        threshold = ENDLESS if are_logits else DEFAULT_THRESHOLD
-    return summarize_answers(
-        questions,
-        no_answer_probs=[probs.get(id_, 0.0) for id_ in right],
-        threshold=threshold,
-        order=[places[id_] for id_ in probs if id_ in places],
-        lowest=-ENDLESS if are_logits else 0.0,
-        num_unknown=num_unknown,
-    )
-
-
-def score_class_files(gold: Path, predictions: Path, columns: Columns | None = None) -> ClassReport:
-    """Score predicted labels, one for each row of `gold` in order.
+def score_class_files(
+    gold: Path, predictions: Path, columns: ClassColumns | None = None
+) -> ClassReport | MultiLabelReport:
+    """Score predicted labels, one for each row of `gold` in order, or several.
 
     `predictions` is a `.txt` with a label on each line, or a `.csv`, `.tsv` or `.jsonl` with a
     column `prediction` or `label`, such as `bertsmith predict --out` writes; where both are there,
@@ -138,6 +147,8 @@ def score_class_files(gold: Path, predictions: Path, columns: Columns | None = N
         InputError: a file cannot be read, the rows do not belong together, or one number is
             written in two ways (`1` and `1.0`).
     """
+    if columns and columns.multi_label:
+        return _score_label_sets(gold, predictions, columns)
     reader = ExampleReader(gold, columns)
     counts: Counter[tuple[str, str]] = Counter()
     rows: dict[str, int] = {}
@@ -161,18 +172,17 @@ def score_class_files(gold: Path, predictions: Path, columns: Columns | None = N
     return summarize(confusion, names, num_skipped=reader.num_skipped)
 
 
-def score_label_set_files(
-    gold: Path, predictions: Path, columns: Columns | None = None, *, separator: str = ","
-) -> MultiLabelReport:
+def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> MultiLabelReport:
     """Score predicted label sets, one for each row of `gold` in order.
 
-    Labels are written as one text with `separator` between them, in `.jsonl` also as a list; the
+    Labels are written as one text with a separator between them, in `.jsonl` also as a list; the
     column of predictions may also be called `labels`.
 
     Raises:
         ConfigError: an empty separator.
         InputError: a file cannot be read, the rows do not belong together, or there is no label.
     """
+    separator = columns.label_separator
     if not separator:
         raise ConfigError("--label-separator: found nothing. Give a character, such as ,")
     reader = ExampleReader(gold, columns, empty_labels=True)
@@ -198,7 +208,7 @@ def score_label_set_files(
 
 def score_number_files(
     gold: Path, predictions: Path, columns: Columns | None = None
-) -> "NumberReport":
+) -> NumberReport:
     """Score predicted numbers, one for each row of `gold` in order.
 
     `predictions` is as in `score_class_files`; its column may also be called `value` or `score`,
@@ -207,8 +217,6 @@ def score_number_files(
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
     """
-    from bertsmith.tasks.regression import NumberReport
-
     reader = ExampleReader(gold, columns)
     true, predicted = array("d"), array("d")
     pairs = in_pairs(gold, reader, predictions, columns=NUMBER_COLUMNS)
@@ -283,7 +291,7 @@ def check_words(
 
 def score_choice_files(
     gold: Path, predictions: Path, columns: ChoiceColumns | None = None
-) -> "ChoiceReport":
+) -> ChoiceReport:
     """Score predicted choices, one for each row of `gold` in order.
 
     `predictions` is as in `score_class_files`, with the numbers of choices counted from 0, as
@@ -292,8 +300,6 @@ def score_choice_files(
     Raises:
         InputError: a file cannot be read, or the rows do not belong together.
     """
-    from bertsmith.tasks.multiple_choice import ChoiceReport
-
     reader = ChoiceReader(gold, columns)
     num_right = 0
     sizes: Counter[int] = Counter()

@@ -4,8 +4,13 @@ The operations and their order are those of `scipy.stats.pearsonr` and `spearman
 with a constant is undefined and counts as 0, the chance level.
 """
 
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
 import numpy as np
 from numpy.typing import NDArray
+
+from bertsmith.metrics.reading import reading_notes
 
 Numbers = NDArray[np.float64]
 
@@ -60,3 +65,56 @@ def rmse(true: Numbers, predicted: Numbers) -> float:
     _, exponent = np.frexp(np.abs(differences).max())
     squares = np.square(np.ldexp(differences, -exponent))
     return float(np.ldexp(np.sqrt(np.mean(squares)), exponent))
+
+
+@dataclass(frozen=True)
+class NumberReport:
+    """Scores of predicted numbers.
+
+    `num_truncated` texts were longer than the model reads and cut, `num_windowed` were read in
+    windows; `num_skipped` rows had no text or no number.
+    """
+
+    pearson: float
+    spearman: float
+    rmse: float
+    num_texts: int
+    num_truncated: int
+    num_windowed: int
+    num_skipped: int
+
+    @classmethod
+    def of(
+        cls,
+        true: Numbers,
+        predicted: Numbers,
+        *,
+        num_truncated: int = 0,
+        num_windowed: int = 0,
+        num_skipped: int = 0,
+    ) -> Self:
+        """Compute the scores of predicted numbers; both arrays are `[texts]`."""
+        return cls(
+            pearson=pearson(true, predicted),
+            spearman=spearman(true, predicted),
+            rmse=rmse(true, predicted),
+            num_texts=len(true),
+            num_truncated=num_truncated,
+            num_windowed=num_windowed,
+            num_skipped=num_skipped,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Pearson   {self.pearson:.4f}   (correlation with the true numbers of the "
+            f"{self.num_texts:,} texts)",
+            f"Spearman  {self.spearman:.4f}   (correlation with their order)",
+            f"RMSE      {self.rmse:.4f}   (how far off, in the unit of the numbers)",
+        ]
+        lines += reading_notes(
+            self.num_truncated, self.num_windowed, self.num_skipped, "text or number"
+        )
+        return "\n".join(lines)

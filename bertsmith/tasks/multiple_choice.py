@@ -25,7 +25,7 @@ from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceR
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing, make_windows
 from bertsmith.errors import InputError
-from bertsmith.metrics.reading import reading_notes
+from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax
@@ -77,30 +77,6 @@ class Choice:
     @property
     def answer(self) -> int:
         return self.number
-
-
-@dataclass(frozen=True)
-class ChoiceReport:
-    """Scores of multiple choice; `chance` is the accuracy of guessing."""
-
-    accuracy: float
-    chance: float
-    num_prompts: int
-    num_truncated: int
-    num_windowed: int
-    num_skipped: int
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __str__(self) -> str:
-        lines = [
-            f"accuracy  {self.accuracy:.4f}   (share of the {self.num_prompts:,} prompts with the "
-            f"right choice; guessing gets {self.chance:.4f})"
-        ]
-        lacking = "prompt, choices or label"
-        notes = reading_notes(self.num_truncated, self.num_windowed, self.num_skipped, lacking)
-        return "\n".join([*lines, *notes])
 
 
 class ChoiceAccumulator:

@@ -5,7 +5,7 @@ error, as the paper does for STS-B (section 4.1).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, overload
 
@@ -22,8 +22,7 @@ from bertsmith.data.examples import Columns, Example, are_pairs, random_sample, 
 from bertsmith.data.labels import numbers
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
-from bertsmith.metrics.reading import reading_notes
-from bertsmith.metrics.regression import pearson, rmse, spearman
+from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
 from bertsmith.tasks.agreement import NumberAgreement
@@ -70,59 +69,6 @@ class NumberPrediction:
     @property
     def answer(self) -> float:
         return self.value
-
-
-@dataclass(frozen=True)
-class NumberReport:
-    """Scores of predicted numbers.
-
-    `num_truncated` texts were longer than the model reads and cut, `num_windowed` were read in
-    windows; `num_skipped` rows had no text or no number.
-    """
-
-    pearson: float
-    spearman: float
-    rmse: float
-    num_texts: int
-    num_truncated: int
-    num_windowed: int
-    num_skipped: int
-
-    @classmethod
-    def of(
-        cls,
-        true: NDArray[np.float64],
-        predicted: NDArray[np.float64],
-        *,
-        num_truncated: int = 0,
-        num_windowed: int = 0,
-        num_skipped: int = 0,
-    ) -> Self:
-        """Compute the scores of predicted numbers; both arrays are `[texts]`."""
-        return cls(
-            pearson=pearson(true, predicted),
-            spearman=spearman(true, predicted),
-            rmse=rmse(true, predicted),
-            num_texts=len(true),
-            num_truncated=num_truncated,
-            num_windowed=num_windowed,
-            num_skipped=num_skipped,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    def __str__(self) -> str:
-        lines = [
-            f"Pearson   {self.pearson:.4f}   (correlation with the true numbers of the "
-            f"{self.num_texts:,} texts)",
-            f"Spearman  {self.spearman:.4f}   (correlation with their order)",
-            f"RMSE      {self.rmse:.4f}   (how far off, in the unit of the numbers)",
-        ]
-        lines += reading_notes(
-            self.num_truncated, self.num_windowed, self.num_skipped, "text or number"
-        )
-        return "\n".join(lines)
 
 
 class NumberAccumulator:

@@ -1,4 +1,4 @@
-"""compress layers, heads and vocabulary as they are typed."""
+"""compress as it is typed, in each of its ways."""
 
 import json
 from dataclasses import replace
@@ -58,8 +58,8 @@ def place(tmp_path_factory, corpus_dir):
 def compress(capsys, place, tmp_path):
     """Run a command; gives the JSON that it printed and the new folder."""
 
-    def run(method, model, *args, out="out"):
-        main(["compress", method, str(place / model), "--out", str(tmp_path / out), "--json", *FP32,
+    def run(model, *args, out="out"):
+        main(["compress", str(place / model), "--out", str(tmp_path / out), "--json", *FP32,
               *map(str, args)])  # fmt: skip
         return json.loads(capsys.readouterr().out), tmp_path / out
 
@@ -88,7 +88,7 @@ def record(folder):
 
 def test_layers(compress, place):
     before = {file: sha256_file(file) for file in (place / "classifier").iterdir()}
-    report, out = compress("layers", "classifier", "--num-layers", 2, "--data", place / "data.csv")
+    report, out = compress("classifier", "--num-layers", 2, "--data", place / "data.csv")
     assert report["kept_layers"] == [0, 2]
     model, whole = load_model(out), load_model(place / "classifier")
     assert model.id2label == whole.id2label
@@ -106,7 +106,7 @@ def test_layers(compress, place):
 
 
 def test_layers_by_name_as_text(capsys, place, tmp_path):
-    main(["compress", "layers", str(place / "pretrained"), "--keep", "0,1", *FP32,
+    main(["compress", str(place / "pretrained"), "--layers", "0,1", *FP32,
           "--out", str(tmp_path / "out")])  # fmt: skip
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "kept 2 of 3 layers: 0, 1"
@@ -119,7 +119,7 @@ def test_a_sentence_encoder_stays_one_and_is_scored_by_pairs(compress, place):
     pairs = zip(reviews(9), reviews(10)[1:], strict=True)
     rows = [f"{i % 6}\t{a.text}\t{b.text}" for i, (a, b) in enumerate(pairs)]
     data.write_text("\n".join(["score\tsentence1\tsentence2", *rows]) + "\n")
-    report, out = compress("layers", "bare", "--num-layers", 1, "--data", data)
+    report, out = compress("bare", "--num-layers", 1, "--data", data)
     assert SentenceFolder.read(SmallFiles(out)) == SentenceFolder("first_token", True, 17)
     for folder, side in ((place / "bare", "before"), (out, "after")):
         scores = evaluate(load_predictor(folder, device="cpu", precision="fp32"), data).to_json()
@@ -127,21 +127,19 @@ def test_a_sentence_encoder_stays_one_and_is_scored_by_pairs(compress, place):
 
 
 def test_steps_add_up_and_a_model_is_replaced_only_if_asked(compress, refused, place):
-    _, first = compress("layers", "classifier", "--keep", "0,1", out="first")
-    _, second = compress("vocabulary", first, "--texts", place / "texts.txt", out="second")
+    _, first = compress("classifier", "--layers", "0,1", out="first")
+    _, second = compress(first, "--vocabulary", place / "texts.txt", out="second")
     assert [step["method"] for step in record(second)] == ["layers", "vocabulary"]
-    message = refused("layers", first, "--keep", "0", "--out", second)
+    message = refused(first, "--layers", "0", "--out", second)
     assert "holds a model. Pass --overwrite" in message
-    _, second = compress("layers", first, "--keep", "0", "--overwrite", out="second")
+    _, second = compress(first, "--layers", "0", "--overwrite", out="second")
     assert [step["kept_layers"] for step in record(second)] == [[0, 1], [0]]
 
 
-@pytest.mark.parametrize("amount", [("--share", 0.3), ("--keep-heads", 6)])
+@pytest.mark.parametrize("amount", [("--prune-heads", 0.3), ("--num-heads", 6)])
 def test_heads_of_a_fine_tuned_model(compress, place, amount, capsys):
-    report, out = compress(
-        "heads", "classifier", "--examples", place / "data.csv", "--data", place / "data.csv",
-        *amount,
-    )  # fmt: skip
+    data = place / "data.csv"
+    report, out = compress("classifier", "--examples", data, "--data", data, *amount)
     pruned = {int(layer): heads for layer, heads in report["pruned_heads"].items()}
     assert sum(map(len, pruned.values())) == 3
     assert load_model(out).config.pruned_heads == pruned
@@ -163,9 +161,9 @@ def test_heads_of_a_fine_tuned_model(compress, place, amount, capsys):
 
 
 def test_a_pruned_model_predicts_as_the_one_that_kept_its_shape(compress, place):
-    args = ("--examples", place / "data.csv", "--share", 0.4)
-    report, pruned = compress("heads", "classifier", *args, out="pruned")
-    other, silent = compress("heads", "classifier", *args, "--keep-shape", out="silent")
+    args = ("--examples", place / "data.csv", "--prune-heads", 0.4)
+    report, pruned = compress("classifier", *args, out="pruned")
+    other, silent = compress("classifier", *args, "--keep-shape", out="silent")
     assert other["pruned_heads"] == report["pruned_heads"] and other["notes"] == []
     assert load_model(silent).config.pruned_heads == {}
     ids = torch.arange(5, 16)[None]
@@ -177,7 +175,7 @@ def test_a_pruned_model_predicts_as_the_one_that_kept_its_shape(compress, place)
 
 def test_heads_of_a_pretrained_model(compress, corpus_dir, place):
     report, out = compress(
-        "heads", "on-corpus", "--corpus", corpus_dir, "--keep-heads", 2, "--num-examples", 40
+        "on-corpus", "--corpus", corpus_dir, "--num-heads", 2, "--num-examples", 40
     )
     assert [len(heads) for heads in report["pruned_heads"].values()] == [2, 2]
     assert set(load_model(out).heads) == {"masked_lm", "next_sentence"}
@@ -196,7 +194,7 @@ def on_corpus(corpus_dir):
 
 
 def test_layers_of_a_pretrained_model_are_scored_by_a_corpus(compress, corpus_dir, place):
-    report, out = compress("layers", "on-corpus", "--num-layers", 1, "--corpus", corpus_dir)
+    report, out = compress("on-corpus", "--num-layers", 1, "--corpus", corpus_dir)
     objective = on_corpus(corpus_dir)
     for folder, side in ((place / "on-corpus", "before"), (out, "after")):
         with torch.no_grad():
@@ -205,7 +203,7 @@ def test_layers_of_a_pretrained_model_are_scored_by_a_corpus(compress, corpus_di
 
 def test_vocabulary_of_texts(compress, place):
     report, out = compress(
-        "vocabulary", "classifier", "--texts", place / "texts.txt", "--data", place / "data.csv"
+        "classifier", "--vocabulary", place / "texts.txt", "--data", place / "data.csv"
     )
     words = {word for example in reviews(9) for word in example.text.split()}
     smaller, whole = Tokenizer.load(out), Tokenizer.load(place / "classifier")
@@ -226,16 +224,16 @@ def test_vocabulary_of_texts(compress, place):
 
 
 def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
-    report, out = compress("vocabulary", "on-corpus", "--corpus", corpus_dir, "--min-count", 20)
+    report, out = compress("on-corpus", "--vocabulary", "--corpus", corpus_dir, "--min-count", 20)
     counts = Corpus.open(corpus_dir).count_tokens()
     assert report["covered"] == counts[counts >= 20].sum() / counts.sum() < 1
     assert report["vocab_size"] == Tokenizer.load(out).vocab_size
-    whole, _ = compress("vocabulary", "on-corpus", "--corpus", corpus_dir, out="whole")
+    whole, _ = compress("on-corpus", "--vocabulary", "--corpus", corpus_dir, out="whole")
     assert whole["covered"] == 1.0 and whole["vocab_size"] > report["vocab_size"]
 
 
 def test_a_trimmed_model_is_scored_on_the_same_hidden_words(compress, corpus_dir, place):
-    report, out = compress("vocabulary", "on-corpus", "--corpus", corpus_dir, "--min-count", 20)
+    report, out = compress("on-corpus", "--vocabulary", "--corpus", corpus_dir, "--min-count", 20)
     objective, model = on_corpus(corpus_dir), load_model(place / "on-corpus")
     with torch.no_grad():
         assert report["before"]["scores"] == objective.evaluate(model)
@@ -257,42 +255,40 @@ def test_a_trimmed_model_is_scored_on_the_same_hidden_words(compress, corpus_dir
     assert report["after"]["scores"] == pytest.approx(wanted, abs=1e-5)
 
 
+EXAMPLES = ("classifier", "--examples", "data.csv")
+
+
 @pytest.mark.parametrize(
     "args, part",
     [
-        (("layers", "classifier"), "Give --keep or --num-layers; exactly one"),
-        (("layers", "classifier", "--keep", "0", "--num-layers", 1), "exactly one"),
-        (("layers", "classifier", "--keep", "0,three"), "--keep: found '0,three'"),
-        (("layers", "classifier", "--keep", "0,3"), "keep: found 0, 3; allowed are layers 0 to 2"),
-        (("layers", "classifier", "--num-layers", 4), "num_layers: found 4; the model has 1 to 3"),
-        (("layers", "nowhere", "--num-layers", 1), "nowhere: there is no such folder"),
-        (("layers", "bare", "--num-layers", 1, "--corpus", "corpus"), "a corpus cannot score it"),
-        (("layers", "pretrained", "--num-layers", 1, "--corpus", "corpus"), "another tokenizer"),
-        (("layers", "classifier", "--num-layers", 1, "--data", "none.csv"), "none.csv: no such"),
-        (("heads", "classifier", "--share", 0.3), "Give --examples FILE"),
-        (("heads", "classifier", "--examples", "data.csv"), "Give --share or --keep-heads"),
-        (("heads", "classifier", "--examples", "data.csv", "--share", 1), "--share: found 1.0"),
-        (
-            ("heads", "classifier", "--examples", "data.csv", "--keep-heads", 0),
-            "--keep-heads: found 0; allowed is 3 (one in each layer) to 8 of the 9",
-        ),
-        (
-            ("heads", "classifier", "--examples", "data.csv", "--share", 0.8),
-            "--share: found 0.8, which is 7 of 9 heads; allowed are 1 to 6",
-        ),
-        (
-            ("heads", "classifier", "--examples", "data.csv", "--share", 0.01),
-            "--share: found 0.01, which is 0 of 9 heads",
-        ),
-        (("heads", "one-head", "--examples", "data.csv", "--share", 0.3), "which it needs. Choose"),
-        (("heads", "bare", "--corpus", "corpus", "--share", 0.3), "no masked-LM head"),
-        (("heads", "pretrained", "--corpus", "corpus", "--share", 0.3), "another tokenizer"),
-        (("heads", "pretrained", "--examples", "data.csv", "--share", 0.3), "no classification"),
-        (("vocabulary", "classifier", "--texts", "texts.txt", "--min-count", 0), "--min-count: f"),
-        (("vocabulary", "classifier"), "Give --texts FILES or --corpus DIR"),
-        (("vocabulary", "classifier", "--corpus", "corpus"), "built with another tokenizer"),
-        (("vocabulary", "classifier", "--texts", "none.txt"), "none.txt"),
-        (("vocabulary", "gpt2", "--texts", "texts.txt"), "where the model is BPE"),
+        (("classifier",), "found flags for 0 of"),
+        (("classifier", "--num-layers", 1, "--num-heads", 3), "found flags for 2 of"),
+        (("classifier", "--num-layers", 1, "--min-count", 2), "found flags for 2 of"),
+        (("classifier", "--layer-choice", "last"), "Give --layers or --num-layers"),
+        ((*EXAMPLES, "--keep-shape"), "Give --prune-heads or --num-heads"),
+        (("classifier", "--layers", "0", "--num-layers", 1), "exactly one"),
+        (("classifier", "--layers", "0,three"), "--layers: found '0,three'"),
+        (("classifier", "--layers", "0,3"), "keep: found 0, 3; allowed are layers 0 to 2"),
+        (("classifier", "--num-layers", 4), "num_layers: found 4; the model has 1 to 3"),
+        (("nowhere", "--num-layers", 1), "nowhere: there is no such folder"),
+        (("bare", "--num-layers", 1, "--corpus", "corpus"), "a corpus cannot score it"),
+        (("pretrained", "--num-layers", 1, "--corpus", "corpus"), "another tokenizer"),
+        (("classifier", "--num-layers", 1, "--data", "none.csv"), "none.csv: no such"),
+        (("classifier", "--prune-heads", 0.3), "Give --examples FILE"),
+        ((*EXAMPLES, "--prune-heads", 0.3, "--num-heads", 3), "exactly one"),
+        ((*EXAMPLES, "--prune-heads", 1), "--prune-heads: found 1.0"),
+        ((*EXAMPLES, "--num-heads", 0), "--num-heads: found 0; allowed is 3 (one in each layer) "),
+        ((*EXAMPLES, "--prune-heads", 0.8), "is 7 of 9 heads; allowed are 1 to 6"),
+        ((*EXAMPLES, "--prune-heads", 0.01), "is 0 of 9 heads"),
+        (("one-head", *EXAMPLES[1:], "--prune-heads", 0.3), "which it needs. Choose"),
+        (("bare", "--corpus", "corpus", "--prune-heads", 0.3), "no masked-LM head"),
+        (("pretrained", "--corpus", "corpus", "--prune-heads", 0.3), "another tokenizer"),
+        (("pretrained", *EXAMPLES[1:], "--prune-heads", 0.3), "no classification"),
+        (("classifier", "--vocabulary", "texts.txt", "--min-count", 0), "--min-count: found 0"),
+        (("classifier", "--vocabulary"), "Give --vocabulary TEXTS, or"),
+        (("classifier", "--vocabulary", "--corpus", "corpus"), "built with another tokenizer"),
+        (("classifier", "--vocabulary", "none.txt"), "none.txt"),
+        (("gpt2", "--vocabulary", "texts.txt"), "where the model is BPE"),
     ],
 )
 def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, args, part):
@@ -311,7 +307,7 @@ def test_places_where_something_would_be_lost(refused, place, tmp_path):
     (tmp_path / "file").write_text("mine")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "diary.txt").write_text("mine")
-    ask = ("layers", place / "classifier", "--keep", "0", "--overwrite", "--out")
+    ask = (place / "classifier", "--layers", "0", "--overwrite", "--out")
     assert "a file, not a folder" in refused(*ask, tmp_path / "file")
     assert "holds more than a model (diary.txt)" in refused(*ask, tmp_path / "notes")
     for source in (place / "classifier", place):
@@ -325,8 +321,8 @@ def test_layers_that_share_their_attention_have_no_heads_of_their_own(refused, t
         tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=64, embedding_size=11
     )
     save_model(BertModel(config, build_heads(config, ["classify"], 2)), tmp_path, tokenizer)
-    args = ("--share", 0.5, "--examples", tmp_path / "x.csv", "--out", tmp_path / "out")
-    message = refused("heads", tmp_path, *args)
+    args = ("--prune-heads", 0.5, "--examples", tmp_path / "x.csv", "--out", tmp_path / "out")
+    message = refused(tmp_path, *args)
     assert f"{tmp_path}: its 2 layers share their attention, so no layer has heads" in message
 
 
@@ -345,7 +341,7 @@ def test_vocabulary_of_other_kinds(kind, family, compress, tmp_path):
     save_model(model, tmp_path / "whole", tokenizer)
     text = "The river runs to the sea."
     (tmp_path / "texts.txt").write_text(text)
-    report, out = compress("vocabulary", tmp_path / "whole", "--texts", tmp_path / "texts.txt")
+    report, out = compress(tmp_path / "whole", "--vocabulary", tmp_path / "texts.txt")
     smaller = Tokenizer.load(out)
     assert report["vocab_size"] == smaller.vocab_size < tokenizer.vocab_size
     encodings = [each.encode(text) for each in (tokenizer, smaller)]

@@ -53,7 +53,7 @@ def test_text_says_what_was_written_and_what_comes_next(
     assert "skipped   1 control only documents" in lines
     program, command, *words = shlex.split(lines[-1].removeprefix("next"))
     assert (program, command) == ("bertsmith", "pretrain")
-    pretrain.parse(words, "bertsmith pretrain").settings.training.budget()  # it has a length
+    pretrain.parse(words, "bertsmith pretrain").training.budget()  # it has a length
     assert Corpus.open(tmp_path / "out", "held_out").num_documents == 1
 
 

@@ -314,7 +314,7 @@ def test_who_tells_words_apart_guesses_none(
     for words in (
         ["fill", str(trained), "a [MASK]"],
         ["distill", "pretraining", "--teacher", str(trained), "--steps", "1", *corpus, *out],
-        ["compress", "heads", str(trained), "--share", "0.5", *corpus, *out],
+        ["compress", str(trained), "--prune-heads", "0.5", *corpus, *out],
     ):
         assert f"Use its generator, which does: {trained / 'generator'}." in refused(capsys, words)
     assert not (tmp_path / "out").exists()
@@ -324,7 +324,7 @@ def test_a_smaller_model_has_no_generator(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    cli.main(["compress", "layers", str(trained), "--num-layers", "1", "--out", str(out)])
+    cli.main(["compress", str(trained), "--num-layers", "1", "--out", str(out)])
     assert "left out: generator/, so the folder serves fine-tuning" in capsys.readouterr().out
     assert not (out / "generator").exists()
 

@@ -1,78 +1,115 @@
-"""score answer and score classify as they are typed."""
+"""score as it is typed: the task it finds, the flags it takes."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from bertsmith.cli import main
 
+FILES = {
+    "gold.json": '{"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "a", "question": "?", '
+    '"answers": [{"text": "x", "answer_start": 0}]}]}]}]}',
+    "answers.json": '{"a": "The x!"}',
+    "probs.json": '{"a": 0.5}',
+    "questions.jsonl": '{"id": "a", "question": "?", "context": "x", '
+    '"answers": {"text": ["x"], "answer_start": [0]}}',
+    "gold.csv": "text,label\none,1\ntwo,2\n",
+    "names.csv": "text,label\none,x\ntwo,y\n",
+    "odd.csv": "utterance,intent\none,x\ntwo,y\n",
+    "numbers.tsv": "text\tlabel\none\t1.5\ntwo\t3.0\n",
+    "labels.txt": "1\n1\n",
+    "numbers.txt": "1.0\n3.5\n",
+    "values.jsonl": '{"value": 1.0}\n{"value": 2.0}\n',
+    "sets.csv": "text,label\none,a;b\ntwo,\n",
+    "sets.jsonl": '{"labels": ["b"]}\n{"labels": []}\n',
+    "words.conll": "Ada B-PER\nflew O\n",
+    "words.tsv": "Ada\tB-PER\n\nflew\tO\n",
+    "words.jsonl": '{"words": ["Ada"], "labels": ["B-PER"]}\n',
+    "choices.jsonl": '{"prompt": "a", "choices": ["x", "y"], "label": 1}\n',
+    "text.txt": "running text\nand more of it\n",
+}
+
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    qas = [{"id": "a", "question": "?", "answers": [{"text": "x", "answer_start": 0}]}]
-    data = {"data": [{"paragraphs": [{"context": "x", "qas": qas}]}]}
-    (tmp_path / "gold.json").write_text(json.dumps(data))
-    (tmp_path / "answers.json").write_text('{"a": "The x!"}')
-    (tmp_path / "probs.json").write_text('{"a": 0.5}')
-    (tmp_path / "gold.csv").write_text("text,label\none,1\ntwo,2\n")
-    (tmp_path / "labels.txt").write_text("1\n1\n")
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
 
 
 def run(capsys, line):
-    main(line.split())
+    main(["score", *line.split()])
     return capsys.readouterr().out
 
 
-def test_answers(files, capsys):
-    line = "score answer --gold gold.json --predictions answers.json"
-    report = json.loads(run(capsys, line + " --json"))
-    assert (report["exact_match"], report["f1"], report["total"]) == (100.0, 100.0, 1)
-    assert "100.0000  100.0000          1" in run(capsys, line)
-    line += " --no-answer-probs probs.json --no-answer-threshold 0.4 --language zh --json"
-    report = json.loads(run(capsys, line))
+def refused(capsys, line):
+    with pytest.raises(SystemExit) as stop:
+        main(["score", *line.split()])
+    assert stop.value.code == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "name", "value"),
+    [
+        ("gold.json answers.json", "exact_match", 100),
+        ("questions.jsonl answers.json", "exact_match", 100),
+        ("gold.csv labels.txt", "accuracy", 0.5),
+        ("gold.csv values.jsonl", "rmse", 0),
+        ("gold.csv labels.txt --task regress", "rmse", 0.5**0.5),
+        ("names.csv labels.txt", "accuracy", 0),
+        ("odd.csv odd.csv --text-column 1 --label-column intent --task classify", "", ""),
+        ("numbers.tsv numbers.txt", "rmse", 0.5),
+        ("sets.csv sets.jsonl --multi-label --label-separator ;", "micro_f1", 2 / 3),
+        ("words.conll words.conll", "f1", 1),
+        ("words.tsv words.tsv", "f1", 1),
+        ("words.jsonl words.tsv --task tag", "", ""),
+        ("choices.jsonl choices.jsonl", "accuracy", 1),
+    ],
+)
+def test_the_task_is_found_from_the_files(files, capsys, line, name, value):
+    if name:
+        assert json.loads(run(capsys, line + " --json"))[name] == pytest.approx(value)
+    else:  # the task is right, and its reader says what is wrong with the files
+        assert "--task" not in refused(capsys, line)
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("gold.csv numbers.txt", ["gold.csv: ", "--task classify or regress", "\n  text,label\n"]),
+        ("numbers.tsv labels.txt", ["--task classify or regress", "1.5"]),
+        ("odd.csv labels.txt", ["odd.csv: ", "--task (answer, choose", "\n  utterance,intent\n"]),
+        ("text.txt labels.txt", ["text.txt: ", "--task", "  running text"]),
+        ("nowhere.csv labels.txt", ["nowhere.csv: no such file"]),
+        ("words.conll words.conll --header no", ["--header", "tag", "--task"]),
+        ("gold.csv labels.txt --strict", ["--strict", "classify", "--task"]),
+        ("gold.csv labels.txt --task classify --format conll", ["--format: found conll", "csv"]),
+        ("gold.csv labels.txt --task embed", ["embed"]),
+    ],
+)
+def test_what_is_ambiguous_or_of_another_task_is_refused(files, capsys, line, parts):
+    error = refused(capsys, line)
+    assert [part for part in parts if part not in error] == []
+
+
+def test_reports_are_printed(files, capsys):
+    assert "100.0000  100.0000          1" in run(capsys, "gold.json answers.json")
+    line = "gold.json answers.json --no-answer-probs probs.json --no-answer-threshold 0.4"
+    report = json.loads(run(capsys, line + " --language zh --json"))
     assert (report["exact_match"], report["language"], report["best_f1"]) == (0.0, "zh", 50.0)
+    assert run(capsys, "gold.csv labels.txt").startswith("accuracy  0.5000")
+    assert run(capsys, "sets.csv sets.jsonl --multi-label").startswith("micro-F1")
+    assert "guessing gets 0.5000" in run(capsys, "choices.jsonl choices.jsonl")
+    line = "gold.csv labels.txt --label-column 1 --text-column 2 --header no"  # a row more
+    assert "2 predictions, but gold.csv has 3 rows" in refused(capsys, line)
 
 
-def test_labels(files, capsys):
-    line = "score classify --gold gold.csv --predictions labels.txt"
-    assert json.loads(run(capsys, line + " --json"))["accuracy"] == 0.5
-    assert run(capsys, line).startswith("accuracy  0.5000")
-    line += " --label-column 1 --text-column 2 --header no --json"
-    with pytest.raises(SystemExit):  # the header is a row then
-        main(line.split())
-    assert "2 predictions, but gold.csv has 3 rows" in capsys.readouterr().err
-
-
-def test_several_labels(files, tmp_path, capsys):
-    (tmp_path / "sets.csv").write_text("text,label\none,a;b\ntwo,\n")
-    (tmp_path / "sets.jsonl").write_text('{"labels": ["b"]}\n{"labels": []}\n')
-    line = "score classify --gold sets.csv --predictions sets.jsonl --multi-label"
-    report = json.loads(run(capsys, line + " --label-separator ; --json"))
-    assert (report["micro_f1"], report["subset_accuracy"]) == (2 / 3, 0.5)
-    assert run(capsys, line).startswith("micro-F1")
-
-
-def test_numbers(files, capsys):
-    line = "score regress --gold gold.csv --predictions labels.txt --json"
-    assert json.loads(run(capsys, line))["rmse"] == pytest.approx(0.5**0.5)
-
-
-def test_labels_of_words(files, tmp_path, capsys):
-    (tmp_path / "words.conll").write_text("Ada B-PER\nflew O\n")
-    line = "score tag --gold words.conll --predictions words.conll --json"
-    assert json.loads(run(capsys, line))["f1"] == 1
-
-
-def test_choices(files, tmp_path, capsys):
-    row = {"prompt": "a", "choices": ["x", "y"], "label": 1}
-    (tmp_path / "choices.jsonl").write_text(json.dumps(row))
-    line = "score choose --gold choices.jsonl --predictions choices.jsonl"
-    assert json.loads(run(capsys, line + " --json"))["accuracy"] == 1
-    assert "guessing gets 0.5000" in run(capsys, line)
-
-
-def test_a_task_that_has_no_scores_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        main(["score", "embed"])
-    assert "'score embed' is not a command. After 'score': " in capsys.readouterr().err
+def test_scores_need_no_torch(files):
+    program = "import sys; from bertsmith.cli import main; main(sys.argv[1:]); "
+    program += "assert 'torch' not in sys.modules"
+    for line in ("gold.json answers.json", "choices.jsonl choices.jsonl", "gold.csv values.jsonl"):
+        words = [sys.executable, "-c", program, "score", *line.split()]
+        subprocess.run(words, check=True, capture_output=True)

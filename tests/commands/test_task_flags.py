@@ -7,10 +7,14 @@ import pytest
 from tiny_models import save_tiny
 
 from bertsmith.commands import evaluate, predict
-from bertsmith.commands.task_flags import first_word, switches
+from bertsmith.commands.task_flags import first_word, parse_for_folder, switches
 from bertsmith.data.examples import Columns
 from bertsmith.data.tagged import TagColumns
 from bertsmith.errors import CheckpointError
+
+
+def flags_of(args):
+    return parse_for_folder(predict.Settings, args, "predict")
 
 
 @pytest.fixture(scope="module")
@@ -32,26 +36,30 @@ def tagger(tmp_path_factory):
     ],
 )
 def test_the_model_is_the_first_word(args, expected):
-    assert first_word(args.split(), switches(predict.Settings)) == expected
+    assert first_word(args.split(), switches(predict.Settings, TagColumns)) == expected
 
 
 def test_only_the_model_decides(tagger, tmp_path):
     args = ["--device", "cpu", tagger, "--split", "spaces", "x" * 5000]
-    assert isinstance(predict.parse(args, "predict").columns, TagColumns)
+    assert isinstance(flags_of(args).columns, TagColumns)
     other = str(save_tiny(tmp_path, "classify", labels=("a", "b")))
-    assert isinstance(predict.parse([other, tagger], "predict").columns, Columns)
+    assert isinstance(flags_of([other, tagger]).columns, Columns)
 
 
 def test_a_model_that_is_not_there(tmp_path):
     with pytest.raises(CheckpointError, match="nowhere: there is no such folder"):
-        predict.parse([str(tmp_path / "nowhere"), "--split", "spaces", "x" * 5000], "predict")
+        parse_for_folder(
+            predict.Settings,
+            [str(tmp_path / "nowhere"), "--split", "spaces", "x" * 5000],
+            "predict",
+        )
     with pytest.raises(CheckpointError, match="Name the folder of a checkpoint"):
-        predict.parse(["a text without a model " * 20], "predict")
+        flags_of(["a text without a model " * 20])
 
 
 def test_help_needs_no_model(capsys):
     with pytest.raises(SystemExit) as caught:
-        evaluate.parse(["nowhere", "--help"], "evaluate")
+        parse_for_folder(evaluate.Settings, ["nowhere", "--help"], "evaluate")
     assert caught.value.code == 0
     assert "--label-column" in capsys.readouterr().out
 
@@ -64,5 +72,5 @@ def test_a_name_of_the_hub_tells_its_task(tagger, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
     monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
     monkeypatch.chdir(tmp_path)
-    settings = predict.parse(["org/tagger", "a text"], "predict")
+    settings = flags_of(["org/tagger", "a text"])
     assert isinstance(settings.columns, TagColumns)

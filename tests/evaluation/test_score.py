@@ -11,13 +11,16 @@ import sklearn.preprocessing
 from bertsmith.data.tagged import TagColumns
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.score import (
+    AnswerOptions,
+    ClassColumns,
     score_answer_files,
     score_choice_files,
     score_class_files,
-    score_label_set_files,
     score_number_files,
     score_tag_files,
 )
+
+MULTI = ClassColumns(multi_label=True)
 
 
 def squad(path, answers, context="x y z"):
@@ -81,17 +84,18 @@ def test_answers_by_the_rules_that_the_data_ask_for(gold, tmp_path):
 def test_no_answer_probabilities_take_answers_back_and_give_the_best_thresholds(gold, tmp_path):
     given = as_json(tmp_path / "p.json", {"a": "x", "b": "y", "c": "z"})
     probs = as_json(tmp_path / "n.json", {"a": 0.1, "b": 0.5, "c": 2})
-    report = score_answer_files(gold, given, no_answer_probs=probs).to_json()
+    report = score_answer_files(gold, given, AnswerOptions(probs)).to_json()
     assert report["NoAns_exact"] == 100.0  # 2 is above 1
     assert report["num_unanswered"] == 1
     assert (report["best_exact"], report["best_exact_thresh"]) == (pytest.approx(200 / 3), 0.1)
     assert (report["best_f1"], report["best_f1_thresh"]) == (pytest.approx(800 / 9), 0.5)
-    patient = score_answer_files(gold, given, no_answer_probs=probs, threshold=2.0)
+    patient = score_answer_files(gold, given, AnswerOptions(probs, 2.0))
     assert patient.no_answer.exact_match == 0
     assert "best F1 88.8889" in str(patient)
     assert "0 of 3 questions were given no answer (threshold 2)" in str(patient)
     given = as_json(tmp_path / "p.json", {"a": "", "b": "y"})  # and none for c
-    assert score_answer_files(gold, given, no_answer_probs=probs, threshold=0.2).num_unanswered == 2
+    options = AnswerOptions(probs, 0.2)
+    assert score_answer_files(gold, given, options).num_unanswered == 2
 
 
 def test_predictions_in_lines(gold, tmp_path):
@@ -102,14 +106,14 @@ def test_predictions_in_lines(gold, tmp_path):
         {"id": "c", "answer": "", "no_answer_score": 4.5},
     ]
     path.write_text("\n".join(map(json.dumps, rows)))
-    report = score_answer_files(gold, path, no_answer_probs=path)
+    report = score_answer_files(gold, path, AnswerOptions(path))
     assert report.overall.exact_match == report.best_f1.score == 100
     assert report.best_f1.threshold == -2
     # Its numbers are logits, by which the answers go already.
     rows[0]["no_answer_score"] = 3.0
     path.write_text("\n".join(map(json.dumps, rows)))
-    assert score_answer_files(gold, path, no_answer_probs=path).overall.exact_match == 100
-    strict = score_answer_files(gold, path, no_answer_probs=path, threshold=1)
+    assert score_answer_files(gold, path, AnswerOptions(path)).overall.exact_match == 100
+    strict = score_answer_files(gold, path, AnswerOptions(path, 1))
     assert strict.overall.exact_match == pytest.approx(200 / 3)
 
 
@@ -139,7 +143,7 @@ def test_chinese_is_seen_and_can_be_chosen(tmp_path):
     report = score_answer_files(gold, given)
     assert (report.language, report.overall.exact_match) == ("zh", pytest.approx(200 / 3))
     assert report.overall.f1 == pytest.approx(100 * (0.8 + 2) / 3)
-    words = score_answer_files(gold, given, language="en")
+    words = score_answer_files(gold, given, AnswerOptions(language="en"))
     assert words.overall.f1 == pytest.approx(100 / 3)
     assert "characters, as CMRC 2018 does" in str(report)
 
@@ -176,7 +180,8 @@ def test_predictions_that_are_none(gold, tmp_path, text, message):
 def test_probabilities_that_are_none(gold, tmp_path, probs, message):
     given = as_json(tmp_path / "p.json", {"a": "x", "b": "y", "c": "z"})
     with pytest.raises(InputError, match=message):
-        score_answer_files(gold, given, no_answer_probs=as_json(tmp_path / "n.json", probs))
+        options = AnswerOptions(as_json(tmp_path / "n.json", probs))
+        score_answer_files(gold, given, options)
 
 
 def test_lines_without_their_keys(gold, tmp_path):
@@ -323,7 +328,7 @@ def test_several_labels(tmp_path, kind):
     else:
         rows = given if kind == "jsonl" else SETS[1]
         path.write_text("".join(json.dumps({"labels": x}) + "\n" for x in rows))
-    report = score_label_set_files(gold, path)
+    report = score_class_files(gold, path, MULTI)
     flags = sklearn.preprocessing.MultiLabelBinarizer().fit([*true, *given])
     arrays = flags.transform(true), flags.transform(given)
     for average, found in (("micro", report.micro_f1), ("macro", report.macro_f1)):
@@ -340,7 +345,7 @@ def test_the_last_texts_have_no_label(tmp_path, name, head):
     gold, path = tmp_path / "gold.csv", tmp_path / name
     gold.write_text("text,label\none,b\ntwo,\nthree,a\nfour,\nfive,\n")
     path.write_text(head + "b\n\n\n\n\n")
-    report = score_label_set_files(gold, path)
+    report = score_class_files(gold, path, MULTI)
     assert (report.num_texts, report.subset_accuracy) == (5, 4 / 5)
 
 
@@ -351,12 +356,12 @@ def test_several_labels_that_cannot_be_scored(tmp_path):
     with pytest.raises(
         InputError, match=r"p\.jsonl:2: 'labels' is an object; a string or a number"
     ):
-        score_label_set_files(gold, path)
+        score_class_files(gold, path, MULTI)
     path.write_text('{"labels": null}\n{"labels": ""}\n')
     with pytest.raises(InputError, match=r"gold\.csv: no row has a label"):
-        score_label_set_files(gold, path)
+        score_class_files(gold, path, MULTI)
     with pytest.raises(ConfigError, match="--label-separator: found nothing"):
-        score_label_set_files(gold, path, separator="")
+        score_class_files(gold, path, replace(MULTI, label_separator=""))
 
 
 def test_numbers(labelled, tmp_path):
@@ -466,7 +471,7 @@ def test_answers_are_scored_wherever_they_stand(tmp_path, places):
 def test_a_threshold_of_nothing_or_that_is_none(gold, tmp_path, threshold):
     given = as_json(tmp_path / "p.json", {"a": "x"})
     with pytest.raises(ConfigError, match=r"--no-answer-threshold: .*(finite|--no-answer-probs)"):
-        score_answer_files(gold, given, threshold=threshold)
+        score_answer_files(gold, given, AnswerOptions(no_answer_threshold=threshold))
 
 
 def test_labels_of_both_are_made_legal_on_request(tmp_path):

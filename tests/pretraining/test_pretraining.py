@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from bertsmith.config import from_mapping, parse_with_recipe, read_recipe
+from bertsmith.commands.flags import parse_with_recipe
+from bertsmith.config import from_mapping, read_recipe
 from bertsmith.data.batches import Batch
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus

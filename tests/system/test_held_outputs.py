@@ -58,7 +58,7 @@ COMMANDS = {
     "tokenizer train {0}/text.txt --vocab-size 60 --out {out}": "folder",
     "tokenizer extend --texts {0}/text.txt --from {0}/tok --add 5 --out {out}": "folder",
     "corpus build {0}/text.txt --tokenizer {0}/tok --processes 1 --out {out}": "folder",
-    "compress layers {0}/model --keep 0 --device cpu --out {out}": "folder",
+    "compress {0}/model --layers 0 --device cpu --out {out}": "folder",
     "predict {0}/model --file {0}/text.txt --device cpu --out {out}.jsonl": "file",
     "embed {0}/model {0}/text.txt --device cpu --out {out}.npy": "file",
     "evaluate {0}/model --data {0}/data.csv --device cpu --errors {out}.csv": "file",

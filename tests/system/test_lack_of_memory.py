@@ -9,7 +9,6 @@ import torch
 from safetensors import SafetensorError
 from tiny_models import save_tiny, write_reviews
 
-from bertsmith.cli import COMMANDS, LESS_MEMORY, main
 from bertsmith.system.memory import asked_bytes, lacks_memory
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits are Linux's")
@@ -76,14 +75,3 @@ def test_what_libraries_say_of_it():
     assert lacks_memory(SafetensorError("Cannot allocate memory (os error 12)"))
     assert lacks_memory(MemoryError()) and asked_bytes(MemoryError()) is None
     assert not lacks_memory(RuntimeError("shape '[2]' is invalid for input of size 3"))
-
-
-def test_the_flags_that_are_named_exist(capsys):
-    assert LESS_MEMORY.keys() <= {command.module for command in COMMANDS.values()}
-    for module, advice in LESS_MEMORY.items():
-        name = next(name for name, command in COMMANDS.items() if command.module == module)
-        with pytest.raises(SystemExit):
-            main([*name.split(), "--help"])
-        shown = capsys.readouterr().out
-        for word in advice.replace(",", " ").replace(".", " ").split():
-            assert not word.startswith("--") or word in shown, (name, word)

@@ -12,7 +12,7 @@ from tiny_tokenizers import TINY
 
 import bertsmith
 from bertsmith import cli
-from bertsmith.compression.layers import LayerSettings, compress_layers
+from bertsmith.compression.compress import CompressSettings, LayerSettings, compress
 from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
@@ -123,7 +123,8 @@ def test_sums_follow_compression_of_a_sentence_encoder(tmp_path):
     save_tiny(tmp_path / "model")
     SentenceFolder("mean", normalize=True).write(tmp_path / "model", 24)
     check_whole(tmp_path / "model")
-    compress_layers(LayerSettings(tmp_path / "model", tmp_path / "out", keep="1", device="cpu"))
+    layers = LayerSettings("1")
+    compress(CompressSettings(tmp_path / "model", tmp_path / "out", layers, device="cpu"))
     check_whole(tmp_path / "out")
 
 

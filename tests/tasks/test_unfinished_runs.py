@@ -10,7 +10,7 @@ from tiny_models import save_tiny
 
 import bertsmith
 from bertsmith.cli import main
-from bertsmith.compression.layers import LayerSettings, compress_layers
+from bertsmith.compression.compress import CompressSettings, LayerSettings, compress
 from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
 from bertsmith.system.files import hold_folder
@@ -81,7 +81,7 @@ def test_what_was_not_scored_is_refused_until_it_is_resumed(settings, tmp_path, 
         ("predict", out, "--file", data),
         ("evaluate", out, "--data", data),
         ("embed", out, data, "--out", tmp_path / "x.npy"),
-        ("compress", "layers", out, "--keep", 0, "--out", tmp_path / "less"),
+        ("compress", out, "--layers", 0, "--out", tmp_path / "less"),
         ("distill", "answer", "--teacher", out, "--student", student, "--train", data, "--eval",
          data, "--out", tmp_path / "student"),
         ("finetune", "answer", "--model", out, "--train", data, "--eval", data, "--out",
@@ -94,7 +94,7 @@ def test_what_was_not_scored_is_refused_until_it_is_resumed(settings, tmp_path, 
     with pytest.raises(CheckpointError, match="trained, but not scored"):
         bertsmith.load(out)
     with pytest.raises(CheckpointError, match="trained, but not scored"):
-        compress_layers(LayerSettings(out, tmp_path / "less", keep="0"))
+        compress(CompressSettings(out, tmp_path / "less", LayerSettings("0")))
     finetune(Answer, replace(settings, resume=True))
     assert bertsmith.load(out).task.threshold is not None
 

@@ -1,24 +1,12 @@
-"""Settings of a training command, and the command line that resumes it."""
+"""How a run is resumed: its command line, and the step that it goes on from."""
 
 import shlex
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
 
+from bertsmith.commands.flags import tell
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.run_folder import RunFolder
-
-SettingsT = TypeVar("SettingsT")
-
-
-@dataclass(frozen=True)
-class Request(Generic[SettingsT]):
-    """Settings, and the command line that resumes the run."""
-
-    settings: SettingsT
-    resume_command: str
 
 
 def resume_command(args: Sequence[str], prog: str) -> str:
@@ -34,6 +22,4 @@ def tell_where_it_resumes(out: Path) -> None:
         return
     found = list_checkpoints(folder.checkpoints_dir)
     place = f"goes on from {found[-1].name}" if found else "has no checkpoint yet and begins anew"
-    if "summary" in folder.read_run():
-        place = "is trained already"
-    print(f"{out}: {place}", file=sys.stderr)
+    tell(f"{out}: {'is trained already' if 'summary' in folder.read_run() else place}")

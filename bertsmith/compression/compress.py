@@ -1,0 +1,138 @@
+"""Make a model smaller by layers, heads or tokens, and measure what it costs."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+from bertsmith.compression.folder import Compressed, Smaller, Source, check_out, save_beside
+from bertsmith.compression.heads import HeadSettings
+from bertsmith.compression.vocabulary import VocabularySettings
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.evaluation.side_by_side import Trial
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.model.keep_layers import LayerChoice, choose_layers, truncate_layers
+from bertsmith.model.loading import build
+from bertsmith.model.model_folder import read_folder
+from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.compute import InferenceCompute
+from bertsmith.system.files import hold_folder
+from bertsmith.system.hardware import precision_note, select_device
+
+
+@dataclass(frozen=True)
+class LayerSettings:
+    """Fewer layers: with half of them a model is about twice as fast, and has lost much: it is a
+    start for further training."""
+
+    layers: str | None = None
+    """Layers to keep, counted from 0, such as 0,2,5."""
+    num_layers: int | None = None
+    """Number of layers to keep, instead of --layers."""
+    layer_choice: LayerChoice = "spread"
+    """Choice of layers, with --num-layers: at equal distances from the first to the last (spread;
+    of twelve, the six that DistilBERT took), the first, or the last."""
+
+    def shrink(self, source: Source) -> Smaller:
+        """Keep some of a model's layers.
+
+        Raises:
+            ConfigError: layers that the model has not.
+            CheckpointError: a corpus cannot score the model.
+        """
+        model = source.model
+        if source.corpus is not None and "masked_lm" not in model.heads:
+            raise CheckpointError(
+                f"{source.path}: the model has no masked-LM head, so a corpus cannot score it. "
+                "Give --data if it is fine-tuned or a sentence encoder, or leave out --corpus."
+            )
+        keep = self.chosen(model.config.num_hidden_layers)
+        named = ", ".join(map(str, keep))
+        done = f"kept {len(keep)} of {model.config.num_hidden_layers} layers: {named}"
+        facts = {"method": "layers", "kept_layers": keep}
+        return Smaller(truncate_layers(model, keep), source.tokenizer, done, facts)
+
+    def chosen(self, num_layers: int) -> list[int]:
+        """Return the layers that the settings name or choose."""
+        if (self.layers is None) == (self.num_layers is None):
+            raise ConfigError("Give --layers or --num-layers; exactly one of them.")
+        if self.num_layers is not None:
+            return choose_layers(num_layers, self.num_layers, self.layer_choice)
+        try:
+            return [int(number) for number in str(self.layers).split(",")]
+        except ValueError:
+            raise ConfigError(
+                f"--layers: found '{self.layers}'; allowed are numbers of layers with commas "
+                f"between, 0 to {num_layers - 1}, such as 0,{num_layers - 1}."
+            ) from None
+
+
+@dataclass(frozen=True)
+class CompressSettings(InferenceCompute):
+    """Which model to make smaller, in which way, and by what both are measured."""
+
+    model: tyro.conf.Positional[Path]
+    """Folder of the model to make smaller; nothing in it is changed."""
+    out: Path
+    """Folder to write the smaller model to."""
+    layers: LayerSettings = field(default_factory=LayerSettings)
+    heads: HeadSettings = field(default_factory=HeadSettings)
+    vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
+    data: Path | None = None
+    """Labelled examples to score a fine-tuned model by, before and after: as --data of `bertsmith
+    evaluate`."""
+    limit: int | None = None
+    """Number of rows of --data to take, from the first."""
+    corpus: Path | None = None
+    """Corpus of a pre-trained model: a folder of `bertsmith corpus build` with the model's
+    tokenizer. Its held-out rows score both models; its training rows rank heads, or tell which
+    tokens are used."""
+    overwrite: bool = False
+    """Replace an earlier model in --out."""
+
+    columns: tyro.conf.Suppress[Any] = None
+    """Columns of the files."""
+
+    @property
+    def way(self) -> Any:
+        """The one way that flags were given for.
+
+        Raises:
+            ConfigError: none or several.
+        """
+        ways = [self.layers, self.heads, self.vocabulary]
+        given = [way for way in ways if way != type(way)()]
+        if len(given) != 1:
+            raise ConfigError(
+                f"compress: found flags for {len(given)} of layers, heads and vocabulary; allowed "
+                "is one of them. Give --layers or --num-layers, --prune-heads or --num-heads, or "
+                "--vocabulary; and another to a second run, which takes the first one's folder."
+            )
+        return given[0]
+
+
+def compress(settings: CompressSettings) -> Compressed:
+    """Write a smaller model, and measure it beside its source.
+
+    Raises:
+        ConfigError: not one way, what the model cannot do without, or an occupied `out`.
+        InputError: examples or texts cannot be read.
+        CheckpointError: the folder is incomplete or not a BERT, or does not suit the corpus.
+    """
+    check_all_largest(settings, "--")
+    way = settings.way
+    with hold_folder(settings.out):
+        path = find_checkpoint(settings.model)
+        check_out(settings.out, path, overwrite=settings.overwrite)
+        folder, device = read_folder(path), select_device(settings.device)
+        source = Source(folder, build(folder).to(device), settings.corpus, settings.columns)
+        trial = Trial(
+            settings.data, settings.columns, settings.limit,
+            device=settings.device, precision=settings.precision,
+        )  # fmt: skip
+        smaller = way.shrink(source)
+        if settings.precision != "auto":
+            note = precision_note(settings.precision, device)
+            smaller = replace(smaller, notes=(*smaller.notes, *filter(None, [note])))
+        return save_beside(source, smaller, settings.out, trial)

@@ -1,0 +1,178 @@
+"""Score a file of predictions by the task whose gold file stands beside it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
+
+from bertsmith.data.examples import Columns, Example, ExampleReader
+from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceReader
+from bertsmith.data.predictions import read_labels
+from bertsmith.data.squad import QuestionReader
+from bertsmith.data.tables import TableFormat, table_format
+from bertsmith.data.tagged import TagColumns, TagFormat
+from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.data.text_files import iter_lines
+from bertsmith.errors import BertsmithError, ConfigError, InputError
+from bertsmith.evaluation.score import (
+    AnswerOptions,
+    ClassColumns,
+    score_answer_files,
+    score_choice_files,
+    score_class_files,
+    score_number_files,
+    score_tag_files,
+)
+
+ScoredTask = Literal["answer", "choose", "classify", "regress", "tag"]
+T = TypeVar("T")
+
+TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]]] = {
+    "answer": (AnswerOptions, score_answer_files),
+    "choose": (ChoiceColumns, score_choice_files),
+    "classify": (ClassColumns, score_class_files),
+    "regress": (Columns, score_number_files),
+    "tag": (TagColumns, score_tag_files),
+}
+"""Options and rules of each task."""
+
+LABELS_SEEN = 1000
+"""Labels of each file that tell numbers from classes."""
+ROWS_SHOWN = 3
+CHARACTERS_SHOWN = 100
+
+
+@dataclass(frozen=True)
+class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerOptions):
+    """Options of all tasks."""
+
+    text_column: str | None = None
+    """Column of the text or prompt: its name, or its number counted from 1. Default: the first of
+    the usual names (text, sentence, prompt, ...)."""
+    label_column: str | None = None
+    """Column of the right label: its name, number or key. Several for --multi-label: names or
+    numbers with commas, or a range of numbers such as 3-8, each with 1 or 0 for the label that it
+    is called after. Default: the first of the usual names (label, class, target, ...), of words the
+    last column."""
+    skip_incomplete: bool = False
+    """Skip rows and sentences that are incomplete or cannot be read and count them, instead of
+    stopping."""
+    format: TableFormat | TagFormat = "auto"  # type: ignore[assignment]
+    """File format of the gold file, whatever its name says: csv, tsv or jsonl, of words conll,
+    conllu or jsonl. auto: by its name, of words also by its first lines."""
+
+    def of_task(self, task: ScoredTask, gold: Path) -> Any:
+        """Return the options of a task.
+
+        Raises:
+            ConfigError: an option of another task is given.
+        """
+        options, _ = TASKS[task]
+        own = {field.name for field in fields(options)}
+        for field in fields(self):
+            if field.name not in own and getattr(self, field.name) != field.default:
+                raise ConfigError(
+                    f"--{field.name.replace('_', '-')}: {gold} is scored as {task}, which has no "
+                    "such option. Leave it out, or give another --task."
+                )
+        return self.part(options)
+
+    def part(self, options: type[T]) -> T:
+        """Return the options of one kind.
+
+        Raises:
+            ConfigError: a file format that this kind does not have.
+        """
+        allowed = get_args(get_type_hints(options).get("format"))
+        if allowed and self.format not in allowed:
+            raise ConfigError(f"--format: found {self.format}; allowed are {', '.join(allowed)}.")
+        return options(**{field.name: getattr(self, field.name) for field in fields(options)})  # type: ignore[arg-type]
+
+
+def score(task: ScoredTask, gold: Path, predictions: Path, options: ScoreOptions) -> Any:
+    """Score predictions by a task's rules; return its report.
+
+    Raises:
+        ConfigError: an option of another task.
+        InputError: a file cannot be read, or the files do not belong together.
+    """
+    _, score_files = TASKS[task]
+    return score_files(gold, predictions, options.of_task(task, gold))
+
+
+def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTask:
+    """Find the one task whose reader reads the gold file.
+
+    A table with choices is one of choices. Labels that are numbers are classes where all are whole,
+    in the predictions too; where neither are, they are values.
+
+    Raises:
+        InputError: no task, or more than one; shows the first rows.
+    """
+    if not gold.is_file():
+        raise InputError(f"{gold}: no such file. Check the spelling.")
+    is_set = options.multi_label
+    readers: dict[ScoredTask, Callable[[], Iterable[Any]]] = {
+        "answer": lambda: QuestionReader(gold, placed=False),
+        "tag": lambda: TaggedReader(gold, options.part(TagColumns)),
+        "choose": lambda: ChoiceReader(gold, options.part(ChoiceColumns)),
+        "classify": lambda: ExampleReader(gold, options.part(Columns), empty_labels=is_set),
+    }
+    found = [task for task, reader in readers.items() if can_read(reader)]
+    if "tag" in found and ".tsv" in gold.suffixes and all(map(str.strip, iter_lines(gold))):
+        found.remove("tag")  # rows without an end of a sentence are a table's
+    if "choose" in found and "classify" in found:
+        found.remove("classify")
+    if found == ["classify"] and not is_set:
+        found = tasks_of_labels(gold, predictions, options.part(Columns))
+    if len(found) == 1:
+        return found[0]
+    asked = f"Give --task {' or '.join(found)}"
+    if not found:
+        asked = f"Give --task ({', '.join(get_args(ScoredTask))}), and the columns to read"
+    rows = islice(iter_lines(gold), ROWS_SHOWN)
+    shown = "\n".join(f"  {row.rstrip()[:CHARACTERS_SHOWN]}" for row in rows)
+    raise InputError(
+        f"{gold}: may be data of {' or of '.join(found) or 'no task'}. {asked}. The first rows:\n"
+        + shown
+    )
+
+
+def can_read(reader: Callable[[], Iterable[Any]]) -> bool:
+    """Return whether a reader gets a first item."""
+    try:
+        return any(True for _ in reader())
+    except BertsmithError:
+        return False
+
+
+def tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[ScoredTask]:
+    """Return the tasks of a table's labels: classify, regress, or either."""
+    right = kinds_of_labels(ExampleReader(gold, columns))
+    if None in right:
+        return ["classify"]
+    is_table = table_format(predictions) != "txt"
+    if is_table and can_read(lambda: read_labels(predictions, columns=["value"])):
+        return ["regress"]  # predict writes a column of this name for numbers alone
+    fractional = {False in right, False in kinds_of_labels(read_labels(predictions))}
+    if len(fractional) == 2:
+        return ["classify", "regress"]
+    return ["regress"] if True in fractional else ["classify"]
+
+
+def kinds_of_labels(examples: Iterable[Example]) -> set[bool | None]:
+    """Return whether labels are whole numbers, fractions, or (None) names."""
+    return {is_whole(str(example.label)) for example in islice(examples, LABELS_SEEN)}
+
+
+def is_whole(label: str) -> bool | None:
+    """Return whether a label is a whole number; None for a name.
+
+    >>> [is_whole(label) for label in ("3", "3.0", "3.8", "sports", "nan")]
+    [True, True, False, None, None]
+    """
+    try:
+        return float(label).is_integer()
+    except (ValueError, OverflowError):
+        return None
