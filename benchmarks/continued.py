@@ -40,6 +40,7 @@ from bertsmith.demo.corpus import Installation, read_documentation
 from bertsmith.demo.question import LABELS, ask, is_for_corpus, write_documents, write_examples
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
@@ -231,7 +232,7 @@ def table(
 def pieces(args: argparse.Namespace) -> Iterator[str]:
     """Which new pieces: those of our trainer, or whole words ranked by the pieces they save."""
     learnt, held_out = counts(args.work / "docs.txt")
-    old = Tokenizer.load(args.work / "general")
+    old = load_tokenizer(args.work / "general")
     rows = {
         "none": [],
         "whole words, by count × (pieces - 1)": whole_words(old, learnt, args.add),
@@ -296,7 +297,7 @@ def heads(args: argparse.Namespace) -> Iterator[str]:
               "--held-out", 0.05, "--out", corpus)  # fmt: skip
     torch.manual_seed(0)
     random = load_model(source, heads=("masked_lm",))
-    save_model(random, work / "head-random", Tokenizer.load(source))
+    save_model(random, work / "head-random", load_tokenizer(source))
     losses = {name: head_losses(args, corpus, model)
               for name, model in (("at random", work / "head-random"),
                                   ("as `pretrain --from` starts it", source))}  # fmt: skip

@@ -122,7 +122,7 @@ def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any]
     from bertsmith.model.loading import load_model
     from bertsmith.model.saving import save_model
     from bertsmith.tasks.text_classification import Classify
-    from bertsmith.tokenization.tokenizer import Tokenizer
+    from bertsmith.tokenization.auto import load_tokenizer
 
     asked = {
         name: value
@@ -135,7 +135,7 @@ def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any]
         teacher = load_model(folder / "teacher")
         keep = choose_layers(teacher.config.num_hidden_layers, args.num_layers)
         start = truncate_layers(teacher, keep)
-        save_model(start, folder / "start", Tokenizer.load(folder / "teacher"))
+        save_model(start, folder / "start", load_tokenizer(folder / "teacher"))
         finetune(Classify, replace(settings, model=folder / "start"))
 
     def distilled(settings: Any) -> None:

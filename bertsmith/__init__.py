@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bertsmith.model.loading import load_model
     from bertsmith.model.saving import save_model
     from bertsmith.tasks.auto import load
+    from bertsmith.tokenization.auto import load_tokenizer
     from bertsmith.tokenization.tokenizer import Tokenizer
 
 
@@ -26,6 +27,7 @@ __all__ = [
     "__version__",
     "load",
     "load_model",
+    "load_tokenizer",
     "save_model",
 ]
 
@@ -36,6 +38,7 @@ _HOMES = {
     "Tokenizer": "bertsmith.tokenization.tokenizer",
     "load": "bertsmith.tasks.auto",
     "load_model": "bertsmith.model.loading",
+    "load_tokenizer": "bertsmith.tokenization.auto",
     "save_model": "bertsmith.model.saving",
 }
 

@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.system import hardware
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 # The same examples on every run, however slow the machine: red means that a change broke it.
 settings.register_profile("steady", deadline=None, derandomize=True)
@@ -52,7 +52,7 @@ def corpus_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ]
         documents.append(" ".join(sentences))
     (folder / "text.txt").write_text("\n\n".join(documents), encoding="utf-8")
-    tokenizer = Tokenizer([*SPECIAL_TOKENS, *WORDS, "."])
+    tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *WORDS, "."])
     build_corpus(
         [folder / "text.txt"],
         tokenizer,

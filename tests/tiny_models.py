@@ -14,7 +14,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 GOOD = ["good", "fine", "lovely"]
@@ -24,7 +24,9 @@ NUM_POSITIONS = 37
 
 
 def tiny_tokenizer():
-    return Tokenizer([*SPECIAL_TOKENS, *GOOD, *BAD, *OTHER], model_max_length=NUM_POSITIONS)
+    return WordPieceTokenizer(
+        [*SPECIAL_TOKENS, *GOOD, *BAD, *OTHER], model_max_length=NUM_POSITIONS
+    )
 
 
 def tiny_config(**changes):

@@ -93,9 +93,9 @@ def prepare(plan: Plan) -> Path:
 def write(source: str, target: str) -> None:
     """Sentences with the number of their tokens, in an order that mixes the articles."""
     from bertsmith.system.files import write_json
-    from bertsmith.tokenization.tokenizer import Tokenizer
+    from bertsmith.tokenization.auto import load_tokenizer
 
-    tokenizer = Tokenizer.load(published_model())
+    tokenizer = load_tokenizer(published_model())
     lines = Path(source).read_text(encoding="utf-8").splitlines()
     texts = [text for line in lines for text in re.split(r"(?<=[.!?]) +", line) if text]
     sized = [(text, len(tokenizer.encode(text).ids)) for text in dict.fromkeys(texts)]

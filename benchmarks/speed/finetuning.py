@@ -86,9 +86,9 @@ def write(source: str, folder: str) -> None:
     from bertsmith.model.loading import load_model
     from bertsmith.model.saving import save_model
     from bertsmith.system.files import atomic_dir
-    from bertsmith.tokenization.tokenizer import Tokenizer
+    from bertsmith.tokenization.auto import load_tokenizer
 
-    tokenizer = Tokenizer.load(published_model())
+    tokenizer = load_tokenizer(published_model())
     header, *lines = Path(source).read_text(encoding="utf-8").splitlines()
     chosen = [line for line in lines if len(tokenizer.encode(line.split("\t")[0]).ids) in LENGTHS]
     torch.manual_seed(0)

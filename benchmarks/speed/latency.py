@@ -71,9 +71,9 @@ def write(vocabulary: str, out: str) -> None:
     from bertsmith.model.config import BertConfig
     from bertsmith.model.saving import save_model
     from bertsmith.system.files import atomic_dir
-    from bertsmith.tokenization.tokenizer import Tokenizer
+    from bertsmith.tokenization.auto import load_tokenizer
 
-    tokenizer = Tokenizer.load(vocabulary)
+    tokenizer = load_tokenizer(vocabulary)
     torch.manual_seed(0)
     with atomic_dir(Path(out)) as folder:
         config = BertConfig.from_preset("base", tokenizer.vocab_size)

@@ -159,9 +159,9 @@ def prepare(plan: Plan) -> None:
 def build(text: str, tokenizer: str, out: str) -> None:
     """Text to token ids."""
     from bertsmith.data.corpus import CorpusSettings, build_corpus
-    from bertsmith.tokenization.tokenizer import Tokenizer
+    from bertsmith.tokenization.auto import load_tokenizer
 
-    build_corpus([text], Tokenizer.load(tokenizer), Path(out), CorpusSettings())
+    build_corpus([text], load_tokenizer(tokenizer), Path(out), CorpusSettings())
 
 
 def job(

@@ -74,9 +74,9 @@ def parts(text: str, size: int) -> Iterator[list[str]]:
 
 def bertsmith(gate: Gate, *, text: str, tokenizer: str, in_bulk: bool) -> None:
     """`Tokenizer.encode_batch_ids`, part by part, or `encode_ids`, paragraph by paragraph."""
-    from bertsmith.tokenization.tokenizer import Tokenizer
+    from bertsmith.tokenization.auto import load_tokenizer
 
-    ours = Tokenizer.load(tokenizer)
+    ours = load_tokenizer(tokenizer)
     prepared = list(parts(text, STEP_BYTES))
     gate.wait()
     for part in prepared:
@@ -106,9 +106,9 @@ def parity(text: str, tokenizer: str) -> dict[str, float]:
     """How many paragraphs have other ids."""
     from tokenizers import Tokenizer as Theirs
 
-    from bertsmith.tokenization.tokenizer import Tokenizer
+    from bertsmith.tokenization.auto import load_tokenizer
 
-    ours = Tokenizer.load(tokenizer)
+    ours = load_tokenizer(tokenizer)
     theirs = Theirs.from_file(str(Path(tokenizer) / "tokenizer.json"))
     [part] = itertools.islice(parts(text, CHECKED_BYTES), 1)
     expected = [found.ids for found in theirs.encode_batch_fast(part, add_special_tokens=False)]

@@ -18,7 +18,7 @@ from bertsmith.data.reading import SourceReport
 from bertsmith.data.unknown_tokens import LOUD_RATE, tell_unknown
 from bertsmith.errors import ConfigError
 from bertsmith.system.processes import LocalProcesses
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.auto import load_tokenizer
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -58,7 +58,7 @@ def main(args: Sequence[str], prog: str) -> None:
     """Build the corpus, then print what was read."""
     settings = parse(Settings, args, prog)
     started_at = time.perf_counter()
-    tokenizer = Tokenizer.load(settings.tokenizer)
+    tokenizer = load_tokenizer(settings.tokenizer)
     with _progress() as on_progress:
         manifest = build_corpus(
             settings.files,

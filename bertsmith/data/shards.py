@@ -26,6 +26,7 @@ from bertsmith.data.manifest import (
 )
 from bertsmith.errors import CorpusError, read_error
 from bertsmith.system.files import sha256_file
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 SHARD_TOKENS = 1 << 25  # 64 MiB of uint16; a shard ends with the block that reaches it
@@ -265,7 +266,7 @@ class Corpus:
                 manifest.
         """
         path = self.directory / TOKENIZER_DIR
-        tokenizer = Tokenizer.load(path)
+        tokenizer = load_tokenizer(path)
         if tokenizer.fingerprint != self.tokenizer_fingerprint:
             raise CorpusError(
                 f"{path}: fingerprint {tokenizer.fingerprint[:12]}, the corpus was built with "

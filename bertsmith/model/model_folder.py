@@ -34,8 +34,8 @@ from bertsmith.model.weights import read_weights
 from bertsmith.system.run_state import check_finished, read_run
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import check_sums
+from bertsmith.tokenization.auto import read_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.tokenizer_kinds import read_tokenizer
 
 
 def read_folder(path: str | Path) -> "ModelFolder":

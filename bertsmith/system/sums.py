@@ -1,7 +1,7 @@
 """Checksums of the small files of a folder, in the format of `sha256sum`.
 
-Weights are not among them: they carry a checksum of their own (model/weights.py). A file that
-differs is told of and used all the same: config.json may well be edited by hand.
+Weights are not among them: they carry a checksum of their own. A file that differs is told of and
+used all the same: config.json may well be edited by hand.
 """
 
 import contextlib

@@ -55,7 +55,7 @@ def read(source: Source) -> tuple[list[str], Merges, Json]:
     """
     config, files = source.config or {}, source.files
     if source.root is not None:
-        return read_tokenizer_json(source.path, source.root, config)
+        return _read_tokenizer_json(source.path, source.root, config)
     for name, other in ((VOCAB_JSON, source.name), (source.name, VOCAB_JSON)):
         if not files.has(name):
             raise CheckpointError(
@@ -63,12 +63,12 @@ def read(source: Source) -> tuple[list[str], Merges, Json]:
                 "as well."
             )
     vocab = read_vocab_ids(read_object(files, VOCAB_JSON), files.path(VOCAB_JSON))
-    merges = read_merges(source)
-    check_complete(vocab, merges, source.path)
-    return vocab, merges, folder_settings(vocab, config, source.path)
+    merges = _read_merges(source)
+    _check_complete(vocab, merges, source.path)
+    return vocab, merges, _folder_settings(vocab, config, source.path)
 
 
-def read_merges(source: Source) -> Merges:
+def _read_merges(source: Source) -> Merges:
     """Read the pairs of tokens of a merges.txt, by rank."""
     path = source.path
     try:
@@ -85,7 +85,7 @@ def read_merges(source: Source) -> Merges:
     return [_pair(line.split(" "), f"{path}:{number}") for number, line in numbered]
 
 
-def check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
+def _check_complete(vocab: Sequence[str], merges: Merges, path: Path) -> None:
     """Reject a truncated file, whose lost merges leave tokens that none makes.
 
     A few such tokens are usual: special tokens, and RoBERTa's fillers.
@@ -110,7 +110,7 @@ def _pair(parts: Sequence[Any], place: str) -> tuple[str, str]:
     )
 
 
-def folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
+def _folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
     """Read the settings of tokenizer_config.json."""
     place = file.with_name(CONFIG_FILE)
     settings = config_settings(config, place)
@@ -122,7 +122,7 @@ def folder_settings(vocab: Sequence[str], config: Json, file: Path) -> Json:
     return settings
 
 
-def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Merges, Json]:
+def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Merges, Json]:
     """Read the vocabulary, merges and settings of a tokenizer.json."""
     parts = check_parts(root, KINDS, FIXED, path)
     model = parts["model"]
@@ -138,10 +138,10 @@ def read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str]
         "add_prefix_space": member(parts["pre_tokenizer"], "add_prefix_space", bool, path, True),
         "added_tokens": read_added_tokens(added, vocab, path),
     }
-    return vocab, merges, settings | read_frame(root.get("post_processor"), path)
+    return vocab, merges, settings | _read_frame(root.get("post_processor"), path)
 
 
-def read_frame(processor: Any, path: Path) -> Json:
+def _read_frame(processor: Any, path: Path) -> Json:
     """Read the names of <s> and </s> from RoBERTa's post-processor.
 
     Raises:
@@ -188,11 +188,11 @@ def write(
         write_json(directory / VOCAB_JSON, vocab)
         with atomic_write(directory / "merges.txt", "w") as file:
             file.writelines(f"{line}\n" for line in (f"{VERSION_LINE}: 0.2", *lines))
-        write_json(directory / TOKENIZER_FILE, tokenizer_object(vocab, lines, ids, settings))
+        write_json(directory / TOKENIZER_FILE, _tokenizer_object(vocab, lines, ids, settings))
         write_json(directory / CONFIG_FILE, shared_config("RobertaTokenizer", own, ids, settings))
 
 
-def tokenizer_object(
+def _tokenizer_object(
     vocab: Mapping[str, int], merges: Sequence[str], ids: Mapping[str, int], settings: Json
 ) -> Json:
     """Build the content of tokenizer.json."""

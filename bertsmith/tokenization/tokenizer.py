@@ -19,9 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.system.small_files import SmallFiles
-from bertsmith.system.sums import check_sums
-from bertsmith.tokenization import tokenizer_kinds
 from bertsmith.tokenization.added_tokens import AddedToken, Piece, TokenFinder
 from bertsmith.tokenization.normalize import code_ranges
 from bertsmith.tokenization.tokenizer_files import Source
@@ -109,8 +106,7 @@ class Memory(dict[str, Value]):
 class Tokenizer(ABC):
     """The vocabulary and the rules of one model.
 
-    `Tokenizer.load` opens a tokenizer of any kind; `Tokenizer(vocab, ...)` makes BERT's
-    (`wordpiece.WordPieceTokenizer`).
+    `load_tokenizer` opens one of any kind.
 
     Args:
         vocab: the pieces, by id.
@@ -135,10 +131,6 @@ class Tokenizer(ABC):
     cls_token: str
     sep_token: str
     mask_token: str
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> "Tokenizer":
-        """A tokenizer; where no kind is named, BERT's."""
-        return super().__new__(tokenizer_kinds.kinds()["wordpiece"] if cls is Tokenizer else cls)
 
     def __init__(
         self,
@@ -194,26 +186,6 @@ class Tokenizer(ABC):
     def _vocabulary(self) -> tuple[Any, ...]:
         """The arguments that hold pieces; `settings` has the others."""
         return (self.vocab[: self.num_pieces],)
-
-    @staticmethod
-    def load(path: str | Path) -> "Tokenizer":
-        """Read a folder or a file: tokenizer.json first, else what a kind is kept in.
-
-        Those are vocab.txt (BERT, DistilBERT, ELECTRA), vocab.json with merges.txt (RoBERTa) and
-        spiece.model (ALBERT). What a tokenizer.json does not say comes from
-        tokenizer_config.json; what neither says is the default of the kind.
-
-        Raises:
-            CheckpointError: a tokenizer that we do not have, of two kinds, or damaged; the message
-                names the file.
-        """
-        path = Path(path)
-        name = path.name if path.is_file() else None
-        files = SmallFiles(path if name is None else path.parent)
-        check_sums(files, name)
-        if name is None:
-            return tokenizer_kinds.read_tokenizer(files)
-        return tokenizer_kinds.read_tokenizer_file(files, name)
 
     @classmethod
     @abstractmethod

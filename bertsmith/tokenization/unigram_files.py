@@ -16,6 +16,7 @@ from bertsmith.errors import CheckpointError
 from bertsmith.system.files import write_json
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.frame import frame_object, read_frame
 from bertsmith.tokenization.sentencepiece_model import (
     CONTROL,
     UNKNOWN,
@@ -30,11 +31,9 @@ from bertsmith.tokenization.tokenizer_files import (
     Source,
     check_parts,
     config_settings,
-    frame_object,
     listed_tokens,
     member,
     read_added_tokens,
-    read_frame,
     shared_config,
     token_entries,
 )
@@ -67,12 +66,12 @@ def read(source: Source) -> tuple[list[str], list[float], Json]:
     """
     config = source.config or {}
     if source.root is not None:
-        return read_tokenizer_json(source.path, source.root, config)
+        return _read_tokenizer_json(source.path, source.root, config)
     model = read_sentencepiece(source.files.read(source.name), source.path)
-    return model.pieces, albert_scores(model), model_settings(model, config, source.path)
+    return model.pieces, _albert_scores(model), _model_settings(model, config, source.path)
 
 
-def albert_scores(model: SentencePieceModel) -> list[float]:
+def _albert_scores(model: SentencePieceModel) -> list[float]:
     """Return the scores, those of numbers with a comma lowered by `COMMA_PENALTY`."""
     return [
         score - COMMA_PENALTY * (len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit())
@@ -80,7 +79,7 @@ def albert_scores(model: SentencePieceModel) -> list[float]:
     ]
 
 
-def model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json:
+def _model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json:
     """Read the settings of a spiece.model and the tokenizer_config.json beside it."""
     place = file.with_name(CONFIG_FILE)
     settings = config_settings(config, place)
@@ -95,7 +94,7 @@ def model_settings(model: SentencePieceModel, config: Json, file: Path) -> Json:
     if listed := member(config, "added_tokens_decoder", dict, place, {}):
         settings["added_tokens"] = listed_tokens(listed, model.pieces, place)
     else:
-        settings["added_tokens"] = marked_tokens(model, settings)
+        settings["added_tokens"] = _marked_tokens(model, settings)
     return settings
 
 
@@ -109,7 +108,7 @@ DEFAULT_NAMES = {
 }
 
 
-def marked_tokens(model: SentencePieceModel, settings: Json) -> list[AddedToken]:
+def _marked_tokens(model: SentencePieceModel, settings: Json) -> list[AddedToken]:
     """List the special tokens and the model's control and user-defined ones."""
     names = {name: settings.get(name, default) for name, default in DEFAULT_NAMES.items()}
     tokens = {
@@ -121,20 +120,20 @@ def marked_tokens(model: SentencePieceModel, settings: Json) -> list[AddedToken]
     return list(tokens.values())
 
 
-def read_tokenizer_json(
+def _read_tokenizer_json(
     path: Path, root: Json, config: Json
 ) -> tuple[list[str], list[float], Json]:
     """Read the vocabulary, scores and settings of a tokenizer.json."""
     parts = check_parts(root, KINDS, FIXED, path)
-    vocab, scores = read_pieces(member(parts["model"], "vocab", list, path), path)
+    vocab, scores = _read_pieces(member(parts["model"], "vocab", list, path), path)
     unk_id = member(parts["model"], "unk_id", int, path)
     if not 0 <= unk_id < len(vocab):
         raise CheckpointError(
             f"{path}: unk_id is {unk_id}, and the vocabulary has {len(vocab):,} pieces. Get the "
             "file again."
         )
-    check_spaces(parts["pre_tokenizer"], path)
-    steps, charsmap = read_steps(member(parts["normalizer"], "normalizers", list, path), path)
+    _check_spaces(parts["pre_tokenizer"], path)
+    steps, charsmap = _read_steps(member(parts["normalizer"], "normalizers", list, path), path)
     added = member(root, "added_tokens", list, path, [])
     settings = config_settings(config, path.with_name(CONFIG_FILE)) | {
         "steps": steps,
@@ -146,7 +145,7 @@ def read_tokenizer_json(
     return vocab, scores, settings | frame
 
 
-def read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[float]]:
+def _read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[float]]:
     """Read tokens and their scores, by id."""
     for id_, entry in enumerate(entries):
         match entry:
@@ -159,7 +158,7 @@ def read_pieces(entries: Sequence[Any], path: Path) -> tuple[list[str], list[flo
     return [piece for piece, _ in entries], [float(score) for _, score in entries]
 
 
-def read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], bytes]:
+def _read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], bytes]:
     """Read the steps of a normalizer, and its charsmap."""
     steps: list[str] = []
     charsmap = b""
@@ -173,7 +172,7 @@ def read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], byt
         elif isinstance(kind, str) and kind in STEP_KINDS and set(entry) == {"type"}:
             steps.append(STEP_KINDS[kind])
         elif kind == "Precompiled" and "charsmap" not in steps:
-            charsmap = read_table(member(entry, "precompiled_charsmap", str, path), path)
+            charsmap = _read_table(member(entry, "precompiled_charsmap", str, path), path)
             steps.append("charsmap")
         elif entry != MANY_SPACES:  # collapsing spaces changes no word
             raise CheckpointError(
@@ -183,7 +182,7 @@ def read_steps(entries: Sequence[Any], path: Path) -> tuple[tuple[str, ...], byt
     return tuple(steps), charsmap
 
 
-def read_table(written: str, path: Path) -> bytes:
+def _read_table(written: str, path: Path) -> bytes:
     """Decode a charsmap, which JSON holds in base 64."""
     try:
         return base64.b64decode(written, validate=True)
@@ -193,7 +192,7 @@ def read_table(written: str, path: Path) -> bytes:
         ) from error
 
 
-def check_spaces(pre_tokenizer: Json, path: Path) -> None:
+def _check_spaces(pre_tokenizer: Json, path: Path) -> None:
     """Check that words are cut at white space and begin with `▁`."""
     match pre_tokenizer.get("pretokenizers"):
         case [{"type": "WhitespaceSplit"}, {"type": "Metaspace", "replacement": "▁"} as mark]:
@@ -222,13 +221,13 @@ def write(
     """
     steps = settings["steps"]
     own = {"do_lower_case": "lowercase" in steps, "keep_accents": "decompose" not in steps}
-    config = shared_config(tokenizer_class(ids, settings), own, ids, settings)
+    config = shared_config(_tokenizer_class(ids, settings), own, ids, settings)
     with summed(directory, TOKENIZER_FILE, CONFIG_FILE):
-        write_json(directory / TOKENIZER_FILE, tokenizer_object(pieces, ids, settings))
+        write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))
         write_json(directory / CONFIG_FILE, config)
 
 
-def tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
+def _tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
     """Return the class of transformers that tokenizes alike.
 
     It is AlbertTokenizer, which has fixed steps, only if the settings are ALBERT's.
@@ -245,7 +244,7 @@ def tokenizer_class(ids: Mapping[str, int], settings: Json) -> str:
     return "AlbertTokenizer" if is_alberts else "PreTrainedTokenizerFast"
 
 
-def tokenizer_object(
+def _tokenizer_object(
     pieces: Sequence[tuple[str, float]], ids: Mapping[str, int], settings: Json
 ) -> Json:
     """Build the content of tokenizer.json."""
@@ -257,7 +256,7 @@ def tokenizer_object(
         "added_tokens": token_entries(ids, settings),
         "normalizer": {
             "type": "Sequence",
-            "normalizers": step_objects(settings["steps"], settings["charsmap"]),
+            "normalizers": _step_objects(settings["steps"], settings["charsmap"]),
         },
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, mark]},
         "post_processor": frame_object(ids, settings),
@@ -271,7 +270,7 @@ def tokenizer_object(
     }
 
 
-def step_objects(steps: Sequence[str], charsmap: bytes) -> list[Json]:
+def _step_objects(steps: Sequence[str], charsmap: bytes) -> list[Json]:
     """Build the normalizers of the steps."""
     kinds = {step: [{"type": kind}] for kind, step in STEP_KINDS.items()}
     table = base64.b64encode(charsmap).decode("ascii")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError
-from bertsmith.tokenization import tokenizer_files
+from bertsmith.tokenization import wordpiece_files
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.bulk_encoding import BulkEncoder
 from bertsmith.tokenization.chunk_table import MAX_CHUNK_BYTES, MAX_KEYS
@@ -154,12 +154,12 @@ class WordPieceTokenizer(Tokenizer):
     @classmethod
     def read(cls, source: Source) -> "WordPieceTokenizer":
         """Read a tokenizer.json or a vocab.txt."""
-        vocab, settings = tokenizer_files.read(source)
+        vocab, settings = wordpiece_files.read(source)
         return cls(vocab, **settings)
 
     def save(self, directory: str | Path) -> None:
         """Write vocab.txt, tokenizer.json and tokenizer_config.json, as transformers reads them."""
-        tokenizer_files.write(
+        wordpiece_files.write(
             Path(directory), self.vocab[: self.num_pieces], self._ids, self.settings()
         )
 

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
+from bertsmith.model.checkpoint_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.model.saving import save_model
-from bertsmith.model.weights import read_safetensors, write_safetensors
 from bertsmith.system.files import atomic_dir, sha256_file, try_lock, write_json
 from bertsmith.tokenization.tokenizer import Tokenizer
 

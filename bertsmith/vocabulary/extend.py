@@ -15,6 +15,8 @@ import tyro
 
 from bertsmith.data.reading import SourceReport
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.hub import find_checkpoint
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
@@ -75,7 +77,7 @@ def extend_tokenizer(
         InputError: a file that cannot be read, or no words in any of them.
         ConfigError: fewer tokens asked for than there are new characters.
     """
-    old = Tokenizer.load(tokenizer_place(settings.from_))
+    old = load_tokenizer(tokenizer_place(settings.from_))
     check_extensible(old, settings.from_)
     report = ExtensionReport(num_old=old.vocab_size)
     on_step("counting words")
@@ -117,8 +119,6 @@ def tokenizer_place(place: Path) -> Path:
     """Return a local path, or the folder of a hub model."""
     if place.exists():
         return place
-    from bertsmith.model.hub import find_checkpoint
-
     return find_checkpoint(place)
 
 

@@ -19,10 +19,10 @@ from bertsmith.data.splits import text_hash
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.processes import LocalProcesses
+from bertsmith.tokenization.auto import Kind
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.tokenization.tokenizer_kinds import Kind
 from bertsmith.tokenization.unigram import ALBERT_STEPS, Step, UnigramNormalizer, UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary import hf_trainer as library_trainer

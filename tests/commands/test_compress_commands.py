@@ -23,7 +23,7 @@ from bertsmith.system.files import sha256_file
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.auto import load_tokenizer
 
 FP32 = ("--device", "cpu", "--precision", "fp32")
 SHAPE = {"num_hidden_layers": 3}
@@ -47,7 +47,7 @@ def place(tmp_path_factory, corpus_dir):
     write_reviews(folder / "data.csv", 23)
     texts = [example.text for example in reviews(9)]
     (folder / "texts.txt").write_text("\n\n".join(texts))
-    tokenizer = Tokenizer.load(corpus_dir / "tokenizer")
+    tokenizer = load_tokenizer(corpus_dir / "tokenizer")
     config = BertConfig(tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=37)
     model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
     save_model(model, folder / "on-corpus", tokenizer)
@@ -99,7 +99,7 @@ def test_layers(compress, place):
         2 * report["before"]["parameters"]["encoder"]
     )
     assert set(report["after"]["scores"]) > {"accuracy", "macro_f1"}
-    assert Tokenizer.load(out).fingerprint == Tokenizer.load(place / "classifier").fingerprint
+    assert load_tokenizer(out).fingerprint == load_tokenizer(place / "classifier").fingerprint
     assert {file: sha256_file(file) for file in (place / "classifier").iterdir()} == before
     (step,) = record(out)
     assert step["method"] == "layers" and step["after"] == report["after"]
@@ -206,7 +206,7 @@ def test_vocabulary_of_texts(compress, place):
         "classifier", "--vocabulary", place / "texts.txt", "--data", place / "data.csv"
     )
     words = {word for example in reviews(9) for word in example.text.split()}
-    smaller, whole = Tokenizer.load(out), Tokenizer.load(place / "classifier")
+    smaller, whole = load_tokenizer(out), load_tokenizer(place / "classifier")
     characters = {token for token in OTHER if len(token.removeprefix("##")) == 1}
     assert set(smaller.vocab) == {*SPECIAL_TOKENS, *words, *characters}
     assert report["vocab_size"] == smaller.vocab_size < whole.vocab_size
@@ -227,7 +227,7 @@ def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
     report, out = compress("on-corpus", "--vocabulary", "--corpus", corpus_dir, "--min-count", 20)
     counts = Corpus.open(corpus_dir).count_tokens()
     assert report["covered"] == counts[counts >= 20].sum() / counts.sum() < 1
-    assert report["vocab_size"] == Tokenizer.load(out).vocab_size
+    assert report["vocab_size"] == load_tokenizer(out).vocab_size
     whole, _ = compress("on-corpus", "--vocabulary", "--corpus", corpus_dir, out="whole")
     assert whole["covered"] == 1.0 and whole["vocab_size"] > report["vocab_size"]
 
@@ -238,7 +238,7 @@ def test_a_trimmed_model_is_scored_on_the_same_hidden_words(compress, corpus_dir
     with torch.no_grad():
         assert report["before"]["scores"] == objective.evaluate(model)
     # The whole model, made to read [UNK] for what was left out, and never to guess it.
-    whole, smaller = (Tokenizer.load(folder) for folder in (place / "on-corpus", out))
+    whole, smaller = (load_tokenizer(folder) for folder in (place / "on-corpus", out))
     gone = torch.tensor([piece not in set(smaller.vocab) for piece in whole.vocab])
     batches = list(objective.held_out_batches(model))
     assert any(gone[batch.input_ids].any() for batch in batches)
@@ -342,7 +342,7 @@ def test_vocabulary_of_other_kinds(kind, family, compress, tmp_path):
     text = "The river runs to the sea."
     (tmp_path / "texts.txt").write_text(text)
     report, out = compress(tmp_path / "whole", "--vocabulary", tmp_path / "texts.txt")
-    smaller = Tokenizer.load(out)
+    smaller = load_tokenizer(out)
     assert report["vocab_size"] == smaller.vocab_size < tokenizer.vocab_size
     encodings = [each.encode(text) for each in (tokenizer, smaller)]
     assert encodings[0].tokens == encodings[1].tokens

@@ -19,7 +19,9 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.job import LEARNING_RATES, PretrainJob, model_config, nearest_preset
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.journal import read_journal
 
 RUN = [
@@ -52,7 +54,7 @@ def syllables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A pre-trained folder whose vocabulary has the syllables of the corpus's words only."""
     ends = ["ba", "ce", "di", "fo", "gu", "ha", "ke", "li", "mo", "nu", "pa", "re"]
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer = Tokenizer([*special, *ends, *(f"##{end}" for end in ends), "."])
+    tokenizer = WordPieceTokenizer([*special, *ends, *(f"##{end}" for end in ends), "."])
     return save_general(tmp_path_factory.mktemp("syllables") / "model", tokenizer, "masked_lm")
 
 
@@ -117,7 +119,7 @@ def test_the_whole_road_with_new_pieces_and_positions(
     printed = capsys.readouterr().out
     assert "added       60 pieces" in printed
     assert "held out" in printed
-    old, new = Tokenizer.load(syllables), Tokenizer.load(tokens)
+    old, new = load_tokenizer(syllables), load_tokenizer(tokens)
     assert new.vocab[: old.vocab_size] == old.vocab
     assert new.vocab_size == old.vocab_size + 60
     cli.main(["corpus", "build", str(text), "--tokenizer", str(tokens), "--out", str(corpus),
@@ -132,8 +134,8 @@ def test_the_whole_road_with_new_pieces_and_positions(
     theirs = transformers.BertForPreTraining.from_pretrained(out)
     assert theirs.config.vocab_size == new.vocab_size
     assert theirs.config.max_position_embeddings == 32
-    assert Tokenizer.load(out).model_max_length == 32
-    assert Tokenizer.load(out).vocab == new.vocab
+    assert load_tokenizer(out).model_max_length == 32
+    assert load_tokenizer(out).vocab == new.vocab
 
 
 def test_json_of_an_extension_is_one_object(
@@ -268,7 +270,7 @@ def test_another_source_does_not_resume_a_run(
     assert "is now None" in refused(capsys, [*alone, "--resume"])
     # Without a checkpoint the run begins anew, from the same weights or not at all.
     shutil.rmtree(out / "checkpoints")
-    save_general(source, Tokenizer.load(general), "masked_lm")
+    save_general(source, load_tokenizer(general), "masked_lm")
     words[words.index(str(general))] = str(source)
     assert "from.model.safetensors was" in refused(capsys, [*words, "--resume"])
 
@@ -309,7 +311,7 @@ def test_the_whole_road_with_new_pieces_of_other_kinds(
               "--held-out-share", "0.1", "--out", str(tokens)])  # fmt: skip
     printed = capsys.readouterr().out
     assert "added       60 pieces" in printed and "held out" in printed
-    new = Tokenizer.load(tokens)
+    new = load_tokenizer(tokens)
     cli.main(["corpus", "build", str(text), "--tokenizer", str(tokens), "--out", str(corpus),
               "--held-out", "0.15", "--processes", "1"])  # fmt: skip
     capsys.readouterr()
@@ -333,8 +335,8 @@ def test_build_corpus_with_an_extended_tokenizer_keeps_old_ids(
     general: Path, corpus_dir: Path, tmp_path: Path
 ) -> None:
     """Texts without a new piece have the ids that they had."""
-    old = Tokenizer.load(general)
-    new = Tokenizer([*old.vocab, "zzz"], **old.settings())
+    old = load_tokenizer(general)
+    new = WordPieceTokenizer([*old.vocab, "zzz"], **old.settings())
     text = corpus_dir.parent / "text.txt"
     build_corpus([text], new, tmp_path / "c", CorpusSettings(held_out=0.15))
     for split in ("train", "held_out"):

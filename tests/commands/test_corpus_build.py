@@ -9,13 +9,13 @@ import pytest
 from bertsmith.cli import main
 from bertsmith.commands import pretrain
 from bertsmith.data.shards import Corpus
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 
 @pytest.fixture
 def vocab(tmp_path: Path) -> Path:
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
-    Tokenizer(tokens).save(tmp_path / "vocab")
+    WordPieceTokenizer(tokens).save(tmp_path / "vocab")
     return tmp_path / "vocab"
 
 

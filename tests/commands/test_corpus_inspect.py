@@ -7,12 +7,14 @@ import pytest
 
 from bertsmith.cli import main
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    tokenizer = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."])
+    tokenizer = WordPieceTokenizer(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
+    )
     (tmp_path / "a.txt").write_text("the cat. " * 7 + "\n\nthe dog sat.\n\nthe cat sat.\n\n\x02")
     build_corpus([tmp_path / "a.txt"], tokenizer, tmp_path / "c", CorpusSettings())
     return tmp_path / "c"

@@ -28,7 +28,7 @@ from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.step_timer import Computing
 from bertsmith.system.hardware import Precision
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
@@ -218,7 +218,7 @@ def test_a_tokenizer_is_not_lost_to_a_model(
     assert "the folder is not empty" in capsys.readouterr().err
     assert before == {path.name: path.read_bytes() for path in out.iterdir()}
     cli.main(command(corpus_dir, out, "--steps", "1", "--overwrite"))
-    Tokenizer.load(out)
+    load_tokenizer(out)
 
 
 def test_a_finished_run_is_neither_resumed_nor_lost(

@@ -22,7 +22,7 @@ from bertsmith.pretraining.job import PretrainJob, build_model, build_objective
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.journal import read_journal
 from bertsmith.training.trainer import TrainingSettings
 
@@ -100,7 +100,7 @@ def test_electra_learns_it_where_nothing_is_said(
         with torch.no_grad():
             found, expected = load_model(folder)(ids).logits, theirs.eval()(ids).logits
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-        assert Tokenizer.load(folder).vocab_size == theirs.config.vocab_size
+        assert load_tokenizer(folder).vocab_size == theirs.config.vocab_size
     assert load_model(out / "generator").config.hidden_size == 64
     cli.main(["fill", str(out / "generator"), "baba [MASK] ceba"])
     assert "[MASK]" in capsys.readouterr().out
@@ -231,7 +231,7 @@ def test_goes_on_with_both(
 def test_goes_on_with_new_pieces_in_both(
     corpus_dir: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text, old = tmp_path / "text.txt", Tokenizer.load(trained)
+    text, old = tmp_path / "text.txt", load_tokenizer(trained)
     documents = [f"Zanzibar grows cloves. Clove {i} is from Zanzibar. " * 3 for i in range(29)]
     text.write_text("\n\n".join(documents), encoding="utf-8")
     tokens, corpus, out = tmp_path / "tokens", tmp_path / "corpus", tmp_path / "run"
@@ -242,7 +242,7 @@ def test_goes_on_with_new_pieces_in_both(
     cli.main(going_on(corpus, trained, out))
     capsys.readouterr()
     sizes = {load_model(folder).config.vocab_size for folder in (out, out / "generator")}
-    assert sizes == {Tokenizer.load(tokens).vocab_size} and sizes != {old.vocab_size}
+    assert sizes == {load_tokenizer(tokens).vocab_size} and sizes != {old.vocab_size}
     shared = [load_model(folder).embeddings.word.weight for folder in (out, out / "generator")]
     assert torch.equal(*shared)
 

@@ -7,7 +7,7 @@ import pytest
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from bertsmith.cli import main
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.auto import load_tokenizer
 
 TEXT = "\n\n".join(
     f"The {noun} of the {noun}s is a {noun}. Nothing is unknown here, {number} times."
@@ -39,7 +39,7 @@ def test_writes_a_folder_that_we_and_the_library_open(
     out = tmp_path / "new" / "tokenizer"
     train(text, "--vocab-size", 110, "--out", out, "--held-out-share", 0.2)
     printed = capsys.readouterr().out
-    ours = Tokenizer.load(out)
+    ours = load_tokenizer(out)
     theirs = LibraryTokenizer.from_file(str(out / "tokenizer.json"))
     assert ours.vocab_size == theirs.get_vocab_size() == 110
     assert ours.encode("The rivers matter").ids == theirs.encode("The rivers matter").ids
@@ -73,7 +73,7 @@ def test_an_earlier_tokenizer_is_replaced_only_on_request(
     assert "Pass --overwrite" in refused(capsys, *options, 105)
     assert (out / "vocab.txt").read_bytes() == before
     train(*options, 105, "--overwrite")
-    assert Tokenizer.load(out).vocab_size == 105
+    assert load_tokenizer(out).vocab_size == 105
 
 
 def test_nothing_but_a_tokenizer_is_ever_replaced(
@@ -130,7 +130,7 @@ def test_other_kinds_are_learnt_and_open_everywhere(
     printed = capsys.readouterr().out
     assert f"tokens by {kind}" in printed
     assert "pieces per word" in printed
-    ours = Tokenizer.load(out)
+    ours = load_tokenizer(out)
     theirs = LibraryTokenizer.from_file(str(out / "tokenizer.json"))
     assert ours.vocab_size == theirs.get_vocab_size() <= 300
     for sentence in ("The rivers matter", "Winter 12, é"):
@@ -138,14 +138,14 @@ def test_other_kinds_are_learnt_and_open_everywhere(
     assert "Pass --overwrite" in refused(capsys, *options)
     train(*options, "--overwrite")
     if kind == "byte-bpe":  # the library learns other unigrams each time
-        assert Tokenizer.load(out).fingerprint == ours.fingerprint
+        assert load_tokenizer(out).fingerprint == ours.fingerprint
 
 
 def test_case_is_kept_in_a_unigram_vocabulary_on_request(text: Path, tmp_path: Path) -> None:
     options = [text, "--kind", "unigram", "--vocab-size", 120, "--held-out-share", 0]
     train(*options, "--out", tmp_path / "small")
     train(*options, "--out", tmp_path / "large", "--no-lowercase")
-    small, large = (Tokenizer.load(tmp_path / name) for name in ("small", "large"))
+    small, large = (load_tokenizer(tmp_path / name) for name in ("small", "large"))
     assert small.encode("The").ids == small.encode("the").ids
     assert large.encode("The").ids != large.encode("the").ids
 

@@ -22,6 +22,7 @@ from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.system.processes import LocalProcesses
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -41,7 +42,7 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Tokenizer:
-    return Tokenizer(VOCAB)
+    return WordPieceTokenizer(VOCAB)
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_the_number_of_processes_and_the_order_of_paths_change_nothing(
 
 @pytest.mark.parametrize("name", ["enwiki/valid.txt", "zhwiki/valid.txt"])
 def test_real_text_is_encoded_whole(data_dir: Path, name: str) -> None:
-    tokenizer = Tokenizer.load(data_dir / "vocabs" / "bert-base-multilingual-cased")
+    tokenizer = load_tokenizer(data_dir / "vocabs" / "bert-base-multilingual-cased")
     texts = [document.text for document in iter_documents([data_dir / name])]
     block = Encoder(tokenizer).encode(texts)
     assert block.ids.tolist() == [id_ for text in texts for id_ in tokenizer.encode_ids(text)]
@@ -264,7 +265,7 @@ if __name__ == "__main__":
     def say(report):
         if not said:
             said.append(print("started", flush=True))
-    build_corpus([source], Tokenizer.load(vocab), out, executor=LocalProcesses(2), on_progress=say)
+    build_corpus([source], load_tokenizer(vocab), out, executor=LocalProcesses(2), on_progress=say)
 """
 
 

@@ -6,10 +6,12 @@ from hypothesis import strategies as st
 
 from bertsmith.data.encoded_texts import as_pairs, encode_texts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 WORDS = ["good", "bad", "a", "film", "un", "##seen", "##ly", ",", "."]
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS], model_max_length=64)
+TOKENIZER = WordPieceTokenizer(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS], model_max_length=64
+)
 TEXTS = st.text(st.sampled_from("goodbafilmunsey,. [MASK]"), max_size=80)
 
 
@@ -40,7 +42,7 @@ def test_max_length_is_what_the_model_reads():
 
 @pytest.mark.parametrize("length", [-1, 0, 1, 2, 3])
 def test_a_tokenizer_whose_own_limit_leaves_no_room(length):
-    tokenizer = Tokenizer(TOKENIZER.vocab, model_max_length=length)
+    tokenizer = WordPieceTokenizer(TOKENIZER.vocab, model_max_length=length)
     named = rf"tokenizer_config\.json: model_max_length is {length}; allowed are 4 tokens or more"
     with pytest.raises(CheckpointError, match=named):
         max_text_length(tokenizer, 512, None)

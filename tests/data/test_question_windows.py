@@ -15,7 +15,7 @@ from bertsmith.data.question_windows import (
 )
 from bertsmith.data.squad import Answer, Question, QuestionReader
 from bertsmith.data.windows import Windowing
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.auto import load_tokenizer
 
 WORDS = " ".join([*OTHER[:7], "good", "bad", "films"] * 5)
 
@@ -166,7 +166,7 @@ def test_a_context_of_a_million_characters():
     ],
 )
 def test_marked_tokens_of_published_sets_give_the_answer_again(data_dir, data, vocabulary, same):
-    tokenizer = Tokenizer.load(data_dir / "vocabs" / vocabulary)
+    tokenizer = load_tokenizer(data_dir / "vocabs" / vocabulary)
     questions = [q for q in QuestionReader(data_dir / data) if q.row % 7 == 0]
     encoded = encode_questions(
         tokenizer, questions, max_length=384, windowing=Windowing(stride=128)

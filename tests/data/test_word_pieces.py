@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.data.word_pieces import cut_words, deciding_windows
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 ODD = ["\u200b", "\x07", "\u00ad", "\ufeff", " ", "\u3000", "\ud800", ""]
 
@@ -20,7 +21,7 @@ def library(data_dir, name):
 
 @pytest.mark.parametrize("name", ["bert-base-uncased", "bert-base-chinese"])
 def test_ids_are_those_of_the_reference_for_split_words(data_dir, name):
-    ours, theirs = Tokenizer.load(data_dir / "vocabs" / name), library(data_dir, name)
+    ours, theirs = load_tokenizer(data_dir / "vocabs" / name), library(data_dir, name)
     words = [
         "U.S.-based",
         "rejects",
@@ -46,7 +47,7 @@ def test_real_sentences_have_the_reference_ids(data_dir):
     from bertsmith.data.tagged_files import TaggedReader
 
     name = "bert-base-cased"
-    ours = Tokenizer.load(data_dir / "vocabs" / name)
+    ours = load_tokenizer(data_dir / "vocabs" / name)
     theirs = library(data_dir, name)
     reader = TaggedReader(data_dir / "conll2003" / "eng.testb")
     sentences = [sentence.words for sentence in islice(reader, 1009)]
@@ -57,7 +58,9 @@ def test_real_sentences_have_the_reference_ids(data_dir):
         assert pieces.first_pieces.tolist() == np.flatnonzero(changes).tolist()
 
 
-TOKENIZER = Tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", "b", "中"])
+TOKENIZER = WordPieceTokenizer(
+    ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "##a", "b", "中"]
+)
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "aaa", "ab", "中a", *ODD]), max_size=6), max_size=5))

@@ -22,7 +22,7 @@ from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.catalog import task_named, task_of_folder
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 
 @pytest.fixture(autouse=True)
@@ -185,14 +185,14 @@ def test_another_vocabulary(settings, student, tmp_path):
     folder = save_tiny(tmp_path / "other", vocab_size=tiny_tokenizer().vocab_size)
     vocab = list(tiny_tokenizer().vocab)
     vocab[7] = "splendid"
-    Tokenizer(vocab, model_max_length=37).save(folder)
+    WordPieceTokenizer(vocab, model_max_length=37).save(folder)
     message = refusal(settings, replace(student, student=folder), CheckpointError)
     assert "its vocabulary is not that of the teacher" in message
     assert "piece 7 is 'splendid' and 'lovely'" in message
-    Tokenizer(tiny_tokenizer().vocab, lowercase=False, model_max_length=37).save(folder)
+    WordPieceTokenizer(tiny_tokenizer().vocab, lowercase=False, model_max_length=37).save(folder)
     message = refusal(settings, replace(student, student=folder), CheckpointError)
     assert "lowercase is False and True" in message
-    Tokenizer(vocab[:-1], model_max_length=37).save(folder)
+    WordPieceTokenizer(vocab[:-1], model_max_length=37).save(folder)
     message = refusal(settings, replace(student, student=folder), CheckpointError)
     assert f"{len(vocab) - 1} and {len(vocab)} pieces" in message
 

@@ -20,7 +20,7 @@ from bertsmith.evaluation.side_by_side import (
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.auto import load_predictor
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.auto import load_tokenizer
 
 QUICK = {"device": "cpu", "precision": "fp32", "seconds": 0.0}
 
@@ -95,7 +95,7 @@ def test_what_is_timed_is_bounded():
 
 
 def test_random_texts_are_the_same_each_time_and_hold_no_special_tokens(folders):
-    tokenizer = Tokenizer.load(folders[0])
+    tokenizer = load_tokenizer(folders[0])
     texts = random_texts(tokenizer)
     assert texts == random_texts(tokenizer) and len(texts) == 128
     assert not any("[" in text for text in texts)

@@ -31,7 +31,7 @@ from bertsmith.model.weight_names import canonical, their_names
 from bertsmith.system.int8 import can_quantize
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.layerwise import LayerwiseOptim
 
@@ -476,7 +476,7 @@ def test_what_layers_share_in_groups_is_not_divided(tmp_path: Path) -> None:
 def test_positions_stay_behind_padding_where_the_vocabulary_is_trimmed(tmp_path: Path) -> None:
     words = ["film", "good", "fine"]
     special = ["[CLS]", "[UNK]", "[PAD]", "[SEP]", "[MASK]"]
-    tokenizer = Tokenizer([*words, *special, "bad"])
+    tokenizer = WordPieceTokenizer([*words, *special, "bad"])
     changes = {"vocab_size": 9, "pad_token_id": 5, "bos_token_id": 3, "eos_token_id": 6}
     whole = build("roberta", **changes)
     smaller, its_tokenizer = trim_vocabulary(whole, tokenizer, [1, *range(3, 9)])

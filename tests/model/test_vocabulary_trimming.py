@@ -12,7 +12,9 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.model.vocabulary_trimming import trim_vocabulary
 from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 TEXTS = ["a lovely film .", "the story was very good", "films and story"]
 KEPT = [*SPECIAL_TOKENS, "good", "lovely", *OTHER]
@@ -37,7 +39,7 @@ def test_outputs_of_texts_whose_pieces_are_kept(tmp_path: Path, padding: int) ->
     kept = ids_of(tokenizer, KEPT)
     save_model(*trim_vocabulary(model, tokenizer, kept)[:1], tmp_path)
     trim_vocabulary(model, tokenizer, kept)[1].save(tmp_path)
-    smaller, smaller_tokenizer = load_model(tmp_path), Tokenizer.load(tmp_path)
+    smaller, smaller_tokenizer = load_model(tmp_path), load_tokenizer(tmp_path)
     assert smaller.config.vocab_size == smaller_tokenizer.vocab_size == len(KEPT)
     assert smaller_tokenizer.vocab == KEPT
     assert smaller_tokenizer.settings() == tokenizer.settings()
@@ -68,7 +70,7 @@ def test_transformers_opens_it(tmp_path: Path) -> None:
 def test_padding_and_added_tokens_are_found_at_their_new_places() -> None:
     vocab = [*GOOD, *BAD, *SPECIAL_TOKENS, "a"]
     added = [*map(AddedToken, SPECIAL_TOKENS), AddedToken("<x>", special=False)]
-    tokenizer = Tokenizer(vocab, added_tokens=added)
+    tokenizer = WordPieceTokenizer(vocab, added_tokens=added)
     model = tiny_model(vocab_size=tokenizer.vocab_size, pad_token_id=tokenizer.pad_id)
     kept = [*SPECIAL_TOKENS, "a", "<x>"]
     smaller, smaller_tokenizer = trim_vocabulary(model, tokenizer, ids_of(tokenizer, kept))

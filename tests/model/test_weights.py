@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError
-from bertsmith.model.weights import (
+from bertsmith.model.checkpoint_formats.safetensors_file import (
     CHECKSUM,
     TYPE_NAMES,
     checksum,
-    read_weights,
     safetensors_parts,
     write_safetensors,
 )
+from bertsmith.model.weights import read_weights
 
 
 @pytest.fixture

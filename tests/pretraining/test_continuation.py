@@ -17,6 +17,7 @@ from bertsmith.pretraining.from_checkpoint import (
 )
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.vocabulary.extend import check_extensible
 
 NEW = ["goods", "##ss", "→"]
@@ -24,12 +25,12 @@ NEW = ["goods", "##ss", "→"]
 
 def changed(**settings: object) -> Tokenizer:
     old = tiny_tokenizer()
-    return Tokenizer(old.vocab, **{**old.settings(), **settings})
+    return WordPieceTokenizer(old.vocab, **{**old.settings(), **settings})
 
 
 def extended() -> Tokenizer:
     old = tiny_tokenizer()
-    return Tokenizer([*old.vocab, *NEW], **old.settings())
+    return WordPieceTokenizer([*old.vocab, *NEW], **old.settings())
 
 
 def save(folder: Path, *heads: str, **changes: object) -> Path:
@@ -103,9 +104,9 @@ def test_a_pooler_that_is_not_trained_is_kept_for_the_folder(tmp_path: Path) -> 
         (changed(model_max_length=7), None),
         (changed(lowercase=False, strip_accents=True), "lowercase is False, and True there"),
         (changed(strip_accents=False), "strip_accents is False, and True there"),
-        (Tokenizer(tiny_tokenizer().vocab[:-1]), "it has 19 pieces, and 20 there"),
+        (WordPieceTokenizer(tiny_tokenizer().vocab[:-1]), "it has 19 pieces, and 20 there"),
         (
-            Tokenizer([*tiny_tokenizer().vocab[:-1], "!"]),
+            WordPieceTokenizer([*tiny_tokenizer().vocab[:-1], "!"]),
             "id 19 is '!', and '.' there",
         ),
     ],
@@ -116,7 +117,7 @@ def test_what_differs_is_named(new: Tokenizer, difference: str | None) -> None:
 
 def test_another_vocabulary_is_refused_with_the_way_on(tmp_path: Path) -> None:
     source = Source.open(save(tmp_path / "m", "masked_lm"), ["masked_lm"])
-    other = Tokenizer([*tiny_tokenizer().vocab[:-1], "!"])
+    other = WordPieceTokenizer([*tiny_tokenizer().vocab[:-1], "!"])
     with pytest.raises(ConfigError) as refused:
         fit(source, other)
     for part in ("corpus: its tokenizer", "id 19 is '!'", f"--tokenizer {tmp_path / 'm'}",
@@ -134,6 +135,9 @@ def test_added_tokens_become_pieces_only_where_no_word_is_like_them() -> None:
     special = [AddedToken(token) for token in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")]
     marked = changed(added_tokens=[*special, AddedToken("<entity>")])
     check_extensible(marked, Path("m"))
-    assert first_difference(marked, Tokenizer([*marked.vocab, "x"], **marked.settings())) is None
+    assert (
+        first_difference(marked, WordPieceTokenizer([*marked.vocab, "x"], **marked.settings()))
+        is None
+    )
     with pytest.raises(CheckpointError, match="'entity' is a word"):
         check_extensible(changed(added_tokens=[*special, AddedToken("entity")]), Path("m"))

@@ -15,8 +15,8 @@ from bertsmith.data.squad import Answer, Question
 from bertsmith.data.windows import Windowing, make_windows
 from bertsmith.data.word_pieces import encode_words
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
-from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -178,15 +178,9 @@ def test_load_gives_the_right_kind(kind, type_, tmp_path: Path):
     saved = TINY[kind]()
     saved.save(tmp_path)
     for path in (tmp_path, tmp_path / "tokenizer.json"):
-        loaded = Tokenizer.load(path)
+        loaded = load_tokenizer(path)
         assert type(loaded) is type_
         assert loaded.encode("the river runs") == saved.encode("the river runs")
-
-
-def test_a_tokenizer_without_a_kind_is_berts():
-    vocab = tiny_wordpiece().vocab
-    assert type(Tokenizer(vocab)) is WordPieceTokenizer
-    assert Tokenizer(vocab).fingerprint == tiny_wordpiece().fingerprint
 
 
 def test_a_folder_of_two_kinds_is_refused(tmp_path: Path):
@@ -196,9 +190,9 @@ def test_a_folder_of_two_kinds_is_refused(tmp_path: Path):
     shutil.copy(tmp_path / "wordpiece" / "vocab.txt", tmp_path / "bpe")
     shutil.copy(tmp_path / "wordpiece" / "vocab.txt", tmp_path / "unigram")
     with pytest.raises(CheckpointError, match=r"tokenizer.json is a byte-bpe .* vocab.txt a word"):
-        Tokenizer.load(tmp_path / "bpe")
+        load_tokenizer(tmp_path / "bpe")
     with pytest.raises(CheckpointError, match=r"tokenizer.json is a unigram .* vocab.txt a wordp"):
-        Tokenizer.load(tmp_path / "unigram")
+        load_tokenizer(tmp_path / "unigram")
     (tmp_path / "bpe" / "tokenizer.json").unlink()
     with pytest.raises(CheckpointError, match=r"vocab.txt is a wordpiece .* merges.txt a byte-bpe"):
-        Tokenizer.load(tmp_path / "bpe")
+        load_tokenizer(tmp_path / "bpe")

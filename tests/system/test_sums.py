@@ -20,7 +20,8 @@ from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tokenization.added_tokens import AddedToken
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def check_whole(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load_model(folder)
-        Tokenizer.load(folder)
+        load_tokenizer(folder)
 
 
 def flip(file, place, bit=0):
@@ -102,7 +103,7 @@ def test_a_file_named_by_itself_is_checked(tmp_path):
     (tmp_path / "tokenizer.json").unlink()
     flip(tmp_path / "vocab.txt", -2)
     with pytest.warns(BertsmithWarning, match=r"vocab\.txt differs") as told:
-        Tokenizer.load(tmp_path / "vocab.txt")
+        load_tokenizer(tmp_path / "vocab.txt")
     assert "tokenizer.json" not in str(told[0].message)
 
 
@@ -143,7 +144,7 @@ def test_a_vocab_that_contradicts_its_tokenizer_json_is_told_of(tmp_path, change
     lines = change((tmp_path / "vocab.txt").read_text().splitlines())
     (tmp_path / "vocab.txt").write_text("".join(f"{line}\n" for line in lines))
     with pytest.warns(BertsmithWarning) as told:
-        tokenizer = Tokenizer.load(tmp_path)
+        tokenizer = load_tokenizer(tmp_path)
     assert expected in str(told[0].message)
     assert "tokenizer.json is used" in str(told[0].message)
     assert tokenizer.vocab == tiny_tokenizer().vocab
@@ -153,11 +154,11 @@ def test_a_vocab_that_contradicts_its_tokenizer_json_is_told_of(tmp_path, change
 def test_added_tokens_may_stand_in_vocab_or_not(tmp_path, listed):
     plain = tiny_tokenizer()
     added = [*plain.added_tokens, AddedToken("<e1>"), AddedToken("<e2>")]
-    Tokenizer(plain.vocab, added_tokens=added).save(tmp_path)
+    WordPieceTokenizer(plain.vocab, added_tokens=added).save(tmp_path)
     (tmp_path / SUMS_FILE).unlink()
     if listed:
         with (tmp_path / "vocab.txt").open("a") as file:
             file.write("<e1>\n<e2>\n")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert Tokenizer.load(tmp_path).vocab_size == plain.vocab_size + 2
+        assert load_tokenizer(tmp_path).vocab_size == plain.vocab_size + 2

@@ -23,9 +23,9 @@ from unicode_strings import unicode_string
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.charsmap import CharacterMap
 from bertsmith.tokenization.sentencepiece_model import read_sentencepiece
-from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import ALBERT_STEPS, Step, UnigramNormalizer, UnigramTokenizer
 from bertsmith.vocabulary.hf_trainer import learn_unigram
 
@@ -155,7 +155,7 @@ def test_every_character_is_normalized_as_in_the_library(t5: UnigramTokenizer) -
 
 
 def test_a_sentencepiece_file_is_read_as_alberts(t5_file: Path) -> None:
-    tokenizer = Tokenizer.load(t5_file)
+    tokenizer = load_tokenizer(t5_file)
     assert isinstance(tokenizer, UnigramTokenizer)
     assert tokenizer.vocab[:3] == ["<pad>", "</s>", "<unk>"]
     assert tokenizer.vocab[-3:] == ["[CLS]", "[SEP]", "[MASK]"]
@@ -215,7 +215,7 @@ def test_a_special_token_in_the_text_is_learnt_once() -> None:
 def test_saved_folders_mean_the_same_to_everyone(steps: tuple[Step, ...], tmp_path: Path) -> None:
     saved = tiny_unigram(steps=steps, model_max_length=77)
     saved.save(tmp_path)
-    loaded = Tokenizer.load(tmp_path)
+    loaded = load_tokenizer(tmp_path)
     assert loaded.fingerprint == saved.fingerprint
     assert loaded.settings() == saved.settings()
     theirs = AutoTokenizer.from_pretrained(tmp_path)
@@ -232,7 +232,7 @@ def test_saved_folders_mean_the_same_to_everyone(steps: tuple[Step, ...], tmp_pa
 
 def test_a_table_is_kept_in_a_saved_folder(t5: UnigramTokenizer, tmp_path: Path) -> None:
     t5.save(tmp_path)
-    loaded = Tokenizer.load(tmp_path)
+    loaded = load_tokenizer(tmp_path)
     assert loaded.fingerprint == t5.fingerprint
     assert loaded.settings() == t5.settings()
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -318,7 +318,7 @@ PIECES = [
 def test_alberts_own_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "spiece.model").write_bytes(sentencepiece_file(PIECES))
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    tokenizer = Tokenizer.load(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.vocab == [piece for piece, _, _ in PIECES]
     assert "lowercase" not in tokenizer.settings()["steps"]
     assert tokenizer.encode("a 9, [MASK]").tokens[1:-1] == ["▁a", "▁", "9", ",", " [MASK]"]
@@ -346,7 +346,7 @@ def test_damaged_files_are_refused(content: bytes, message: str, tmp_path: Path)
     path = tmp_path / "spiece.model"
     path.write_bytes(content)
     with pytest.raises(CheckpointError, match=message) as caught:
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -356,7 +356,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path: Path) -> None:
     for size in range(len(INTACT)):
         path.write_bytes(INTACT[:size])
         with pytest.raises(CheckpointError, match=r"spiece\.model"):
-            Tokenizer.load(path)
+            load_tokenizer(path)
 
 
 def test_any_damage_is_a_checkpoint_error_or_harmless(tmp_path: Path) -> None:
@@ -366,7 +366,7 @@ def test_any_damage_is_a_checkpoint_error_or_harmless(tmp_path: Path) -> None:
         damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         path.write_bytes(bytes(damaged))
         try:
-            Tokenizer.load(path).encode("a 9, [MASK]")
+            load_tokenizer(path).encode("a 9, [MASK]")
         except CheckpointError:
             refused += 1
     assert refused > 50
@@ -391,4 +391,4 @@ def test_other_tokenizers_are_refused_by_name(
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {part: value}))
     with pytest.raises(CheckpointError, match=message):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)

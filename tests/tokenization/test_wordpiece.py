@@ -18,8 +18,9 @@ from unicode_strings import unicode_string
 import bertsmith.tokenization.tokenizer
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer, truncated_lengths
-from bertsmith.tokenization.wordpiece import WordPiece
+from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789ABé漢字가´\u0301\u302e"
@@ -64,7 +65,7 @@ def library_pipeline(
 
 def real_pair(name: str, data_dir: Path) -> tuple[Tokenizer, tokenizers.Tokenizer]:
     folder = data_dir / "vocabs" / name
-    ours = Tokenizer.load(folder)
+    ours = load_tokenizer(folder)
     if (folder / "tokenizer.json").exists():
         return ours, tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     lines = (folder / "vocab.txt").read_bytes().decode("utf-8").removesuffix("\n").split("\n")
@@ -152,7 +153,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("settings", SETTINGS)
 def test_random_strings_are_encoded_as_in_the_library(settings: dict[str, Any]) -> None:
-    ours, library = Tokenizer(VOCAB, **settings), library_pipeline(VOCAB, **settings)
+    ours, library = WordPieceTokenizer(VOCAB, **settings), library_pipeline(VOCAB, **settings)
     assert_same_on_random_strings(ours, library, seed=21, count=800)
 
 
@@ -208,7 +209,9 @@ def test_real_vocabularies_agree_on_a_quarter_million_strings(name: str, data_di
 )
 def test_awkward_texts_are_encoded_as_in_the_library(text: str) -> None:
     for settings in SETTINGS:
-        assert_same(Tokenizer(VOCAB, **settings), library_pipeline(VOCAB, **settings), [text])
+        assert_same(
+            WordPieceTokenizer(VOCAB, **settings), library_pipeline(VOCAB, **settings), [text]
+        )
 
 
 def added_token_sets(rng: random.Random) -> Iterator[list[tokenizers.AddedToken]]:
@@ -243,7 +246,7 @@ def test_added_tokens_with_any_flags_are_found_as_in_the_library(tmp_path: Path)
         library.add_tokens(next(sets))
         library.decoder = decoders.WordPiece(cleanup=number % 3 == 0)
         library.save(str(tmp_path / "tokenizer.json"))
-        ours = Tokenizer.load(tmp_path)
+        ours = load_tokenizer(tmp_path)
         texts = ["".join(rng.choices(pieces, k=rng.randrange(1, 9))) for _ in range(40)]
         assert ours.vocab_size == library.get_vocab_size()
         assert_same(ours, library, texts)
@@ -258,14 +261,14 @@ def test_truncation_is_the_librarys_longest_first(lengths: list[int], max_length
     texts = [" ".join("a" * length) for length in lengths]
     library = library_pipeline(VOCAB)
     library.enable_truncation(max_length, strategy="longest_first")
-    found = Tokenizer(VOCAB).encode(*texts, max_length=max_length)
+    found = WordPieceTokenizer(VOCAB).encode(*texts, max_length=max_length)
     assert found.ids == library.encode(*texts).ids
     assert found.num_truncated == sum(lengths) - (len(found.ids) - len(lengths) - 1)
     assert sum(truncated_lengths(lengths, max_length)) <= max_length
 
 
 def test_max_length_without_room_for_special_tokens_is_refused() -> None:
-    tokenizer = Tokenizer(VOCAB)
+    tokenizer = WordPieceTokenizer(VOCAB)
     assert tokenizer.encode("a b", max_length=2).tokens == ["[CLS]", "[SEP]"]
     with pytest.raises(ConfigError, match="max_length is 1"):
         tokenizer.encode("a b", max_length=1)
@@ -277,7 +280,7 @@ def test_max_length_without_room_for_special_tokens_is_refused() -> None:
 def test_decoding_is_as_in_the_library(cleanup: bool) -> None:
     library = library_pipeline(VOCAB)
     library.decoder = decoders.WordPiece(cleanup=cleanup)
-    ours = Tokenizer(VOCAB, decoder_cleanup=cleanup)
+    ours = WordPieceTokenizer(VOCAB, decoder_cleanup=cleanup)
     assert_same_decoding(ours, library, random.Random(24), count=2000)
     for text in ("do not , do n't ! it ' s a ( b ) .", "##a [MASK] ##b", ""):
         ids = ours.encode(text).ids
@@ -286,7 +289,7 @@ def test_decoding_is_as_in_the_library(cleanup: bool) -> None:
 
 @pytest.mark.parametrize("id_", [-1, len(VOCAB)])
 def test_ids_out_of_range_are_refused(id_: int) -> None:
-    tokenizer = Tokenizer(VOCAB)
+    tokenizer = WordPieceTokenizer(VOCAB)
     with pytest.raises(InputError, match=f"token id {id_} "):
         tokenizer.decode([5, id_])
     with pytest.raises(InputError, match="0 to"):
@@ -294,7 +297,7 @@ def test_ids_out_of_range_are_refused(id_: int) -> None:
 
 
 def test_tokens_and_ids_name_each_other() -> None:
-    tokenizer = Tokenizer(VOCAB)
+    tokenizer = WordPieceTokenizer(VOCAB)
     assert [tokenizer.token_to_id(token) for token in tokenizer.vocab] == list(range(len(VOCAB)))
     assert [tokenizer.id_to_token(id_) for id_ in range(len(VOCAB))] == VOCAB
     assert tokenizer.token_to_id("absent") is None
@@ -313,9 +316,9 @@ def test_a_vocabulary_without_continuations_or_with_a_bare_prefix_ends() -> None
 def test_results_do_not_depend_on_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(25)
     texts = [unicode_string(rng) + " the tokenizer" for _ in range(400)]
-    expected = [Tokenizer(VOCAB).encode_ids(text) for text in texts]
+    expected = [WordPieceTokenizer(VOCAB).encode_ids(text) for text in texts]
     monkeypatch.setattr(bertsmith.tokenization.tokenizer, "CACHE_SIZE", 7)
-    tokenizer = Tokenizer(VOCAB)
+    tokenizer = WordPieceTokenizer(VOCAB)
     assert [tokenizer.encode_ids(text) for text in texts] == expected
     assert [tokenizer.encode(text).ids[1:-1] for text in texts] == expected
     for memory in (tokenizer._unit_ids, tokenizer._unit_pieces):
@@ -327,9 +330,9 @@ def test_results_do_not_depend_on_what_is_remembered(monkeypatch: pytest.MonkeyP
 def test_saved_folders_mean_the_same_to_everyone(settings: dict[str, Any], tmp_path: Path) -> None:
     added = [AddedToken(token) for token in SPECIAL_TOKENS]
     added += [AddedToken("[E1]", rstrip=True), AddedToken("Foo", normalized=True, special=False)]
-    saved = Tokenizer(VOCAB, added_tokens=added, model_max_length=77, **settings)
+    saved = WordPieceTokenizer(VOCAB, added_tokens=added, model_max_length=77, **settings)
     saved.save(tmp_path)
-    loaded = Tokenizer.load(tmp_path)
+    loaded = load_tokenizer(tmp_path)
     assert loaded.settings() == saved.settings()
     assert loaded.fingerprint == saved.fingerprint
     library = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -346,17 +349,21 @@ def test_saved_folders_mean_the_same_to_everyone(settings: dict[str, Any], tmp_p
         if saved.decoder_cleanup:  # transformers 5 does not read this setting
             assert theirs.decode(found.ids) == saved.decode(found.ids, skip_special_tokens=False)
     theirs.save_pretrained(tmp_path / "again")
-    assert Tokenizer.load(tmp_path / "again").fingerprint == saved.fingerprint
+    assert load_tokenizer(tmp_path / "again").fingerprint == saved.fingerprint
 
 
 def test_vocab_txt_and_its_configuration_are_enough(tmp_path: Path) -> None:
-    saved = Tokenizer(VOCAB, lowercase=False, strip_accents=True, tokenize_chinese_chars=False)
+    saved = WordPieceTokenizer(
+        VOCAB, lowercase=False, strip_accents=True, tokenize_chinese_chars=False
+    )
     saved.save(tmp_path)
     (tmp_path / "tokenizer.json").unlink()
-    assert Tokenizer.load(tmp_path).fingerprint == saved.fingerprint
+    assert load_tokenizer(tmp_path).fingerprint == saved.fingerprint
     (tmp_path / "tokenizer_config.json").unlink()
-    assert Tokenizer.load(tmp_path).fingerprint == Tokenizer(VOCAB).fingerprint
-    assert Tokenizer.load(tmp_path / "vocab.txt").fingerprint == Tokenizer(VOCAB).fingerprint
+    assert load_tokenizer(tmp_path).fingerprint == WordPieceTokenizer(VOCAB).fingerprint
+    assert (
+        load_tokenizer(tmp_path / "vocab.txt").fingerprint == WordPieceTokenizer(VOCAB).fingerprint
+    )
 
 
 def test_folders_of_early_transformers_are_read(tmp_path: Path) -> None:
@@ -364,7 +371,7 @@ def test_folders_of_early_transformers_are_read(tmp_path: Path) -> None:
     write_object(tmp_path / "special_tokens_map.json", {"pad_token": {"content": "<pad>"}})
     write_object(tmp_path / "added_tokens.json", {"[E1]": len(VOCAB), "[E2]": len(VOCAB) + 1})
     write_object(tmp_path / "tokenizer_config.json", {"do_lower_case": False})
-    tokenizer = Tokenizer.load(tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
     assert tokenizer.pad_id == 0
     assert not tokenizer.lowercase
     assert tokenizer.encode("[E2]A[MASK]").tokens == ["[CLS]", "[E2]", "A", "[MASK]", "[SEP]"]
@@ -373,9 +380,9 @@ def test_folders_of_early_transformers_are_read(tmp_path: Path) -> None:
 def test_vocabularies_may_hold_unusual_line_ends(tmp_path: Path) -> None:
     vocab = [*VOCAB, "\u2028", "x\u2028", "\u0085", "\x0c", "\x1e"]
     write_lines(tmp_path, vocab)
-    assert Tokenizer.load(tmp_path).vocab == vocab
+    assert load_tokenizer(tmp_path).vocab == vocab
     (tmp_path / "vocab.txt").write_bytes("\r\n".join(vocab).encode())
-    assert Tokenizer.load(tmp_path).vocab == vocab
+    assert load_tokenizer(tmp_path).vocab == vocab
 
 
 def write_lines(folder: Path, vocab: list[str]) -> None:
@@ -398,15 +405,15 @@ def write_object(path: Path, value: Any) -> None:
 def test_unusable_vocabularies_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_bytes(content)
     with pytest.raises(CheckpointError, match=message) as caught:
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     assert str(tmp_path) in str(caught.value)
 
 
 def test_missing_tokenizers_are_named(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"has neither tokenizer\.json nor vocab\.txt"):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
     with pytest.raises(CheckpointError, match="does not exist"):
-        Tokenizer.load(tmp_path / "absent")
+        load_tokenizer(tmp_path / "absent")
 
 
 @pytest.mark.parametrize(
@@ -425,38 +432,41 @@ def test_missing_tokenizers_are_named(tmp_path: Path) -> None:
 def test_other_tokenizers_are_refused_by_name(
     part: str, value: Any, message: str, tmp_path: Path
 ) -> None:
-    Tokenizer(VOCAB).save(tmp_path)
+    WordPieceTokenizer(VOCAB).save(tmp_path)
     path = tmp_path / "tokenizer.json"
     write_object(path, json.loads(path.read_text(encoding="utf-8")) | {part: value})
     with pytest.raises(CheckpointError, match=message):
-        Tokenizer.load(tmp_path)
+        load_tokenizer(tmp_path)
 
 
 def test_constructor_refuses_what_it_cannot_number() -> None:
     for vocab in ([], VOCAB[:4], [*VOCAB, "the"], [*VOCAB, "a\nb"]):
         with pytest.raises(ConfigError, match="vocabulary"):
-            Tokenizer(vocab)
+            WordPieceTokenizer(vocab)
 
 
 def test_fingerprint_covers_what_decides_ids_and_nothing_else() -> None:
-    reference = Tokenizer(VOCAB).fingerprint
+    reference = WordPieceTokenizer(VOCAB).fingerprint
     assert len(reference) == 64
-    same = [Tokenizer(VOCAB, strip_accents=True), Tokenizer(VOCAB, model_max_length=9)]
+    same = [
+        WordPieceTokenizer(VOCAB, strip_accents=True),
+        WordPieceTokenizer(VOCAB, model_max_length=9),
+    ]
     assert [tokenizer.fingerprint for tokenizer in same] == [reference] * 2
     others = [
-        Tokenizer([*VOCAB, "new"]),
-        Tokenizer(VOCAB[:5] + VOCAB[6:] + VOCAB[5:6]),
-        Tokenizer(VOCAB, lowercase=False),
-        Tokenizer(VOCAB, strip_accents=False),
-        Tokenizer(VOCAB, tokenize_chinese_chars=False),
-        Tokenizer(VOCAB, max_input_chars_per_word=50),
-        Tokenizer(VOCAB, added_tokens=[]),
+        WordPieceTokenizer([*VOCAB, "new"]),
+        WordPieceTokenizer(VOCAB[:5] + VOCAB[6:] + VOCAB[5:6]),
+        WordPieceTokenizer(VOCAB, lowercase=False),
+        WordPieceTokenizer(VOCAB, strip_accents=False),
+        WordPieceTokenizer(VOCAB, tokenize_chinese_chars=False),
+        WordPieceTokenizer(VOCAB, max_input_chars_per_word=50),
+        WordPieceTokenizer(VOCAB, added_tokens=[]),
     ]
     assert len({reference, *(tokenizer.fingerprint for tokenizer in others)}) == 8
 
 
 def test_a_tokenizer_travels_to_other_processes() -> None:
-    tokenizer = Tokenizer(VOCAB, lowercase=False, model_max_length=99)
+    tokenizer = WordPieceTokenizer(VOCAB, lowercase=False, model_max_length=99)
     copy = pickle.loads(pickle.dumps(tokenizer))
     assert copy.settings() == tokenizer.settings()
     assert copy.encode("Tokenizing a [MASK]") == tokenizer.encode("Tokenizing a [MASK]")
@@ -464,7 +474,9 @@ def test_a_tokenizer_travels_to_other_processes() -> None:
 
 def test_pieces_that_continue_a_word_are_told() -> None:
     added = [*map(AddedToken, SPECIAL_TOKENS), AddedToken("##new")]
-    tokenizer = Tokenizer([*SPECIAL_TOKENS, "a", "##a", "##", "#", "##b"], added_tokens=added)
+    tokenizer = WordPieceTokenizer(
+        [*SPECIAL_TOKENS, "a", "##a", "##", "#", "##b"], added_tokens=added
+    )
     told = [tokenizer.vocab[i] for i in tokenizer.continues_word.nonzero()[0]]
     assert told == ["##a", "##b"]
     assert tokenizer.continues_word.shape == (tokenizer.vocab_size,)

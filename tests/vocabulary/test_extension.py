@@ -15,9 +15,9 @@ from tokenizers import models
 
 from bertsmith.errors import ConfigError
 from bertsmith.pretraining.from_checkpoint import first_difference
+from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.normalize import Normalizer
-from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
@@ -232,7 +232,7 @@ def test_a_unigram_model_gets_likelier_pieces(tmp_path: Path) -> None:
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     text = "The zebrafish runs to Zürich, the fishery zebra [MASK] does not. 19, 漢"
     assert new.encode(text).ids == theirs.encode(text).ids
-    assert Tokenizer.load(tmp_path).fingerprint == new.fingerprint
+    assert load_tokenizer(tmp_path).fingerprint == new.fingerprint
     for piece, ids in zip(added, ids_before(old, added), strict=True):
         if ids:
             assert "".join(old.vocab[id_] for id_ in ids) == piece

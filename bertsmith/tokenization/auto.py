@@ -1,11 +1,14 @@
-"""Kinds of tokenizers, and detection of the kind that a folder holds."""
+"""The tokenizer of a folder or a file, whatever its kind."""
 
 from collections.abc import Mapping
-from functools import cache
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.small_files import SmallFiles
+from bertsmith.system.sums import check_sums
+from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
+from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import (
     TOKENIZER_FILE,
     VOCAB_FILE,
@@ -14,9 +17,8 @@ from bertsmith.tokenization.tokenizer_files import (
     read_config,
     read_object,
 )
-
-if TYPE_CHECKING:
-    from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.unigram import UnigramTokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 Kind = Literal["wordpiece", "byte-bpe", "unigram"]
 
@@ -36,24 +38,32 @@ MODEL_KINDS: Mapping[str, Kind] = {
 }
 
 
-@cache
-def kinds() -> "Mapping[Kind, type[Tokenizer]]":
-    """Return the class of each kind.
+KINDS: Mapping[Kind, type[Tokenizer]] = {
+    "wordpiece": WordPieceTokenizer,
+    "byte-bpe": ByteBpeTokenizer,
+    "unigram": UnigramTokenizer,
+}
 
-    They are imported only now, as each of them builds on `tokenizer`, which imports this module.
+
+def load_tokenizer(path: str | Path) -> Tokenizer:
+    """Read a folder or a file: tokenizer.json first, else what a kind is kept in.
+
+    Those are vocab.txt (BERT, DistilBERT, ELECTRA), vocab.json with merges.txt (RoBERTa) and
+    spiece.model (ALBERT). What a tokenizer.json does not say comes from tokenizer_config.json; what
+    neither says is the default of the kind.
+
+    Raises:
+        CheckpointError: a tokenizer that we do not have, of two kinds, or damaged; the message
+            names the file.
     """
-    from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
-    from bertsmith.tokenization.unigram import UnigramTokenizer
-    from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-
-    return {
-        "wordpiece": WordPieceTokenizer,
-        "byte-bpe": ByteBpeTokenizer,
-        "unigram": UnigramTokenizer,
-    }
+    path = Path(path)
+    name = path.name if path.is_file() else None
+    files = SmallFiles(path if name is None else path.parent)
+    check_sums(files, name)
+    return read_tokenizer(files) if name is None else _read(*_of_file(files, name))
 
 
-def read_tokenizer(files: SmallFiles) -> "Tokenizer":
+def read_tokenizer(files: SmallFiles) -> Tokenizer:
     """Read the tokenizer of a folder whose checksums were looked at.
 
     Raises:
@@ -62,19 +72,19 @@ def read_tokenizer(files: SmallFiles) -> "Tokenizer":
     return _read(*_find(files))
 
 
-def read_tokenizer_file(files: SmallFiles, name: str) -> "Tokenizer":
-    """Read a tokenizer from one file, whatever stands beside it."""
+def _of_file(files: SmallFiles, name: str) -> tuple[Kind, Source]:
+    """Tell the kind of one file, whatever stands beside it."""
     if name in (VOCAB_JSON, MERGES_FILE):
-        return _read("byte-bpe", Source(files, MERGES_FILE, None, None))
+        return "byte-bpe", Source(files, MERGES_FILE, None, None)
     if name.endswith(".json"):
-        return _read(*_of_json(files, name, None))
+        return _of_json(files, name, None)
     kind: Kind = "unigram" if name.endswith(".model") else "wordpiece"
-    return _read(kind, Source(files, name, None, None))
+    return kind, Source(files, name, None, None)
 
 
-def _read(kind: Kind, source: Source) -> "Tokenizer":
+def _read(kind: Kind, source: Source) -> Tokenizer:
     try:
-        return kinds()[kind].read(source)
+        return KINDS[kind].read(source)
     except ConfigError as error:
         raise CheckpointError(f"{source.path}: {error}") from error
 

@@ -1,0 +1,50 @@
+"""pytorch_model.bin: anything but tensors is refused, not run."""
+
+import pickle
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from bertsmith.errors import CheckpointError, read_error
+from bertsmith.model.checkpoint_formats.damage import damaged
+from bertsmith.system.memory import lacks_memory
+
+
+def read_bin(file: Path) -> dict[str, Tensor]:
+    """Read the tensors of a pytorch_model.bin."""
+    try:
+        loaded = torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(
+            f"{file}: holds more than tensors, or is damaged. Tensors alone are read, since other "
+            "objects can run any program. Ask for the model as model.safetensors."
+        ) from error
+    except OSError as error:
+        raise read_error(CheckpointError, file, error) from error
+    except Exception as error:  # what damage makes the reader stumble over can be anything
+        if lacks_memory(error):
+            raise MemoryError(str(error)) from error
+        reason = str(error).splitlines() or [type(error).__name__]
+        raise damaged(file, reason[0]) from error
+    if not isinstance(loaded, dict):
+        raise damaged(file, f"it holds a {type(loaded).__name__}, not named tensors")
+    tensors = {name: value for name, value in loaded.items() if isinstance(value, Tensor)}
+    for name, tensor in tensors.items():
+        _check_plain(file, name, tensor)
+    return tensors
+
+
+def _check_plain(file: Path, name: object, tensor: Tensor) -> None:
+    """Raise CheckpointError unless a tensor has a name, and a value at each place."""
+    if not isinstance(name, str):
+        raise CheckpointError(
+            f"{file}: holds a tensor by the name {name!r}; allowed are texts. Save the model's "
+            "state_dict()."
+        )
+    if tensor.layout != torch.strided or tensor.is_meta:
+        kind = "without values" if tensor.is_meta else f"of the layout {tensor.layout}"
+        raise CheckpointError(
+            f"{file}: {name} is a tensor {kind}; allowed are dense tensors. Save the model with "
+            "dense weights."
+        )

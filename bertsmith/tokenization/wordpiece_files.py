@@ -1,0 +1,216 @@
+"""Files of WordPiece tokenizers (BERT, DistilBERT, ELECTRA): reading and writing.
+
+`tokenizer.json` decides where it exists, else `vocab.txt` with what old and new transformers put
+beside it: `tokenizer_config.json`, `special_tokens_map.json`, `added_tokens.json`.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bertsmith.errors import CheckpointError, warn_once
+from bertsmith.system.files import atomic_write, write_json
+from bertsmith.system.small_files import SmallFiles
+from bertsmith.system.sums import summed
+from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.frame import frame_object, read_frame
+from bertsmith.tokenization.tokenizer_files import (
+    CONFIG_FILE,
+    SPECIAL_NAMES,
+    TOKENIZER_FILE,
+    VOCAB_FILE,
+    Json,
+    Source,
+    check_parts,
+    check_range,
+    config_settings,
+    listed_tokens,
+    member,
+    read_added_tokens,
+    read_object,
+    read_vocab_ids,
+    shared_config,
+    token_entries,
+)
+
+# What a tokenizer.json must be made of.
+KINDS = {
+    "model": "WordPiece",
+    "normalizer": "BertNormalizer",
+    "pre_tokenizer": "BertPreTokenizer",
+    "decoder": "WordPiece",
+}
+# Settings whose other values would change ids.
+FIXED = (
+    ("normalizer", "clean_text", True),
+    ("model", "continuing_subword_prefix", "##"),
+    ("decoder", "prefix", "##"),
+)
+
+
+def read(source: Source) -> tuple[list[str], Json]:
+    """Read the vocabulary and the `WordPieceTokenizer` settings of a file.
+
+    Raises:
+        CheckpointError: damaged, or a tokenizer of another kind.
+    """
+    config = source.config
+    if source.root is not None:
+        vocab, settings = _read_tokenizer_json(source.path, source.root, config or {})
+        if config is not None and source.files.has(VOCAB_FILE):
+            _compare_vocab(source.files, vocab, settings["added_tokens"])
+        return vocab, settings
+    vocab = _read_vocab(source.files, source.name)
+    return vocab, {} if config is None else _read_settings(source.files, vocab, config)
+
+
+def _read_vocab(files: SmallFiles, name: str) -> list[str]:
+    """Read the lines of a vocab.txt: one piece each, ended by a line feed and nothing else."""
+    content, path = files.read(name), files.path(name)
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CheckpointError(
+            f"{path}:{line}: byte {error.start:,} is not UTF-8. A vocabulary is UTF-8 text with "
+            "one piece per line; get the file again or convert it."
+        ) from error
+    # Not splitlines(): a vocabulary may well hold U+2028 or U+0085.
+    lines = text.removesuffix("\n").split("\n") if text else []
+    if lines and all(line.endswith("\r") for line in lines[:-1]) and len(lines) > 1:
+        lines = [line.removesuffix("\r") for line in lines]
+    return lines
+
+
+def _compare_vocab(files: SmallFiles, vocab: Sequence[str], added: Sequence[AddedToken]) -> None:
+    """Warn if a vocab.txt gives other ids than the tokenizer.json beside it, which is used.
+
+    It may go on with added tokens, all or none of which a tokenizer.json has in its vocabulary.
+    """
+    try:
+        lines = _read_vocab(files, VOCAB_FILE)
+    except CheckpointError as error:
+        found = str(error).partition(". ")[0]
+    else:
+        if lines == vocab:
+            return
+        pieces = set(vocab)
+        expected = [*vocab, *(token.content for token in added if token.content not in pieces)]
+        if lines == expected[: max(len(lines), len(vocab))]:
+            return
+        pairs = zip(lines, expected, strict=False)
+        differing = [id_ for id_, (line, token) in enumerate(pairs) if line != token]
+        id_ = differing[0] if differing else min(len(lines), len(expected))
+        ours, theirs = (
+            repr(tokens[id_]) if id_ < len(tokens) else "nothing" for tokens in (expected, lines)
+        )
+        found = f"{files.path(VOCAB_FILE)}: id {id_:,} is {theirs}, and {ours} in {TOKENIZER_FILE}"
+        if len(differing) > 1:
+            found += f"; {len(differing):,} ids differ"
+    warn_once(f"{found}. {TOKENIZER_FILE} is used; copy both again, or remove the wrong one.")
+
+
+def _read_settings(files: SmallFiles, vocab: Sequence[str], config: Json) -> Json:
+    """Read the settings that stand beside a vocab.txt."""
+    place = files.path(CONFIG_FILE)
+    settings = config_settings(config, place)
+    for key, name in (
+        ("do_lower_case", "lowercase"),
+        ("strip_accents", "strip_accents"),
+        ("tokenize_chinese_chars", "tokenize_chinese_chars"),
+    ):
+        if config.get(key) is not None:
+            settings[name] = member(config, key, bool, place)
+    listed = dict(member(config, "added_tokens_decoder", dict, place, {}))
+    if not listed and files.has("added_tokens.json"):
+        listed = _special_tokens_of(vocab, settings) | {
+            str(id_): {"content": content, "normalized": True}
+            for content, id_ in read_object(files, "added_tokens.json").items()
+        }
+    if listed:
+        settings["added_tokens"] = listed_tokens(listed, vocab, place)
+    return settings
+
+
+def _special_tokens_of(vocab: Sequence[str], settings: Json) -> Json:
+    """The special tokens in the form of `added_tokens_decoder`."""
+    contents = {settings.get(name, f"[{name[:-6].upper()}]") for name in SPECIAL_NAMES}
+    ids = {token: id_ for id_, token in enumerate(vocab)}
+    return {
+        str(ids[content]): {"content": content, "normalized": False, "special": True}
+        for content in sorted(contents & ids.keys())
+    }
+
+
+def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str], Json]:
+    """Vocabulary and settings of a tokenizer.json; `config` adds what that format cannot say."""
+    parts = check_parts(root, KINDS, FIXED, path)
+    model, normalizer, decoder = parts["model"], parts["normalizer"], parts["decoder"]
+    vocab = read_vocab_ids(member(model, "vocab", dict, path), path)
+    max_chars = member(model, "max_input_chars_per_word", int, path, 100)
+    check_range(max_chars, 1, "max_input_chars_per_word", path)
+    accents = normalizer.get("strip_accents")
+    settings = config_settings(config, path.with_name(CONFIG_FILE)) | {
+        "lowercase": member(normalizer, "lowercase", bool, path),
+        "strip_accents": None
+        if accents is None
+        else member(normalizer, "strip_accents", bool, path),
+        "tokenize_chinese_chars": member(normalizer, "handle_chinese_chars", bool, path),
+        "unk_token": member(model, "unk_token", str, path),
+        "max_input_chars_per_word": max_chars,
+        "decoder_cleanup": member(decoder, "cleanup", bool, path, True),
+        "added_tokens": read_added_tokens(member(root, "added_tokens", list, path), vocab, path),
+    }
+    return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
+
+
+def write(directory: Path, pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> None:
+    """Write vocab.txt, tokenizer.json and tokenizer_config.json, each atomically.
+
+    Args:
+        directory: made where it does not exist; other files in it stay.
+        pieces: the WordPiece vocabulary, by id.
+        ids: the id of every token, added ones included.
+        settings: as `Tokenizer.settings` gives them.
+    """
+    with summed(directory, VOCAB_FILE, TOKENIZER_FILE, CONFIG_FILE):
+        with atomic_write(directory / VOCAB_FILE, "w") as file:
+            file.writelines(f"{piece}\n" for piece in pieces)
+        write_json(directory / TOKENIZER_FILE, _tokenizer_object(pieces, ids, settings))
+        write_json(directory / CONFIG_FILE, _config_object(ids, settings))
+
+
+def _tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> Json:
+    """The content of tokenizer.json."""
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": token_entries(ids, settings),
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": settings["tokenize_chinese_chars"],
+            "strip_accents": settings["strip_accents"],
+            "lowercase": settings["lowercase"],
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": frame_object(ids, settings),
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": settings["decoder_cleanup"]},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": settings["unk_token"],
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": settings["max_input_chars_per_word"],
+            "vocab": {piece: id_ for id_, piece in enumerate(pieces)},
+        },
+    }
+
+
+def _config_object(ids: Mapping[str, int], settings: Json) -> Json:
+    """The content of tokenizer_config.json, for transformers 4 and 5."""
+    own = {
+        "do_lower_case": settings["lowercase"],
+        "strip_accents": settings["strip_accents"],
+        "tokenize_chinese_chars": settings["tokenize_chinese_chars"],
+    }
+    return shared_config("BertTokenizer", own, ids, settings)
