@@ -101,3 +101,8 @@ def load_for_task(settings, dataset):
     """The model that fine-tuning begins with, and its tokenizer."""
     folder = read_folder(settings.model)
     return build_for_task(folder, settings, dataset), folder.tokenizer
+
+
+def loss_of(task, model, batch):
+    """The loss term of a task for one batch."""
+    return task.compute_loss(task.outputs(model, batch), batch)

@@ -134,14 +134,14 @@ def known_precisions() -> list[str]:
 
 
 def bertsmith(gate: Gate, *, texts: str, slice_size: int, precision: str) -> None:
-    """`bertsmith.load(folder)(texts)`."""
+    """`bertsmith.load(folder).encode(texts)`."""
     from bertsmith.system.hardware import own_process
 
     own_process()
     from bertsmith import load
 
     model = load(published_model(), device="cpu", precision=precision)
-    repeat(gate, model, texts, slice_size, precision)  # type: ignore[arg-type]
+    repeat(gate, model.encode, texts, slice_size, precision)
 
 
 def peer(gate: Gate, *, texts: str, slice_size: int, precision: str) -> None:
@@ -210,6 +210,6 @@ def parity(texts: str) -> dict[str, float]:
     expected = sentence_transformer("fp32")(chosen)
     np.save(Path(texts).with_suffix(".npy"), expected)
     ours: Any = load(published_model(), device="cpu", precision="fp32")
-    found = ours(chosen)
+    found = ours.encode(chosen)
     found = found / np.linalg.norm(found, axis=1, keepdims=True)
     return {"vectors": float(np.abs(found - expected).max())}

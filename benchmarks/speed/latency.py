@@ -81,7 +81,7 @@ def write(vocabulary: str, out: str) -> None:
 
 
 def bertsmith(gate: Gate, *, texts: str, folder: str, precision: str) -> None:
-    """`bertsmith.load(folder)(text)`."""
+    """`bertsmith.load(folder).encode(text)`."""
     from bertsmith.system.hardware import own_process
 
     own_process()
@@ -92,7 +92,7 @@ def bertsmith(gate: Gate, *, texts: str, folder: str, precision: str) -> None:
     gate.wait(precision=precision)
     while True:
         for text in chosen:
-            model(text)
+            model.encode(text)
             gate.step(1)
 
 

@@ -7,21 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import tyro
 
 from bertsmith.commands.flags import parse, tell
 from bertsmith.commands.predict import NOTES
-from bertsmith.data.encoded_texts import Text
-from bertsmith.data.examples import Columns, ExampleReader
+from bertsmith.data.examples import Columns, Example, ExampleReader
 from bertsmith.data.text_files import place_name
-from bertsmith.data.unknown_tokens import UnknownTokens, tell_unknown
+from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.vectors import check_format, vector_writer
-from bertsmith.evaluation.precision_agreement import cosine_agreement
+from bertsmith.evaluation.precision_agreement import agreement_with_fp32
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_outputs
-from bertsmith.tasks.agreement import CosineAgreement
-from bertsmith.tasks.auto import as_text, in_chunks
-from bertsmith.tasks.text_vectors import TextEncoder
+from bertsmith.tasks.agreement import Agreement
+from bertsmith.tasks.auto import in_chunks
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_vectors import TextVectors
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,9 @@ def main(args: Sequence[str], prog: str) -> None:
     file, out = settings.file, settings.out
     check_format(out)
     with hold_outputs({"--out": out}, file):
-        encoder = TextEncoder.load(
+        encoder = Predictor.load(
             settings.model,
+            TextVectors,
             device=settings.device,
             precision=settings.precision,
             max_length=settings.max_length,
@@ -71,8 +73,9 @@ def main(args: Sequence[str], prog: str) -> None:
         print(json.dumps(report))
     else:
         print(
-            f"{report['num_texts']:,} texts → {out}  ({encoder.size} numbers each, pooling "
-            f"{encoder.pooling}, {report['precision']}, {report['texts_per_second']:,.0f} texts/s)"
+            f"{report['num_texts']:,} texts → {out}  ({report['hidden_size']} numbers each, "
+            f"pooling {report['pooling']}, {report['precision']}, "
+            f"{report['texts_per_second']:,.0f} texts/s)"
         )
         if agreement is not None:
             print(agreement.sentence(encoder.loaded.precision))
@@ -83,38 +86,36 @@ def main(args: Sequence[str], prog: str) -> None:
 
 
 def embed(
-    encoder: TextEncoder, source: ExampleReader, out: Path
-) -> tuple[dict[str, Any], CosineAgreement | None]:
+    encoder: Predictor[TextVectors], source: ExampleReader, out: Path
+) -> tuple[dict[str, Any], Agreement | None]:
     """Write the vectors of all texts, chunk by chunk; return the report."""
     started = time.perf_counter()
     num_texts = num_truncated = 0
-    first: list[Text] = []
-    unknown_tokens = UnknownTokens()
-    with vector_writer(out, encoder.size) as writer:
+    first: list[Example] = []
+    size = encoder.loaded.model.config.hidden_size
+    with vector_writer(out, size) as writer:
         for examples in in_chunks(source):
-            texts = [as_text(example) for example in examples]
-            first = first or texts
-            encoded = encoder.tokenize(texts)
-            writer.write(examples, encoder.vectors(encoded))
-            num_texts += len(texts)
-            num_truncated += encoded.num_truncated
-            unknown_tokens.add(encoded.ids, encoder.loaded.tokenizer)
+            first = first or examples
+            predictions = encoder.predict(examples)
+            writer.write(examples, np.stack([each.vector for each in predictions]))
+            num_texts += len(examples)
+            num_truncated += sum(each.is_truncated for each in predictions)
     seconds = time.perf_counter() - started
     report: dict[str, Any] = {
         "out": str(out),
         "num_texts": num_texts,
         "num_truncated": num_truncated,
         "num_skipped": source.num_skipped,
-        "unknown_rate": unknown_tokens.rate,
-        "hidden_size": encoder.size,
-        "pooling": encoder.pooling,
-        "normalize": encoder.normalize,
-        "max_length": encoder.max_length,
+        "unknown_rate": encoder.unknown_tokens.rate,
+        "hidden_size": size,
+        "pooling": encoder.definition.pooling,
+        "normalize": encoder.definition.normalize,
+        "max_length": encoder.definition.max_length,
         "precision": encoder.loaded.precision,
         "seconds": round(seconds, 3),
         "texts_per_second": round(num_texts / seconds, 1),
     }
     if encoder.loaded.precision == "fp32":
         return report, None
-    agreement = cosine_agreement(encoder, first)
-    return report | {"cosine_to_fp32": agreement._asdict()}, agreement
+    agreement = agreement_with_fp32(encoder, first)
+    return report | {f"{agreement.name}_to_fp32": agreement._asdict()}, agreement

@@ -14,14 +14,16 @@ from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
-from bertsmith.evaluation.errors_file import FARTHEST, write_misses
+from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import OutcomeCallback, evaluate
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.reports.evaluation import Survey, write_page
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_outputs
-from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, load_predictor
-from bertsmith.tasks.task import Evaluation, Outcome
+from bertsmith.tasks.auto import CHUNK_CHARS, load_predictor
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.scoring import Evaluation, Outcome
+from bertsmith.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ def measure(settings: Settings) -> None:
         max_length=settings.max_length,
         long_texts=settings.long_texts,
         stride=settings.stride,
-    ).with_options(settings.columns)
+    )
+    task = predictor.definition.with_columns(settings.columns)
+    predictor = predictor.with_definition(task)
     tell(predictor.loaded.precision_note)
     survey, sample = Survey(), Sample()
     result = score(predictor, settings, [survey, sample])
@@ -99,7 +103,7 @@ def measure(settings: Settings) -> None:
     print(json_module.dumps(report) if settings.json else result)
     if settings.report is not None:
         write_page(
-            settings.report, predictor.task, survey, result,
+            settings.report, task.name, survey, result,
             model=settings.model, data=settings.data,
         )  # fmt: skip
 
@@ -117,14 +121,13 @@ class Sample:
 
 
 def score(
-    predictor: AnyPredictor, settings: Settings, callbacks: Sequence[OutcomeCallback]
+    predictor: Predictor[Task[Any, Any]], settings: Settings, callbacks: Sequence[OutcomeCallback]
 ) -> Evaluation:
     """Compute the scores; `--errors` is written on the way."""
     with ExitStack() as stack:
         if settings.errors is not None:
-            is_distance = predictor.task.outcome_scale == "distance"
-            misses = write_misses(settings.errors, FARTHEST if is_distance else None)
-            callbacks = [*callbacks, stack.enter_context(misses)]
+            misses = stack.enter_context(write_misses(settings.errors))
+            callbacks = [*callbacks, misses]
         return evaluate(
             predictor, settings.data, settings.columns, limit=settings.limit, callbacks=callbacks
         )

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
@@ -10,7 +10,8 @@ import tyro
 from bertsmith.commands.flags import parse, tell
 from bertsmith.commands.predict import as_characters
 from bertsmith.system.compute import InferenceCompute
-from bertsmith.tasks.fill_mask import MaskFiller, Word
+from bertsmith.tasks.fill_mask import FillMask, Word
+from bertsmith.tasks.predictor import Predictor
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,16 @@ class Settings(InferenceCompute):
 def main(args: Sequence[str], prog: str) -> None:
     """Fill in a text, then print the likeliest words."""
     settings = parse(Settings, args, prog)
-    filler = MaskFiller.load(settings.model, device=settings.device, precision=settings.precision)
+    filler = Predictor.load(
+        settings.model, FillMask, device=settings.device, precision=settings.precision
+    )
     tell(filler.loaded.precision_note)
     text = as_characters(settings.text)
-    masks = filler(text, settings.top)
+    prediction = filler.with_options(top=settings.top)(text)
     if settings.json:
-        rows = [[asdict(word) for word in words] for words in masks]
-        print(json.dumps({"text": text, "masks": rows}, ensure_ascii=False))
+        print(json.dumps({"text": text, **prediction.to_json()}, ensure_ascii=False))
         return
-    for number, words in enumerate(masks, start=1):
+    for number, words in enumerate(prediction.masks, start=1):
         print(f"{filler.loaded.tokenizer.mask_token} {number}: " + ", ".join(map(shown, words)))
 
 

@@ -3,7 +3,7 @@
 import json as json_module
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
-from bertsmith.errors import ConfigError
+from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import atomic_write, hold_outputs
-from bertsmith.tasks.auto import CHUNK_CHARS, AnyPredictor, iter_predictions, load_predictor
+from bertsmith.tasks.auto import CHUNK_CHARS, iter_predictions, load_predictor
+from bertsmith.tasks.task import Task
 
 
 @dataclass(frozen=True)
@@ -75,15 +76,17 @@ def predict(settings: Settings) -> None:
         max_length=settings.max_length,
         long_texts=settings.long_texts,
         stride=settings.stride,
-    ).with_options(settings.columns)
+    )
+    task = predictor.definition.with_columns(settings.columns)
+    predictor = predictor.with_definition(task)
     tell(predictor.loaded.precision_note)
     if settings.out is not None:
-        check_ending(settings.out, predictor.task.endings)
-    source = examples_to_predict(predictor, settings)
+        check_ending(settings.out, task.formats)
+    source = examples_to_predict(task, settings)
     first: list[Any] = []
     totals = Totals()
     pairs = totals.counting(iter_predictions(predictor, noting(first, source)))
-    report = show(predictor, settings, pairs, totals)
+    report = show(task, settings, pairs, totals)
     totals.num_skipped = getattr(source, "num_skipped", 0)
     totals.num_empty = getattr(source, "num_empty", 0)
     unknown_rate = predictor.unknown_tokens.rate
@@ -116,7 +119,7 @@ def check_no_file(words: Sequence[str]) -> None:
             )
 
 
-def check_ending(path: Path, endings: Sequence[str]) -> None:
+def check_ending(path: Path, endings: Collection[str]) -> None:
     """Refuse a file name with an ending for which no format is written."""
     if path.suffix.lower() not in endings:
         raise ConfigError(
@@ -153,29 +156,20 @@ NOTES = {
 
 
 def show(
-    predictor: AnyPredictor,
-    settings: Settings,
-    pairs: Iterator[tuple[Any, Any]],
-    totals: Totals,
+    task: Task[Any, Any], settings: Settings, pairs: Iterator[tuple[Any, Any]], totals: Totals
 ) -> dict[str, Any]:
     """Write or print all predictions; return the beginning of the JSON report."""
-    task = predictor.task
     if settings.out is not None:
-        ending = settings.out.suffix.lower()
-        if ending == ".json":
-            write_entries(settings.out, (task.entry(*pair) for pair in pairs))
-        else:
-            write_records(settings.out, (task.record(*pair, ending) for pair in pairs))
+        with atomic_write(settings.out, "w") as file:
+            file.writelines(task.formats[settings.out.suffix.lower()](pairs))
         if not settings.json:
             print(f"{totals.num_texts:,} texts → {settings.out}")
         return {"out": str(settings.out)}
     if settings.json:
-        return {
-            "model": str(settings.model),
-            "predictions": [task.to_json(*pair) for pair in pairs],
-        }
-    for pair in pairs:
-        print_line(task.line(*pair))
+        predictions = [{**example.to_json(), **found.to_json()} for example, found in pairs]
+        return {"model": str(settings.model), "predictions": predictions}
+    for example, prediction in pairs:
+        print_line(prediction.line(example))
     return {}
 
 
@@ -203,34 +197,39 @@ def noting(first: list[Any], source: Iterable[Any]) -> Iterator[Any]:
         yield example
 
 
-def write_records(path: Path, records: Iterable[str]) -> None:
-    """Write one record after the other; the file is replaced when all is done."""
-    with atomic_write(path, "w") as file:
-        file.writelines(records)
-
-
-def write_entries(path: Path, entries: Iterable[tuple[str, Any] | None]) -> None:
-    """Write one JSON object of all entries; the file is replaced when all is done."""
-    with atomic_write(path, "w") as file:
-        separator = "{"
-        for entry in entries:
-            assert entry is not None  # the task has such files
-            name, value = (json_module.dumps(part, ensure_ascii=False) for part in entry)
-            file.write(f"{separator}\n{name}: {value}")
-            separator = ","
-        file.write("\n}\n" if separator == "," else "{}\n")
-
-
 def as_characters(word: str) -> str:
     """Decode a command-line word; U+FFFD replaces bytes that are not UTF-8."""
     return os.fsencode(word).decode("utf-8", "replace")
 
 
-def examples_to_predict(predictor: AnyPredictor, settings: Settings) -> Iterable[Any]:
+def examples_to_predict(task: Task[Any, Any], settings: Settings) -> Iterable[Any]:
     """Return the examples that the command line names."""
     file = STANDARD_INPUT if settings.text == ("-",) else settings.file
     if file is None:
-        examples: list[Any] = predictor.task.from_words(list(map(as_characters, settings.text)))
-        return examples
-    reader: Iterable[Any] = predictor.task.reader(file, settings.columns, labelled=False)
-    return reader
+        return typed_examples(task, list(map(as_characters, settings.text)))
+    return task.reader(file, settings.columns, labelled=False)
+
+
+def typed_examples(task: Task[Any, Any], texts: Sequence[str]) -> list[Any]:
+    """Build examples from the texts of the command line, taken as many as make one.
+
+    Raises:
+        InputError: a text is empty, or there are too few or too many.
+    """
+    for number, text in enumerate(texts, start=1):
+        if not text.strip():
+            raise InputError(f"text {number} is empty. Give each text in quotes.")
+    wanted = " and its ".join(task.fields[:2])
+    size = task.words_per_example
+    if len(texts) % (size or len(texts)) or (size is None and len(texts) < 3):
+        raise InputError(
+            f"found {len(texts)} text{'s' * (len(texts) > 1)}, but this model reads a {wanted}. "
+            "Give them one after the other, each in quotes."
+        )
+    rows: list[Sequence[Any]] = [(texts[0], texts[1:])]
+    if size is not None:
+        rows = [texts[first : first + size] for first in range(0, len(texts), size)]
+    return [
+        task.example({**dict(zip(task.fields, row, strict=False)), "row": number})
+        for number, row in enumerate(rows, start=1)
+    ]

@@ -133,10 +133,8 @@ def num_of_share(share: float, num_heads: int, num_layers: int) -> int:
 
 def task_objective(source: Source, path: Path, num_examples: int) -> FineTuning:
     """Build the loss of the model's task on the first examples of a file."""
-    predictor = predictor_of(source.folder, device="cpu", precision="fp32").with_options(
-        source.columns
-    )
-    task = predictor.task
+    predictor = predictor_of(source.folder, device="cpu", precision="fp32")
+    task = predictor.definition.with_columns(source.columns)
     examples = list(rows_of(task.reader(path, source.columns, labelled=True), num_examples))
     if not examples:
         raise InputError(f"{path}: holds no example. Name a file with some.")

@@ -234,34 +234,6 @@ def read_examples(
     return examples, num_skipped
 
 
-def typed_examples(texts: Sequence[str]) -> list[Example]:
-    """Build an example of each text from the command line; `row` counts them.
-
-    Raises:
-        InputError: one of them is empty.
-    """
-    for number, text in enumerate(texts, start=1):
-        if not text.strip():
-            raise InputError(f"text {number} is empty. Give each text in quotes.")
-    return [Example(text, row=number) for number, text in enumerate(texts, start=1)]
-
-
-def typed_pairs(texts: Sequence[str]) -> list[Example]:
-    """Build examples from texts taken two by two; `row` counts the pairs.
-
-    Raises:
-        InputError: one of them is empty, or the last has no partner.
-    """
-    alone = typed_examples(texts)
-    if len(alone) % 2:
-        raise InputError(
-            f"found {len(alone)} texts, but the model reads pairs: it was trained on them. Give "
-            "two texts for each pair, each in quotes."
-        )
-    pairs = zip(alone[::2], alone[1::2], strict=True)
-    return [Example(a.text, b.text, row=number) for number, (a, b) in enumerate(pairs, start=1)]
-
-
 def are_pairs(examples: Iterable[Example]) -> bool:
     """Return whether any example is a pair of texts."""
     return any(example.pair is not None for example in examples)

@@ -6,7 +6,7 @@ nothing has to be filled up. In a csv or tsv file, empty cells at the end mean t
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.tables import TableFormat, whole_number
@@ -44,6 +44,9 @@ class ChoiceExample:
     def num_chars(self) -> int:
         """Number of characters of its texts."""
         return len(self.text) + sum(map(len, self.choices))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"row": self.row, "text": self.text, "choices": list(self.choices)}
 
 
 @dataclass(frozen=True)

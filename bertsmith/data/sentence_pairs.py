@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
 from bertsmith.data.tables import TableFormat
@@ -55,6 +55,9 @@ class RelatedTexts:
     def num_chars(self) -> int:
         """Number of characters of its texts."""
         return sum(map(len, self.texts))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"row": self.row, "text": self.anchor, "pair": self.positive}
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,10 @@ class Question:
         """Number of characters of its texts."""
         return len(self.question) + len(self.context)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return number, id and question; the passage is long."""
+        return {"row": self.row, "id": self.id, "question": self.question}
+
 
 class SeenIds:
     """Set of ids in 12 to 24 bytes each: an open-addressing table of 64-bit hashes.

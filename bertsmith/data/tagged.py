@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from bertsmith.data.label_schemes import Scheme
 from bertsmith.tokenization.words import Place, WordRule, join_words
@@ -62,6 +62,9 @@ class TaggedSentence:
     def num_chars(self) -> int:
         """Number of characters of its words."""
         return sum(map(len, self.words))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"row": self.row, "text": self.text, "words": list(self.words)}
 
     @cached_property
     def _located(self) -> tuple[str, tuple[Place, ...]]:

@@ -53,8 +53,10 @@ from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.files import atomic_dir, write_json
-from bertsmith.tasks.fill_mask import MaskFiller
-from bertsmith.tasks.text_classification import Classifier, Classify, ClassifySettings
+from bertsmith.tasks.auto import load, load_predictor
+from bertsmith.tasks.fill_mask import FillMask
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback
@@ -332,7 +334,7 @@ def compare_models(
                 out = places.classifier if is_kept else Path(folder) / f"{name}-{draw}"
                 settings = finetune_settings(places, scale, name, out, draw)
                 finetune(Classify, settings, callbacks)
-                group.append(cast(ClassReport, evaluate(Classifier.load(out), places.test)))
+                group.append(cast(ClassReport, evaluate(load_predictor(out), places.test)))
             ends_at = 2 * clock.total - began + ending
             if is_planned and draw + 1 < scale.num_draws and ends_at > TOTAL_SECONDS:
                 clock.say("No further fine-tuning fits in.")
@@ -378,15 +380,17 @@ def compare_baselines(question: Question, say: Say) -> dict[str, list[Score]]:
 
 def fill(places: Places) -> list[dict[str, Any]]:
     """The pre-trained model's guesses for words hidden in a few sentences."""
-    filler = MaskFiller.load(places.pretrained)
-    return [{"text": text, "words": [asdict(word) for word in filler(text)[0]]} for text in FILLS]
+    filler = Predictor.load(places.pretrained, FillMask)
+    return [
+        {"text": text, "words": [asdict(word) for word in filler(text).masks[0]]} for text in FILLS
+    ]
 
 
 def predict(places: Places, question: Question) -> list[dict[str, Any]]:
     """The classifier's answer to the first paragraph of each library among those scored on."""
     first = {example.label: example for example in reversed(question.test)}
     examples = [first[label] for label in sorted(first, key=str)]
-    predictions = Classifier.load(places.classifier)([example.text for example in examples])
+    predictions = load(places.classifier)([example.text for example in examples])
     return [
         {
             "text": example.text,

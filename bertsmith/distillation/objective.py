@@ -2,7 +2,7 @@
 
 The loss has three terms: the task's own on the labels, the teacher's outputs as soft targets
 (Hinton et al. 2015), and the cosine of last-layer vectors (Sanh et al. 2019, section 2).
-`Task.imitation` compares two models' outputs; the rest is the same for all tasks.
+`Task.distillation_loss` compares two models' outputs; the rest is the same for all tasks.
 
 Texts without labels have the teacher's terms alone. They are in batches of their own, so many in a
 step that all texts of both kinds are seen equally often.
@@ -121,8 +121,9 @@ class Distillation(Objective[BertModel, Batch]):
         return self.teacher.prepare(batch)
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        own = {self.task.name: 0} if UNLABELLED in batch.targets else self.task.counts(batch)
-        counts = {**own, "soft": self.task.num_imitated(batch)}
+        task = self.task
+        own = 0 if UNLABELLED in batch.targets else task.num_predictions(batch)
+        counts = {task.name: own, "soft": task.num_predictions(batch, distilled=True)}
         return counts | ({"hidden": batch.num_tokens} if self.teaching.hidden_weight else {})
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
@@ -133,7 +134,9 @@ class Distillation(Objective[BertModel, Batch]):
         teaching, taught = self.teaching, self.teacher.taught(batch)
         with watch_last_layer(model, every_token=taught.hidden is not None) as student:
             outputs = self.task.outputs(model, batch)
-        soft = self.task.imitation(outputs, taught.outputs, batch, teaching.soft_temperature)
+        soft = self.task.distillation_loss(
+            outputs, taught.outputs, batch, teaching.soft_temperature
+        )
         counts = self.counts(batch)
         terms = {
             self.task.name: self._own_term(outputs, batch),
@@ -151,7 +154,7 @@ class Distillation(Objective[BertModel, Batch]):
         if UNLABELLED in batch.targets:
             nothing = torch.zeros((), device=outputs.device)
             return LossTerm(nothing, nothing, 0, weight)
-        return replace(self.task.output_losses(outputs, batch)[self.task.name], weight=weight)
+        return replace(self.task.compute_loss(outputs, batch), weight=weight)
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
         return self.labelled.evaluate(model)

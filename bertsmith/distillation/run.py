@@ -178,9 +178,7 @@ def load_teacher(
     tokenizer = folder.tokenizer
     length = max_text_length(tokenizer, model.config.max_length, None)
     loaded = LoadedModel(folder, model, tokenizer, length)
-    return LoadedTeacher(
-        path, model, tokenizer, task_type.predictor(loaded).task, fingerprint(model)
-    )
+    return LoadedTeacher(path, model, tokenizer, task_type.restore(loaded), fingerprint(model))
 
 
 def what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
@@ -194,7 +192,7 @@ def what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
 def task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, Any]:
     """Return the task of the examples with the teacher's labels."""
     try:
-        return task.taught_by(teacher.task)
+        return task.with_teacher_labels(teacher.task)
     except ConfigError as error:
         raise ConfigError(f"{teacher.path}: {error}") from None
 
@@ -290,7 +288,7 @@ def build_datasets(
         return [labelled]
     assert student.unlabelled is not None
     limit = tokenizer.model_max_length
-    encoded = dataset.task.encode_unlabelled(tokenizer, unlabelled, limit)
+    encoded = dataset.task.encode(tokenizer, unlabelled, limit, labelled=False)
     texts = unnoted_examples(dataset.task, encoded, student.unlabelled, unlabelled)
     others = FineTuning(
         dataset.task,

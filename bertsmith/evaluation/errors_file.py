@@ -19,7 +19,7 @@ import numpy as np
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.files import atomic_write, writing
-from bertsmith.tasks.task import Outcome
+from bertsmith.tasks.scoring import Outcome
 
 FARTHEST = 100
 """Number of rows written where hardly any prediction is exact."""
@@ -36,12 +36,14 @@ class Misses:
         self._encode = _as_csv if path.suffix == ".csv" else _as_json
         self._urgency = array("d")
         self._starts = array("q", [0])
+        self._are_distances = False
 
     def __len__(self) -> int:
         return len(self._urgency)
 
     def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
         """Add labelled examples with their outcomes."""
+        self._are_distances = any(outcome.is_distance for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             if not outcome.is_right:
                 line = self._encode(_record(example, outcome))
@@ -50,8 +52,9 @@ class Misses:
                 self._urgency.append(_urgency(outcome))
                 self._starts.append(self._starts[-1] + len(line))
 
-    def in_order(self, at_most: int | None = None) -> Iterator[bytes]:
+    def in_order(self) -> Iterator[bytes]:
         """Yield the lines, most urgent first; equals in order of arrival."""
+        at_most = FARTHEST if self._are_distances else None
         order = np.argsort(-np.asarray(self._urgency), kind="stable")
         for place in order[:at_most].tolist():
             self._spool.seek(self._starts[place])
@@ -59,10 +62,10 @@ class Misses:
 
 
 @contextmanager
-def write_misses(path: Path, at_most: int | None = None) -> Iterator[Misses]:
+def write_misses(path: Path) -> Iterator[Misses]:
     """Collect misses in the block; write `path` when it ends without error.
 
-    It holds all of them, or the `at_most` most urgent.
+    It holds all of them; of numbers the `FARTHEST` most urgent.
 
     Raises:
         ConfigError: the name ends neither in .jsonl nor in .csv.
@@ -79,7 +82,7 @@ def write_misses(path: Path, at_most: int | None = None) -> Iterator[Misses]:
         with atomic_write(path) as file:
             if path.suffix == ".csv":
                 file.write(_as_csv(dict.fromkeys(FIELDS), header=True))
-            for line in misses.in_order(at_most):
+            for line in misses.in_order():
                 file.write(line)
 
 

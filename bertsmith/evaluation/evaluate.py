@@ -6,7 +6,8 @@ from typing import Any, Protocol
 
 from bertsmith.tasks.auto import in_chunks, rows_of
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.task import Evaluation, MetricAccumulator, Outcome
+from bertsmith.tasks.scoring import Evaluation, MetricAccumulator, Outcome
+from bertsmith.tasks.task import Task
 
 
 class OutcomeCallback(Protocol):
@@ -18,7 +19,7 @@ class OutcomeCallback(Protocol):
 
 
 def evaluate(
-    predictor: Predictor[Any, Any, Any],
+    predictor: Predictor[Task[Any, Any]],
     data: Path,
     columns: Any = None,
     *,
@@ -34,29 +35,30 @@ def evaluate(
         ConfigError: `limit` is not above 0.
         InputError: the file cannot be read, or holds a label that the model does not know.
     """
-    predictor = predictor.with_options(columns)
-    reader = predictor.task.reader(data, columns, labelled=True)
+    task = predictor.definition.with_columns(columns)
+    reader = task.reader(data, columns, labelled=True)
     if callbacks:
-        again = predictor.task.reader(data, columns, labelled=True)
-        predictor = predictor.with_label_stats(rows_of(again, limit))
+        again = task.reader(data, columns, labelled=True)
+        task = task.with_label_stats(rows_of(again, limit))
+    predictor = predictor.with_definition(task)
     accumulator = accumulate_examples(predictor, rows_of(reader, limit), data, callbacks)
-    evaluation: Evaluation = accumulator.result(reader.num_skipped)
-    return evaluation
+    return accumulator.result(reader.num_skipped)
 
 
 def accumulate_examples(
-    predictor: Predictor[Any, Any, Any],
+    predictor: Predictor[Task[Any, Any]],
     examples: Iterable[Any],
     place: Path,
     callbacks: Sequence[OutcomeCallback] = (),
 ) -> MetricAccumulator:
     """Predict the examples of the file `place`, and accumulate their scores."""
-    accumulator: MetricAccumulator = predictor.task.accumulator(place)
+    task = predictor.definition
+    accumulator = task.accumulator(place)
     for chunk in in_chunks(examples):
         predictions = predictor.predict(chunk)
         accumulator.add(chunk, predictions)
         if callbacks:
-            outcomes = list(map(predictor.task.outcome, chunk, predictions))
+            outcomes = list(map(task.outcome, chunk, predictions))
         for callback in callbacks:
             callback.see(chunk, outcomes)
     return accumulator

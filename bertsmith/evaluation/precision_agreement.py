@@ -5,11 +5,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bertsmith.data.encoded_texts import Text
-from bertsmith.tasks.agreement import Agreement, CosineAgreement, NotCompared
-from bertsmith.tasks.inference import load_for_inference
+from bertsmith.tasks.agreement import Agreement, NotCompared
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.text_vectors import TextEncoder
 
 Item = TypeVar("Item")
 
@@ -28,20 +25,7 @@ def sample(texts: Sequence[Item]) -> list[Item]:
     return [texts[place] for place in places]
 
 
-def cosine_agreement(encoder: TextEncoder, texts: Sequence[Text]) -> CosineAgreement:
-    """Compare an encoder's vectors with those in fp32; needs a text."""
-    chosen = sample(texts)
-    loaded = load_for_inference(
-        encoder.loaded.folder,
-        device=str(encoder.loaded.device),
-        precision="fp32",
-        max_length=encoder.max_length,
-    )
-    exact = TextEncoder(loaded, pooling=encoder.pooling)
-    return CosineAgreement.between(encoder(chosen), exact(chosen))
-
-
-def agreement_with_fp32(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> Agreement:
+def agreement_with_fp32(predictor: Predictor[Any], examples: Sequence[Any]) -> Agreement:
     """Compare a predictor's answers with those in fp32.
 
     At most `SAMPLE_TOKENS` tokens are computed twice, however long the examples are.
@@ -49,13 +33,13 @@ def agreement_with_fp32(predictor: Predictor[Any, Any, Any], examples: Sequence[
     chosen = affordable(predictor, sample(examples))
     if not chosen:
         return NotCompared(0, SAMPLE_TOKENS)
-    agreement: Agreement = predictor.task.agreement(
+    agreement: Agreement = predictor.definition.agreement(
         predictor.predict(chosen), predictor.exact().predict(chosen)
     )
     return agreement
 
 
-def affordable(predictor: Predictor[Any, Any, Any], examples: Sequence[Any]) -> list[Any]:
+def affordable(predictor: Predictor[Any], examples: Sequence[Any]) -> list[Any]:
     """Select examples, in order, that together fit into `SAMPLE_TOKENS`."""
     short = [example for example in examples if example.num_chars <= SAMPLE_CHARS]
     if not short:

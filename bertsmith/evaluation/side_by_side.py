@@ -23,10 +23,9 @@ from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.weights import weight_files
 from bertsmith.system.compute import InferenceCompute
-from bertsmith.tasks.auto import AnyPredictor, predictor_of, rows_of
-from bertsmith.tasks.inference import load_for_inference
+from bertsmith.tasks.auto import predictor_of, rows_of
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.text_vectors import TextEncoder
+from bertsmith.tasks.text_vectors import TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 TIMED_CHARS = 16_000
@@ -151,17 +150,20 @@ def compare(before: ModelFolder, after: ModelFolder, trial: Trial) -> Comparison
 class Runner:
     """A loaded model as users run it."""
 
-    model: AnyPredictor | TextEncoder
+    model: Predictor[Any]
 
     @classmethod
     def load(cls, folder: ModelFolder, trial: Trial) -> "Runner":
         """Load the task's predictor if there is data, otherwise a text encoder."""
         device, precision = trial.device, trial.precision
         if trial.data is None:
-            loaded = load_for_inference(folder, device=device, precision=precision)
-            return cls(TextEncoder(loaded, pooling="mean"))
+            encoder = Predictor.load(
+                folder, TextVectors, device=device, precision=precision, pooling="mean"
+            )
+            return cls(encoder)
         predictor = predictor_of(folder, device=device, precision=precision)
-        return cls(predictor.with_options(trial.columns))
+        task = predictor.definition.with_columns(trial.columns)
+        return cls(predictor.with_definition(task))
 
     @property
     def folder(self) -> ModelFolder:
@@ -177,19 +179,19 @@ class Runner:
 
     def run(self, things: Sequence[Any]) -> None:
         """Encode texts, or predict examples."""
-        if isinstance(self.model, Predictor):
-            self.model.predict(things)
+        if isinstance(self.model.definition, TextVectors):
+            self.model.encode(things)
         else:
-            self.model(things)
+            self.model.predict(things)
 
     def scores(self, trial: Trial) -> tuple[dict[str, float], int]:
         """Compute the metrics on the trial, and count skipped rows."""
         if trial.measure is not None:
             with torch.no_grad():
                 return trial.measure(build(self.folder)), 0
-        if trial.data is None or not isinstance(self.model, Predictor):
+        if trial.data is None:
             return {}, 0
-        reader = self.model.task.reader(trial.data, trial.columns, labelled=True)
+        reader = self.model.definition.reader(trial.data, trial.columns, labelled=True)
         accumulator = accumulate_examples(self.model, rows_of(reader, trial.limit), trial.data)
         return accumulator.figures(), reader.num_skipped
 
@@ -201,8 +203,8 @@ class Runner:
 
 def timed_things(runner: Runner, trial: Trial) -> list[Any]:
     """Return the trial's first examples or texts, as many as are timed."""
-    if trial.data is not None and isinstance(runner.model, Predictor):
-        reader = runner.model.task.reader(trial.data, trial.columns, labelled=True)
+    if trial.data is not None:
+        reader = runner.model.definition.reader(trial.data, trial.columns, labelled=True)
         return first_of(rows_of(reader, trial.limit), lambda example: int(example.num_chars))
     texts = trial.texts or random_texts(runner.tokenizer)
     return first_of(texts, lambda text: sum(map(len, text)))

@@ -40,8 +40,10 @@ from bertsmith.tasks.example_objective import (
     training_examples,
 )
 from bertsmith.tasks.inference import load_for_inference
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.settings import FinetuneSettings
-from bertsmith.tasks.task import Evaluation, Task, TaskDataset
+from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.best_weights import BestSettings, BestWeights
 from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
@@ -209,11 +211,12 @@ def carry_out(plan: Plan, callbacks: Sequence[Callback], resume_command: str) ->
     summary, best = train(replace(plan, model=model), checkpoint, callbacks, resume_command)
     dataset.task.write_files(settings.out)
     evaluation = evaluate_saved(plan.task_type, settings, dataset)
-    write_task_settings(settings.out, dataset.task.with_threshold(evaluation).saved_settings)
+    scored = dataset.task.with_threshold(evaluation)
+    write_task_settings(settings.out, named_settings(scored))
     return FineTuned(
         out=settings.out,
         task=dataset.task.name,
-        learnt=dataset.task.learnt(),
+        learnt=dataset.task.describe_target(),
         labels=dataset.task.labels,
         num_train=len(dataset.train),
         num_train_windowed=objective.train.num_windowed,
@@ -289,7 +292,7 @@ def build_for_task(
         if is_head_new(model, labels) or settings.from_scratch:
             task.begin_head(model, dataset.train)
     model.id2label = labels
-    model.task_settings = task.saved_settings
+    model.task_settings = named_settings(task)
     return model
 
 
@@ -461,6 +464,7 @@ def evaluate_saved(
         precision=settings.precision,
     )
     with compute_settings(device, settings.threads):
-        predictor = task_type.predictor(loaded).with_options(settings.columns)
+        task = task_type.restore(loaded).with_columns(settings.columns)
+        predictor = Predictor(loaded, task)
         accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
         return accumulator.result(dataset.num_held_out_skipped)

@@ -203,10 +203,10 @@ def runs_of(
 
 
 def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskDataset[Any]]:
-    """Divide the examples into folds with equal shares of each `Task.stratify_key`.
+    """Divide the examples into folds with equal shares of each `Task.fold_stratum`.
 
-    Returns a `TaskDataset` per fold, which holds out that fold. Examples of one unit (`Task.unit`),
-    such as those with the same text, stay in one fold.
+    Returns a `TaskDataset` per fold, which holds out that fold. Examples of one unit
+    (`Task.fold_group`), such as those with the same text, stay in one fold.
 
     Raises:
         ConfigError: fewer units than folds.
@@ -218,7 +218,7 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
             f"--folds: found {num_folds}; with {len(units)} different examples allowed is 2 to "
             f"{len(units)}."
         )
-    strata = [str(dataset.task.stratify_key(example)) for example in examples]
+    strata = [str(dataset.task.fold_stratum(example)) for example in examples]
     fold_of = deal(units, strata, num_folds)
     return [
         replace(
@@ -234,23 +234,23 @@ def units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
     """Group the indices of training examples by unit, in random order."""
     units: dict[Any, list[int]] = {}
     for place in np.random.default_rng(seed).permutation(len(dataset.train)).tolist():
-        units.setdefault(dataset.task.unit(dataset.train[place]), []).append(place)
+        units.setdefault(dataset.task.fold_group(dataset.train[place]), []).append(place)
     return list(units.values())
 
 
 def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> dict[int, int]:
     """Assign each index to a fold, so that strata are balanced.
 
-    A unit goes to the fold that has least of its stratify_key so far; large units go first, so that
+    A unit goes to the fold that has least of its stratum so far; large units go first, so that
     small ones balance them.
     """
     fold_of: dict[int, int] = {}
     of_stratum = [Counter[str]() for _ in range(num_folds)]
     for unit in sorted(units, key=lambda unit: (strata[unit[0]], -len(unit))):
-        stratify_key = strata[unit[0]]
+        stratum = strata[unit[0]]
         fold = min(
             range(num_folds),
-            key=lambda fold: (of_stratum[fold][stratify_key], of_stratum[fold].total()),
+            key=lambda fold: (of_stratum[fold][stratum], of_stratum[fold].total()),
         )
         of_stratum[fold].update(strata[place] for place in unit)
         fold_of.update(dict.fromkeys(unit, fold))

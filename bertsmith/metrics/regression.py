@@ -118,3 +118,27 @@ class NumberReport:
             self.num_truncated, self.num_windowed, self.num_skipped, "text or number"
         )
         return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class SimilarityReport:
+    """Correlations of the cosines of scored pairs with their scores."""
+
+    spearman: float
+    pearson: float
+    num_pairs: int
+    num_truncated: int
+    num_skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Spearman  {self.spearman:.4f}   (correlation of the order of the {self.num_pairs:,} "
+            "cosines with that of the scores)",
+            f"Pearson   {self.pearson:.4f}   (correlation with the scores themselves)",
+        ]
+        return "\n".join(
+            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
+        )

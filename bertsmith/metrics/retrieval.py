@@ -5,10 +5,13 @@ so that memory does not grow with their number.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bertsmith.metrics.reading import reading_notes
 
 BLOCK_SCORES = 2**24
 """Similarities held at once: 64 MB, or one query's row if there are more documents."""
@@ -18,7 +21,7 @@ Ranks = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class RetrievalScores:
+class RetrievalReport:
     """Retrieval metrics, means over the queries, each from 0 to 1.
 
     `recall[k]` is the share of a query's relevant documents among the first k; `mrr` (mean
@@ -29,6 +32,28 @@ class RetrievalScores:
     mrr: float
     num_queries: int
     num_documents: int
+    num_truncated: int = 0
+    num_skipped: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values, each score by its name in `--metric`."""
+        values = asdict(self)
+        recall = {f"recall_at_{rank}": value for rank, value in values.pop("recall").items()}
+        return {**recall, **values}
+
+    def __str__(self) -> str:
+        lines = [
+            f"recall@{rank:<3} {value:.4f}   (share of the right texts among the first {rank} of "
+            f"{self.num_documents:,})"
+            for rank, value in self.recall.items()
+        ]
+        lines.append(
+            f"MRR        {self.mrr:.4f}   (mean of 1 / rank of the first right text, for "
+            f"{self.num_queries:,} texts)"
+        )
+        return "\n".join(
+            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
+        )
 
 
 def retrieval_scores(
@@ -36,7 +61,7 @@ def retrieval_scores(
     documents: Vectors,
     relevant: Sequence[Sequence[int]],
     ks: Sequence[int] = (1, 5, 10),
-) -> RetrievalScores:
+) -> RetrievalReport:
     """Rank all documents by cosine and compute recall and MRR.
 
     Shapes: `queries` [queries, hidden], `documents` [documents, hidden]; `relevant[q]` holds the
@@ -48,7 +73,7 @@ def retrieval_scores(
     (0.6666666666666666, 0.8333333333333334)
     """
     ranks = list(iter_ranks(queries, documents, relevant))
-    return RetrievalScores(
+    return RetrievalReport(
         recall={k: float(np.mean([(row <= k).mean() for row in ranks])) for k in ks},
         mrr=float(np.mean([1 / row.min() for row in ranks])),
         num_queries=len(queries),

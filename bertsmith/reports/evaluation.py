@@ -15,7 +15,7 @@ from bertsmith.metrics.calibration import Calibration
 from bertsmith.metrics.class_report import ClassReport
 from bertsmith.metrics.entities import TagReport
 from bertsmith.reports.page import Chart, Series, write_report
-from bertsmith.tasks.task import Evaluation, Outcome, Task
+from bertsmith.tasks.scoring import Evaluation, Outcome
 
 FIRST_LENGTH = 32
 """Upper limit, in characters, of the first length group; each further limit is twice the last."""
@@ -48,6 +48,8 @@ class Survey:
     calibration: Calibration = field(default_factory=Calibration)
     num_examples: int = 0
     num_misses: int = 0
+    is_distance: bool = False
+    """Whether the answers are numbers."""
     _counts: dict[int, int] = field(default_factory=dict)
     _scores: dict[int, float] = field(default_factory=dict)
 
@@ -60,6 +62,7 @@ class Survey:
         )
         self.num_examples += len(outcomes)
         self.num_misses += sum(not outcome.is_right for outcome in outcomes)
+        self.is_distance = any(outcome.is_distance for outcome in outcomes)
         for example, outcome in zip(examples, outcomes, strict=True):
             group = max(0, (example.num_chars - 1).bit_length() - FIRST_LENGTH.bit_length() + 1)
             self._counts[group] = self._counts.get(group, 0) + 1
@@ -85,7 +88,7 @@ class Survey:
 
 def write_page(
     path: Path,
-    task: Task[Any, Any],
+    task: str,
     survey: Survey,
     evaluation: Evaluation,
     *,
@@ -96,7 +99,7 @@ def write_page(
     write_report(
         path,
         "reports/evaluation.html",
-        task=task.name,
+        task=task,
         model=str(model),
         data=str(data),
         summary=str(evaluation),
@@ -105,7 +108,7 @@ def write_page(
         calibration=survey.calibration,
         reliability=reliability(survey.calibration),
         lengths=survey.lengths(),
-        is_distance=task.outcome_scale == "distance",
+        is_distance=survey.is_distance,
         longest=max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0,
         confusion=confusion_of(evaluation),
     )

@@ -3,14 +3,17 @@
 import unicodedata
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.text import Text as RichText
 
+from bertsmith.data.squad import Question
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.tasks.answer_spans import SpanCandidates
 
+NONE = "(no answer)"
 NUM_SHOWN = 5
 """Candidates in a line of a file of predictions."""
 SHOWN_CHARACTERS = 120
@@ -89,6 +92,32 @@ class AnswerPrediction:
         """Return the likeliest answers, best first."""
         probabilities = self._probabilities()[:count].tolist()
         return [Candidate(*self._located(i), share) for i, share in enumerate(probabilities)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the answer, its offsets, and the next best."""
+        return {
+            "answer": self.answer,
+            "start": self.start,
+            "end": self.end,
+            "probability": self.probability,
+            "no_answer_score": self.no_answer_score,
+            "candidates": [
+                {"answer": text, "start": start, "end": end, "probability": probability}
+                for text, start, end, probability in self.candidates()
+            ],
+            "is_truncated": self.is_truncated,
+            "num_windows": self.num_windows,
+        }
+
+    def line(self, example: Question) -> RichText:
+        """Format answer, probability, question and passage, separated by tabs.
+
+        The answer is marked in the passage.
+        """
+        answer = one_line(self.answer) or NONE
+        line = RichText(f"{answer}\t{self.probability:.4f}\t{one_line(example.question)}\t")
+        before, found, after = passage(example.context, self.start, self.end)
+        return line.append(before).append(found, "bold reverse").append(after)
 
     def _probabilities(self) -> NDArray[np.float64]:
         return self.spans.probabilities(with_null=self.threshold is not None)

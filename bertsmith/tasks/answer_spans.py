@@ -60,7 +60,7 @@ def best_answers(
 
     `logits` are those of start and end for each token of each row, fp32 `[tokens, 2]`.
     """
-    spans = find_spans(logits, encoded.alignment, max_answer_length)
+    spans = find_best_spans(logits, encoded.alignment, max_answer_length)
     spans = merge_windows(spans, encoded.owners())
     firsts = np.searchsorted(spans.owners, np.arange(len(encoded) + 1)).tolist()
     nulls = null_scores(logits, encoded.starts)
@@ -98,13 +98,13 @@ def null_scores(logits: Sequence[Scores], starts: Places) -> list[float]:
     return least
 
 
-def find_spans(
+def find_best_spans(
     logits: Sequence[Scores], windows: Sequence[ContextWindow], max_answer_length: int
 ) -> Spans:
     """Find the best spans of each row, at most `NUM_CANDIDATES`."""
     none = np.empty(0, dtype=np.int64)
     found = [(none, none, none, np.empty(0, dtype=np.float32))]
-    for rows in group_by_size([window.size for window in windows]):
+    for rows in group_rows([window.size for window in windows]):
         size = windows[rows[0]].size
         width = min(max_answer_length, size)
         padded = np.full((2, len(rows), size + width), -np.inf, dtype=np.float32)
@@ -143,7 +143,7 @@ def top_spans(starts: Scores, ends: Scores, width: int) -> tuple[Places, Places,
     )  # fmt: skip
 
 
-def group_by_size(sizes: Sequence[int]) -> Iterator[list[int]]:
+def group_rows(sizes: Sequence[int]) -> Iterator[list[int]]:
     """Yield groups of non-empty rows of similar size, largest first."""
     order = np.argsort(-np.asarray(sizes, dtype=np.int64), kind="stable")
     rows = [row for row in order.tolist() if sizes[row]]

@@ -5,39 +5,41 @@ memory.
 """
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bertsmith.data.encoded_texts import Text
-from bertsmith.data.examples import Example
 from bertsmith.data.windows import LongTexts
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.system.bounds import check_largest
 from bertsmith.tasks.catalog import task_of_folder
-from bertsmith.tasks.fill_mask import MaskFiller
+from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.inference import MISSING_HEAD, load_for_inference
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.text_vectors import TextEncoder
+from bertsmith.tasks.task import Task
+from bertsmith.tasks.text_vectors import TextVectors
 
 CHUNK_EXAMPLES = 1024
 """Examples read, sorted by length and predicted together; more gains little and delays output."""
 CHUNK_CHARS = 4_000_000
 """Most characters in such a chunk, which then has fewer examples."""
 
-AnyPredictor = Predictor[Any, Any, Any]
 Item = TypeVar("Item", bound=Any)
 
 
 def load(
-    path: str | Path, *, device: str = "auto", precision: str = "auto"
-) -> AnyPredictor | MaskFiller | TextEncoder:
+    path: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    max_length: int | None = None,
+) -> Predictor[Any]:
     """Load the predictor of a model folder, by its head.
 
-    A fine-tuned model gives its task's (a `Classifier` maps texts to labels, a `Regressor` to
-    numbers), a pre-trained one a `MaskFiller` (texts with [MASK] to tokens), and one with neither a
-    `TextEncoder` (texts to vectors).
+    A fine-tuned model predicts as its task does (labels, numbers, spans, choices), a pre-trained
+    one fills in [MASK], and one with neither gives vectors of texts.
 
     >>> classifier = load("runs/reviews")  # doctest: +SKIP
     >>> classifier("a gripping story").label  # doctest: +SKIP
@@ -48,13 +50,20 @@ def load(
         ConfigError: a device or precision that this machine does not have.
     """
     folder = read_folder(path)
-    if task_of_folder(folder) is not None:
-        return predictor_of(folder, device=device, precision=precision)
-    loaded = load_for_inference(folder, device=device, precision=precision)
+    task = task_of_folder(folder)
+    loaded = load_for_inference(
+        folder,
+        heads=() if task is None else task.heads,
+        device=device,
+        precision=precision,
+        max_length=max_length,
+    )
+    if task is not None:
+        return Predictor(loaded, task.restore(loaded))
     if "masked_lm" in loaded.model.heads:
-        return MaskFiller(loaded)
+        return Predictor(loaded, FillMask.restore(loaded))
     folder.check_classifier(None)
-    return TextEncoder(loaded)
+    return Predictor(loaded, TextVectors.restore(loaded))
 
 
 def load_predictor(
@@ -65,18 +74,35 @@ def load_predictor(
     max_length: int | None = None,
     long_texts: LongTexts | None = None,
     stride: int | None = None,
-) -> AnyPredictor:
+) -> Predictor[Task[Any, Any]]:
     """Load the predictor of a fine-tuned model.
 
     Long texts are read as in training unless `long_texts` or `stride` is given.
 
     Raises:
         CheckpointError: as `load`; also if the model is of no task.
+        ConfigError: as `load`; also if the task reads no windows.
     """
     folder = read_folder(path)
     predictor = predictor_of(folder, device=device, precision=precision, max_length=max_length)
-    predictor.task = predictor.task.with_windowing(long_texts, stride)
-    return predictor
+    given = {"long_texts": long_texts, "stride": stride}
+    return predictor.with_definition(with_windowing(predictor.definition, given))
+
+
+def with_windowing(task: Task[Any, Any], given: Mapping[str, Any]) -> Task[Any, Any]:
+    """Return a copy that treats long texts as `given`; None keeps a value.
+
+    Raises:
+        ConfigError: the task has no windows.
+    """
+    changes = {name: value for name, value in given.items() if value is not None}
+    if not changes:
+        return task
+    if task.windowing is None:
+        raise ConfigError(
+            f"--long-texts, --stride: the task '{task.name}' reads no windows. Leave them out."
+        )
+    return replace(task, windowing=replace(task.windowing, **changes))  # type: ignore[type-var]
 
 
 def predictor_of(
@@ -85,7 +111,7 @@ def predictor_of(
     device: str = "auto",
     precision: str = "auto",
     max_length: int | None = None,
-) -> AnyPredictor:
+) -> Predictor[Task[Any, Any]]:
     """Build the predictor of a folder's fine-tuned model.
 
     Raises:
@@ -95,15 +121,11 @@ def predictor_of(
     if task is None:
         folder.check_classifier(None)
         raise CheckpointError(f"{folder.path}: {MISSING_HEAD['classify']}")
-    loaded = load_for_inference(
-        folder, heads=task.heads, device=device, precision=precision, max_length=max_length
-    )
-    predictor: AnyPredictor = task.predictor(loaded)
-    return predictor
+    return Predictor.load(folder, task, device=device, precision=precision, max_length=max_length)
 
 
 def iter_predictions(
-    predictor: AnyPredictor, examples: Iterable[Item]
+    predictor: Predictor[Any], examples: Iterable[Item]
 ) -> Iterator[tuple[Item, Any]]:
     """Yield each example with its prediction, in order, in bounded memory."""
     for chunk in in_chunks(examples):
@@ -136,8 +158,3 @@ def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:
         raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
     check_largest("limit", limit, "--limit")
     return itertools.islice(reader, limit)
-
-
-def as_text(example: Example) -> Text:
-    """Return the example's text, or its pair of texts."""
-    return example.text if example.pair is None else (example.text, example.pair)

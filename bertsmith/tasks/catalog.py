@@ -1,35 +1,39 @@
-"""Registry of tasks: the modules of this folder that have a class `TASK`."""
+"""Registry of tasks: the module of each by the task's name."""
 
 import importlib
-import pkgutil
-from functools import cache
 from typing import Any
 
-import bertsmith.tasks
 from bertsmith.errors import ConfigError
 from bertsmith.model.config_file import own_settings, task_head
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.tasks.task import Task
 
+TASKS = {
+    "answer": "bertsmith.tasks.question_answering",
+    "choose": "bertsmith.tasks.multiple_choice",
+    "classify": "bertsmith.tasks.text_classification",
+    "embed": "bertsmith.tasks.sentence_embedding",
+    "regress": "bertsmith.tasks.regression",
+    "tag": "bertsmith.tasks.token_classification",
+}
+"""Modules with a class `TASK`, by its name."""
 
-@cache
+
 def tasks() -> dict[str, type[Task[Any, Any]]]:
-    """Import all tasks; return them by name, in alphabetical order."""
-    names = [module.name for module in pkgutil.iter_modules(bertsmith.tasks.__path__)]
-    modules = [importlib.import_module(f"bertsmith.tasks.{name}") for name in sorted(names)]
-    found = [module.TASK for module in modules if hasattr(module, "TASK")]
-    return {task.name: task for task in found}
+    """Import all tasks; return them by name."""
+    return {name: task_named(name) for name in TASKS}
 
 
 def task_named(name: str) -> type[Task[Any, Any]]:
-    """Return the task of a name.
+    """Import the task of a name.
 
     Raises:
         ConfigError: there is none.
     """
-    if name not in tasks():
-        raise ConfigError(f"task: found '{name}'; allowed are {', '.join(tasks())}.")
-    return tasks()[name]
+    if name not in TASKS:
+        raise ConfigError(f"task: found '{name}'; allowed are {', '.join(TASKS)}.")
+    task: type[Task[Any, Any]] = importlib.import_module(TASKS[name]).TASK
+    return task
 
 
 def task_of_head(head: str) -> type[Task[Any, Any]] | None:

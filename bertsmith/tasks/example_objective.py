@@ -184,10 +184,10 @@ class FineTuning(Objective[BertModel, Batch]):
         return chosen
 
     def counts(self, batch: Batch) -> dict[str, int]:
-        return self.task.counts(batch)
+        return {self.task.name: self.task.num_predictions(batch)}
 
     def losses(self, model: BertModel, batch: Batch) -> dict[str, LossTerm]:
-        return self.task.losses(model, batch)
+        return {self.task.name: self.task.compute_loss(self.task.outputs(model, batch), batch)}
 
     def evaluate(self, model: BertModel) -> dict[str, float]:
         """Compute loss and scores on the eval examples."""

@@ -3,20 +3,22 @@
 This is the task of masked-LM pre-training (paper, section 3.1); there is no fine-tuning for it.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import overload
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from bertsmith.data.batches import pack
-from bertsmith.data.encoded_texts import as_list, check_string
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import encode_texts
+from bertsmith.data.examples import Example
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.model.model_folder import read_folder
-from bertsmith.tasks.inference import LoadedModel, load_for_inference
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
+from bertsmith.tasks.prediction import InferenceTask, text_example
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,79 +32,108 @@ class Word:
     probability: float
 
 
-class MaskFiller:
-    """A model that is called with texts and predicts each [MASK]."""
+@dataclass(frozen=True, slots=True)
+class FilledMasks:
+    """The likeliest tokens for each mask, best first, in the order of the text."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
-        self.loaded = loaded
+    masks: tuple[tuple[Word, ...], ...]
+    is_truncated: bool = False
+    """Whether the text was longer than the model reads, so that its end was ignored."""
+    num_windows: ClassVar[int] = 1
+
+    @property
+    def answer(self) -> tuple[str, ...]:
+        """The likeliest token for each mask."""
+        return tuple(words[0].token for words in self.masks)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"masks": [[asdict(word) for word in words] for words in self.masks]}
+
+    def line(self, example: Example) -> str:
+        """Format the likeliest tokens and the text, separated by tabs."""
+        return "\t".join([" ".join(self.answer), *example.one_line()])
+
+
+@dataclass(frozen=True)
+class FillMask(InferenceTask[Example, FilledMasks]):
+    """The `top` likeliest tokens for each mask.
+
+    Several masks are predicted independently of each other. Special tokens are passed over;
+    probabilities remain those over the whole vocabulary.
+    """
+
+    tokenizer: Tokenizer
+    top: int = 5
+
+    pipeline: ClassVar[str] = "fill-mask"
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
+    example_type: ClassVar = Example
+    fields: ClassVar[tuple[str, ...]] = ("text",)
+
+    def __post_init__(self) -> None:
+        if self.top < 1:
+            raise ConfigError(f"top: found {self.top}; at least 1 word is needed.")
 
     @classmethod
-    def load(
-        cls, path: str | Path, *, device: str = "auto", precision: str = "auto"
-    ) -> "MaskFiller":
-        """Load the filler from a model folder with a masked-LM head."""
-        return cls(
-            load_for_inference(
-                read_folder(path), heads=("masked_lm",), device=device, precision=precision
-            )
-        )
+    def restore(cls, loaded: LoadedModel) -> Self:
+        return cls(loaded.tokenizer)
 
-    @overload
-    def __call__(self, text: str, top: int = 5) -> list[list[Word]]: ...  # type: ignore[overload-overlap]
-    @overload
-    def __call__(self, text: Sequence[str], top: int = 5) -> list[list[list[Word]]]: ...
-    def __call__(
-        self, text: str | Sequence[str], top: int = 5
-    ) -> list[list[Word]] | list[list[list[Word]]]:
-        """Predict the `top` likeliest tokens for each [MASK], best first.
-
-        The result has a list per mask, in the order of the text; for several texts, one such result
-        each. Several masks are predicted independently of each other. Special tokens are passed
-        over; probabilities remain those over the whole vocabulary.
+    def example(self, record: Mapping[str, Any]) -> Example:
+        """Build an example of a text with masks.
 
         Raises:
-            InputError: there is no [MASK] in the text, or the model cannot read as far as one.
+            InputError: there is no mask in it.
         """
-        if not isinstance(text, str):
-            texts = as_list(text, "text")
-            for place, one in enumerate(texts):
-                check_string(f"text[{place}]", one)
-            return [self(one, top) for one in texts]
-        if top < 1:
-            raise ConfigError(f"top: found {top}; at least 1 word is needed.")
-        probabilities = self._probabilities(text)
-        special = torch.tensor(sorted(self.loaded.tokenizer.special_ids))
-        # Below any probability, so that a special token never is among the best.
-        values, ids = probabilities.index_fill(1, special, -1.0).topk(
-            min(top, probabilities.shape[1] - len(special))
-        )
-        token = self.loaded.tokenizer.id_to_token
+        example = text_example({"text": record.get("text")})
+        mask = self.tokenizer.mask_token
+        if mask not in example.text:
+            raise InputError(f"there is no {mask} in the text. Write {mask} in place of a word.")
+        return example
+
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """Encode each text to a row.
+
+        Raises:
+            InputError: a mask is not among the first `max_length` tokens.
+        """
+        rows = encode_texts(tokenizer, ((example.text, None) for example in examples), max_length)
+        for example, ids in zip(examples, rows.ids, strict=True):
+            written = example.text.count(tokenizer.mask_token)
+            found = int((ids == tokenizer.mask_id).sum())
+            if found < written:
+                raise InputError(
+                    f"only {found} of the {written} {tokenizer.mask_token} are within the "
+                    f"{max_length} tokens that the model reads. Shorten the text."
+                )
+        return EncodedExamples.of_texts(rows)
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
+    ) -> list[FilledMasks]:
+        hidden = compute_tokens_in_order(model, encoded.rows, BertModel.encode)
         return [
-            [Word(token(i), p) for i, p in zip(row_ids, row, strict=True)]
-            for row_ids, row in zip(ids.tolist(), values.tolist(), strict=True)
+            FilledMasks(self._fill(model, vectors[ids == self.tokenizer.mask_id]), num_cut > 0)
+            for vectors, ids, num_cut in zip(hidden, encoded.rows.ids, encoded.num_cut, strict=True)
         ]
 
-    def _probabilities(self, text: str) -> Tensor:
-        """Compute probabilities at each mask, fp32 `[masks, vocabulary]`."""
-        tokenizer, model = self.loaded.tokenizer, self.loaded.model
-        mask = tokenizer.mask_token
-        encoding = tokenizer.encode(text, max_length=self.loaded.max_length)
-        masks = [i for i, token in enumerate(encoding.ids) if token == tokenizer.mask_id]
-        written = text.count(mask)
-        if len(masks) < max(1, written):
-            raise InputError(self._unread_mask(mask, written, len(masks)))
-        batch = pack([np.asarray(encoding.ids)]).to(self.loaded.device)
+    def _fill(self, model: BertModel, vectors: NDArray[np.float32]) -> tuple[tuple[Word, ...], ...]:
+        """Return the likeliest tokens for masks with these vectors, `[masks, hidden]`."""
+        embedding = model.embeddings.word.weight
         with torch.inference_mode():
-            hidden = model.encode(batch)[masks]
-            word_embedding = model.embeddings.word.weight
-            logits: Tensor = model.heads["masked_lm"](hidden.float(), word_embedding.float())
+            logits = model.heads["masked_lm"](
+                torch.from_numpy(vectors).to(embedding.device), embedding.float()
+            )
         # An embedding may have spare rows beyond the vocabulary; they name nothing.
-        return logits[:, : tokenizer.vocab_size].softmax(-1).cpu()
-
-    def _unread_mask(self, mask: str, written: int, found: int) -> str:
-        if written == 0:
-            return f"there is no {mask} in the text. Write {mask} in place of a word."
-        return (
-            f"only {found} of the {written} {mask} are within the {self.loaded.max_length} tokens "
-            "that the model reads. Shorten the text."
+        probabilities = logits[:, : self.tokenizer.vocab_size].softmax(-1).cpu()
+        special = torch.tensor(sorted(self.tokenizer.special_ids))
+        # Below any probability, so that a special token never is among the best.
+        values, ids = probabilities.index_fill(1, special, -1.0).topk(
+            min(self.top, probabilities.shape[1] - len(special))
+        )
+        token = self.tokenizer.id_to_token
+        return tuple(
+            tuple(Word(token(i), p) for i, p in zip(row_ids, row, strict=True))
+            for row_ids, row in zip(ids.tolist(), values.tolist(), strict=True)
         )

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import Text, as_pairs
 from bertsmith.data.examples import (
     Columns,
     Example,
@@ -35,10 +34,10 @@ from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.soft_targets import soft_binary_loss
-from bertsmith.tasks.task import Outcome, TaskDataset
+from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
@@ -60,6 +59,19 @@ class LabelsPrediction:
     @property
     def answer(self) -> tuple[str, ...]:
         return self.labels
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "labels": list(self.labels),
+            "probabilities": dict(self.probabilities),
+            "is_truncated": self.is_truncated,
+            "num_windows": self.num_windows,
+        }
+
+    def line(self, example: Example) -> str:
+        """Format labels with their probabilities, and the text, separated by tabs."""
+        found = [f"{name} {self.probabilities[name]:.4f}" for name in self.labels]
+        return "\t".join([", ".join(found) or "–", *example.one_line()])
 
 
 class MultiLabelAccumulator:
@@ -146,17 +158,13 @@ class MultiLabel(TextTask[LabelsPrediction]):
         return TaskDataset(task, train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
-    def of_model(cls, model: BertModel) -> Self:
+    def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder's labels, threshold, separator and pairs."""
-        names = tuple(name for _, name in sorted(model.id2label.items()))
-        settings = model.task_settings
+        names = tuple(name for _, name in sorted(loaded.model.id2label.items()))
+        settings = loaded.model.task_settings
         fields = ("label_separator", "threshold", "pairs")
         known = {name: settings[name] for name in fields if name in settings}
         return cls(names, Windowing.of_settings(settings), **known)
-
-    @classmethod
-    def predictor(cls, loaded: LoadedModel) -> "MultiLabelClassifier":
-        return MultiLabelClassifier(loaded)
 
     def reader(
         self, source: ExampleSource, columns: Columns | None, *, labelled: bool
@@ -180,16 +188,16 @@ class MultiLabel(TextTask[LabelsPrediction]):
         flags = label_flags(examples, self.labels, self.label_separator, Path("examples"))
         return {"labels": flags.astype(np.float32)}
 
-    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute binary cross entropy, its mean over labels summed over texts.
 
         `correct` counts texts with exactly the right labels.
         """
         logits, labels = mean_over_rows(outputs, batch), batch.targets["labels"]
         is_right = ((logits.sigmoid() >= self.threshold) == (labels > 0)).all(1)
-        return {self.name: LossTerm(self.loss.sum(logits, labels), is_right.sum(), len(labels))}
+        return LossTerm(self.loss.sum(logits, labels), is_right.sum(), len(labels))
 
-    def imitation(
+    def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the divergence of label probabilities, averaged over labels."""
@@ -197,9 +205,10 @@ class MultiLabel(TextTask[LabelsPrediction]):
         border = math.log(self.threshold / (1 - self.threshold))
         return soft_binary_loss(logits, wanted, temperature, border)
 
-    def with_labels(self, labels: tuple[str, ...]) -> Self:
-        """Return a copy with other labels; labels that stay keep their weights."""
-        return replace(self, labels=labels, loss=self.loss.relabelled(self.labels, labels))
+    def with_teacher_labels(self, teacher: Self) -> Self:
+        """Return a copy with the teacher's labels; its own keep their weights."""
+        loss = self.loss.relabelled(self.labels, teacher.labels)
+        return replace(super().with_teacher_labels(teacher), loss=loss)
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
@@ -220,21 +229,7 @@ class MultiLabel(TextTask[LabelsPrediction]):
     def accumulator(self, place: Path) -> MultiLabelAccumulator:
         return MultiLabelAccumulator(self, place)
 
-    def to_json(self, example: Example, prediction: LabelsPrediction) -> dict[str, Any]:
-        return {
-            **example.to_json(),
-            "labels": list(prediction.labels),
-            "probabilities": dict(prediction.probabilities),
-            "is_truncated": prediction.is_truncated,
-            "num_windows": prediction.num_windows,
-        }
-
-    def line(self, example: Example, prediction: LabelsPrediction) -> str:
-        """Format labels with their probabilities, and the text, separated by tabs."""
-        found = [f"{name} {prediction.probabilities[name]:.4f}" for name in prediction.labels]
-        return "\t".join([", ".join(found) or "–", *example.one_line()])
-
-    def stratify_key(self, example: Example) -> str | None:
+    def fold_stratum(self, example: Example) -> str | None:
         return example.label
 
     def outcome(self, example: Example, prediction: LabelsPrediction) -> Outcome:
@@ -248,27 +243,3 @@ class MultiLabel(TextTask[LabelsPrediction]):
         shown = f"{self.label_separator} ".join
         return Outcome(" | ".join(example.one_line()), shown(gold) or "–",
                        shown(prediction.labels) or "–", float(right), sure)  # fmt: skip
-
-
-class MultiLabelClassifier(Predictor[MultiLabel, Example, LabelsPrediction]):
-    """A fine-tuned model: called with texts, returns the labels of each."""
-
-    task_type = MultiLabel
-    example_type = Example
-
-    @overload
-    def __call__(self, texts: str) -> LabelsPrediction: ...  # type: ignore[overload-overlap]
-    @overload
-    def __call__(self, texts: Sequence[Text]) -> list[LabelsPrediction]: ...
-    def __call__(self, texts: str | Sequence[Text]) -> LabelsPrediction | list[LabelsPrediction]:
-        """Predict one text, or each of several texts or pairs.
-
-        A pair is a tuple of two texts.
-        """
-        if isinstance(texts, str):
-            return self([texts])[0]
-        return self.predict(texts)
-
-    def to_examples(self, given: Sequence[Any]) -> list[Example]:
-        """Texts or pairs of texts."""
-        return [Example(text, pair) for text, pair in as_pairs(given)]

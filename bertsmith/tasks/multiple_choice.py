@@ -6,10 +6,10 @@ choices. A long prompt is read in windows, the same for all its choices, whose l
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import EncodedTexts, as_list, check_string, describe
+from bertsmith.data.encoded_texts import EncodedTexts, as_list, check_string
 from bertsmith.data.examples import random_sample
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
 from bertsmith.data.text_files import ExampleSource
@@ -29,10 +29,11 @@ from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.logits import sequence_logits, softmax
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.prediction import text_field
+from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.task import Outcome, Task, TaskDataset
+from bertsmith.tasks.task import Task, TaskDataset
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
@@ -57,7 +58,7 @@ class ChooseSettings(WindowSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChoicePrediction:
     """The likeliest choice of a prompt, and the probability of every one."""
 
     number: int
@@ -78,6 +79,20 @@ class Choice:
     def answer(self) -> int:
         return self.number
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "label": self.number,
+            "choice": self.text,
+            "probability": self.probability,
+            "probabilities": list(self.probabilities),
+            "is_truncated": self.is_truncated,
+        }
+
+    def line(self, example: ChoiceExample) -> str:
+        """Format number, probability, prompt and choice, separated by tabs."""
+        texts = (" ".join(text.split()) for text in (example.text, self.text))
+        return "\t".join([str(self.number), f"{self.probability:.4f}", *texts])
+
 
 class ChoiceAccumulator:
     """Accumulator of right choices."""
@@ -87,7 +102,9 @@ class ChoiceAccumulator:
         self.num_prompts = self.num_right = self.num_truncated = self.num_windowed = 0
         self.loss = self.chance = 0.0
 
-    def add(self, examples: Sequence[ChoiceExample], predictions: Sequence[Choice]) -> None:
+    def add(
+        self, examples: Sequence[ChoiceExample], predictions: Sequence[ChoicePrediction]
+    ) -> None:
         for example, prediction in zip(examples, predictions, strict=True):
             assert example.label is not None
             likelihood = max(prediction.probabilities[example.label], np.finfo(np.float64).tiny)
@@ -118,7 +135,7 @@ class ChoiceAccumulator:
 
 
 @dataclass(frozen=True)
-class Choose(Task[ChoiceExample, Choice]):
+class Choose(Task[ChoiceExample, ChoicePrediction]):
     """Multiple choice."""
 
     windowing: Windowing = Windowing()  # noqa: RUF009 - frozen
@@ -130,6 +147,9 @@ Takes a pre-trained model and two files of prompts, each with two or more choice
 letter of the right one: one file to learn from, one to score by. The result is a folder that
 `bertsmith evaluate`, `bertsmith predict` and Hugging Face's transformers open."""
     settings: ClassVar = ChooseSettings
+    pipeline: ClassVar[str] = "multiple-choice"
+    example_type: ClassVar = ChoiceExample
+    fields: ClassVar[tuple[str, ...]] = ("text", "choices")
     columns: ClassVar = ChoiceColumns
     heads: ClassVar[tuple[str, ...]] = ("choose",)
     rows_are_windows: ClassVar[bool] = True
@@ -148,13 +168,9 @@ letter of the right one: one file to learn from, one to score by. The result is 
         )
 
     @classmethod
-    def of_model(cls, model: BertModel) -> Self:
+    def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder's treatment of long texts."""
-        return cls(Windowing.of_settings(model.task_settings))
-
-    @classmethod
-    def predictor(cls, loaded: LoadedModel) -> "Chooser":
-        return Chooser(loaded)
+        return cls(Windowing.of_settings(loaded.model.task_settings))
 
     @classmethod
     def reader(
@@ -162,15 +178,19 @@ letter of the right one: one file to learn from, one to score by. The result is 
     ) -> ChoiceReader:
         return ChoiceReader(source, columns, labelled=labelled)
 
-    @classmethod
-    def from_words(cls, texts: Sequence[str]) -> list[ChoiceExample]:
-        """Build one example: first the prompt, then its choices."""
-        if len(texts) < 3 or not all(text.strip() for text in texts):
-            raise InputError(
-                f"texts: found {len(texts)}, of which some may be empty; wanted are a prompt and "
-                "two or more choices, each in quotes."
-            )
-        return [ChoiceExample(texts[0], tuple(texts[1:]), row=1)]
+    @property
+    def words_per_example(self) -> None:
+        return None
+
+    def example(self, record: Mapping[str, Any]) -> ChoiceExample:
+        """Build an example of a prompt and two or more choices."""
+        prompt = text_field(record, "text")
+        choices = as_list(record.get("choices"), "'choices'", "the texts of one row")
+        for place, choice in enumerate(choices):
+            check_string(f"choice {place}", choice)
+        if len(choices) < 2:
+            raise InputError(f"'choices': found {len(choices)}. Give two or more.")
+        return ChoiceExample(prompt, tuple(choices), row=record.get("row", 0))
 
     @property
     def task_settings(self) -> dict[str, Any]:
@@ -199,7 +219,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
 
         Targets: `choice`, int64 `[rows]`; `num_choices` and `labels`, int64 `[examples]`.
         """
-        rows: list[Row] = []
+        rows: list[ChoiceRow] = []
         starts = [0]
         for example in examples:
             rows += encode_choices(tokenizer, example, max_length, self.windowing)
@@ -220,19 +240,17 @@ letter of the right one: one file to learn from, one to score by. The result is 
             num_parts=counts,
         )
 
-    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute cross entropy over each prompt's choices, summed over the prompts."""
         logits = choice_logits(outputs[:, 0], batch)
         labels = batch.targets["labels"]
-        return {
-            self.name: LossTerm(
-                sum=F.cross_entropy(logits, labels, reduction="sum"),
-                correct=(logits.argmax(-1) == labels).sum(),
-                count=len(labels),
-            )
-        }
+        return LossTerm(
+            sum=F.cross_entropy(logits, labels, reduction="sum"),
+            correct=(logits.argmax(-1) == labels).sum(),
+            count=len(labels),
+        )
 
-    def imitation(
+    def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the divergence of the choices' probabilities."""
@@ -245,7 +263,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ChoiceExample]
-    ) -> list[Choice]:
+    ) -> list[ChoicePrediction]:
         logits = compute_in_order(model, encoded.rows, self.outputs)[:, 0]
         found = []
         for place, example in enumerate(examples):
@@ -254,7 +272,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
             probabilities = softmax(of_windows.mean(1))
             number = int(probabilities.argmax())
             found.append(
-                Choice(
+                ChoicePrediction(
                     number,
                     example.choices[number],
                     tuple(probabilities.tolist()),
@@ -267,24 +285,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
     def accumulator(self, place: Path) -> ChoiceAccumulator:
         return ChoiceAccumulator(place)
 
-    def to_json(self, example: ChoiceExample, prediction: Choice) -> dict[str, Any]:
-        return {
-            "row": example.row,
-            "text": example.text,
-            "choices": list(example.choices),
-            "label": prediction.number,
-            "choice": prediction.text,
-            "probability": prediction.probability,
-            "probabilities": list(prediction.probabilities),
-            "is_truncated": prediction.is_truncated,
-        }
-
-    def line(self, example: ChoiceExample, prediction: Choice) -> str:
-        """Format number, probability, prompt and choice, separated by tabs."""
-        texts = (" ".join(text.split()) for text in (example.text, prediction.text))
-        return "\t".join([str(prediction.number), f"{prediction.probability:.4f}", *texts])
-
-    def outcome(self, example: ChoiceExample, prediction: Choice) -> Outcome:
+    def outcome(self, example: ChoiceExample, prediction: ChoicePrediction) -> Outcome:
         """Score 1 for the right choice, 0 for another."""
         assert example.label is not None
         return Outcome(
@@ -295,66 +296,12 @@ letter of the right one: one file to learn from, one to score by. The result is 
             confidence=prediction.probability,
         )
 
-    def learnt(self) -> str:
+    def describe_target(self) -> str:
         return "to choose"
 
 
-class Chooser(Predictor[Choose, ChoiceExample, Choice]):
-    """A fine-tuned model: called with a prompt and choices, returns a `Choice`."""
-
-    task_type = Choose
-    example_type = ChoiceExample
-    argument = "prompts"
-    cure = 'list(zip(frame["prompt"], frame["choices"]))'
-
-    @overload
-    def __call__(self, prompts: str, choices: Sequence[str]) -> Choice: ...
-    @overload
-    def __call__(self, prompts: Sequence[tuple[str, Sequence[str]]]) -> list[Choice]: ...
-    def __call__(
-        self,
-        prompts: str | Sequence[tuple[str, Sequence[str]]],
-        choices: Sequence[str] | None = None,
-    ) -> Choice | list[Choice]:
-        """Choose for one prompt, or for each of several `(prompt, choices)`.
-
-        Raises:
-            InputError: a prompt with fewer than two choices, or something that is no text.
-        """
-        if isinstance(prompts, str):
-            return self([(prompts, () if choices is None else choices)])[0]
-        if choices is not None:
-            raise InputError(
-                f"choices: found {describe(choices)} beside several prompts. Give each with its "
-                "own choices: [(prompt, choices), ...]."
-            )
-        return self.predict(prompts)
-
-    def to_examples(self, given: Sequence[Any]) -> list[ChoiceExample]:
-        """Build examples from tuples of a prompt and its choices."""
-        return [to_example(f"prompts[{place}]", each) for place, each in enumerate(given)]
-
-
-def to_example(name: str, given: object) -> ChoiceExample:
-    """Build an example from a prompt and its choices.
-
-    `name` is its place in the call, for messages.
-    """
-    if not (isinstance(given, tuple | list) and len(given) == 2 and isinstance(given[0], str)):
-        raise InputError(
-            f"{name}: found {describe(given)}. Give a tuple of a string and a list of strings, "
-            "prompt and choices."
-        )
-    choices = as_list(given[1], f"{name}, choices", "the texts of one row")
-    for place, choice in enumerate(choices):
-        check_string(f"{name}, choice {place}", choice)
-    if len(choices) < 2:
-        raise InputError(f"{name}: found {len(choices)} choices. Give two or more.")
-    return ChoiceExample(given[0], tuple(choices))
-
-
 @dataclass(frozen=True)
-class Row:
+class ChoiceRow:
     """Token ids and type ids of one choice, int32 `[tokens]`.
 
     `num_cut` counts the tokens of the choice or the prompt that were cut off.
@@ -368,7 +315,7 @@ class Row:
 
 def encode_choices(
     tokenizer: Tokenizer, example: ChoiceExample, max_length: int, windowing: Windowing
-) -> list[Row]:
+) -> list[ChoiceRow]:
     """Encode a prompt's rows, choice by choice, all choices in equal windows.
 
     A choice is cut only where it takes more than half of the room.
@@ -388,7 +335,7 @@ def encode_choices(
         num_cut = len(choice) - len(kept) + len(prompt) - len(read)
         cuts = [num_cut, *[0] * (len(windows) - 1)]
         rows += [
-            Row(window.ids, window.type_ids, number, cut)
+            ChoiceRow(window.ids, window.type_ids, number, cut)
             for window, cut in zip(windows, cuts, strict=True)
         ]
     return rows

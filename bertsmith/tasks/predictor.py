@@ -1,115 +1,173 @@
-"""The common base of predictors, which load a fine-tuned folder and are called with texts."""
+"""The one kind of predictor, for every head: examples, records or texts in, predictions out."""
 
 import copy
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import as_list
+from bertsmith.data.encoded_texts import Text, as_list, as_pairs, describe, encode_texts
 from bertsmith.data.unknown_tokens import UnknownTokens
-from bertsmith.model.model_folder import read_folder
+from bertsmith.errors import InputError
+from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.tasks.inference import LoadedModel, load_for_inference
-from bertsmith.tasks.task import ExampleT, PredictionT, Task
+from bertsmith.tasks.prediction import InferenceTask
+from bertsmith.tasks.text_vectors import TextVectors
 
-TaskT = TypeVar("TaskT", bound=Task[Any, Any])
+DefinitionT = TypeVar("DefinitionT", bound=InferenceTask[Any, Any])
 
 
-class Predictor(Generic[TaskT, ExampleT, PredictionT]):
-    """A loaded model of a task, which predicts examples; subclasses are callable."""
+class Predictor(Generic[DefinitionT]):
+    """A loaded model that is called with texts or records.
 
-    task_type: ClassVar[type[Task[Any, Any]]]
-    heads: ClassVar[tuple[str, ...]] = ()
-    """Heads of the models that it loads, where these are not all heads of the task."""
-    example_type: ClassVar[type[Any]]
-    argument: ClassVar[str] = "texts"
-    """Name of the call's argument, for messages."""
-    cure: ClassVar[str] = 'list(frame["text"]), or list(zip(frame["a"], frame["b"])) for pairs'
-    """Example of making that argument from a table, for messages."""
+    >>> classifier = load("runs/reviews")  # doctest: +SKIP
+    >>> classifier("a gripping story").label  # doctest: +SKIP
+    'positive'
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    A text (`answerer(question, passage)` where one prediction needs several values) or a record
+    gives a prediction; a list of texts, tuples of such values, or records a list of predictions.
+    """
+
+    def __init__(self, loaded: LoadedModel, definition: DefinitionT) -> None:
         self.loaded = loaded
-        self.task: TaskT = self.task_type.of_model(loaded.model)  # type: ignore[assignment]
+        self.definition = definition
         self.unknown_tokens = UnknownTokens()
         """Of all that was read so far, by copies with other settings too."""
 
     @classmethod
     def load(
         cls,
-        path: str | Path,
+        path: str | Path | ModelFolder,
+        definition: type[DefinitionT],
         *,
         device: str = "auto",
         precision: str = "auto",
         max_length: int | None = None,
+        **options: Any,
     ) -> Self:
-        """Load a model folder that has a head of this task.
+        """Load a model folder for predictions of one kind, with `options` of its `restore`.
 
         Raises:
             CheckpointError: the folder is incomplete, or has another head.
         """
-        heads = cls.heads or cls.task_type.heads
-        return cls(
-            load_for_inference(
-                read_folder(path),
-                heads=heads,
-                device=device,
-                precision=precision,
-                max_length=max_length,
-            )
+        loaded = load_for_inference(
+            path if isinstance(path, ModelFolder) else read_folder(path),
+            heads=definition.heads,
+            device=device,
+            precision=precision,
+            max_length=max_length,
         )
+        return cls(loaded, definition.restore(loaded, **options))
 
-    def predict(self, examples: Sequence[ExampleT] | Sequence[Any]) -> list[PredictionT]:
-        """Predict each example in order; also takes the items of a call."""
-        given = as_list(
-            [examples] if isinstance(examples, str) else examples, self.argument, self.cure
-        )
-        if not given:
-            return []
-        are_examples = all(isinstance(each, self.example_type) for each in given)
-        read: list[ExampleT] = given if are_examples else self.to_examples(given)
-        predictions: list[PredictionT] = self.task.predict(
-            self.loaded.model, self.encode_examples(read), read
-        )
-        return predictions
+    @property
+    def task(self) -> str:
+        """The tag of the Hugging Face pipeline that does the same, such as text-classification."""
+        return self.definition.pipeline
 
-    @abstractmethod
-    def to_examples(self, given: Sequence[Any]) -> list[ExampleT]:
-        """Build examples from the items of a call's list.
+    def example(self, record: Mapping[str, Any]) -> Any:
+        """Build an example from a record, such as `{"question": "…", "context": "…"}`.
 
         Raises:
-            InputError: an item is not of the expected type; names its place.
+            InputError: a field is missing or of another type.
         """
+        return self.definition.example(record)
 
-    def encode_examples(self, examples: Sequence[ExampleT]) -> EncodedExamples:
+    def predict(self, examples: Sequence[Any]) -> list[Any]:
+        """Predict each example, in order."""
+        if not examples:
+            return []
+        encoded = self.encode_examples(examples)
+        self.unknown_tokens.add(encoded.rows.ids, self.loaded.tokenizer)
+        return self.definition.predict(self.loaded.model, encoded, examples)
+
+    def num_tokens(self, example: Any) -> int:
+        """Count the tokens that the model reads for an example, over all its rows."""
+        return self.encode_examples([example]).lengths[0]
+
+    def __call__(self, given: Any, *more: Any) -> Any:
+        """Predict one text or record, or each of a list of them.
+
+        Raises:
+            InputError: a value is missing or of another type; names its place.
+        """
+        if isinstance(given, str | Mapping):
+            return self.predict([self._as_example((given, *more) if more else given)])[0]
+        fields = self.definition.fields
+        if more:
+            raise InputError(
+                f"{fields[1]}: found {describe(more[0])} beside several. Give a list of tuples: "
+                f"[({', '.join(fields)}), ...]."
+            )
+        columns = ", ".join(f'frame["{name}"]' for name in fields)
+        cure = f"list(zip({columns}))" if len(fields) > 1 else f"list({columns})"
+        return self.predict(self._as_examples(as_list(given, "examples", cure)))
+
+    def _as_examples(self, given: Sequence[Any]) -> list[Any]:
+        examples = []
+        for place, one in enumerate(given):
+            try:
+                examples.append(self._as_example(one))
+            except InputError as error:
+                raise InputError(f"examples[{place}]: {error}") from None
+        return examples
+
+    def _as_example(self, given: Any) -> Any:
+        definition = self.definition
+        if isinstance(given, definition.example_type):
+            return given
+        if isinstance(given, Mapping):
+            return self.example(given)
+        fields = definition.fields
+        are_values = isinstance(given, tuple) or (isinstance(given, list) and len(fields) > 1)
+        values = given if are_values else (given,)
+        if len(values) > len(fields):
+            raise InputError(f"found {describe(given)}. Give {' and '.join(fields)}.")
+        return self.example(dict(zip(fields, values, strict=False)))
+
+    def encode(self, texts: str | Sequence[Text]) -> NDArray[np.float32]:
+        """Compute the vector of one text, `[hidden]`, or those of several, `[texts, hidden]`."""
+        if isinstance(texts, str):
+            vector: NDArray[np.float32] = self.encode([texts])[0]
+            return vector
+        rows = encode_texts(self.loaded.tokenizer, as_pairs(texts), self._text_vectors.max_length)
+        return self._text_vectors.vectors(self.loaded.model, rows)
+
+    @property
+    def _text_vectors(self) -> TextVectors:
+        own = self.definition
+        return own if isinstance(own, TextVectors) else self._folder_vectors
+
+    @cached_property
+    def _folder_vectors(self) -> TextVectors:
+        return TextVectors.restore(self.loaded)
+
+    def encode_examples(self, examples: Sequence[Any]) -> EncodedExamples:
         """Encode examples, cut or windowed to the model's maximum length."""
         loaded = self.loaded
-        encoded = self.task.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
-        self.unknown_tokens.add(encoded.rows.ids, loaded.tokenizer)
-        return encoded
+        return self.definition.encode(loaded.tokenizer, examples, loaded.max_length, labelled=False)
 
-    def with_options(self, columns: Any) -> Self:
-        """Return a copy with the command line's options; see `Task.asked`."""
+    def with_definition(self, definition: DefinitionT) -> Self:
+        """Return a copy that predicts by another definition of the same head."""
         same = copy.copy(self)
-        same.task = self.task.with_options(columns)
+        same.definition = definition
         return same
 
-    def with_label_stats(self, examples: Iterable[ExampleT]) -> Self:
-        """Return a copy fitted to a file's gold answers; see `Task.fitted`."""
-        same = copy.copy(self)
-        same.task = self.task.with_label_stats(examples)
-        return same
+    def with_options(self, **changes: Any) -> Self:
+        """Return a copy with other options, such as `threshold=0.7`, `repair=True` or `top=10`."""
+        return self.with_definition(replace(self.definition, **changes))  # type: ignore[type-var]
 
     def exact(self) -> Self:
         """Load the same folder again in fp32."""
-        exact = type(self)(
-            load_for_inference(
-                self.loaded.folder,
-                heads=self.heads or self.task_type.heads,
-                device=str(self.loaded.device),
-                precision="fp32",
-                max_length=self.loaded.asked_length,
-            )
+        loaded = load_for_inference(
+            self.loaded.folder,
+            heads=self.definition.heads,
+            device=str(self.loaded.device),
+            precision="fp32",
+            max_length=self.loaded.asked_length,
         )
-        exact.task = self.task
-        return exact
+        return type(self)(loaded, self.definition)

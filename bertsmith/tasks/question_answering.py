@@ -5,13 +5,14 @@ the answer (paper, sections 4.2 and 4.3). A passage that is too long is read in 
 which is an example of its own in training; where a window lacks the answer, [CLS] is the target.
 """
 
+import json
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch.nn.functional as F
@@ -20,7 +21,6 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import describe
 from bertsmith.data.question_windows import encode_questions, label_windows
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.text_files import ExampleSource
@@ -36,23 +36,29 @@ from bertsmith.metrics.answers import (
 )
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.agreement import AnswerAgreement
-from bertsmith.tasks.answer_prediction import AnswerPrediction, one_line, passage
+from bertsmith.tasks.answer_prediction import NONE, AnswerPrediction, one_line, passage
 from bertsmith.tasks.answer_spans import Scores, best_answers
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import token_logits
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.prediction import text_field
+from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.task import Outcome, Task, TaskDataset, limited
+from bertsmith.tasks.task import FileFormat, Task, TaskDataset, jsonl, limited
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
-if TYPE_CHECKING:
-    from rich.text import Text as RichText
-
 Metric = Literal["f1", "exact_match"]
 
-NONE = "(no answer)"
+
+def answers_by_id(pairs: Iterable[tuple[Question, AnswerPrediction]]) -> Iterator[str]:
+    """Format one JSON object from each question's id to its answer, as official scorers expect."""
+    separator = "{"
+    for question, prediction in pairs:
+        name, answer = (json.dumps(t, ensure_ascii=False) for t in (question.id, prediction.answer))
+        yield f"{separator}\n{name}: {answer}"
+        separator = ","
+    yield "\n}\n" if separator == "," else "{}\n"
 
 
 @dataclass(frozen=True)
@@ -187,7 +193,10 @@ Face's transformers open."""
     settings: ClassVar = AnswerSettings
     columns: ClassVar = QuestionColumns
     heads: ClassVar[tuple[str, ...]] = ("answer",)
-    endings: ClassVar[tuple[str, ...]] = (".jsonl", ".json")
+    pipeline: ClassVar[str] = "question-answering"
+    example_type: ClassVar = Question
+    fields: ClassVar[tuple[str, ...]] = ("question", "context")
+    formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl, ".json": answers_by_id}
     rows_stay_together: ClassVar[bool] = False
     reads_tokens: ClassVar[bool] = True
 
@@ -214,9 +223,9 @@ Face's transformers open."""
         return TaskDataset(task, train, held_out)
 
     @classmethod
-    def of_model(cls, model: BertModel) -> Self:
+    def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder; other libraries' folders have the defaults."""
-        settings, known = model.task_settings, cls()
+        settings, known = loaded.model.task_settings, cls()
         return cls(
             may_abstain=settings.get("may_abstain", known.may_abstain),
             threshold=settings.get("threshold", known.threshold),
@@ -226,29 +235,20 @@ Face's transformers open."""
         )
 
     @classmethod
-    def predictor(cls, loaded: LoadedModel) -> "Answerer":
-        return Answerer(loaded)
-
-    @classmethod
     def reader(
         cls, source: ExampleSource, columns: QuestionColumns | None, *, labelled: bool
     ) -> QuestionReader:
         return QuestionReader(source, labelled=labelled)
 
-    @classmethod
-    def from_words(cls, texts: Sequence[str]) -> list[Question]:
-        """Pair each question with the passage after it."""
-        if len(texts) % 2 or not all(text.strip() for text in texts):
-            found = "1 text" if len(texts) == 1 else f"{len(texts)} texts"
-            raise InputError(
-                f"found {found}; each question has its passage after it, and neither "
-                'is empty. Write: bertsmith predict DIR "Who ...?" "The passage ..."'
-            )
-        pairs = zip(texts[::2], texts[1::2], strict=True)
-        return [
-            Question(str(row), question, context, row=row)
-            for row, (question, context) in enumerate(pairs, start=1)
-        ]
+    @property
+    def words_per_example(self) -> int:
+        return 2
+
+    def example(self, record: Mapping[str, Any]) -> Question:
+        """Build an example of a question and the passage with its answer."""
+        question, context = (text_field(record, name) for name in self.fields)
+        row = record.get("row", 0)
+        return Question(str(record.get("id", row)), question, context, row=row)
 
     @property
     def task_settings(self) -> dict[str, Any]:
@@ -314,7 +314,7 @@ Face's transformers open."""
             ),
         ]
 
-    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Sum over windows the mean cross entropy of start and end.
 
         `correct` counts windows in which both are right.
@@ -327,15 +327,13 @@ Face's transformers open."""
             for place, targets in enumerate((starts, ends))
         ]
         found = logits.argmax(1)
-        return {
-            self.name: LossTerm(
-                sum=(losses[0] + losses[1]) / 2,
-                correct=((found[:, 0] == starts) & (found[:, 1] == ends)).sum(),
-                count=len(starts),
-            )
-        }
+        return LossTerm(
+            sum=(losses[0] + losses[1]) / 2,
+            correct=((found[:, 0] == starts) & (found[:, 1] == ends)).sum(),
+            count=len(starts),
+        )
 
-    def imitation(
+    def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the mean divergence of start and end probabilities.
@@ -373,52 +371,17 @@ Face's transformers open."""
             self.language, self.may_abstain, self.threshold, self.windowing.long_texts
         )
 
-    def stratify_key(self, example: Question) -> bool:
+    def fold_stratum(self, example: Question) -> bool:
         """Return whether the question has an answer."""
         return bool(example.answers)
 
-    def unit(self, example: Question) -> str:
+    def fold_group(self, example: Question) -> str:
         """Return the passage: its other questions reveal much of the answer."""
         return example.context
 
-    def learnt(self) -> str:
+    def describe_target(self) -> str:
         """Describe the task and whether the model may abstain."""
         return "to answer questions" + (", or not to," if self.may_abstain else "")
-
-    def to_json(self, example: Question, prediction: AnswerPrediction) -> dict[str, Any]:
-        """Build a line with the answer, its offsets, and the next best."""
-        return {
-            "row": example.row,
-            "id": example.id,
-            "question": example.question,
-            "answer": prediction.answer,
-            "start": prediction.start,
-            "end": prediction.end,
-            "probability": prediction.probability,
-            "no_answer_score": prediction.no_answer_score,
-            "candidates": [
-                {"answer": text, "start": start, "end": end, "probability": probability}
-                for text, start, end, probability in prediction.candidates()
-            ],
-            "is_truncated": prediction.is_truncated,
-            "num_windows": prediction.num_windows,
-        }
-
-    def entry(self, example: Question, prediction: AnswerPrediction) -> tuple[str, str]:
-        """Return the question's id and its answer, as official scorers expect."""
-        return example.id, prediction.answer
-
-    def line(self, example: Question, prediction: AnswerPrediction) -> "RichText":
-        """Format answer, probability, question and passage, separated by tabs.
-
-        The answer is marked in the passage.
-        """
-        from rich.text import Text as RichText
-
-        answer = one_line(prediction.answer) or NONE
-        line = RichText(f"{answer}\t{prediction.probability:.4f}\t{one_line(example.question)}\t")
-        before, found, after = passage(example.context, prediction.start, prediction.end)
-        return line.append(before).append(found, "bold reverse").append(after)
 
     def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:
         """Score the answer by F1; only an exact match counts as right."""
@@ -440,48 +403,6 @@ Face's transformers open."""
         """Count the answers that differ from those in fp32."""
         pairs = zip(mine, exact, strict=True)
         return AnswerAgreement(sum(a.answer != b.answer for a, b in pairs), len(mine))
-
-
-class Answerer(Predictor[Answer, Question, AnswerPrediction]):
-    """A fine-tuned model: called with questions and passages, returns answers."""
-
-    task_type = Answer
-    example_type = Question
-    argument = "questions"
-    cure = 'list(zip(frame["question"], frame["context"]))'
-
-    @overload
-    def __call__(self, questions: str, context: str) -> AnswerPrediction: ...
-    @overload
-    def __call__(self, questions: Sequence[tuple[str, str]]) -> list[AnswerPrediction]: ...
-    def __call__(
-        self, questions: str | Sequence[tuple[str, str]], context: str | None = None
-    ) -> AnswerPrediction | list[AnswerPrediction]:
-        """Answer a question in a context, or each of several (question, context)."""
-        if isinstance(questions, str):
-            if not isinstance(context, str):
-                raise InputError("context: not given. Give the passage to find the answer in.")
-            return self([(questions, context)])[0]
-        if context is not None:
-            raise InputError(
-                f"context: found {describe(context)} beside several questions. Give each with its "
-                "own context: [(question, context), ...]."
-            )
-        return self.predict(questions)
-
-    def to_examples(self, given: Sequence[Any]) -> list[Question]:
-        """Build questions from tuples of question and context."""
-        examples = []
-        for place, pair in enumerate(given):
-            match pair:
-                case (str() as question, str() as context):
-                    examples.append(Question(str(place + 1), question, context, row=place + 1))
-                case _:
-                    raise InputError(
-                        f"questions[{place}]: found {describe(pair)}. Give a tuple of two strings, "
-                        "question and context."
-                    )
-        return examples
 
 
 def padded_logits(logits: Tensor, batch: Batch) -> Tensor:

@@ -5,9 +5,9 @@ error, as the paper does for STS-B (section 4.1).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, overload
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import Text, as_pairs
 from bertsmith.data.examples import Columns, Example, are_pairs, random_sample, read_examples
 from bertsmith.data.labels import numbers
 from bertsmith.data.windows import Windowing
@@ -28,9 +27,9 @@ from bertsmith.model.heads import ClassificationHead
 from bertsmith.tasks.agreement import NumberAgreement
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import WindowSettings
-from bertsmith.tasks.task import Outcome, TaskDataset
+from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
@@ -69,6 +68,13 @@ class NumberPrediction:
     @property
     def answer(self) -> float:
         return self.value
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def line(self, example: Example) -> str:
+        """Format number and text, separated by tabs."""
+        return "\t".join([f"{self.value:.4f}", *example.one_line()])
 
 
 class NumberAccumulator:
@@ -144,14 +150,10 @@ transformers open."""
         return TaskDataset(task, train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
-    def of_model(cls, model: BertModel) -> Self:
+    def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder's windows and pairs."""
-        settings = model.task_settings
+        settings = loaded.model.task_settings
         return cls(windowing=Windowing.of_settings(settings), pairs=settings.get("pairs"))
-
-    @classmethod
-    def predictor(cls, loaded: LoadedModel) -> "Regressor":
-        return Regressor(loaded)
 
     def begin_head(self, model: BertModel, examples: Sequence[Example]) -> None:
         """Set the bias to the labels' mean; scale weights by their deviation."""
@@ -166,12 +168,12 @@ transformers open."""
         """Return `numbers`, fp32 `[examples]`."""
         return {"numbers": numbers(examples, Path("examples")).astype(np.float32)}
 
-    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Sum the squared error over the batch; `correct` counts close predictions."""
         found, targets = mean_over_rows(outputs, batch)[:, 0], batch.targets["numbers"]
-        return {self.name: LossTerm(*self._compare(found, targets), len(targets))}
+        return LossTerm(*self._compare(found, targets), len(targets))
 
-    def imitation(
+    def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the squared error; `temperature` does not apply to numbers."""
@@ -196,20 +198,8 @@ transformers open."""
     def accumulator(self, place: Path) -> NumberAccumulator:
         return NumberAccumulator(place)
 
-    def learnt(self) -> str:
+    def describe_target(self) -> str:
         return "a number"
-
-    def to_json(self, example: Example, prediction: NumberPrediction) -> dict[str, Any]:
-        return {
-            **example.to_json(),
-            "value": prediction.value,
-            "is_truncated": prediction.is_truncated,
-            "num_windows": prediction.num_windows,
-        }
-
-    def line(self, example: Example, prediction: NumberPrediction) -> str:
-        """Format number and text, separated by tabs."""
-        return "\t".join([f"{prediction.value:.4f}", *example.one_line()])
 
     def outcome(self, example: Example, prediction: NumberPrediction) -> Outcome:
         """Score 1 minus the distance from the gold number."""
@@ -219,6 +209,7 @@ transformers open."""
             gold=str(example.label),
             predicted=f"{prediction.value:.4f}",
             score=1.0 - abs(prediction.value - gold),
+            is_distance=True,
         )
 
     def agreement(
@@ -243,30 +234,6 @@ def varied_numbers(examples: Sequence[Example], place: Path) -> NDArray[np.float
             "different ones."
         )
     return found
-
-
-class Regressor(Predictor[Regress, Example, NumberPrediction]):
-    """A fine-tuned model: called with texts, returns the number of each."""
-
-    task_type = Regress
-    example_type = Example
-
-    @overload
-    def __call__(self, texts: str) -> float: ...  # type: ignore[overload-overlap]
-    @overload
-    def __call__(self, texts: Sequence[Text]) -> list[float]: ...
-    def __call__(self, texts: str | Sequence[Text]) -> float | list[float]:
-        """Predict the number of one text, or of each of several.
-
-        A pair of texts is given as a tuple.
-        """
-        if isinstance(texts, str):
-            return self([texts])[0]
-        return [prediction.value for prediction in self.predict(texts)]
-
-    def to_examples(self, given: Sequence[Any]) -> list[Example]:
-        """Build examples from texts or pairs of texts."""
-        return [Example(text, pair) for text, pair in as_pairs(given)]
 
 
 TASK = Regress

@@ -6,7 +6,7 @@ the loss. Scored pairs have a regression of their cosines. A text is one row of 
 end if it is too long, since folders of sentence-transformers cannot express windows.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import Text, as_pairs, encode_texts
+from bertsmith.data.encoded_texts import encode_texts
 from bertsmith.data.examples import random_sample
 from bertsmith.data.sentence_pairs import (
     Kind,
@@ -31,22 +31,21 @@ from bertsmith.data.sentence_pairs import (
     score_range,
 )
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.data.unknown_tokens import UnknownTokens
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.metrics.reading import reading_notes
-from bertsmith.metrics.regression import pearson, spearman
-from bertsmith.metrics.retrieval import retrieval_scores
+from bertsmith.metrics.regression import SimilarityReport, pearson, spearman
+from bertsmith.metrics.retrieval import RetrievalReport, retrieval_scores
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.agreement import CosineAgreement
 from bertsmith.tasks.contrast import contrastive_loss, cosine_loss
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.prediction import text_field
+from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.sentence_folder import Pooling, SentenceFolder, check_case
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.soft_targets import soft_vector_loss
-from bertsmith.tasks.task import Outcome, Task, TaskDataset
-from bertsmith.tasks.text_vectors import COMPUTE, TextEncoder
+from bertsmith.tasks.task import Task, TaskDataset
+from bertsmith.tasks.text_vectors import COMPUTE, TextVectors
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.objective import LossTerm
 
@@ -133,60 +132,13 @@ class Vectors:
     def answer(self) -> float:
         return self.cosine
 
-
-@dataclass(frozen=True)
-class SimilarityReport:
-    """Correlations of the cosines of scored pairs with their scores."""
-
-    spearman: float
-    pearson: float
-    num_pairs: int
-    num_truncated: int
-    num_skipped: int
-
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"cosine": self.cosine, "is_truncated": self.is_truncated}
 
-    def __str__(self) -> str:
-        lines = [
-            f"Spearman  {self.spearman:.4f}   (correlation of the order of the {self.num_pairs:,} "
-            "cosines with that of the scores)",
-            f"Pearson   {self.pearson:.4f}   (correlation with the scores themselves)",
-        ]
-        return "\n".join(
-            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
-        )
-
-
-@dataclass(frozen=True)
-class RetrievalReport:
-    """Retrieval scores of texts that search for their partners; `recall` by cutoff."""
-
-    recall: dict[str, float]
-    mrr: float
-    num_queries: int
-    num_documents: int
-    num_truncated: int
-    num_skipped: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values, each score by its name in `--metric`."""
-        recall = {f"recall_at_{rank}": value for rank, value in self.recall.items()}
-        return {**recall, **{name: value for name, value in vars(self).items() if name != "recall"}}
-
-    def __str__(self) -> str:
-        lines = [
-            f"recall@{rank:<3} {value:.4f}   (share of the right texts among the first {rank} of "
-            f"{self.num_documents:,})"
-            for rank, value in self.recall.items()
-        ]
-        lines.append(
-            f"MRR        {self.mrr:.4f}   (mean of 1 / rank of the first right text, for "
-            f"{self.num_queries:,} texts)"
-        )
-        return "\n".join(
-            [*lines, *reading_notes(self.num_truncated, 0, self.num_skipped, "texts or score")]
-        )
+    def line(self, example: RelatedTexts) -> str:
+        """Format cosine and texts, separated by tabs."""
+        texts = (" ".join(text.split()) for text in example.texts[:2])
+        return "\t".join([f"{self.cosine:.4f}", *texts])
 
 
 class ScoredAccumulator:
@@ -279,14 +231,7 @@ class RetrievalAccumulator:
             [sorted(places) for places in self.relevant],
             RANKS,
         )
-        return RetrievalReport(
-            recall={str(rank): value for rank, value in scores.recall.items()},
-            mrr=scores.mrr,
-            num_queries=scores.num_queries,
-            num_documents=scores.num_documents,
-            num_truncated=self.num_truncated,
-            num_skipped=num_skipped,
-        )
+        return replace(scores, num_truncated=self.num_truncated, num_skipped=num_skipped)
 
     @staticmethod
     def _place(
@@ -358,7 +303,9 @@ That holds a vector of every text, and takes time that grows with the square of 
     settings: ClassVar = EmbedSettings
     columns: ClassVar = RelatedColumns
     heads: ClassVar[tuple[str, ...]] = ()
-    outcome_scale: ClassVar = "distance"
+    pipeline: ClassVar[str] = "sentence-similarity"
+    example_type: ClassVar = RelatedTexts
+    fields: ClassVar[tuple[str, ...]] = ("text", "pair")
 
     @classmethod
     def read(cls, settings: EmbedSettings) -> TaskDataset[RelatedTexts]:
@@ -394,23 +341,26 @@ That holds a vector of every text, and takes time that grows with the square of 
         return TaskDataset(task, train, held_out, num_skipped, num_held_out_skipped)
 
     @classmethod
-    def of_model(cls, model: BertModel) -> Self:
+    def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder's settings.
 
-        `SentenceEncoder` reads those of sentence-transformers.
+        Pooling, normalization and length are those of the files that sentence-transformers
+        rewrites, not those in config.json.
         """
-        settings = {key: value for key, value in model.task_settings.items() if key != "task"}
+        settings = {key: v for key, v in loaded.model.task_settings.items() if key != "task"}
+        found = TextVectors.restore(loaded)
+        length = (
+            loaded.asked_length
+            or SentenceFolder.read(loaded.folder.files, pooling=found.pooling).max_length
+        )
+        folder = SentenceFolder(found.pooling, found.normalize, length)
         if not settings:
-            return cls()
-        folder = SentenceFolder(**settings.pop("folder"))
+            return cls(folder)
+        settings.pop("folder")
         known = settings.pop("score_range")
         # A range that was saved with another loss was not trained on.
         is_learnt = known is not None and settings.get("loss") == "cosine"
         return cls(**settings, folder=folder, score_range=tuple(known) if is_learnt else None)
-
-    @classmethod
-    def predictor(cls, loaded: LoadedModel) -> "SentenceEncoder":
-        return SentenceEncoder(loaded)
 
     @classmethod
     def reader(
@@ -419,15 +369,14 @@ That holds a vector of every text, and takes time that grows with the square of 
         """Open the rows of a table, with scores if wanted and present."""
         return RelatedReader(source, columns, None if labelled else "pairs")
 
-    @classmethod
-    def from_words(cls, texts: Sequence[str]) -> list[RelatedTexts]:
+    @property
+    def words_per_example(self) -> int:
+        return 2
+
+    def example(self, record: Mapping[str, Any]) -> RelatedTexts:
         """Build an example of two texts to compare."""
-        if len(texts) != 2 or not all(text.strip() for text in texts):
-            raise InputError(
-                f"texts: found {len(texts)}; this model compares two texts, each in quotes. For "
-                "the vectors of texts use 'bertsmith embed'."
-            )
-        return [RelatedTexts(texts[0], texts[1], row=1)]
+        text, pair = (text_field(record, name) for name in self.fields)
+        return RelatedTexts(text, pair, row=record.get("row", 0))
 
     def with_label_stats(self, examples: Iterable[RelatedTexts]) -> Self:
         """Return a copy with the file's score range if none is known."""
@@ -479,7 +428,7 @@ That holds a vector of every text, and takes time that grows with the square of 
             row_targets={"text": np.array([numbers[text] for text in texts], dtype=np.int64)},
         )
 
-    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Compute the loss of a group.
 
         `correct` counts anchors whose own text is the nearest, or cosines within `CLOSE`.
@@ -492,7 +441,7 @@ That holds a vector of every text, and takes time that grows with the square of 
             cosines, wanted = F.cosine_similarity(first, second), batch.targets["cosines"]
             loss = cosine_loss(cosines, wanted)
             correct = ((cosines - wanted).abs() <= CLOSE).sum()
-        return {self.name: LossTerm(loss, correct, int(batch.targets["num_examples"]))}
+        return LossTerm(loss, correct, int(batch.targets["num_examples"]))
 
     def _contrast(self, vectors: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
         """Compare anchors with all other texts of the group."""
@@ -512,15 +461,15 @@ That holds a vector of every text, and takes time that grows with the square of 
             vectors[anchors], vectors[others], right, is_excluded, 1 / self.temperature
         )
 
-    def imitation(
+    def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Sum 1 - cosine of student and teacher vectors; count close ones."""
         return soft_vector_loss(outputs, taught, CLOSE)
 
-    def num_imitated(self, batch: Batch) -> int:
-        """Count the texts."""
-        return batch.num_sequences
+    def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
+        """Count the examples; in the distillation loss the texts."""
+        return batch.num_sequences if distilled else super().num_predictions(batch)
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """Compute vectors `[sequences, hidden]`, in the batch's order."""
@@ -536,22 +485,8 @@ That holds a vector of every text, and takes time that grows with the square of 
     def accumulator(self, place: Path) -> "RelatedAccumulator":
         return RelatedAccumulator(self.score_range)
 
-    def learnt(self) -> str:
+    def describe_target(self) -> str:
         return f"vectors {'by contrast' if self.loss == 'contrastive' else 'by scores'}"
-
-    def to_json(self, example: RelatedTexts, prediction: Vectors) -> dict[str, Any]:
-        return {
-            "row": example.row,
-            "text": example.anchor,
-            "pair": example.positive,
-            "cosine": prediction.cosine,
-            "is_truncated": prediction.is_truncated,
-        }
-
-    def line(self, example: RelatedTexts, prediction: Vectors) -> str:
-        """Format cosine and texts, separated by tabs."""
-        texts = (" ".join(text.split()) for text in example.texts[:2])
-        return "\t".join([f"{prediction.cosine:.4f}", *texts])
 
     def outcome(self, example: RelatedTexts, prediction: Vectors) -> Outcome:
         """Compare the cosine with its target: `score` is 1 - their distance."""
@@ -563,6 +498,7 @@ That holds a vector of every text, and takes time that grows with the square of 
             gold=f"{wanted:.4f}",
             predicted=f"{prediction.cosine:.4f}",
             score=1 - abs(prediction.cosine - wanted),
+            is_distance=True,
         )
 
     def agreement(self, mine: Sequence[Vectors], exact: Sequence[Vectors]) -> CosineAgreement:
@@ -575,41 +511,6 @@ def rows_at(batch: Batch, place: int) -> Tensor:
     """Return the index of each example's row number `place`, int64 `[examples]`."""
     found = (batch.targets["place"] == place).nonzero()[:, 0]
     return found[batch.targets["example"][found].argsort()]
-
-
-class SentenceEncoder(TextEncoder, Predictor[Embed, RelatedTexts, Vectors]):
-    """A sentence encoder: called with texts, returns their vectors."""
-
-    task_type = Embed
-    example_type = RelatedTexts
-    cure = 'list(zip(frame["a"], frame["b"]))'
-
-    def __init__(
-        self, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
-    ) -> None:
-        super().__init__(loaded, pooling=pooling, normalize=normalize)
-        task = Embed.of_model(loaded.model)
-        # Not as config.json has it: sentence-transformers rewrites the folder's other files, not
-        # that.
-        length = SentenceFolder.read(loaded.folder.files, pooling=self.pooling).max_length
-        own = SentenceFolder(self.pooling, self.normalize, loaded.asked_length or length)
-        self.task = replace(task, folder=own)
-        self.unknown_tokens = UnknownTokens()
-
-    def to_examples(self, given: Sequence[Any]) -> list[RelatedTexts]:
-        """Pairs of texts; the vectors of single ones come from a call."""
-        pairs = as_pairs(given)
-        for place, (_, second) in enumerate(pairs):
-            if second is None:
-                raise InputError(
-                    f"texts[{place}]: found str. Give a tuple of two strings, or take vectors by "
-                    "calling the encoder."
-                )
-        return [RelatedTexts(first, str(second)) for first, second in pairs]
-
-    def similarity(self, first: Text, second: Text) -> float:
-        """Compute the cosine of two texts' vectors, from -1 to 1."""
-        return Vectors(self([first, second]), is_truncated=False).cosine
 
 
 TASK = Embed

@@ -7,7 +7,7 @@ cross entropy. Several labels per text are the task of multi_label.py.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, get_args, overload
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import Text, as_pairs
 from bertsmith.data.examples import (
     Columns,
     Example,
@@ -33,11 +32,11 @@ from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import softmax
 from bertsmith.tasks.losses import ClassLoss, LossSettings
-from bertsmith.tasks.multi_label_classification import MultiLabel, MultiLabelClassifier
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.multi_label_classification import MultiLabel
+from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.task import Outcome, TaskDataset
+from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import TextTask
 from bertsmith.training.objective import LossTerm
 
@@ -84,7 +83,7 @@ class ClassifySettings(LossSettings, WindowSettings):
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
+class ClassPrediction:
     """The likeliest label of a text, and the probability of every label."""
 
     label: str
@@ -103,6 +102,19 @@ class Prediction:
     def answer(self) -> str:
         return self.label
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "label": self.label,
+            "probability": self.probability,
+            "probabilities": dict(self.probabilities),
+            "is_truncated": self.is_truncated,
+            "num_windows": self.num_windows,
+        }
+
+    def line(self, example: Example) -> str:
+        """Format label, probability and text, separated by tabs."""
+        return "\t".join([self.label, f"{self.probability:.4f}", *example.one_line()])
+
 
 class ClassAccumulator:
     """Accumulator of a confusion matrix."""
@@ -115,7 +127,7 @@ class ClassAccumulator:
         self.num_truncated = 0
         self.num_windowed = 0
 
-    def add(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> None:
+    def add(self, examples: Sequence[Example], predictions: Sequence[ClassPrediction]) -> None:
         numbers = {name: number for number, name in enumerate(self.names)}
         labels = class_numbers(examples, self.names, self.place)
         predicted = np.array([numbers[row.label] for row in predictions], dtype=np.int64)
@@ -149,7 +161,7 @@ class ClassAccumulator:
 
 
 @dataclass(frozen=True)
-class Classify(TextTask[Prediction]):
+class Classify(TextTask[ClassPrediction]):
     """Classification of texts or pairs by `labels`."""
 
     loss: ClassLoss = ClassLoss()  # noqa: RUF009 - frozen
@@ -192,56 +204,47 @@ predict` and Hugging Face's transformers open."""
         )
 
     @classmethod
-    def of_model(cls, model: BertModel) -> Self:
-        """Restore the task from a folder's labels and settings."""
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task from labels and settings: `MultiLabel` for a multi-label head."""
+        model = loaded.model
+        if "multi_label" in model.heads:
+            return MultiLabel.restore(loaded)  # type: ignore[return-value]
         names = tuple(name for _, name in sorted(model.id2label.items()))
         settings = model.task_settings
         return cls(names, Windowing.of_settings(settings), pairs=settings.get("pairs"))
-
-    @classmethod
-    def predictor(cls, loaded: LoadedModel) -> Any:
-        """Build a `Classifier`, or a `MultiLabelClassifier` for a multi-label head."""
-        if "multi_label" in loaded.model.heads:
-            return MultiLabelClassifier(loaded)
-        return Classifier(loaded)
 
     def targets(self, examples: Sequence[Example]) -> Mapping[str, NDArray[Any]]:
         """Return `labels`, int64 `[examples]`."""
         return {"labels": class_numbers(examples, self.labels, Path("examples"))}
 
-    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Sum the loss over the texts of the batch."""
         logits = mean_over_rows(outputs, batch)
         labels = batch.targets["labels"]
-        return {
-            self.name: LossTerm(
-                sum=self.loss.sum(logits, labels),
-                correct=(logits.argmax(-1) == labels).sum(),
-                count=len(labels),
-            )
-        }
+        return LossTerm(
+            sum=self.loss.sum(logits, labels),
+            correct=(logits.argmax(-1) == labels).sum(),
+            count=len(labels),
+        )
 
-    def imitation(
+    def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the divergence of the labels' probabilities."""
         logits, wanted = (mean_over_rows(each, batch) for each in (outputs, taught))
         return soft_class_loss(logits, wanted, temperature)
 
-    def with_labels(self, labels: tuple[str, ...]) -> Self:
-        """Return a copy with other labels; labels that stay keep their weights."""
-        return replace(self, labels=labels, loss=self.loss.relabelled(self.labels, labels))
-
-    def probabilities(self, model: BertModel, encoded: EncodedExamples) -> NDArray[np.float64]:
-        """Compute probabilities `[examples, labels]`, in the order of `labels`."""
-        return softmax(self.logits(model, encoded))
+    def with_teacher_labels(self, teacher: Self) -> Self:
+        """Return a copy with the teacher's labels; its own keep their weights."""
+        loss = self.loss.relabelled(self.labels, teacher.labels)
+        return replace(super().with_teacher_labels(teacher), loss=loss)
 
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
-    ) -> list[Prediction]:
-        rows = self.probabilities(model, encoded)
+    ) -> list[ClassPrediction]:
+        rows = softmax(self.logits(model, encoded))
         return [
-            Prediction(
+            ClassPrediction(
                 label=self.labels[row.argmax()],
                 probabilities=dict(zip(self.labels, row.tolist(), strict=True)),
                 is_truncated=num_cut > 0,
@@ -255,29 +258,15 @@ predict` and Hugging Face's transformers open."""
     def accumulator(self, place: Path) -> ClassAccumulator:
         return ClassAccumulator(self.labels, place)
 
-    def to_json(self, example: Example, prediction: Prediction) -> dict[str, Any]:
-        return {
-            **example.to_json(),
-            "label": prediction.label,
-            "probability": prediction.probability,
-            "probabilities": dict(prediction.probabilities),
-            "is_truncated": prediction.is_truncated,
-            "num_windows": prediction.num_windows,
-        }
-
-    def line(self, example: Example, prediction: Prediction) -> str:
-        """Format label, probability and text, separated by tabs."""
-        return "\t".join([prediction.label, f"{prediction.probability:.4f}", *example.one_line()])
-
     def notes(self, examples: Sequence[Example], encoded: EncodedExamples) -> list[str]:
         """Warn if labels mix numbers and names."""
         note = mixed_labels(examples)
         return [] if note is None else [note]
 
-    def stratify_key(self, example: Example) -> str | None:
+    def fold_stratum(self, example: Example) -> str | None:
         return example.label
 
-    def outcome(self, example: Example, prediction: Prediction) -> Outcome:
+    def outcome(self, example: Example, prediction: ClassPrediction) -> Outcome:
         """Score 1 for the right label, 0 for another."""
         return Outcome(
             text=" | ".join(example.one_line()),
@@ -286,52 +275,6 @@ predict` and Hugging Face's transformers open."""
             score=float(prediction.label == example.label),
             confidence=prediction.probability,
         )
-
-
-class Classifier(Predictor[Classify, Example, Prediction]):
-    """A fine-tuned model: called with texts, returns the label of each."""
-
-    task_type = Classify
-    example_type = Example
-    heads = ("classify",)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The labels, in the order of the model's outputs."""
-        return self.task.labels
-
-    @overload
-    def __call__(self, texts: str) -> Prediction: ...  # type: ignore[overload-overlap]
-    @overload
-    def __call__(self, texts: Sequence[Text]) -> list[Prediction]: ...
-    def __call__(self, texts: str | Sequence[Text]) -> Prediction | list[Prediction]:
-        """Predict one text, or each of several texts or pairs.
-
-        A pair is a tuple of two texts.
-        """
-        if isinstance(texts, str):
-            return self([texts])[0]
-        return self.predict(texts)
-
-    def to_examples(self, given: Sequence[Any]) -> list[Example]:
-        """Build examples from texts or pairs of texts."""
-        return [Example(text, pair) for text, pair in as_pairs(given)]
-
-    def labels(self, texts: Sequence[Text]) -> list[str]:
-        """Predict the likeliest label of each text, without probabilities."""
-        return [prediction.label for prediction in self.predict(texts)]
-
-    def encode(self, texts: Sequence[Text]) -> EncodedExamples:
-        """Encode texts or pairs as token ids."""
-        return self.encode_examples(self.to_examples(texts))
-
-    def probabilities(self, texts: EncodedExamples | Sequence[Text]) -> NDArray[np.float64]:
-        """Compute probabilities `[texts, labels]`, in the order of `names`."""
-        if not isinstance(texts, EncodedExamples):
-            texts = self.encode(texts)
-        if not len(texts):
-            return np.empty((0, len(self.names)))
-        return self.task.probabilities(self.loaded.model, texts)
 
 
 TASK = Classify

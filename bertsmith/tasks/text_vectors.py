@@ -5,52 +5,79 @@ fine-tuning its distances reflect similarity best (Reimers & Gurevych 2019, tabl
 in a folder of sentence-transformers are applied.
 """
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Self, get_args
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
-from bertsmith.data.encoded_texts import (
-    EncodedTexts,
-    Text,
-    as_pairs,
-    check_stored_length,
-    encode_texts,
-)
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import EncodedTexts, check_stored_length, encode_texts
+from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
-from bertsmith.model.model_folder import read_folder
-from bertsmith.tasks.inference import LoadedModel, compute_in_order, load_for_inference
+from bertsmith.tasks.agreement import CosineAgreement
+from bertsmith.tasks.inference import LoadedModel, compute_in_order
+from bertsmith.tasks.prediction import InferenceTask, text_example
 from bertsmith.tasks.sentence_folder import (
     Pooling,
     SentenceFolder,
     check_case,
     find_length_file,
 )
+from bertsmith.tokenization.tokenizer import Tokenizer
 
 
-class TextEncoder:
-    """A model that is called with texts and returns their vectors.
+@dataclass(frozen=True, eq=False)
+class TextVector:
+    """The vector of a text, fp32 `[hidden]`."""
 
-    Args:
-        loaded: the model; its heads are not used.
-        pooling: `mean` over tokens, `first_token` ([CLS]) or `pooler`; by default the folder's,
-            else `mean`. The folder's other settings apply in either case.
-        normalize: scale vectors to length 1; also done if the folder says so.
+    vector: NDArray[np.float32]
+    is_truncated: bool = False
+    """Whether the text was longer than the model reads, so that its end was ignored."""
+    num_windows: ClassVar[int] = 1
 
-    Raises:
-        ConfigError: no such pooling.
-        CheckpointError: the model has no pooler, or the folder asks for something unsupported.
-    """
+    @property
+    def answer(self) -> NDArray[np.float32]:
+        return self.vector
 
-    def __init__(
-        self, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
-    ) -> None:
+    def to_json(self) -> dict[str, Any]:
+        return {"vector": self.vector.tolist(), "is_truncated": self.is_truncated}
+
+    def line(self, example: Example) -> str:
+        """Format the numbers and the text, separated by tabs."""
+        return "\t".join([" ".join(f"{each:.6g}" for each in self.vector), *example.one_line()])
+
+
+@dataclass(frozen=True)
+class TextVectors(InferenceTask[Example, TextVector]):
+    """Vectors of texts or pairs, of at most `max_length` tokens."""
+
+    max_length: int
+    pooling: Pooling = "mean"
+    """How the vectors of the tokens become one; `first_token` is that of [CLS]."""
+    normalize: bool = False
+    """Whether vectors are scaled to length 1."""
+
+    pipeline: ClassVar[str] = "feature-extraction"
+    heads: ClassVar[tuple[str, ...]] = ()
+    example_type: ClassVar = Example
+    fields: ClassVar[tuple[str, ...]] = ("text", "pair")
+
+    @classmethod
+    def restore(
+        cls, loaded: LoadedModel, *, pooling: str | None = None, normalize: bool = False
+    ) -> Self:
+        """Read the folder's settings; `pooling` replaces its own.
+
+        Raises:
+            ConfigError: no such pooling.
+            CheckpointError: the model has no pooler, or the folder asks for something unsupported.
+        """
         wanted = None if pooling is None else check_pooling(loaded, pooling)
         files = loaded.folder.files
         folder = SentenceFolder.read(files, pooling=wanted)
@@ -58,57 +85,47 @@ class TextEncoder:
         if folder.max_length is not None:
             place = f"{files.path(find_length_file(files))}: max_seq_length"
             check_stored_length(loaded.tokenizer, folder.max_length, place)
-        self.loaded = loaded
-        self.pooling = folder.pooling or "mean"
-        self.normalize = normalize or folder.normalize
         own_length = loaded.asked_length or folder.max_length or loaded.max_length
-        self.max_length = min(loaded.max_length, own_length)
-
-    @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        *,
-        device: str = "auto",
-        precision: str = "auto",
-        max_length: int | None = None,
-        pooling: str | None = None,
-        normalize: bool = False,
-    ) -> Self:
-        """Load the encoder of a model folder, whatever its heads."""
-        loaded = load_for_inference(
-            read_folder(path), device=device, precision=precision, max_length=max_length
+        return cls(
+            min(loaded.max_length, own_length),
+            folder.pooling or "mean",
+            normalize or folder.normalize,
         )
-        return cls(loaded, pooling=pooling, normalize=normalize)
 
-    def __call__(self, texts: str | Sequence[Text]) -> NDArray[np.float32]:
-        """Encode one text as `[hidden]`, or several as `[texts, hidden]`."""
-        if isinstance(texts, str):
-            vector: NDArray[np.float32] = self([texts])[0]
-            return vector
-        return self.vectors(self.tokenize(texts))
+    def example(self, record: Mapping[str, Any]) -> Example:
+        """Build an example of a text, or of two."""
+        return text_example(record)
 
-    encode = __call__
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[Example], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """Encode each text or pair to a row, cut at its end."""
+        texts = ((example.text, example.pair) for example in examples)
+        length = min(max_length, self.max_length)
+        return EncodedExamples.of_texts(encode_texts(tokenizer, texts, length))
 
-    @property
-    def size(self) -> int:
-        """The length of a vector."""
-        return self.loaded.model.config.hidden_size
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
+    ) -> list[TextVector]:
+        vectors = self.vectors(model, encoded.rows)
+        return [
+            TextVector(vector, num_cut > 0)
+            for vector, num_cut in zip(vectors, encoded.num_cut, strict=True)
+        ]
 
-    def tokenize(self, texts: Sequence[Text]) -> EncodedTexts:
-        """Encode texts or pairs as token ids, cut to the maximum length."""
-        return encode_texts(self.loaded.tokenizer, as_pairs(texts), self.max_length)
-
-    def vectors(self, texts: EncodedTexts | Sequence[Text]) -> NDArray[np.float32]:
+    def vectors(self, model: BertModel, texts: EncodedTexts) -> NDArray[np.float32]:
         """Compute vectors in the order of the texts, fp32 `[texts, hidden]`."""
-        if not isinstance(texts, EncodedTexts):
-            texts = self.tokenize(texts)
         if not len(texts):
-            return np.empty((0, self.size), np.float32)
-        vectors = compute_in_order(self.loaded.model, texts, COMPUTE[self.pooling])
+            return np.empty((0, model.config.hidden_size), np.float32)
+        vectors = compute_in_order(model, texts, COMPUTE[self.pooling])
         if self.normalize:
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
+
+    def agreement(self, mine: Sequence[TextVector], exact: Sequence[TextVector]) -> CosineAgreement:
+        """Compute mean and lowest cosine between vectors of the same texts."""
+        pairs = (np.stack([each.vector for each in side]) for side in (mine, exact))
+        return CosineAgreement.between(*pairs)
 
 
 def check_pooling(loaded: LoadedModel, pooling: str) -> Pooling:

@@ -15,13 +15,14 @@ from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.examples import Columns, Example, ExampleReader, typed_examples, typed_pairs
+from bertsmith.data.examples import Columns, Example, ExampleReader
 from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing, encode_windowed
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import sequence_logits
-from bertsmith.tasks.task import PredictionT, Task
+from bertsmith.tasks.prediction import PredictionT, text_example
+from bertsmith.tasks.task import Task
 from bertsmith.tokenization.tokenizer import Tokenizer
 
 
@@ -34,6 +35,9 @@ class TextTask(Task[Example, PredictionT]):
     pairs: bool | None = field(default=None, kw_only=True)
     """Whether the training examples were pairs of texts; None where that is not known."""
 
+    pipeline: ClassVar[str] = "text-classification"
+    example_type: ClassVar[type[Any]] = Example
+    fields: ClassVar[tuple[str, ...]] = ("text", "pair")
     columns: ClassVar[type[Any]] = Columns
     rows_are_windows: ClassVar[bool] = True
 
@@ -43,9 +47,14 @@ class TextTask(Task[Example, PredictionT]):
         """Return the rows of a table, with pairs as in training."""
         return ExampleReader(source, columns, labelled=labelled, pairs=self.pairs)
 
-    def from_words(self, texts: Sequence[str]) -> list[Example]:
-        """Build examples of one text each, or of two for pairs."""
-        return typed_pairs(texts) if self.pairs else typed_examples(texts)
+    def example(self, record: Mapping[str, Any]) -> Example:
+        """Build an example of a text, or of two."""
+        return text_example(record)
+
+    @property
+    def words_per_example(self) -> int:
+        """Two for a model of pairs."""
+        return 2 if self.pairs else 1
 
     @property
     def task_settings(self) -> dict[str, Any]:

@@ -9,15 +9,13 @@ word counts once in the loss.
 import math
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, overload
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.text import Text as RichText
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
@@ -29,7 +27,6 @@ from bertsmith.data.label_schemes import (
     convert_labels,
     count_illegal,
     detect_scheme,
-    find_spans,
 )
 from bertsmith.data.tagged import REMARKS, Remark, TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
@@ -38,16 +35,18 @@ from bertsmith.data.text_files import ExampleSource
 from bertsmith.data.windows import Windowing
 from bertsmith.data.word_pieces import RowWords, encode_words, label_pieces
 from bertsmith.errors import ConfigError, InputError
-from bertsmith.metrics.entities import TagCounts, TagReport
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import softmax, token_logits
 from bertsmith.tasks.losses import ClassLoss, LossSettings
-from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.prediction import text_field
+from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.tagged_text import conll_block, marked_text, span_types
-from bertsmith.tasks.task import Outcome, Task, TaskDataset, limited
+from bertsmith.tasks.tag_prediction import TagPrediction, conll
+from bertsmith.tasks.tag_scores import TagAccumulator, label_numbers, quoted, with_scheme
+from bertsmith.tasks.tagged_text import span_types
+from bertsmith.tasks.task import FileFormat, Task, TaskDataset, jsonl, limited
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.words import WordRule
 from bertsmith.training.objective import LossTerm
@@ -69,122 +68,6 @@ class TagSettings(WindowSettings, LossSettings):
     """Label scheme of the model; by default that of --train, but IOB2 for IOB1, in which the
     beginning of an entity is hard to predict."""
     columns: TagColumns = field(default_factory=TagColumns)
-
-
-class Entity(NamedTuple):
-    """An entity in a text, from character `start` up to before `end`."""
-
-    label: str
-    text: str
-    start: int
-    end: int
-    probability: float
-    """Mean probability of its words' labels."""
-
-
-@dataclass(frozen=True, eq=False)
-class TagPrediction:
-    """The labels of a sentence's words, and their probabilities.
-
-    `probabilities` is float64 `[words, labels]`, in the order of `names`. `is_repaired` is true if
-    the likeliest labels broke the scheme, so that `labels` are others.
-    """
-
-    sentence: TaggedSentence
-    labels: tuple[str, ...]
-    probabilities: NDArray[np.float64]
-    names: tuple[str, ...]
-    scheme: Scheme
-    num_windows: int = 1
-    is_repaired: bool = False
-    is_truncated: ClassVar[bool] = False  # long sentences are read in windows
-
-    @property
-    def answer(self) -> tuple[str, ...]:
-        return self.labels
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The given words, or those found in the given text."""
-        return self.sentence.words
-
-    @property
-    def label_probabilities(self) -> list[float]:
-        """The probability of each word's label; 0 where unknown to the model.
-
-        Repair may introduce such labels.
-        """
-        numbers = {name: number for number, name in enumerate(self.names)}
-        rows = self.probabilities.tolist()
-        return [
-            row[numbers[label]] if label in numbers else 0.0
-            for row, label in zip(rows, self.labels, strict=True)
-        ]
-
-    @cached_property
-    def entities(self) -> list[Entity]:
-        """The entities in the original text; empty for plain labels."""
-        if self.scheme == "plain":
-            return []
-        text, places = self.sentence.text, self.sentence.places
-        sure = self.label_probabilities
-        found = []
-        for label, first, last in find_spans(self.labels, self.scheme):
-            start, end = places[first][0], places[last - 1][1]
-            mean = sum(sure[first:last]) / (last - first)
-            found.append(Entity(label, text[start:end], start, end, mean))
-        return found
-
-
-class TagAccumulator:
-    """Accumulator of spans and words."""
-
-    def __init__(self, task: "Tag", place: Path) -> None:
-        self.place = place
-        self.task = task
-        self.counts = TagCounts(task.scheme, strict=task.strict)
-        self.loss = 0.0
-        self.num_unknown = self.num_windowed = 0
-
-    def add(self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction]) -> None:
-        """Add a portion; a label unknown to the model counts as missed."""
-        for sentence, prediction in zip(examples, predictions, strict=True):
-            gold = with_scheme(sentence, self.task.scheme, self.place).labels
-            self.counts.remarks.update(sentence.remarks)
-            self.counts.remarks["repaired_predictions"] += prediction.is_repaired
-            self.num_windowed += prediction.num_windows > 1
-            self.counts.add(sentence.labels, prediction.labels, gold_scheme=sentence.scheme)
-            numbers = self.task.numbers(gold)
-            known = np.flatnonzero(numbers >= 0)
-            right = prediction.probabilities[known, numbers[known]]
-            self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
-            self.num_unknown += len(gold) - len(known)
-
-    def figures(self) -> dict[str, float]:
-        """Compute the scores of `Metric`, and mean cross entropy over known labels."""
-        report = self.result()
-        return {
-            "loss": self.loss / max(1, report.num_words - self.num_unknown),
-            "f1": report.f1,
-            "macro_f1": report.macro_f1,
-            "accuracy": report.accuracy,
-        }
-
-    def result(self, num_skipped: int = 0) -> TagReport:
-        """Compute all scores.
-
-        Raises:
-            InputError: the model knows none of the labels.
-        """
-        num_words = self.counts.num_words
-        if num_words and self.num_unknown == num_words:
-            raise InputError(
-                f"{self.place}: the model knows none of the labels in it. It knows "
-                f"{listed(self.task.labels)}. Choose the column with --label-column."
-            )
-        return self.counts.report(
-            num_skipped=num_skipped, num_unknown=self.num_unknown, num_windowed=self.num_windowed
-        )
 
 
 @dataclass(frozen=True)
@@ -215,7 +98,10 @@ transformers open."""
     settings: ClassVar = TagSettings
     columns: ClassVar = TagColumns
     heads: ClassVar[tuple[str, ...]] = ("tag",)
-    endings: ClassVar[tuple[str, ...]] = (".jsonl", ".conll")
+    pipeline: ClassVar[str] = "token-classification"
+    example_type: ClassVar = TaggedSentence
+    fields: ClassVar[tuple[str, ...]] = ("text",)
+    formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl, ".conll": conll}
     rows_stay_together: ClassVar[bool] = False
     reads_tokens: ClassVar[bool] = True
 
@@ -229,7 +115,7 @@ transformers open."""
             raise InputError(
                 f"{settings.train}: no sentence with words in it. Give a file with at least one."
             )
-        scheme = settings.learn or learnt_scheme(found[0].scheme)
+        scheme = settings.learn or trained_scheme(found[0].scheme)
         train = [with_scheme(s, scheme, settings.train) for s in found]
         num_illegal = sum(
             "repaired" in s.remarks or count_illegal(s.labels, s.scheme) > 0 for s in found
@@ -238,7 +124,7 @@ transformers open."""
         names = tuple(sorted(counts))
         if len(names) < 2:
             raise InputError(
-                f"{settings.train}: the only label is {listed(names)}. Give sentences with two or "
+                f"{settings.train}: the only label is {quoted(names)}. Give sentences with two or "
                 "more, or choose the column with --label-column."
             )
         task = cls(
@@ -266,7 +152,7 @@ transformers open."""
                 "sentences with entities, or --metric accuracy."
             )
         return TaskDataset(
-            task.with_options(columns),
+            task.with_columns(columns),
             train,
             held_out,
             reader.num_skipped,
@@ -274,24 +160,20 @@ transformers open."""
         )
 
     @classmethod
-    def of_model(cls, model: BertModel) -> Self:
+    def restore(cls, loaded: LoadedModel) -> Self:
         """Restore the task from a folder; its labels show a missing scheme."""
-        names = tuple(name for _, name in sorted(model.id2label.items()))
-        settings = model.task_settings
+        names = tuple(name for _, name in sorted(loaded.model.id2label.items()))
+        settings = loaded.model.task_settings
         scheme = settings.get("scheme") or scheme_of_names(names)
         split = settings.get("split", "words")
         return cls(names, scheme, split, Windowing.of_settings(settings))
-
-    @classmethod
-    def predictor(cls, loaded: LoadedModel) -> "Tagger":
-        return Tagger(loaded)
 
     @property
     def task_settings(self) -> dict[str, Any]:
         """The label scheme, the word rule and the windows."""
         return {"scheme": self.scheme, "split": self.split, **asdict(self.windowing)}
 
-    def with_options(self, columns: TagColumns | None) -> Self:
+    def with_columns(self, columns: TagColumns | None) -> Self:
         """Return a copy with the command line's word rule, repair and strictness."""
         if columns is None:
             return self
@@ -306,30 +188,22 @@ transformers open."""
         self, source: ExampleSource, columns: TagColumns | None, *, labelled: bool
     ) -> TaggedReader:
         """Open the sentences of a file; print the format guessed without labels."""
-        columns = replace(columns or TagColumns(), split=self.with_options(columns).split)
+        columns = replace(columns or TagColumns(), split=self.with_columns(columns).split)
         reader = TaggedReader(source, columns, labelled=labelled)
         if not labelled and (note := reader.found_by_looking()):
             print(note, file=sys.stderr)
         return reader
 
-    def from_words(self, texts: Sequence[str]) -> list[TaggedSentence]:
-        """Split each text into words."""
-        for number, text in enumerate(texts, start=1):
-            if not text.strip():
-                raise InputError(f"text {number} is empty. Give each text in quotes.")
-        return [self.from_text(text, row) for row, text in enumerate(texts, start=1)]
-
-    def from_text(self, text: str, row: int = 0) -> TaggedSentence:
-        """Split a text into words as in training."""
-        return parse_line(row, text, TagColumns(split=self.split))
-
-    def numbers(self, labels: Sequence[str]) -> NDArray[np.int64]:
-        """Return the outputs of labels, int64 `[words]`; -1 for an unknown label."""
-        return np.array([self._numbers.get(label, -1) for label in labels], dtype=np.int64)
-
-    @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.labels)}
+    def example(self, record: Mapping[str, Any]) -> TaggedSentence:
+        """Build a sentence from a `text`, split as in training, or from its `words`."""
+        row = record.get("row", 0)
+        given = record.get("words", record.get("text"))
+        if "words" not in record and isinstance(given, str | None):
+            return parse_line(row, text_field(record, "text"), TagColumns(split=self.split))
+        words = as_list(given, "words", "a string, or a list of words")
+        for place, word in enumerate(words):
+            check_string(f"word {place}", word)
+        return TaggedSentence(tuple(words), row=row)
 
     def encode(
         self,
@@ -349,61 +223,46 @@ transformers open."""
             )
         words = (example.words for example in examples)
         encoded = encode_words(tokenizer, words, max_length, self.windowing)
-        if not labelled:
-            return encoded
-        learnt = (with_scheme(example, self.scheme, Path("examples")) for example in examples)
-        labels = [self.numbers(example.labels) for example in learnt]
+        if labelled:
+            named = (with_scheme(one, self.scheme, Path("examples")).labels for one in examples)
+            labels = [label_numbers(each, self.labels) for each in named]
+        else:  # still, which tokens are the words': for a teacher's labels
+            labels = [np.zeros(len(example.words), dtype=np.int64) for example in examples]
         return replace(encoded, token_targets={"labels": label_pieces(encoded, labels)})
 
-    def counts(self, batch: Batch) -> dict[str, int]:
+    def num_predictions(self, batch: Batch, *, distilled: bool = False) -> int:
         """Count words with a label; at least 1, as a divisor."""
-        return {self.name: max(1, int((batch.targets["labels"] != IGNORE_INDEX).sum()))}
+        return max(1, int((batch.targets["labels"] != IGNORE_INDEX).sum()))
 
-    def output_losses(self, outputs: Tensor, batch: Batch) -> dict[str, LossTerm]:
+    def compute_loss(self, outputs: Tensor, batch: Batch) -> LossTerm:
         """Sum the loss over the words of the batch."""
         labels = batch.targets["labels"]
-        return {
-            self.name: LossTerm(
-                sum=self.loss.sum(outputs, labels),
-                correct=(outputs.argmax(-1) == labels).sum(),
-                count=self.counts(batch)[self.name],
-            )
-        }
+        return LossTerm(
+            sum=self.loss.sum(outputs, labels),
+            correct=(outputs.argmax(-1) == labels).sum(),
+            count=self.num_predictions(batch),
+        )
 
-    def taught_by(self, teacher: Self) -> Self:
-        """Return a copy with the labels of `teacher`.
+    def with_teacher_labels(self, teacher: Self) -> Self:
+        """Return a copy with the labels of `teacher`; its own keep their weights.
 
         Raises:
-            ConfigError: as in `Task.taught_by`, or the teacher's scheme is another.
+            ConfigError: the teacher does not know a label, or its scheme is another.
         """
         if self.scheme != teacher.scheme:
             raise ConfigError(
                 f"the labels of the examples would follow the scheme {self.scheme}, those of the "
                 f"teacher follow {teacher.scheme}. Pass --learn {teacher.scheme}."
             )
-        return super().taught_by(teacher)
+        loss = self.loss.relabelled(self.labels, teacher.labels)
+        return replace(super().with_teacher_labels(teacher), loss=loss)
 
-    def with_labels(self, labels: tuple[str, ...]) -> Self:
-        """Return a copy with other labels; labels that stay keep their weights."""
-        return replace(self, labels=labels, loss=self.loss.relabelled(self.labels, labels))
-
-    def encode_unlabelled(
-        self, tokenizer: Tokenizer, examples: Sequence[TaggedSentence], max_length: int
-    ) -> EncodedExamples:
-        """Encode examples; a target `labels` marks the first token of each word."""
-        encoded = self.encode(tokenizer, examples, max_length, labelled=False)
-        nothing = [np.zeros(len(example.words), dtype=np.int64) for example in examples]
-        return replace(encoded, token_targets={"labels": label_pieces(encoded, nothing)})
-
-    def imitation(
+    def distillation_loss(
         self, outputs: Tensor, taught: Tensor, batch: Batch, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """Compute the divergence of label probabilities, summed over words."""
         places = (batch.targets["labels"] != IGNORE_INDEX).nonzero()[:, 0]
         return soft_class_loss(outputs[places], taught[places], temperature)
-
-    def num_imitated(self, batch: Batch) -> int:
-        return self.counts(batch)[self.name]
 
     def outputs(self, model: BertModel, batch: Batch) -> Tensor:
         """Compute fp32 `[tokens, labels]`, in the order of the packed row."""
@@ -442,39 +301,7 @@ transformers open."""
         )
 
     def accumulator(self, place: Path) -> TagAccumulator:
-        return TagAccumulator(self, place)
-
-    def to_json(self, example: TaggedSentence, prediction: TagPrediction) -> dict[str, Any]:
-        """Build a line with row, text, words, labels, offsets and entities.
-
-        It can be read again as labelled words.
-        """
-        entities = (
-            {}
-            if self.scheme == "plain"
-            else {"entities": [entity._asdict() for entity in prediction.entities]}
-        )
-        return {
-            "row": example.row,
-            "text": example.text,
-            "words": list(example.words),
-            "labels": list(prediction.labels),
-            "probabilities": prediction.label_probabilities,
-            "offsets": [list(place) for place in example.places],
-            **entities,
-            "num_windows": prediction.num_windows,
-        }
-
-    def line(self, example: TaggedSentence, prediction: TagPrediction) -> RichText:
-        """Format the text with marked entities, or plain labels behind words."""
-        types = span_types(self.labels, self.scheme)
-        return marked_text(example, prediction.labels, self.scheme, types)
-
-    def record(self, example: TaggedSentence, prediction: TagPrediction, ending: str) -> str:
-        """Format CoNLL columns for a file named .conll, otherwise JSON."""
-        if ending == ".conll":
-            return conll_block(example.words, prediction.labels, example.before)
-        return super().record(example, prediction, ending)
+        return TagAccumulator(self.labels, self.scheme, place, strict=self.strict)
 
     def outcome(self, example: TaggedSentence, prediction: TagPrediction) -> Outcome:
         """Score the share of correct words; show those with a wrong label.
@@ -494,56 +321,16 @@ transformers open."""
             confidence=math.prod(sure) if sure else None,
         )
 
-    def stratify_key(self, example: TaggedSentence) -> tuple[str, ...]:
+    def fold_stratum(self, example: TaggedSentence) -> tuple[str, ...]:
         """Return the entity types in the sentence."""
         return tuple(span_types(example.labels, example.scheme))
 
-    def learnt(self) -> str:
+    def describe_target(self) -> str:
         """Return the number of labels and their scheme."""
         return f"{len(self.labels)} labels{self.note}"
 
 
-class Tagger(Predictor[Tag, TaggedSentence, TagPrediction]):
-    """A fine-tuned model that labels the words of texts or word lists."""
-
-    task_type = Tag
-    example_type = TaggedSentence
-    cure = 'list(frame["text"]), or list(frame["words"]) of lists of words'
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The labels, in the order of the model's outputs."""
-        return self.task.labels
-
-    @overload
-    def __call__(self, texts: str) -> TagPrediction: ...  # type: ignore[overload-overlap]
-    @overload
-    def __call__(self, texts: Sequence[str | Sequence[str]]) -> list[TagPrediction]: ...
-    def __call__(
-        self, texts: str | Sequence[str | Sequence[str]]
-    ) -> TagPrediction | list[TagPrediction]:
-        """Predict one text, or each of several.
-
-        A text is a string, or a list of its words; a single one is a string.
-        """
-        if isinstance(texts, str):
-            return self([texts])[0]
-        return self.predict(texts)
-
-    def to_examples(self, given: Sequence[Any]) -> list[TaggedSentence]:
-        """Build sentences from texts or lists of words."""
-        return [self._sentence(f"texts[{place}]", text) for place, text in enumerate(given)]
-
-    def _sentence(self, name: str, text: object) -> TaggedSentence:
-        if isinstance(text, str):
-            return self.task.from_text(text)
-        words = as_list(text, name, "a string, or a list of words")
-        for place, word in enumerate(words):
-            check_string(f"{name}, word {place}", word)
-        return TaggedSentence(tuple(words))
-
-
-def learnt_scheme(scheme: Scheme) -> Scheme:
+def trained_scheme(scheme: Scheme) -> Scheme:
     """Return the scheme to train: the file's, but IOB2 for IOB1."""
     return "IOB2" if scheme == "IOB1" else scheme
 
@@ -559,21 +346,6 @@ def scheme_of_names(names: Sequence[str]) -> Scheme:
         return "plain"
 
 
-def with_scheme(sentence: TaggedSentence, scheme: Scheme, place: Path) -> TaggedSentence:
-    """Convert a sentence's labels to `scheme`, if they are in another.
-
-    Raises:
-        InputError: the labels follow no scheme, or cannot be converted; names the place.
-    """
-    try:
-        labels = convert_labels(sentence.labels, sentence.scheme, scheme)
-    except InputError as error:
-        raise InputError(f"{place}:{sentence.row}: {error}") from None
-    if sentence.scheme == scheme:
-        return sentence
-    return replace(sentence, labels=tuple(labels), scheme=scheme)
-
-
 def scheme_note(
     found: Scheme, learnt: Scheme, num_illegal: int, *, repaired: bool, remarks: Counter[Remark]
 ) -> str:
@@ -585,12 +357,6 @@ def scheme_note(
     told: tuple[Remark, ...] = ("comments", "joined_documents")
     notes += [REMARKS[name].format(remarks[name]) for name in told if remarks[name]]
     return f" ({'; '.join(notes)})" if notes else ""
-
-
-def listed(names: Sequence[str]) -> str:
-    """Join label names for a message; at most ten are shown."""
-    more = f", … ({len(names)} in all)" if len(names) > 10 else ""
-    return ", ".join(f"'{name}'" for name in names[:10]) + more
 
 
 TASK = Tag

@@ -9,7 +9,8 @@ from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main
 from bertsmith.tasks import auto as predict
-from bertsmith.tasks.text_vectors import TextEncoder
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.text_vectors import TextVectors
 
 FP32 = ("--device", "cpu", "--precision", "fp32")
 TEXTS = [example.text for example in reviews(23)]
@@ -43,8 +44,8 @@ def test_rows_are_in_the_order_of_the_texts_whatever_the_piece(
     source, out = text_file(tmp_path / "t.txt"), tmp_path / "v.npy"
     printed = bertsmith("embed", folder, source, "--out", out, *FP32).out
     assert printed.startswith(f"23 texts → {out}  (24 numbers each, pooling mean, fp32")
-    encoder = TextEncoder.load(folder, device="cpu", precision="fp32")
-    np.testing.assert_allclose(np.load(out), encoder(TEXTS), atol=1e-6)
+    encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32")
+    np.testing.assert_allclose(np.load(out), encoder.encode(TEXTS), atol=1e-6)
 
 
 def test_a_compressed_column_to_jsonl(bertsmith, folder, tmp_path):
@@ -55,8 +56,8 @@ def test_a_compressed_column_to_jsonl(bertsmith, folder, tmp_path):
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["text"] for row in rows] == TEXTS
     assert [row["row"] for row in rows] == list(range(2, 25))
-    encoder = TextEncoder.load(folder, device="cpu", precision="fp32")
-    np.testing.assert_allclose([row["vector"] for row in rows], encoder(TEXTS), atol=1e-6)
+    encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32")
+    np.testing.assert_allclose([row["vector"] for row in rows], encoder.encode(TEXTS), atol=1e-6)
 
 
 def test_the_report_counts_what_was_cut_or_skipped(bertsmith, folder, tmp_path):
@@ -80,10 +81,16 @@ def test_options(bertsmith, folder, tmp_path):
             "embed", folder, source, "--out", out, "--pooling", pooling, "--normalize",
             "--max-length", 5, *FP32,
         )  # fmt: skip
-        encoder = TextEncoder.load(
-            folder, device="cpu", precision="fp32", max_length=5, pooling=pooling, normalize=True
+        encoder = Predictor.load(
+            folder,
+            TextVectors,
+            device="cpu",
+            precision="fp32",
+            max_length=5,
+            pooling=pooling,
+            normalize=True,
         )
-        np.testing.assert_allclose(np.load(out), encoder(TEXTS), atol=1e-6)
+        np.testing.assert_allclose(np.load(out), encoder.encode(TEXTS), atol=1e-6)
         np.testing.assert_allclose(np.linalg.norm(np.load(out), axis=1), 1, atol=1e-6)
 
 
@@ -95,7 +102,7 @@ def test_less_exact_ways_say_how_close_they_come(bertsmith, folder, tmp_path, pr
     assert report["precision"] == precision
     cosine = report["cosine_to_fp32"]
     assert cosine["num_texts"] == 23
-    exact = TextEncoder.load(folder, device="cpu", precision="fp32")(TEXTS)
+    exact = Predictor.load(folder, TextVectors, device="cpu", precision="fp32").encode(TEXTS)
     found = np.load(out)
     norms = np.linalg.norm(exact, axis=1) * np.linalg.norm(found, axis=1)
     cosines = (exact * found).sum(1) / norms
@@ -141,7 +148,7 @@ def test_of_two_texts_in_a_row_one_is_to_be_named(bertsmith, capsys, folder, tmp
     assert "two texts in each row, 'sentence1' and 'sentence2'" in capsys.readouterr().err
     assert not out.exists()
     bertsmith("embed", folder, source, "--out", out, "--text-column", "sentence1", *FP32)
-    alone = TextEncoder.load(folder, device="cpu", precision="fp32")(["a film"])
+    alone = Predictor.load(folder, TextVectors, device="cpu", precision="fp32").encode(["a film"])
     np.testing.assert_array_equal(np.load(out), alone)
 
 

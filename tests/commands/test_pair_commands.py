@@ -104,7 +104,7 @@ def test_a_folder_overwritten_by_another_task_is_no_encoder_any_more(bertsmith, 
 def test_one_text_is_no_pair(place, capsys):
     with pytest.raises(SystemExit):
         main(["predict", str(Path(place / "encoder")), "good", *FP32])
-    assert "compares two texts" in capsys.readouterr().err
+    assert "reads a text and its pair" in capsys.readouterr().err
 
 
 def test_a_file_in_place_of_a_text_is_not_predicted_by_its_name(place, capsys, monkeypatch):

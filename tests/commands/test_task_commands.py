@@ -8,9 +8,9 @@ from measurements import remember
 from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main
-from bertsmith.commands.predict import write_records
 from bertsmith.data.examples import Example
-from bertsmith.tasks.text_classification import Classify, Prediction
+from bertsmith.tasks.task import jsonl
+from bertsmith.tasks.text_classification import ClassPrediction
 
 
 @pytest.fixture(scope="module")
@@ -253,12 +253,9 @@ def test_an_unknown_precision_is_refused_before_anything_is_read(capsys, command
 
 
 def test_no_nan_is_written_as_json(tmp_path):
-    task = Classify(("neg", "pos"))
-    damaged = Prediction("pos", {"neg": 0.0, "pos": float("nan")}, False)
-    records = (task.record(Example("a"), damaged, ".jsonl") for _ in range(2))
+    damaged = ClassPrediction("pos", {"neg": 0.0, "pos": float("nan")}, False)
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_records(tmp_path / "out.jsonl", records)
-    assert list(tmp_path.iterdir()) == []
+        list(jsonl([(Example("a"), damaged)] * 2))
 
 
 def test_predictions_of_an_earlier_run_survive_a_bad_file(refused, place, tmp_path):

@@ -18,7 +18,7 @@ from bertsmith.demo.places import Places
 from bertsmith.demo.question import has_name
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.tasks.text_classification import Classifier
+from bertsmith.tasks.auto import load
 
 
 class Page(HTMLParser):
@@ -131,7 +131,7 @@ def test_modules_to_score_on_were_not_pretrained_on(demo: tuple[Path, dict[str, 
 
 def test_saved_classifier_is_the_one_that_was_scored(demo: tuple[Path, dict[str, Any]]) -> None:
     out, results = demo
-    evaluation = evaluate(Classifier.load(out / "classifier"), out / "question" / "test.csv")
+    evaluation = evaluate(load(out / "classifier"), out / "question" / "test.csv")
     assert [list(row) for row in evaluation.confusion] == [
         list(row) for row in results["confusion"]
     ]

@@ -66,7 +66,7 @@ def test_without_data_texts_are_timed_and_nothing_is_scored(folders):
 def test_rows_that_lack_something_are_counted(folders, tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("text,label\ngood,pos\n,neg\nbad,neg\n")
-    columns = load_predictor(folders[0]).task.columns(skip_incomplete=True)
+    columns = load_predictor(folders[0]).definition.columns(skip_incomplete=True)
     found = compare(*map(read_folder, folders), Trial(path, columns, **QUICK))
     assert found.num_skipped == 1 and "1 rows that lacked something were skipped" in str(found)
 

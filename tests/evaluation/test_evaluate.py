@@ -11,14 +11,13 @@ from bertsmith.data.examples import Columns
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.metrics.class_report import summarize
-from bertsmith.tasks.auto import load_predictor
-from bertsmith.tasks.text_classification import Classifier
+from bertsmith.tasks.auto import load, load_predictor
 
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory):
     folder = save_tiny(tmp_path_factory.mktemp("model"), "classify", labels=("neg", "pos"))
-    return Classifier.load(folder, device="cpu", precision="fp32")
+    return load(folder, device="cpu", precision="fp32")
 
 
 def test_figures_are_those_of_the_predictions(classifier, tmp_path):

@@ -20,7 +20,7 @@ from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.calibration import Calibration
 from bertsmith.reports.evaluation import Survey, scores_of
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.task import Outcome
+from bertsmith.tasks.scoring import Outcome
 
 FP32 = ("--device", "cpu", "--precision", "fp32")
 
@@ -135,7 +135,7 @@ def test_the_page_of_a_task_without_confidence(place, capsys):
     regressor = load(place / "regressor", device="cpu", precision="fp32")
     golds = {"a film": 3, "good": -2.5, "bad <b>x</b>": 7}
     found = zip(golds.values(), regressor(list(golds)), strict=True)
-    distance = np.mean([abs(gold - number) for gold, number in found])
+    distance = np.mean([abs(gold - one.value) for gold, one in found])
     assert f"on average its answers are {distance:.4f} from what is right" in text
 
 

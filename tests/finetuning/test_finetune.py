@@ -14,8 +14,9 @@ from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, Input
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
+from bertsmith.tasks.auto import load
 from bertsmith.tasks.task import TaskDataset
-from bertsmith.tasks.text_classification import Classifier, Classify, ClassifySettings
+from bertsmith.tasks.text_classification import Classify, ClassifySettings
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def test_it_learns_and_saves_the_best_weights(settings):
     assert result.evaluation.accuracy > 0.8  # 0.5 is guessing
     assert result.labels == ("neg", "pos")
     assert result.num_overlap == 0
-    classifier = Classifier.load(settings.out, device="cpu", precision="fp32")
+    classifier = load(settings.out, device="cpu", precision="fp32")
     assert evaluate(classifier, settings.eval) == result.evaluation
     held_out = reviews(30, seed=1)
     predicted = classifier([example.text for example in held_out])
@@ -230,7 +231,7 @@ def test_max_length_is_saved_with_the_model(settings):
     long = sum(len(e.text.split()) > 5 for e in reviews(80))
     assert (result.num_train_windowed, result.num_train_truncated) == (long, 0)
     assert f"{long} training texts were longer" in str(result)
-    assert Classifier.load(settings.out).loaded.max_length == 7
+    assert load(settings.out).loaded.max_length == 7
 
 
 def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):

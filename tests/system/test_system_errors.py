@@ -23,7 +23,7 @@ from bertsmith.distillation.cache_folder import load_array, save_array
 from bertsmith.errors import CheckpointError, CorpusError, InputError
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.model.loading import load_model
-from bertsmith.tasks.task import Outcome
+from bertsmith.tasks.scoring import Outcome
 
 PERMISSION = r"Permission denied\)?\. Change the permissions or choose another place\."
 OPEN_FILES = r"Too many open files\)\. Allow more open files \(ulimit -n 4096\), then run"

@@ -9,8 +9,9 @@ import pytest
 import torch
 from close_figures import close
 from samples import write_questions
-from tiny_models import OTHER, save_tiny, tiny_model, tiny_tokenizer
+from tiny_models import OTHER, loss_of, save_tiny, tiny_model, tiny_tokenizer
 
+from bertsmith.commands.predict import typed_examples
 from bertsmith.data.question_windows import NO_ANSWER
 from bertsmith.data.squad import Answer as RightAnswer
 from bertsmith.data.squad import Question, QuestionReader
@@ -28,7 +29,9 @@ from bertsmith.tasks.answer_prediction import passage
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.inference import compute_tokens_in_order
-from bertsmith.tasks.question_answering import Answer, Answerer, AnswerSettings, padded_logits
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.question_answering import Answer, AnswerSettings, padded_logits
+from bertsmith.tasks.task import named_settings
 
 LONG = " ".join(["the film was a story and"] * 20)
 
@@ -97,10 +100,9 @@ def test_a_folder_of_transformers_answers_here_with_equal_logits_and_loss(tmp_pa
     theirs.save_pretrained(tmp_path)
     tiny_tokenizer().save(tmp_path)
     answerer = load(tmp_path, device="cpu", precision="fp32")
-    assert isinstance(answerer, Answerer)
-    assert answerer.task == Answer()
+    assert answerer.definition == Answer()
     questions = [question(LONG + " good film", "good film"), question("a dull film", "dull")]
-    encoded = answerer.task.encode(tiny_tokenizer(), questions, 23, labelled=True)
+    encoded = answerer.definition.encode(tiny_tokenizer(), questions, 23, labelled=True)
     batch = collate(encoded.by_row(), range(len(encoded.rows)))
     lengths = torch.tensor(batch.lengths)
     places = torch.arange(max(batch.lengths))
@@ -115,7 +117,7 @@ def test_a_folder_of_transformers_answers_here_with_equal_logits_and_loss(tmp_pa
             start_positions=batch.targets["start_positions"][order],
             end_positions=batch.targets["end_positions"][order],
         )
-        ours = padded_logits(answerer.task.outputs(answerer.loaded.model, batch), batch)
+        ours = padded_logits(answerer.definition.outputs(answerer.loaded.model, batch), batch)
     is_token = places < lengths[:, None]
     torch.testing.assert_close(ours[..., 0][is_token], expected.start_logits[is_token])
     torch.testing.assert_close(ours[..., 1][is_token], expected.end_logits[is_token])
@@ -130,9 +132,9 @@ def test_a_folder_of_transformers_answers_here_with_equal_logits_and_loss(tmp_pa
             (expected.end_logits, "end_positions"),
         )
     ]
-    term = answerer.task.losses(answerer.loaded.model, batch)["answer"]
+    term = loss_of(answerer.definition, answerer.loaded.model, batch)
     torch.testing.assert_close(term.sum / term.count, (masked[0] + masked[1]) / 2)
-    predictions = answerer.task.predict(answerer.loaded.model, encoded, questions)
+    predictions = answerer.definition.predict(answerer.loaded.model, encoded, questions)
     rows = np.diff(encoded.starts)
     total = sum(p.loss * count for p, count in zip(predictions, rows, strict=True))
     assert total == pytest.approx(term.sum.item(), rel=1e-5)
@@ -195,9 +197,9 @@ def test_empty_passages_have_no_answer():
         (found,) = predict(task, [question(" \u200b ")])
         assert (found.answer, found.start, found.candidates()) == ("", None, [])
         assert found.probability == 1
-        row = task.to_json(question(" "), found)
+        row = found.to_json()
         assert json.loads(json.dumps(row, allow_nan=False)) == row
-        assert str(task.line(question(""), found)).startswith("(no answer)\t1.0000\tthe film ?")
+        assert str(found.line(question(""))).startswith("(no answer)\t1.0000\tthe film ?")
 
 
 def test_a_question_that_is_too_long_is_said_to_be(folder):
@@ -206,10 +208,10 @@ def test_a_question_that_is_too_long_is_said_to_be(folder):
     short = answerer("film ?", "a good film")
     assert not short.is_truncated
     assert answerer([("film ?", "a good film")])[0].answer == short.answer
-    with pytest.raises(InputError, match="context: not given"):
+    with pytest.raises(InputError, match="'context': not given"):
         answerer("film ?")
-    for pair, found in ((("q", None), "str, NoneType"), ((5, "x"), "int, str")):
-        with pytest.raises(InputError, match=rf"questions\[0\]: found tuple of {found}"):
+    for pair, found in ((("q", None), "'context': found N"), ((5, "x"), "'question': found int")):
+        with pytest.raises(InputError, match=rf"examples\[0\]: {found}"):
             answerer([pair])
 
 
@@ -217,7 +219,7 @@ def test_the_answer_is_marked_in_its_passage():
     context = f"{LONG}\n lovely {LONG}"
     task = Finder(windowing=Windowing(stride=4))
     (found,) = predict(task, [question(context)])
-    line = task.line(question(context), found)
+    line = found.line(question(context))
     assert line.plain.startswith(f"lovely\t{found.probability:.4f}\tthe film ?\t…")
     assert "and lovely the film" in line.plain
     (mark,) = line.spans
@@ -227,18 +229,12 @@ def test_the_answer_is_marked_in_its_passage():
 
 
 def test_words_on_the_command_line_are_pairs():
-    first, second = Answer.from_words(["who ?", "the film", "what ?", "a story"])
+    first, second = typed_examples(Answer(), ["who ?", "the film", "what ?", "a story"])
     assert (second.question, second.context, second.id) == ("what ?", "a story", "2")
     assert first.row == 1
-    for words, found in (
-        (["who ?"], "1 text;"),
-        (["who ?", " "], "2 texts;"),
-        (["a", "b", "c"], "3 texts;"),
-    ):
-        with pytest.raises(
-            InputError, match=f"^found {found} each question has its passage after it"
-        ):
-            Answer.from_words(words)
+    for words in (["who ?"], ["who ?", " "], ["a", "b", "c"]):
+        with pytest.raises(InputError, match=r"a question and its context|text 2 is empty"):
+            typed_examples(Answer(), words)
 
 
 def test_what_was_moved_lost_or_cut_is_told():
@@ -380,13 +376,13 @@ def test_the_threshold_is_learnt_saved_and_used(tmp_path):
     # Any scorer gives the same for the answers as they are given.
     examples = list(QuestionReader(settings.eval, labelled=False))
     found = answerer.predict(examples)
-    entries = dict(answerer.task.entry(*pair) for pair in zip(examples, found, strict=True))
-    (tmp_path / "p.json").write_text(json.dumps(entries))
+    pairs = zip(examples, found, strict=True)
+    (tmp_path / "p.json").write_text("".join(answerer.definition.formats[".json"](pairs)))
     scored = score_answer_files(settings.eval, tmp_path / "p.json")
     assert scored.overall == report.overall
     assert scored.no_answer == report.no_answer
     # Without a chance to abstain the rest of the scores is the same.
-    eager = replace(answerer.task, may_abstain=False, threshold=None)
+    eager = replace(answerer.definition, may_abstain=False, threshold=None)
     accumulator = eager.accumulator(settings.eval)
     labelled = list(QuestionReader(settings.eval))
     accumulator.add(labelled, found)
@@ -403,7 +399,7 @@ def test_nothing_to_learn_from(tmp_path):
 
 def test_a_folder_without_the_head(tmp_path):
     with pytest.raises(CheckpointError, match=r"no question answering head.*finetune answer"):
-        Answerer.load(save_tiny(tmp_path / "bare"))
+        Predictor.load(save_tiny(tmp_path / "bare"), Answer)
 
 
 def test_a_saved_task_is_found_again(tmp_path):
@@ -415,9 +411,9 @@ def test_a_saved_task_is_found_again(tmp_path):
         language="zh",
     )
     model = tiny_model("answer")
-    model.task_settings = task.saved_settings
+    model.task_settings = named_settings(task)
     save_model(model, tmp_path, tiny_tokenizer())
-    assert Answerer.load(tmp_path).task == task
+    assert load(tmp_path).definition == task
 
 
 def test_evaluation_keeps_little_of_each_question(tmp_path, monkeypatch):

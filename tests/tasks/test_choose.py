@@ -6,20 +6,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_models import NUM_POSITIONS, OTHER, save_tiny, tiny_model, tiny_tokenizer
+from tiny_models import NUM_POSITIONS, OTHER, loss_of, save_tiny, tiny_model, tiny_tokenizer
 
+from bertsmith.commands.predict import typed_examples
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
+from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,
     collate,
     training_examples,
 )
-from bertsmith.tasks.multiple_choice import Choose, Chooser, choice_logits, encode_choices
+from bertsmith.tasks.multiple_choice import Choose, choice_logits, encode_choices
 
 PROMPTS = [
     ("the film was", ("good", "very dull .", "a story")),
@@ -152,7 +154,7 @@ def test_a_divided_step_has_the_gradients_of_a_whole_one():
         count = sum(task.counts(batch)["choose"] for batch in batches)
         assert count == 13
         for batch in batches:
-            (task.losses(model, batch)["choose"].sum / count).backward()
+            (loss_of(task.task, model, batch).sum / count).backward()
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
     torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
 
@@ -165,10 +167,10 @@ def test_thirty_steps_overfit_one_batch():
     torch.manual_seed(0)
     for _ in range(30):
         optimizer.zero_grad()
-        term = task.losses(model, batch)["choose"]
+        term = loss_of(task.task, model, batch)
         (term.sum / term.count).backward()
         optimizer.step()
-    term = task.losses(model.eval(), batch)["choose"]
+    term = loss_of(task.task, model.eval(), batch)
     assert term.sum / term.count < 0.1
     assert term.correct == term.count == 11
 
@@ -178,7 +180,7 @@ def test_evaluation_equals_the_loss_of_the_same_batch():
     task = objective(questions(7), batch_size=7)
     (batch,) = task.micro_batches(1)
     with torch.inference_mode():
-        term = task.losses(model, batch)["choose"]
+        term = loss_of(task.task, model, batch)
     figures = task.evaluate(model)
     assert figures["held_out_loss"] == pytest.approx(float(term.sum) / 7, rel=1e-5)
     assert figures["held_out_choose_accuracy"] == pytest.approx(float(term.correct) / 7)
@@ -190,7 +192,7 @@ def test_transformers_opens_the_folder_with_equal_logits(tmp_path):
     folder = save_tiny(tmp_path / "m", "choose")
     theirs = AutoModelForMultipleChoice.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    chooser = Chooser.load(folder, device="cpu", precision="fp32")
+    chooser = load(folder, device="cpu", precision="fp32")
     for (prompt, choices), choice in zip(PROMPTS, chooser(PROMPTS), strict=True):
         pairs = tokenizer([prompt] * len(choices), list(choices), padding=True, return_tensors="pt")
         with torch.inference_mode():
@@ -219,7 +221,7 @@ def test_a_folder_of_transformers_chooses_here(tmp_path):
     theirs = BertForMultipleChoice(config).eval()
     theirs.save_pretrained(tmp_path)
     tiny_tokenizer().save(tmp_path)
-    chooser = Chooser.load(tmp_path, device="cpu", precision="fp32")
+    chooser = load(tmp_path, device="cpu", precision="fp32")
     prompt, choices = PROMPTS[0]
     encodings = [tiny_tokenizer().encode(prompt, choice) for choice in choices]
     with torch.inference_mode():
@@ -247,12 +249,10 @@ def test_saved_and_loaded_chooses_the_same(tmp_path):
 
 
 def test_typed_texts_and_too_few_choices(tmp_path):
-    (example,) = Choose.from_words(["the film was", "good", "bad"])
+    (example,) = typed_examples(Choose(), ["the film was", "good", "bad"])
     assert example == ChoiceExample("the film was", ("good", "bad"), row=1)
-    for texts in (["a", "b"], ["a", "b", " "], []):
-        with pytest.raises(InputError, match="a prompt and two or more choices"):
-            Choose.from_words(texts)
-    chooser = Chooser.load(save_tiny(tmp_path, "choose"), device="cpu", precision="fp32")
+    for texts in (["a", "b"], ["a", "b", " "]):
+        with pytest.raises(InputError, match=r"a text and its choices|is empty"):
+            typed_examples(Choose(), texts)
+    chooser = load(save_tiny(tmp_path, "choose"), device="cpu", precision="fp32")
     assert chooser([]) == []
-    with pytest.raises(InputError, match=r"prompts\[0\]: found 1 choices"):
-        chooser("the film was", ["good"])

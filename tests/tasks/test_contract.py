@@ -13,9 +13,10 @@ import torch
 import transformers
 from close_figures import close
 from samples import SAMPLES, Sample
-from tiny_models import NUM_POSITIONS, load_for_task, save_tiny, tiny_tokenizer
+from tiny_models import NUM_POSITIONS, load_for_task, loss_of, save_tiny, tiny_tokenizer
 
 from bertsmith.cli import COMMANDS
+from bertsmith.commands.predict import typed_examples
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.evaluation.evaluate import evaluate
@@ -35,6 +36,10 @@ from bertsmith.tasks.example_objective import (
 from bertsmith.tasks.task import Task, TaskDataset
 
 SIZES = {"train": 23, "eval": 11}
+PIPELINES = {
+    "answer": "question-answering", "choose": "multiple-choice", "classify": "text-classification",
+    "embed": "sentence-similarity", "regress": "text-classification", "tag": "token-classification",
+}  # fmt: skip
 
 
 def test_every_task_is_tested_here_and_has_a_command():
@@ -135,9 +140,9 @@ def test_counts_are_those_of_the_losses(case):
 def gradients(case: Case, batches: list[Batch]) -> torch.Tensor:
     """Of the loss of a whole step, whatever its micro-batches."""
     model = case.model()
-    count = sum(case.task.counts(batch)[case.task.name] for batch in batches)
+    count = sum(case.task.num_predictions(batch) for batch in batches)
     for batch in batches:
-        (case.task.losses(model, batch)[case.task.name].sum / count).backward()
+        (loss_of(case.task, model, batch).sum / count).backward()
     return torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
 
 
@@ -166,8 +171,7 @@ def test_order_changes_no_loss(case):
     model = case.model()
     order = np.random.default_rng(0).permutation(9).tolist()
     first, second = (
-        case.task.losses(model, collate(encoded, chosen))[case.task.name].sum
-        for chosen in (range(9), order)
+        loss_of(case.task, model, collate(encoded, chosen)).sum for chosen in (range(9), order)
     )
     torch.testing.assert_close(first, second, atol=1e-4, rtol=1e-5)
 
@@ -190,7 +194,7 @@ def test_thirty_steps_overfit_one_batch(case):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 
     def loss():
-        term = case.task.losses(model, batch)[case.task.name]
+        term = loss_of(case.task, model, batch)
         return term.sum / term.count
 
     torch.manual_seed(0)
@@ -234,8 +238,8 @@ def test_a_folder_knows_its_task(case):
     folder = saved(case)
     assert task_of_folder(read_folder(folder)) is case.type
     predictor = load(folder, device="cpu", precision="fp32")
-    assert type(predictor) is type(case.type.predictor(predictor.loaded))
-    assert predictor.task == case.task
+    assert predictor.definition == case.task
+    assert predictor.task == PIPELINES[case.task.name]
     examples = list(case.dataset.held_out)
     encoded = case.encode(examples)
     expected = case.task.predict(case.model(), encoded, examples)
@@ -259,10 +263,11 @@ def test_what_is_said_of_an_example_is_plain_json_and_a_line(case):
     predictor = load(saved(case), device="cpu", precision="fp32")
     for example in case.dataset.held_out:
         (prediction,) = predictor.predict([example])
-        row = case.task.to_json(example, prediction)
+        row = {**example.to_json(), **prediction.to_json()}
         assert json.loads(json.dumps(row, allow_nan=False)) == row
         assert row["row"] == example.row
-        assert "\n" not in str(case.task.line(example, prediction))
+        assert "\n" not in str(prediction.line(example))
+        assert predictor.num_tokens(example) > 2
         outcome = case.task.outcome(example, prediction)
         assert outcome.text and outcome.gold and outcome.score <= 1
         assert outcome.confidence is None or 0 <= outcome.confidence <= 1
@@ -270,7 +275,7 @@ def test_what_is_said_of_an_example_is_plain_json_and_a_line(case):
 
 def test_typed_words_are_examples(case):
     predictor = load(saved(case), device="cpu", precision="fp32")
-    examples = case.task.from_words(case.sample.words)
+    examples = typed_examples(case.task, case.sample.words)
     assert len(list(iter_predictions(predictor, examples))) == len(examples) > 0
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from samples import write_topics
-from tiny_models import load_for_task, save_tiny, tiny_tokenizer
+from tiny_models import load_for_task, loss_of, save_tiny, tiny_tokenizer
 
+from bertsmith.commands.predict import typed_examples
 from bertsmith.data.examples import Columns, Example
 from bertsmith.data.labels import label_set
 from bertsmith.errors import ConfigError, InputError
@@ -18,11 +19,7 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.logits import sigmoid
-from bertsmith.tasks.multi_label_classification import (
-    LabelsPrediction,
-    MultiLabel,
-    MultiLabelClassifier,
-)
+from bertsmith.tasks.multi_label_classification import LabelsPrediction, MultiLabel
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
@@ -110,7 +107,7 @@ def test_the_loss_is_torchs_and_its_mean_over_labels(settings):
     assert dataset.task.labels == ("bad", "fine", "good")
     model, tokenizer = load_for_task(settings, dataset)
     encoded = dataset.task.encode(tokenizer, dataset.train, 37, labelled=True)
-    term = dataset.task.losses(model.eval(), collate(encoded, range(31)))["classify"]
+    term = loss_of(dataset.task, model.eval(), collate(encoded, range(31)))
     logits = torch.from_numpy(dataset.task.logits(model, encoded))
     flags = torch.tensor(
         [[name in label_set(e, "|") for name in dataset.task.labels] for e in dataset.train]
@@ -142,18 +139,17 @@ def test_a_run_on_pairs_reads_typed_texts_two_and_two(settings, tmp_path, multi_
         Classify,
         replace(settings, train=pairs, eval=pairs, steps=1, sample=None, multi_label=multi_label),
     )
-    task = load(result.out).task
+    task = load(result.out).definition
     assert task.pairs
-    assert task.from_words(["a", "b"]) == [Example("a", "b", row=1)]
-    with pytest.raises(InputError, match="found 1 texts, but the model reads pairs"):
-        task.from_words(["a"])
+    assert typed_examples(task, ["a", "b"]) == [Example("a", "b", row=1)]
+    with pytest.raises(InputError, match="found 1 text, but this model reads a text and its pair"):
+        typed_examples(task, ["a"])
 
 
 def test_a_run_keeps_separator_and_threshold(settings):
     result = finetune(Classify, replace(settings, steps=2, threshold=0.3))
     predictor = load(settings.out)
-    assert isinstance(predictor, MultiLabelClassifier)
-    assert predictor.task == MultiLabel(
+    assert predictor.definition == MultiLabel(
         ("bad", "fine", "good"), label_separator="|", threshold=0.3, pairs=False
     )
     for prediction in predictor(TEXTS):

@@ -1,6 +1,7 @@
-"""Predictors refuse what holds no texts, take texts where they take examples, and can be copied."""
+"""One kind of predictor for every head: what it takes, refuses and gives, and how it is loaded."""
 
 import copy
+import json
 import pickle
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -10,24 +11,32 @@ from typing import Any
 import numpy as np
 import pyarrow
 import pytest
-from tiny_models import save_tiny
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_models import NUM_POSITIONS, reviews, save_tiny, tiny_tokenizer
 
 import bertsmith
-from bertsmith.errors import InputError
+from bertsmith.data.examples import Example
+from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.system.int8 import can_quantize
-from bertsmith.tasks.sentence_embedding import SentenceEncoder
+from bertsmith.tasks import auto
+from bertsmith.tasks.auto import iter_predictions, load_predictor
+from bertsmith.tasks.fill_mask import FillMask
+from bertsmith.tasks.predictor import Predictor
 
-CALLS: dict[str, tuple[tuple[str, ...], Any]] = {
-    "classify": (("neg", "pos"), "a good film"),
-    "multi_label": (("neg", "pos"), "a good film"),
-    "regress": ((), "a good film"),
-    "tag": (("O", "B-X"), "a good film"),
-    "answer": ((), ("the film ?", "a good film")),
-    "choose": ((), ("the film was", ["good", "bad"])),
-    "masked_lm": ((), "a [MASK] film"),
-    "": ((), "a good film"),
+TEXT = {"text": "a good film"}
+CALLS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
+    "classify": (("neg", "pos"), "text-classification", TEXT),
+    "multi_label": (("neg", "pos"), "text-classification", TEXT | {"pair": "a bad one"}),
+    "regress": ((), "text-classification", TEXT),
+    "tag": (("O", "B-X"), "token-classification", TEXT),
+    "answer": ((), "question-answering", {"question": "the film ?", "context": "a good film"}),
+    "choose": ((), "multiple-choice", {"text": "the film was", "choices": ["good", "bad"]}),
+    "masked_lm": ((), "fill-mask", {"text": "a [MASK] film"}),
+    "": ((), "feature-extraction", TEXT),
+    "embed": ((), "sentence-similarity", {"text": "a good film", "pair": "a bad one"}),
 }
-"""For each head the labels of a model, and one thing that its predictor reads."""
+"""For each head the labels of a model, its task, and a record that its predictor reads."""
 
 
 @pytest.fixture(scope="module")
@@ -37,28 +46,60 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
     def load(head: str, precision: str = "fp32") -> Any:
         if head not in folders:
             target = tmp_path_factory.mktemp("model") / "m"
-            folders[head] = save_tiny(target, *[head] * bool(head), labels=CALLS[head][0])
+            heads = [head] * (head not in ("", "embed"))
+            folders[head] = save_tiny(target, *heads, labels=CALLS[head][0])
+            if head == "embed":
+                (target / "modules.json").write_text("[]")
         return bertsmith.load(folders[head], device="cpu", precision=precision)
 
     return load
 
 
 @pytest.mark.parametrize("head", CALLS)
-def test_what_holds_columns_or_no_texts_is_refused(load: Callable[..., Any], head: str) -> None:
-    predictor, one = load(head), CALLS[head][1]
-    table = {"text": [one], "label": ["neg"]}
-    plain = {"text": ["a good film"], "label": ["neg"]}
-    for frame in (table, pyarrow.table(plain)):
+def test_records_texts_and_examples_give_the_same(load: Callable[..., Any], head: str) -> None:
+    predictor, (_, task, record) = load(head), CALLS[head]
+    assert type(predictor) is Predictor
+    assert predictor.task == task
+    example = predictor.example(record)
+    (expected,) = predictor.predict([example])
+    assert_equal(predictor(record), expected)
+    assert_equal(predictor(*record.values()), expected)
+    values = tuple(record.values())
+    several = [record, example, values, values[0] if len(values) == 1 else values]
+    for found in predictor(several):
+        assert_equal(rounded(found.answer), rounded(expected.answer))
+    assert predictor.predict([]) == predictor([]) == []
+    assert predictor.num_tokens(example) > 2
+    row = {**example.to_json(), **expected.to_json()}
+    assert json.loads(json.dumps(row, allow_nan=False)) == row
+    assert "\n" not in str(expected.line(example))
+    assert predictor.encode(["a film", ("a", "film")]).shape == (2, 24)
+
+
+def rounded(answer: Any) -> Any:
+    return np.round(answer, 5) if isinstance(answer, float | np.ndarray) else answer
+
+
+@pytest.mark.parametrize("head", CALLS)
+def test_what_is_no_record_or_text_is_refused(load: Callable[..., Any], head: str) -> None:
+    predictor, record = load(head), CALLS[head][2]
+    values = tuple(record.values())
+    for table in (pyarrow.table({"text": ["a good film"]}),):
         with pytest.raises(InputError, match=r"only the names of columns.*such as list\("):
-            predictor(frame)
+            predictor(table)
     with pytest.raises(InputError, match=r"found NoneType\. Give a list"):
         predictor(None)
     with pytest.raises(InputError, match="found set, which has no order"):
-        predictor({one if isinstance(one, str) else one[0]})
-    for strange, kind in ((None, "NoneType"), (float("nan"), "float nan"), (5, "int 5"),
-                          (b"a film", "bytes"), ({"text": "a film"}, "dict")):  # fmt: skip
-        with pytest.raises(InputError, match=rf"\w+\[1\]: found {kind}"):
-            predictor([one, strange])
+        predictor({"a film"})
+    for strange in (None, float("nan"), 5, b"a film", {"label": "pos"}, {**record, "text": 5}):
+        if head != "answer" or "text" not in (strange if isinstance(strange, dict) else ()):
+            with pytest.raises(InputError, match=r"examples\[1\]: "):
+                predictor([values, strange])
+    for name in predictor.definition.fields[: len(record)]:
+        with pytest.raises(InputError, match=f"{name}|text|words|choices"):
+            predictor.example({**record, name: None})
+    with pytest.raises(InputError, match="found tuple of"):
+        predictor([(*values, "more", "and more")])
 
 
 @pytest.mark.parametrize("head", ["classify", "multi_label", "regress", "tag", "masked_lm", ""])
@@ -71,62 +112,26 @@ def test_columns_of_texts_are_lists_of_texts(load: Callable[..., Any], head: str
         assert_equal(predictor(column), expected)
     with pytest.raises(InputError, match=r"found ndarray\. Give a list"):
         predictor(np.array(texts[0]))
-    if head != "tag":  # to which rows are sentences of words
-        with pytest.raises(InputError, match=r"\w+\[0\]: found ndarray"):
-            predictor(np.array([texts]))
-
-
-@pytest.mark.parametrize("head", [head for head in CALLS if head not in ("", "masked_lm")])
-def test_predict_takes_what_a_call_takes(load: Callable[..., Any], head: str) -> None:
-    predictor, one = load(head), CALLS[head][1]
-    (prediction,) = predictor.predict([one])
-    (called,) = predictor([one])
-    assert_equal(prediction.value if head == "regress" else prediction, called)
-    assert_equal(predictor.predict(predictor.to_examples([one])), [prediction])
-    if isinstance(one, str):
-        assert_equal(predictor.predict(one), [prediction])
-
-
-def test_classifiers_take_texts_everywhere(load: Callable[..., Any]) -> None:
-    classifier = load("classify")
-    found = classifier(["a good film", ("a film", "bad")])
-    texts = ["a good film", ("a film", "bad")]
-    expected = [[each.probabilities[name] for name in classifier.names] for each in found]
-    np.testing.assert_array_equal(classifier.probabilities(texts), expected)
-    assert classifier.labels("a good film") == [found[0].label]
-    encoder = load("")
-    np.testing.assert_array_equal(encoder.vectors(["a good film"]), encoder(["a good film"]))
-
-
-def test_similarity_wants_two_texts(tmp_path: Path) -> None:
-    encoder = SentenceEncoder.load(save_tiny(tmp_path / "m"), device="cpu", precision="fp32")
-    (pair,) = encoder.predict([("a good film", "bad")])
-    assert pair.cosine == pytest.approx(encoder.similarity("a good film", "bad"), abs=1e-6)
-    with pytest.raises(InputError, match=r"texts\[0\]: found str"):
-        encoder.predict(["a good film"])
 
 
 def test_several_texts_bring_their_own_companions(load: Callable[..., Any]) -> None:
-    with pytest.raises(InputError, match="context: found str beside several questions"):
+    with pytest.raises(InputError, match="context: found str beside several"):
         load("answer")(["the film ?"], "a good film")
-    with pytest.raises(InputError, match=r"choices: found list of str, str beside several"):
-        load("choose")(["the film was"], ["good", "bad"])
-    with pytest.raises(InputError, match=r"prompts\[0\], choices: found str"):
-        load("choose")("the film was", "good")
-    with pytest.raises(InputError, match=r"prompts\[0\], choice 1: found NoneType"):
-        load("choose")("the film was", ["good", None])
+    for choices, found in (("good", "'choices': found str"), (["good"], "'choices': found 1"),
+                           (["good", None], "choice 1: found NoneType")):  # fmt: skip
+        with pytest.raises(InputError, match=found):
+            load("choose")("the film was", choices)
 
 
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("int8", marks=pytest.mark.skipif(
     not can_quantize(), reason="no int8 kernels here"))])  # fmt: skip
 @pytest.mark.parametrize("head", CALLS)
 def test_copies_predict_the_same(load: Callable[..., Any], head: str, precision: str) -> None:
-    predictor, one = load(head, precision), CALLS[head][1]
-    expected = predictor([one])
+    predictor, record = load(head, precision), CALLS[head][2]
+    expected = predictor([record])
     for twin in (pickle.loads(pickle.dumps(predictor)), copy.deepcopy(predictor),
                  copy.copy(predictor)):  # fmt: skip
-        assert_equal(twin([one]), expected)
-    assert_equal(predictor([one]), expected)
+        assert_equal(twin([record]), expected)
 
 
 def assert_equal(found: Any, expected: Any) -> None:
@@ -145,3 +150,79 @@ def assert_equal(found: Any, expected: Any) -> None:
 
 def vars_of(prediction: Any) -> dict[str, Any]:
     return {field.name: getattr(prediction, field.name) for field in fields(prediction)}
+
+
+def test_a_regression_of_several_numbers_gives_no_vectors_unasked(tmp_path: Path) -> None:
+    folder = save_tiny(tmp_path, "classify", labels=("height", "weight"))
+    config = folder / "config.json"
+    config.write_text(config.read_text().replace("single_label_classification", "regression"))
+    with pytest.raises(CheckpointError, match="problem_type is 'regression'"):
+        bertsmith.load(folder)
+    with pytest.raises(CheckpointError):
+        bertsmith.load(tmp_path / "nothing here")
+
+
+def test_predictions_come_in_order_whatever_the_piece(
+    load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    classifier, examples = load("classify"), [*reviews(22), Example("a good film", "a bad film")]
+    whole = list(iter_predictions(classifier, examples))
+    monkeypatch.setattr(auto, "CHUNK_EXAMPLES", 5)
+    pieces = list(iter_predictions(classifier, iter(examples)))
+    assert [example for example, _ in pieces] == examples
+    for (_, one), (_, other) in zip(whole, pieces, strict=True):
+        assert one.label == other.label
+        assert one.probability == pytest.approx(other.probability, abs=1e-6)
+
+
+@pytest.mark.parametrize("lost", [("bert.pooler.dense.weight",), ("classifier.bias",),
+                                  ("bert.pooler.dense.weight", "bert.pooler.dense.bias"),
+                                  ("classifier.weight", "classifier.bias")])  # fmt: skip
+def test_a_folder_that_lacks_what_predictions_need_is_refused(
+    tmp_path: Path, lost: tuple[str, ...]
+) -> None:
+    folder = save_tiny(tmp_path / "m", "classify", labels=("neg", "pos"))
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if name not in lost}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    for read in (bertsmith.load, load_predictor):
+        with pytest.raises(CheckpointError, match=r"missing|no classification head"):
+            read(folder, device="cpu", precision="fp32")
+
+
+def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path: Path) -> None:
+    from transformers import BertForPreTraining
+
+    folder = save_tiny(tmp_path, "masked_lm", "next_sentence")
+    filler = Predictor.load(folder, FillMask, device="cpu", precision="fp32")
+    text = "a [MASK] film and the [MASK] story"
+    encoding = tiny_tokenizer().encode(text)
+    theirs = BertForPreTraining.from_pretrained(folder)
+    with torch.inference_mode():
+        logits = theirs(torch.tensor([encoding.ids])).prediction_logits[0]
+    masks = filler.with_options(top=7)(text).masks
+    places = [i for i, token in enumerate(encoding.tokens) if token == "[MASK]"]
+    assert len(masks) == len(places) == 2
+    for words, place in zip(masks, places, strict=True):
+        expected = logits[place].softmax(-1)
+        ranked = [i for i in expected.argsort(descending=True).tolist() if i >= 5][:7]
+        assert [word.token for word in words] == [tiny_tokenizer().vocab[i] for i in ranked]
+        assert [word.probability for word in words] == pytest.approx(
+            expected[ranked].tolist(), abs=1e-5
+        )
+    every = filler.with_options(top=1000)(text).masks[0]  # special tokens are never offered
+    assert sorted(word.token for word in every) == sorted(tiny_tokenizer().vocab[5:])
+
+
+def test_masks_that_cannot_be_filled(load: Callable[..., Any], tmp_path: Path) -> None:
+    filler = load("masked_lm")
+    long = "[MASK] " + "good " * NUM_POSITIONS + "[MASK]"
+    for text, message in (("no mask at all", r"no \[MASK\] in the text\. Write \[MASK\]"),
+                          ("a [mask]", r"no \[MASK\]"),
+                          (long, r"only 1 of the 2 \[MASK\].*37 tokens")):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            filler(text)
+    with pytest.raises(ConfigError, match="top: found 0"):
+        filler.with_options(top=0)
+    with pytest.raises(CheckpointError, match="no masked-LM head"):
+        Predictor.load(save_tiny(tmp_path, "classify", labels=("a", "b")), FillMask)

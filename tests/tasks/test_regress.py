@@ -9,16 +9,18 @@ import pytest
 import scipy.stats
 import torch
 from samples import write_scores
-from tiny_models import load_for_task, save_tiny, tiny_tokenizer
+from tiny_models import load_for_task, loss_of, save_tiny, tiny_tokenizer
 
+from bertsmith.commands.predict import typed_examples
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
-from bertsmith.tasks.regression import CLOSE, Regress, Regressor, RegressSettings
-from bertsmith.tasks.text_classification import Classifier
+from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.regression import CLOSE, Regress, RegressSettings
+from bertsmith.tasks.text_classification import Classify
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
 
@@ -40,7 +42,7 @@ def test_the_loss_is_the_squared_error(settings):
     model, tokenizer = load_for_task(settings, dataset)
     encoded = dataset.task.encode(tokenizer, dataset.train, 37, labelled=True)
     batch = collate(encoded, range(13))
-    term = dataset.task.losses(model.eval(), batch)["regress"]
+    term = loss_of(dataset.task, model.eval(), batch)
     found = dataset.task.predict(model, encoded, dataset.train)[:13]
     errors = [p.value - float(e.label) for p, e in zip(found, dataset.train[:13], strict=True)]
     assert term.sum.item() == pytest.approx(np.square(errors).sum(), rel=1e-5)
@@ -52,9 +54,7 @@ def test_what_is_close_does_not_depend_on_the_batch(settings):
     model, tokenizer = load_for_task(settings, dataset)
     encoded = dataset.task.encode(tokenizer, dataset.train, 37, labelled=True)
     batches = [collate(encoded, range(31)), *(collate(encoded, [i]) for i in range(31))]
-    whole, *alone = [
-        int(dataset.task.losses(model.eval(), batch)["regress"].correct) for batch in batches
-    ]
+    whole, *alone = [int(loss_of(dataset.task, model.eval(), batch).correct) for batch in batches]
     assert 0 < whole < 31
     assert sum(alone) == whole
     true = [float(example.label) for example in dataset.train]
@@ -74,13 +74,13 @@ def test_a_new_head_begins_at_the_mean(settings):
 
 def test_a_model_of_pairs_reads_typed_texts_two_and_two(settings):
     finetune(Regress, replace(settings, steps=1))
-    task = load(settings.out).task
-    assert task.from_words(["a", "b", "c", "d"]) == [
+    task = load(settings.out).definition
+    assert typed_examples(task, ["a", "b", "c", "d"]) == [
         Example("a", "b", row=1),
         Example("c", "d", row=2),
     ]
-    with pytest.raises(InputError, match="found 3 texts, but the model reads pairs"):
-        task.from_words(["a", "b", "c"])
+    with pytest.raises(InputError, match="found 3 texts, but this model reads a text and its pair"):
+        typed_examples(task, ["a", "b", "c"])
     lone = settings.eval.with_name("lone.csv")
     lone.write_text("text,label\na,1\nb,2\n")
     with pytest.raises(InputError, match=r"lone\.csv: no column looks like the second text"):
@@ -90,12 +90,13 @@ def test_a_model_of_pairs_reads_typed_texts_two_and_two(settings):
 
 
 def test_figures_are_scipys(settings):
-    regressor = Regressor.load(save_tiny(settings.out, "regress"), device="cpu", precision="fp32")
+    regressor = load(save_tiny(settings.out, "regress"), device="cpu", precision="fp32")
     report = evaluate(regressor, settings.eval)
     with settings.eval.open() as file:
         rows = list(csv.DictReader(file))
     true = [float(row["label"]) for row in rows]
-    found = regressor([(row["text"], row["text_pair"]) for row in rows])
+    predictions = regressor([(row["text"], row["text_pair"]) for row in rows])
+    found = [prediction.value for prediction in predictions]
     assert report.pearson == pytest.approx(scipy.stats.pearsonr(true, found).statistic)
     assert report.spearman == pytest.approx(scipy.stats.spearmanr(true, found).statistic)
     assert report.rmse == pytest.approx(np.sqrt(np.mean(np.subtract(true, found) ** 2)))
@@ -113,14 +114,14 @@ def test_a_regression_of_transformers_predicts_here(tmp_path):
     theirs = BertForSequenceClassification(config).eval()
     theirs.save_pretrained(tmp_path)
     tiny_tokenizer().save(tmp_path)
-    regressor = Regressor.load(tmp_path, device="cpu", precision="fp32")
+    regressor = load(tmp_path, device="cpu", precision="fp32")
     for text in TEXTS:
         ids = torch.tensor([tiny_tokenizer().encode(text).ids])
         with torch.inference_mode():
             expected = theirs(ids).logits.item()
-        assert regressor(text) == pytest.approx(expected, abs=1e-5)
+        assert regressor(text).value == pytest.approx(expected, abs=1e-5)
     with pytest.raises(CheckpointError, match="problem_type is 'regression'"):
-        Classifier.load(tmp_path)
+        Predictor.load(tmp_path, Classify)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 import torch
 from close_figures import close
-from tiny_models import BAD, GOOD, OTHER, save_tiny, tiny_model, tiny_tokenizer
+from tiny_models import BAD, GOOD, OTHER, loss_of, save_tiny, tiny_model, tiny_tokenizer
 
+from bertsmith.commands.predict import typed_examples
 from bertsmith.data.sentence_pairs import RelatedColumns, RelatedTexts
 from bertsmith.data.text_files import STANDARD_INPUT
 from bertsmith.errors import CheckpointError, ConfigError, InputError
@@ -19,6 +20,7 @@ from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
+from bertsmith.metrics.retrieval import RetrievalReport
 from bertsmith.reports.evaluation import scores_of
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.auto import load
@@ -29,18 +31,21 @@ from bertsmith.tasks.example_objective import (
     collate,
     training_examples,
 )
+from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.sentence_embedding import (
     Embed,
     EmbedSettings,
     RetrievalAccumulator,
-    RetrievalReport,
-    SentenceEncoder,
     Vectors,
 )
 from bertsmith.tasks.sentence_folder import SentenceFolder
-from bertsmith.tasks.text_vectors import TextEncoder
+from bertsmith.tasks.text_vectors import TextVectors
 
 TEXTS = ["a good film", "the story was very dull and the film awful .", "lovely", "bad films"]
+
+
+def load_encoder(folder, **options):
+    return Predictor.load(folder, Embed, device="cpu", precision="fp32", **options)
 
 
 def sentence(rng, words):
@@ -137,7 +142,7 @@ def test_the_loss_is_that_of_the_vectors_by_hand():
     none = torch.zeros(3, len(candidates), dtype=torch.bool)
     expected, correct = contrastive_loss(anchors, candidates, right, none, 10.0)
     with torch.inference_mode():
-        term = task.losses(model, collate(encoded, range(3)))["embed"]
+        term = loss_of(task, model, collate(encoded, range(3)))
     torch.testing.assert_close(term.sum, expected, atol=1e-4, rtol=1e-5)
     assert (term.correct, term.count) == (correct, 3)
 
@@ -195,17 +200,14 @@ def test_a_length_that_is_asked_for_replaces_the_folders(tmp_path):
     folder = save_tiny(tmp_path)
     SentenceFolder("mean", max_length=8).write(folder, 24)
     long = "a good film and a lovely story and a fine film"
-    short, longer = (
-        SentenceEncoder.load(folder, device="cpu", precision="fp32", max_length=length)
-        for length in (None, 30)
-    )
+    short, longer = (load_encoder(folder, max_length=length) for length in (None, 30))
     examples = [RelatedTexts(long, "fine")]
     assert short.predict(examples)[0].is_truncated
     assert not longer.predict(examples)[0].is_truncated
     np.testing.assert_array_equal(
         longer.predict(examples)[0].vectors, longer.encode([long, "fine"])
     )
-    assert longer.exact().max_length == 30
+    assert longer.exact().definition.folder.max_length == 30
 
 
 @pytest.mark.parametrize("kind, figure", [("scored", "spearman"), ("pairs", "mrr")])
@@ -213,7 +215,7 @@ def test_it_learns_and_sentence_transformers_opens_the_folder(place, tmp_path, k
     import sentence_transformers
 
     settings = settings_for(place, tmp_path / "out", kind)
-    before = evaluate(SentenceEncoder.load(place / "model", device="cpu", precision="fp32"),
+    before = evaluate(load_encoder(place / "model"),
                       settings.eval).to_json()  # fmt: skip
     result = finetune(Embed, settings)
     after = result.evaluation.to_json()
@@ -221,10 +223,10 @@ def test_it_learns_and_sentence_transformers_opens_the_folder(place, tmp_path, k
     theirs = sentence_transformers.SentenceTransformer(str(settings.out), device="cpu")
     ours = load(settings.out, device="cpu", precision="fp32")
     np.testing.assert_allclose(ours.encode(TEXTS), theirs.encode(TEXTS), atol=1e-5)
-    plain = TextEncoder.load(settings.out, device="cpu", precision="fp32")
+    plain = Predictor.load(settings.out, TextVectors, device="cpu", precision="fp32")
     np.testing.assert_array_equal(ours.encode(TEXTS), plain.encode(TEXTS))
     assert evaluate(ours, settings.eval).to_json() == close(after)
-    assert ours.similarity(TEXTS[0], TEXTS[0]) == pytest.approx(1)
+    assert ours(TEXTS[0], TEXTS[0]).cosine == pytest.approx(1)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first_token"])
@@ -255,9 +257,7 @@ def test_a_folder_that_sentence_transformers_wrote_anew_is_read_as_it_is_now(pla
     theirs = SentenceTransformer(str(tmp_path / "cls"), device="cpu").encode(TEXTS[:2])
     cosine = theirs[0] @ theirs[1] / np.linalg.norm(theirs[0]) / np.linalg.norm(theirs[1])
     ours = load(tmp_path / "cls", device="cpu", precision="fp32")
-    assert ours.similarity(*TEXTS[:2]) == pytest.approx(float(cosine), abs=1e-5)
-    (predicted,) = ours.predict([RelatedTexts(*TEXTS[:2])])
-    assert predicted.cosine == pytest.approx(float(cosine), abs=1e-5)
+    assert ours(*TEXTS[:2]).cosine == pytest.approx(float(cosine), abs=1e-5)
 
 
 def test_pairs_may_be_scored_by_scored_pairs(place, tmp_path):
@@ -274,8 +274,8 @@ def test_an_encoder_that_training_makes_worse_stays_as_it_was(place, tmp_path):
     result = finetune(Embed, settings)
     assert result.best_step == 0
     assert "no step made it better" in str(result)
-    before = TextEncoder.load(place / "model", device="cpu", precision="fp32")
-    after = TextEncoder.load(settings.out, device="cpu", precision="fp32")
+    before = load_encoder(place / "model")
+    after = load(settings.out, device="cpu", precision="fp32")
     np.testing.assert_array_equal(before.encode(TEXTS), after.encode(TEXTS))
 
 
@@ -320,16 +320,16 @@ def test_retrieval_knows_equal_texts():
     report = accumulator.result(2)
     assert (report.num_queries, report.num_documents, report.num_skipped) == (2, 3, 2)
     # q finds x at once and z, which stands before y; r finds y before x.
-    assert report.recall["1"] == pytest.approx((0.5 + 0) / 2)
+    assert report.recall[1] == pytest.approx((0.5 + 0) / 2)
     assert report.mrr == pytest.approx((1 + 0.5) / 2)
     assert json.loads(json.dumps(report.to_json())) == report.to_json()
 
 
 def test_typed_texts():
-    assert Embed.from_words(["a", "b"]) == [RelatedTexts("a", "b", row=1)]
+    assert typed_examples(Embed(), ["a", "b"]) == [RelatedTexts("a", "b", row=1)]
     for texts in (["a"], ["a", "b", "c"], ["a", " "]):
-        with pytest.raises(InputError, match="compares two texts"):
-            Embed.from_words(texts)
+        with pytest.raises(InputError, match=r"a text and its pair|text 2 is empty"):
+            typed_examples(Embed(), texts)
 
 
 def test_a_sample_is_drawn_by_the_seed(place):
@@ -375,7 +375,7 @@ def test_errors_are_measured_in_the_range_of_the_file_where_training_had_no_scor
         (tmp_path / "pairs", tenths, {"0.0500", "0.5000"}),  # cosines already
         (tmp_path / "scored", tenths, {"0.0100", "0.1000"}),  # of 5, as it learnt
     ):
-        encoder = SentenceEncoder.load(folder, device="cpu", precision="fp32")
+        encoder = load_encoder(folder)
         errors = tmp_path / "errors.jsonl"
         with write_misses(errors) as misses:
             evaluate(encoder, data, callbacks=[misses])
@@ -392,7 +392,7 @@ def test_luck_is_measured_for_every_score_of_retrieval(place, tmp_path):
     assert set(repeats.figures) == {"mrr", "recall_at_1", "recall_at_5", "recall_at_10"}
     found = [result["evaluation"]["recall_at_5"] for result in repeats.results]
     assert repeats.figures["recall_at_5"].mean == pytest.approx(sum(found) / 2)
-    report = RetrievalReport({"1": 0.25, "10": 0.5}, 0.375, 4, 5, 0, 0)
+    report = RetrievalReport({1: 0.25, 10: 0.5}, 0.375, 4, 5, 0, 0)
     assert scores_of(report) == [("recall at 1", 0.25), ("recall at 10", 0.5), ("mrr", 0.375)]
 
 

@@ -9,8 +9,18 @@ import pytest
 import torch
 from rich.console import Console
 from samples import write_names
-from tiny_models import BAD, GOOD, NUM_POSITIONS, OTHER, load_for_task, save_tiny, tiny_tokenizer
+from tiny_models import (
+    BAD,
+    GOOD,
+    NUM_POSITIONS,
+    OTHER,
+    load_for_task,
+    loss_of,
+    save_tiny,
+    tiny_tokenizer,
+)
 
+from bertsmith.commands.predict import typed_examples
 from bertsmith.data.encoded_examples import IGNORE_INDEX
 from bertsmith.data.label_schemes import convert_labels, count_illegal
 from bertsmith.data.tagged import TagColumns, TaggedSentence
@@ -22,8 +32,9 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import split
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
+from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.tagged_text import conll_block, marked_text, span_types
-from bertsmith.tasks.token_classification import Tag, Tagger, TagSettings
+from bertsmith.tasks.token_classification import Tag, TagSettings
 
 NAMES = ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
 WORDS = [*GOOD, *BAD, *OTHER[:7], "films", "unheard-of"]
@@ -37,7 +48,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def tagger(folder):
-    return Tagger.load(folder, **FP32)
+    return load(folder, **FP32)
 
 
 def settings(tmp_path, **changes):
@@ -97,8 +108,7 @@ def test_a_folder_of_transformers_predicts_here(tmp_path):
     theirs.save_pretrained(tmp_path)
     tiny_tokenizer().save(tmp_path)
     tagger = load(tmp_path, **FP32)
-    assert isinstance(tagger, Tagger)
-    assert (tagger.names, tagger.task.scheme) == (NAMES, "IOB2")
+    assert (tagger.definition.labels, tagger.definition.scheme) == (NAMES, "IOB2")
     ids = torch.tensor([tiny_tokenizer().encode("a lovely story").ids])
     with torch.inference_mode():
         expected = theirs(ids).logits.softmax(-1)[0, 1:-1].numpy()
@@ -107,9 +117,10 @@ def test_a_folder_of_transformers_predicts_here(tmp_path):
 
 def test_the_scheme_of_a_foreign_folder_is_that_of_its_labels(tmp_path):
     for labels, scheme in ((("NOUN", "VERB"), "plain"), (("B-X", "E-X", "O", "S-X"), "BIOES")):
-        assert Tagger.load(save_tiny(tmp_path / scheme, "tag", labels=labels)).task.scheme == scheme
-    odd = Tagger.load(save_tiny(tmp_path / "odd", "tag", labels=("B-X", "I-X", "O", "[PAD]")))
-    assert odd.task.scheme == "plain"
+        found = load(save_tiny(tmp_path / scheme, "tag", labels=labels))
+        assert found.definition.scheme == scheme
+    odd = load(save_tiny(tmp_path / "odd", "tag", labels=("B-X", "I-X", "O", "[PAD]")))
+    assert odd.definition.scheme == "plain"
 
 
 def test_every_word_is_learnt_once_at_its_first_piece():
@@ -146,10 +157,11 @@ def test_labels_of_another_scheme_are_learnt_as_those_of_the_model():
 
 
 def test_the_loss_is_the_cross_entropy_of_first_pieces(tagger):
-    task = tagger.task
+    task = tagger.definition
     examples = [sentence(random_words(n, n), ["O"] * (n - 1) + ["I-LOC"]) for n in (3, 7, 29)]
     encoded = task.encode(tiny_tokenizer(), examples, NUM_POSITIONS, labelled=True)
-    term = task.losses(tagger.loaded.model, collate(encoded.by_row(), range(len(encoded.rows))))
+    batch = collate(encoded.by_row(), range(len(encoded.rows)))
+    term = loss_of(task, tagger.loaded.model, batch)
     predictions = tagger.predict(examples)
     accumulator = task.accumulator("b.conll")
     accumulator.add(examples, predictions)
@@ -158,9 +170,9 @@ def test_the_loss_is_the_cross_entropy_of_first_pieces(tagger):
         for example, prediction in zip(examples, predictions, strict=True)
         for label, wanted in zip(prediction.labels, example.labels, strict=True)
     )
-    assert term["tag"].count == 39
-    assert term["tag"].correct == num_right
-    assert term["tag"].sum.item() / 39 == pytest.approx(accumulator.figures()["loss"], rel=1e-5)
+    assert term.count == 39
+    assert term.correct == num_right
+    assert term.sum.item() / 39 == pytest.approx(accumulator.figures()["loss"], rel=1e-5)
     assert accumulator.figures()["accuracy"] == num_right / 39
 
 
@@ -176,7 +188,7 @@ def test_other_losses_leave_out_all_but_first_pieces(tmp_path, changes):
     logits, labels = dataset.task.outputs(model.eval(), batch), batch.targets["labels"]
     known = labels != IGNORE_INDEX
     expected = dataset.task.loss.sum(logits[known], labels[known])
-    found = dataset.task.losses(model, batch)["tag"].sum
+    found = loss_of(dataset.task, model, batch).sum
     torch.testing.assert_close(found, expected)
     plain = torch.nn.functional.cross_entropy(logits[known], labels[known], reduction="sum")
     assert abs(found - plain) > 0.1
@@ -198,7 +210,7 @@ def test_long_sentences_take_each_word_from_the_window_with_most_context(tagger)
 
 def test_windows_are_as_in_training_and_cutting_is_refused(tmp_path):
     result = finetune(Tag, settings(tmp_path, steps=1, max_length=17, stride=5))
-    task = Tagger.load(result.out).task
+    task = load(result.out).definition
     assert task.windowing == Windowing("window", 5)
     with pytest.raises(ConfigError, match="tag allows window alone, as every word gets a label"):
         finetune(Tag, settings(tmp_path / "b", steps=1, long_texts="cut"))
@@ -231,19 +243,19 @@ def test_words_and_entities_slice_the_text_as_it_was_given(tagger):
 
 
 def test_predictions_can_be_read_again(tagger, tmp_path):
-    examples = [tagger.task.from_text(TEXT, 1), tagger.task.from_text("a film", 2)]
+    examples = typed_examples(tagger.definition, [TEXT, "a film"])
     predictions = tagger.predict(examples)
     path = tmp_path / "a.jsonl"
     pairs = list(zip(examples, predictions, strict=True))
-    path.write_text("".join(tagger.task.record(*pair, ".jsonl") for pair in pairs))
+    path.write_text("".join(tagger.definition.formats[".jsonl"](pairs)))
     again = list(TaggedReader(path))
     assert [s.words for s in again] == [e.words for e in examples]
     assert [s.labels for s in again] == [p.labels for p in predictions]
     assert [(s.text, s.places) for s in again] == [(e.text, e.places) for e in examples]
     path = tmp_path / "a.conll"
-    path.write_text("".join(tagger.task.record(*pair, ".conll") for pair in pairs))
+    path.write_text("".join(tagger.definition.formats[".conll"](pairs)))
     assert [s.labels for s in list(TaggedReader(path))] == [p.labels for p in predictions]
-    row = tagger.task.to_json(*pairs[0])
+    row = predictions[0].to_json()
     assert [TEXT[e["start"] : e["end"]] for e in row["entities"]] == [
         e["text"] for e in row["entities"]
     ]
@@ -254,13 +266,13 @@ def test_illegal_labels_are_counted_and_repaired_on_request(tagger):
     found = tagger.predict(examples)
     illegal = [p for p in found if count_illegal(p.labels, "IOB2")]
     assert illegal
-    repaired = tagger.with_options(TagColumns(repair=True)).predict(examples)
+    repaired = tagger.with_options(repair=True).predict(examples)
     for one, other in zip(found, repaired, strict=True):
         assert count_illegal(other.labels, "IOB2") == 0
         assert other.is_repaired == (count_illegal(one.labels, "IOB2") > 0)
         assert list(other.labels) == convert_labels(one.labels, "IOB2", "IOB2")
         assert [e[:4] for e in one.entities] == [e[:4] for e in other.entities]
-    accumulator = tagger.task.accumulator("x.conll")
+    accumulator = tagger.definition.accumulator("x.conll")
     gold = [
         replace(e, labels=p.labels, scheme="IOB2") for e, p in zip(examples, repaired, strict=True)
     ]
@@ -270,8 +282,8 @@ def test_illegal_labels_are_counted_and_repaired_on_request(tagger):
 
 
 def test_repaired_labels_that_the_model_has_not_have_no_probability(tmp_path):
-    tagger = Tagger.load(save_tiny(tmp_path, "tag", labels=("B-Y", "I-X")), **FP32)
-    (found,) = tagger.with_options(TagColumns(repair=True))([random_words(19)])
+    tagger = load(save_tiny(tmp_path, "tag", labels=("B-Y", "I-X")), **FP32)
+    (found,) = tagger.with_options(repair=True)([random_words(19)])
     assert "B-X" in found.labels
     for label, probability in zip(found.labels, found.label_probabilities, strict=True):
         assert (probability == 0.0) == (label == "B-X")
@@ -281,10 +293,10 @@ def test_iob1_is_learnt_as_iob2_unless_another_is_asked_for(tmp_path):
     asked = settings(tmp_path)
     dataset = Tag.read(asked)
     assert (dataset.task.scheme, dataset.task.labels[0]) == ("IOB2", "B-LOC")
-    assert dataset.task.learnt() == "5 labels (IOB2 for IOB1)"
+    assert dataset.task.describe_target() == "5 labels (IOB2 for IOB1)"
     assert Tag.read(replace(asked, learn="BIOES")).task.labels[-1] == "S-PER"
     kept = Tag.read(replace(asked, learn="IOB1"))
-    assert kept.task.learnt().endswith("labels (IOB1)")
+    assert kept.task.describe_target().endswith("labels (IOB1)")
     assert {example.scheme for example in dataset.train} == {"IOB2"}
 
 
@@ -308,18 +320,18 @@ def test_a_file_has_the_same_scores_in_any_scheme(tagger, tmp_path):
 def test_illegal_sentences_of_training_are_told(tmp_path):
     asked = settings(tmp_path)
     asked.train.write_text("a B-X\nb I-X\n\na I-X\nb O\n\na B-X\nb O\n")
-    assert Tag.read(asked).task.learnt() == (
+    assert Tag.read(asked).task.describe_target() == (
         "3 labels (IOB2; 1 sentences break IOB2, learnt as they are)"
     )
     dataset = Tag.read(replace(asked, columns=TagColumns(repair=True)))
-    assert dataset.task.learnt().endswith("break IOB2, repaired)")
+    assert dataset.task.describe_target().endswith("break IOB2, repaired)")
     assert dataset.train[1].labels == ("B-X", "O")
 
 
 def test_comments_of_training_are_told(tmp_path):
     asked = settings(tmp_path)
     asked.train.write_text("# of it\na B-X\nb O\n")
-    assert Tag.read(asked).task.learnt() == (
+    assert Tag.read(asked).task.describe_target() == (
         "2 labels (IOB2; 1 lines that begin with # were taken for comments)"
     )
 
@@ -352,12 +364,12 @@ def test_a_strange_label_far_down_is_found_with_its_place(tagger, tmp_path):
 
 
 def test_plain_labels_have_no_entities(tmp_path):
-    tagger = Tagger.load(save_tiny(tmp_path, "tag", labels=("ADJ", "DET", "NOUN")), **FP32)
+    tagger = load(save_tiny(tmp_path, "tag", labels=("ADJ", "DET", "NOUN")), **FP32)
     found = tagger("the good film")
     assert found.entities == []
     example = found.sentence
-    assert "entities" not in tagger.task.to_json(example, found)
-    line = str(tagger.task.line(example, found))
+    assert "entities" not in found.to_json()
+    line = str(found.line(example))
     assert re.sub("/[A-Z]+", "", line) == "the good film"
 
 
@@ -383,20 +395,20 @@ def test_empty_sentences_are_no_examples_to_learn_from(tmp_path):
 
 def test_a_folder_remembers_how_text_was_cut(tmp_path):
     asked = settings(tmp_path, steps=1, columns=TagColumns(split="characters"))
-    tagger = Tagger.load(finetune(Tag, asked).out, **FP32)
+    tagger = load(finetune(Tag, asked).out, **FP32)
     assert tagger("a film").words == ("a", "f", "i", "l", "m")
-    assert tagger.task.from_words(["a b"])[0].words == ("a", "b")
-    assert tagger.with_options(TagColumns(split="words"))("a film").words == ("a", "film")
+    assert typed_examples(tagger.definition, ["a b"])[0].words == ("a", "b")
+    assert tagger.with_options(split="words")("a film").words == ("a", "film")
 
 
 def test_folds_have_their_share_of_each_type(tmp_path):
     dataset = Tag.read(settings(tmp_path))
-    strata = [dataset.task.stratify_key(example) for example in dataset.train]
+    strata = [dataset.task.fold_stratum(example) for example in dataset.train]
     assert set(strata) == {(), ("LOC",), ("PER",), ("LOC", "PER")}
     for part in split(dataset, 3, seed=0):
         for stratify_key in set(strata):
             share = sum(
-                part.task.stratify_key(example) == stratify_key for example in part.held_out
+                part.task.fold_stratum(example) == stratify_key for example in part.held_out
             )
             assert abs(share - strata.count(stratify_key) / 3) < 1
 
@@ -404,26 +416,26 @@ def test_folds_have_their_share_of_each_type(tmp_path):
 def test_a_guessed_format_is_told(tagger, tmp_path, capsys):
     path = tmp_path / "words.txt"
     path.write_text("good\nfilm\n\nbad\n")
-    assert [s.words for s in tagger.task.reader(path, None, labelled=False)] == [
+    assert [s.words for s in tagger.definition.reader(path, None, labelled=False)] == [
         ("good", "film"),
         ("bad",),
     ]
     assert "words.txt: read as columns, a word a line, as its" in capsys.readouterr().err
-    tagger.task.reader(path, TagColumns(format="text"), labelled=False)
+    tagger.definition.reader(path, TagColumns(format="text"), labelled=False)
     assert capsys.readouterr().err == ""
 
 
 def test_a_misplaced_list_is_refused(tagger):
     for strange, kind in ((3, "int"), (0, "int"), (None, "NoneType"), (b"", "bytes")):
-        with pytest.raises(InputError, match=rf"texts\[0\], word 1: found {kind}"):
+        with pytest.raises(InputError, match=rf"examples\[0\]: word 1: found {kind}"):
             tagger([["good", strange]])
     with pytest.raises(InputError, match="text 2 is empty"):
-        tagger.task.from_words(["good", " "])
+        typed_examples(tagger.definition, ["good", " "])
 
 
 def test_a_folder_without_the_head_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match="no token classification head"):
-        Tagger.load(save_tiny(tmp_path))
+        Predictor.load(save_tiny(tmp_path), Tag)
 
 
 def shown(text, **settings):
@@ -480,7 +492,7 @@ def test_strange_words_stay_one_sentence_in_columns(tmp_path):
 def test_the_outcome_shows_what_is_wrong(tagger):
     example = sentence(["good", "film"], ["O", "O"])
     (found,) = tagger.predict([example])
-    outcome = tagger.task.outcome(example, replace(found, labels=("O", "B-PER")))
+    outcome = tagger.definition.outcome(example, replace(found, labels=("O", "B-PER")))
     assert (outcome.gold, outcome.predicted, outcome.score) == ("film/O", "film/B-PER", 0.5)
-    right = tagger.task.outcome(example, replace(found, labels=("O", "O")))
+    right = tagger.definition.outcome(example, replace(found, labels=("O", "O")))
     assert (right.gold, right.score) == ("good/O film/O", 1.0)

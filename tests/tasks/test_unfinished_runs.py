@@ -96,7 +96,7 @@ def test_what_was_not_scored_is_refused_until_it_is_resumed(settings, tmp_path, 
     with pytest.raises(CheckpointError, match="trained, but not scored"):
         compress(CompressSettings(out, tmp_path / "less", LayerSettings("0")))
     finetune(Answer, replace(settings, resume=True))
-    assert bertsmith.load(out).task.threshold is not None
+    assert bertsmith.load(out).definition.threshold is not None
 
 
 def test_what_was_not_trained_is_refused(settings):

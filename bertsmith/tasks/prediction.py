@@ -1,0 +1,140 @@
+"""The contract between a kind of predictions and the code that serves them, whatever the head.
+
+Records and texts become examples, examples rows of tokens, and rows predictions. `Task` (task.py)
+adds what training and scoring need.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+
+from rich.text import Text as RichText
+
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import describe
+from bertsmith.data.examples import Example
+from bertsmith.errors import InputError
+from bertsmith.model.bert import BertModel
+from bertsmith.tasks.agreement import Agreement, LabelAgreement
+from bertsmith.tasks.inference import LoadedModel
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+class TaskExample(Protocol):
+    """One example of a file, labelled or not."""
+
+    @property
+    def row(self) -> int:
+        """The row of the example in its file, counted from 1."""
+        ...
+
+    @property
+    def content(self) -> Any:
+        """The comparable input of the model: equal contents are duplicates."""
+        ...
+
+    @property
+    def num_chars(self) -> int:
+        """The number of characters of its texts, by which portions are sized."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Return its row and texts."""
+        ...
+
+
+class Prediction(Protocol):
+    """The prediction of a model for one example."""
+
+    @property
+    def answer(self) -> Any:
+        """The decision, comparable: the label, the tags, the span, the number."""
+        ...
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether part of the example was ignored."""
+        ...
+
+    @property
+    def num_windows(self) -> int:
+        """The number of rows that the example took; 1 unless too long."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON, to be merged with that of the example."""
+        ...
+
+    def line(self, example: Any) -> str | RichText:
+        """Format the prediction and its example as a line for people."""
+        ...
+
+
+ExampleT = TypeVar("ExampleT", bound=TaskExample)
+PredictionT = TypeVar("PredictionT", bound=Prediction)
+
+
+class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
+    """What one model predicts: a frozen dataclass with these class attributes and methods."""
+
+    pipeline: ClassVar[str]
+    """The tag of the Hugging Face pipeline that does the same."""
+    heads: ClassVar[tuple[str, ...]]
+    """The heads (model/heads.py) of this task's models, which have one of them; empty for a task
+    whose model is the bare encoder."""
+    example_type: ClassVar[type[Any]]
+    fields: ClassVar[tuple[str, ...]]
+    """The keys of a record, in the order in which a call gives their values."""
+
+    @classmethod
+    @abstractmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore the task of a loaded model from its folder."""
+
+    @abstractmethod
+    def example(self, record: Mapping[str, Any]) -> ExampleT:
+        """Build an example from a record with the keys `fields`; others are ignored.
+
+        Raises:
+            InputError: a value is missing or of another type; names the field.
+        """
+
+    @abstractmethod
+    def encode(
+        self, tokenizer: Tokenizer, examples: Sequence[ExampleT], max_length: int, *, labelled: bool
+    ) -> EncodedExamples:
+        """Encode examples as rows of at most `max_length` tokens.
+
+        Targets are those of the task, if `labelled`.
+        """
+
+    @abstractmethod
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[ExampleT]
+    ) -> list[PredictionT]:
+        """Predict any number of examples, in their order, in groups (tasks/inference.py)."""
+
+    def agreement(self, mine: Sequence[PredictionT], exact: Sequence[PredictionT]) -> Agreement:
+        """Compare predictions with the `exact` ones (fp32) of the same examples."""
+        pairs = zip(mine, exact, strict=True)
+        return LabelAgreement(sum(a.answer != b.answer for a, b in pairs), len(mine))
+
+
+def text_field(record: Mapping[str, Any], name: str) -> str:
+    """Return the string of a field.
+
+    Raises:
+        InputError: it is missing, or something else.
+    """
+    if name not in record:
+        keys = ", ".join(f"'{key}'" for key in list(record)[:10]) or "none"
+        raise InputError(f"'{name}': not given. Keys found: {keys}.")
+    if not isinstance(record[name], str):
+        raise InputError(f"'{name}': found {describe(record[name])}. Give a string.")
+    return str(record[name])
+
+
+def text_example(record: Mapping[str, Any]) -> Example:
+    """Build an example from the fields `text` and, where it is given, `pair`."""
+    pair = text_field(record, "pair") if "pair" in record else None
+    return Example(text_field(record, "text"), pair, row=record.get("row", 0))

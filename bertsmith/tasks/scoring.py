@@ -1,0 +1,57 @@
+"""Scores of predictions: accumulators, evaluations and the outcome of each example."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class Evaluation(Protocol):
+    """Scores of a model, for people (`str`) and for programs."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+class MetricAccumulator(Protocol):
+    """Accumulator of examples with their predictions, a portion at a time."""
+
+    def add(self, examples: Sequence[Any], predictions: Sequence[Any]) -> None:
+        """Add a portion.
+
+        Memory must not grow with the number of examples, or by a few bytes for each.
+
+        Raises:
+            InputError: an example has a label that the model does not know.
+        """
+        ...
+
+    def figures(self) -> dict[str, float]:
+        """Compute `loss` and each selectable score, where larger is better."""
+        ...
+
+    def result(self, num_skipped: int = 0) -> Evaluation:
+        """Compute all scores."""
+        ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A prediction beside its gold answer, as text, for reports.
+
+    `score` is 1 for a correct prediction and less otherwise; `confidence`, from 0 to 1, is None
+    where the model gives none. `is_exact` is given where a score of 1 does not imply a correct
+    prediction.
+    """
+
+    text: str
+    gold: str
+    predicted: str
+    score: float
+    confidence: float | None = None
+    is_exact: bool | None = None
+    is_distance: bool = False
+    """Whether answers are numbers, so that `score` is 1 minus the distance from gold."""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the prediction is correct."""
+        return self.score >= 1 if self.is_exact is None else self.is_exact

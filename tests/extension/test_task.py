@@ -1,0 +1,140 @@
+"""A task in one file outside the package and one registration is trained, scored and loaded."""
+
+from pathlib import Path
+
+import pytest
+from tiny_models import save_tiny
+
+from bertsmith.cli import main
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune
+from bertsmith.tasks import catalog
+from bertsmith.tasks.auto import load, load_predictor
+
+TASK = '''
+"""How many words a text has, read off the bare encoder: its vector's first number."""
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import torch.nn.functional as F
+
+from bertsmith.data.examples import Columns, read_examples
+from bertsmith.tasks.example_objective import mean_over_rows
+from bertsmith.tasks.scoring import Outcome
+from bertsmith.tasks.settings import FinetuneSettings
+from bertsmith.tasks.task import TaskDataset
+from bertsmith.tasks.texts import TextTask
+from bertsmith.training.objective import LossTerm
+
+
+@dataclass(frozen=True)
+class CountSettings(FinetuneSettings):
+    metric: str = "closeness"
+    columns: Columns = field(default_factory=Columns)
+
+
+@dataclass(frozen=True)
+class Count:
+    answer: float
+    is_truncated: bool = False
+    num_windows: int = 1
+
+    def to_json(self):
+        return {"count": self.answer}
+
+    def line(self, example):
+        return f"{self.answer:.1f}\\t{example.text}"
+
+
+class Distance:
+    def __init__(self):
+        self.errors = []
+
+    def add(self, examples, predictions):
+        pairs = zip(examples, predictions, strict=True)
+        self.errors += [abs(float(e.label) - p.answer) for e, p in pairs]
+
+    def figures(self):
+        distance = float(np.mean(self.errors))
+        return {"loss": distance, "closeness": -distance}
+
+    def result(self, num_skipped=0):
+        return self
+
+    def to_json(self):
+        return self.figures()
+
+
+@dataclass(frozen=True)
+class CountWords(TextTask):
+    name: ClassVar[str] = "count"
+    description: ClassVar[str] = "Teach a BERT to count words."
+    settings: ClassVar = CountSettings
+    heads: ClassVar[tuple] = ()
+
+    @classmethod
+    def read(cls, settings):
+        paths = settings.train, settings.eval
+        train, held_out = (read_examples(path, settings.columns)[0] for path in paths)
+        return TaskDataset(cls(pairs=False), train, held_out)
+
+    @classmethod
+    def restore(cls, loaded):
+        return cls(pairs=False)
+
+    def targets(self, examples):
+        return {"counts": np.array([float(example.label) for example in examples], np.float32)}
+
+    def outputs(self, model, batch):
+        return model.encode(batch, first_only=True)[:, :1].float()
+
+    def compute_loss(self, outputs, batch):
+        found, wanted = mean_over_rows(outputs, batch)[:, 0], batch.targets["counts"]
+        right = ((found - wanted).abs() < 0.5).sum()
+        return LossTerm(F.mse_loss(found, wanted, reduction="sum"), right, len(wanted))
+
+    def distillation_loss(self, outputs, taught, batch, temperature):
+        return F.mse_loss(outputs, taught, reduction="sum"), (outputs == taught).sum()
+
+    def predict(self, model, encoded, examples):
+        return [Count(float(row[0])) for row in self.logits(model, encoded)]
+
+    def accumulator(self, place):
+        return Distance()
+
+    def outcome(self, example, prediction):
+        return Outcome(example.text, example.label, str(prediction.answer), 0.0, is_distance=True)
+
+
+TASK = CountWords
+'''
+
+
+def write_counts(path: Path, count: int) -> Path:
+    texts = [" ".join(["film"] * (1 + row % 3)) for row in range(count)]
+    lines = [f"{text},{len(text.split())}\n" for text in texts]
+    path.write_text("".join(["text,label\n", *lines]))
+    return path
+
+
+def test_a_task_is_one_file_and_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "toy_task.py").write_text(TASK)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(catalog.TASKS, "count", "toy_task")
+    task = catalog.task_named("count")
+    settings = task.settings(
+        model=save_tiny(tmp_path / "start"), out=tmp_path / "out", steps=60, learning_rate=5e-3,
+        train=write_counts(tmp_path / "a.csv", 30), eval=write_counts(tmp_path / "b.csv", 9),
+        dropout=0.0, device="cpu", precision="fp32",
+    )  # fmt: skip
+    result = finetune(task, settings)
+    assert result.evaluation.figures()["loss"] < 0.4
+    predictor = load_predictor(settings.out, device="cpu", precision="fp32")
+    assert type(predictor.definition) is task
+    assert evaluate(predictor, settings.eval).to_json() == result.evaluation.to_json()
+    assert load(settings.out, device="cpu")("film film").answer == pytest.approx(2, abs=0.9)
+    main(["predict", str(settings.out), "film", "--device", "cpu"])
+    assert capsys.readouterr().out.endswith("\tfilm\n")
