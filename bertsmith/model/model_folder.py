@@ -26,6 +26,7 @@ from bertsmith.model.config_file import (
     read_config,
     task_head,
 )
+from bertsmith.model.family import Family
 from bertsmith.model.heads import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEADS
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.load_report import listed
@@ -59,8 +60,12 @@ class ModelFolder:
         self.path = files.directory
         self.settings: Mapping[str, Any] = read_config(files)
         """The content of config.json."""
-        self.family = family_of(self.settings)
         self._tensors: dict[str, Tensor] | None = None
+
+    @property
+    def family(self) -> Family:
+        """The family; not kept, as its builders cannot be pickled."""
+        return family_of(self.settings)
 
     @cached_property
     def config(self) -> BertConfig:
