@@ -268,7 +268,7 @@ def rates(args: argparse.Namespace) -> Iterator[str]:
     """How high the rate should be warmed up again: what is learnt and what is forgotten."""
     if not args.rates:
         return
-    default = json.loads((args.work / "kept-0" / "run.json").read_text("utf-8"))["settings"]
+    default = json.loads((args.work / "kept-0" / "run.json").read_text("utf-8"))["config"]
     scratch = 3 * default["optim"]["learning_rate"]
     corpus, out = args.work / "kept-corpus", args.work / "rate"
     yield "| rate, as a share of that from scratch | documentation | general text |"

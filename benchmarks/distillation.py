@@ -139,10 +139,10 @@ def students(args: argparse.Namespace, folder: Path) -> dict[str, Callable[[Any]
         finetune(Classify, replace(settings, model=folder / "start"))
 
     def distilled(settings: Any) -> None:
-        distill(Classify, settings, student)
+        distill(student, Classify, settings)
 
     def distilled_on_more(settings: Any) -> None:
-        distill(Classify, settings, replace(student, unlabelled=folder / "others.txt"))
+        distill(replace(student, unlabelled=folder / "others.txt"), Classify, settings)
 
     return {
         f"fine-tuned on {args.labelled:,} labels, without a teacher": alone,

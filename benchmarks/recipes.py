@@ -83,8 +83,8 @@ def distill(args: argparse.Namespace, corpus: Path) -> Iterator[tuple[str, dict[
     texts.write_text("".join(lines[:1] + lines[1 + LABELS :][:4000]), encoding="utf-8")
     bertsmith("finetune", "classify", "--model", teacher, "--train", sst2 / "train.tsv", "--limit",
               8000, "--eval", sst2 / "dev.tsv", "--epochs", 2, "--out", tuned)  # fmt: skip
-    recipe = RECIPES / "distill/few-labels.toml"
-    said = bertsmith("distill", "classify", recipe, "--teacher", tuned, "--train",
+    recipe = RECIPES / "finetune/few-labels.toml"
+    said = bertsmith("finetune", "classify", recipe, "--teacher", tuned, "--train",
                      sst2 / "train.tsv", "--limit", LABELS, "--unlabelled", texts, "--eval",
                      sst2 / "dev.tsv", "--out", args.work / "student")  # fmt: skip
     training: Any = said["training"]

@@ -59,17 +59,6 @@ COMMANDS = {
     "evaluate": Command("Task", "score a fine-tuned model on labelled data"),
     "predict": Command("Task", "let a fine-tuned model answer for new texts"),
     "embed": Command("Task", "turn texts into vectors that tell how alike they are"),
-    **{
-        f"distill {task}": Command("Task", f"teach a smaller BERT {what}", "distill")
-        for task, what in {
-            "classify": "to sort texts as a fine-tuned one does",
-            "answer": "to answer questions as a fine-tuned one does",
-            "tag": "to label words as a fine-tuned one does",
-            "regress": "to give texts the numbers that a fine-tuned one does",
-            "choose": "to choose as a fine-tuned one does",
-            "embed": "to make the vectors that a larger one does",
-        }.items()
-    },
     "compress": Command("Task", "make a model smaller: fewer layers, attention heads or tokens"),
     "score": Command("Task", "score the predictions of any system, without a model"),
     "glue": Command("All", "fine-tune to every task of the GLUE benchmark, and score it"),

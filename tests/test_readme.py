@@ -10,7 +10,7 @@ import pytest
 from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
 
 from bertsmith.cli import COMMANDS, main
-from bertsmith.commands import distill, distill_pretraining, pretrain
+from bertsmith.commands import distill_pretraining, finetune, pretrain
 from bertsmith.config import to_jsonable
 from bertsmith.demo.page import next_steps, program
 from bertsmith.demo.places import Places
@@ -19,7 +19,9 @@ from bertsmith.model.loading import load_model
 ROOT = Path(__file__).resolve().parent.parent
 RECIPES_DIR = ROOT / "bertsmith" / "recipes"
 RECIPES = sorted(
-    path for kind in ("pretrain", "distill") for path in (RECIPES_DIR / kind).glob("*.toml")
+    path
+    for kind in ("pretrain", "distill", "finetune")
+    for path in (RECIPES_DIR / kind).glob("*.toml")
 )
 
 
@@ -31,13 +33,11 @@ def commands_in(path: Path) -> list[list[str]]:
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHOWN = [words for page in PAGES for words in commands_in(page)]
-ALIKE = {f"distill {task}" for task in ("answer", "tag", "regress", "choose", "embed")}
-"""What is used as `distill classify` is."""
 
 
 def test_the_pages_show_the_whole_road() -> None:
     shown = {name for words in SHOWN for name in COMMANDS if " ".join(words).startswith(name)}
-    assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect"} - ALIKE
+    assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect"}
 
 
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
@@ -104,7 +104,7 @@ def test_every_recipe_loads(path: Path) -> None:
     else:
         flags = {"--teacher": "t", "--train": "a", "--eval": "b", "--out": "o"}
         words = [str(path), *(word for pair in flags.items() for word in pair)]
-        assert distill.parse(words, "bertsmith distill classify").student.teacher == Path("t")
+        assert finetune.parse(words, "bertsmith finetune classify").student.teacher == Path("t")
 
 
 def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,10 @@ from bertsmith.commands import finetune as finetune_command
 from bertsmith.commands import pretrain as pretrain_command
 from bertsmith.config import to_jsonable
 from bertsmith.errors import BertsmithError
-from bertsmith.finetuning.run import optim
+from bertsmith.finetuning.resolve import resolve_optim
 from bertsmith.model.config import BertConfig
-from bertsmith.pretraining.job import build_objective, model_config
+from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.resolve import resolve_unmeasured
 
 TABLE = Path(__file__).with_name("settings_table.json")
 FAMILIES = ("bert", "roberta", "albert", "distilbert", "electra")
@@ -151,6 +152,8 @@ FINETUNE = [
         )
     ),
     *(f"{task} --folds 5" for task in TASKS),
+    "classify --eval e --teacher t --unlabelled u --soft-weight 0.9 --cache c",
+    "classify --eval e --soft-weight 0.9",
     "classify",
 ]
 STEPS_PER_EPOCH = (1, 100, 5000)
@@ -169,18 +172,21 @@ def resolve_pretrain(line: str, places: dict[str, Path]) -> dict[str, Any]:
     length = [] if {"--steps", "--minutes"} & set(words) else ["--steps", "1000"]
     required = ["--corpus", str(places["corpus"]), "--out", "out"]
     settings = pretrain_command.parse([*required, *words, *length], "bertsmith pretrain")
-    job = pretrain_command.build_job(settings).resolved
+    job = pretrain_command.build_job(settings)
     budget = job.training.budget()
-    objective = build_objective(job)
-    rules = {f"masking at {step}": asdict(job.pretraining.masking_rule(step)) for step in (1, 80)}
-    config = model_config(job, objective.train.corpus)
-    settings = objective.identity()["pretraining"]
+    config = resolve_unmeasured(job)
+    build_objective(config)  # refuses what the corpus lacks
+    learnt = config.pretraining
+    settings = asdict(learnt)
+    if not learnt.start_steps:
+        del settings["start_length"]  # it decides nothing
+    rules = {f"masking at {step}": asdict(learnt.masking_rule(step)) for step in (1, 80)}
     return {
-        "family": config.model_type,
-        **asdict(config),
-        "position_initializer": job.model.position_initializer,
-        **asdict(job.optim),
-        "heads": job.pretraining.heads,
+        "family": config.family,
+        **asdict(config.model),
+        "position_initializer": config.position_initializer or None,
+        **asdict(config.optim),
+        "heads": learnt.heads,
         **rules,
         **settings,
         "steps": budget.steps,
@@ -202,8 +208,8 @@ def resolve_finetune(line: str) -> dict[str, Any]:
         "figure": settings.figure,
         "is_series": settings.is_series,
         **{f"steps of {n} an epoch": settings.num_steps(n) for n in STEPS_PER_EPOCH},
-        **{f"tiny {name}": value for name, value in asdict(optim(settings, tiny)).items()},
-        **{f"base {name}": value for name, value in asdict(optim(settings, base)).items()},
+        **{f"tiny {name}": value for name, value in asdict(resolve_optim(settings, tiny)).items()},
+        **{f"base {name}": value for name, value in asdict(resolve_optim(settings, base)).items()},
     }
 
 

@@ -227,7 +227,8 @@ def bertsmith(
     import torch
 
     from bertsmith.model.config import PRESETS
-    from bertsmith.pretraining.job import build_objective
+    from bertsmith.pretraining.build import build_objective
+    from bertsmith.pretraining.resolve import resolve_unmeasured
     from bertsmith.pretraining.run import pretrain
     from bertsmith.system.hardware import compute_settings, select_precision
 
@@ -235,7 +236,7 @@ def bertsmith(
     device = torch.device("cpu")
     with compute_settings(device, threads):
         chosen = select_precision(precision, device)
-    objective = build_objective(wanted)
+    objective = build_objective(resolve_unmeasured(wanted))
     batches = [batch for step in range(1, 9) for batch in objective.micro_batches(step)]
     flops = roof.training_flops_per_token(
         {**PRESETS[preset], "vocab_size": objective.train.corpus.vocab_size},
@@ -273,9 +274,10 @@ def peer_config(wanted: "PretrainJob") -> Any:
 
 def drawn_rows(wanted: "PretrainJob", steps: int) -> list[dict[str, Any]]:
     """The rows of the first steps, in the order in which they were drawn, as plain lists."""
-    from bertsmith.pretraining.job import build_objective
+    from bertsmith.pretraining.build import build_objective
+    from bertsmith.pretraining.resolve import resolve_unmeasured
 
-    objective = build_objective(wanted)
+    objective = build_objective(resolve_unmeasured(wanted))
     rows = []
     for step in range(1, steps + 1):
         for batch in objective.micro_batches(step):
@@ -315,11 +317,12 @@ def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
     from bertsmith.model.config import BertConfig
     from bertsmith.model.families import build_heads
     from bertsmith.model.saving import save_model
-    from bertsmith.pretraining.job import build_objective
+    from bertsmith.pretraining.build import build_objective
+    from bertsmith.pretraining.resolve import resolve_unmeasured
 
     torch.manual_seed(0)
     wanted = job(corpus, preset, "mixed", PARITY_ROWS)
-    objective = build_objective(wanted)
+    objective = build_objective(resolve_unmeasured(wanted))
     config = BertConfig.from_preset(preset, objective.train.corpus.vocab_size)
     ours = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).eval()
     save_model(ours, Path(folder))

@@ -137,11 +137,13 @@ def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[s
     )
 
     from bertsmith.data.shards import Corpus
+    from bertsmith.pretraining.resolve import resolve_unmeasured
 
-    optim, training = wanted.resolved_optim, wanted.training
+    config, training = resolve_unmeasured(wanted), wanted.training
+    optim = config.optim
     corpus = Corpus.open(wanted.corpus)
     tokenizer = corpus.tokenizer()
-    shape = dataclasses.asdict(wanted.model.config(corpus))
+    shape = dataclasses.asdict(config.model)
     del shape["pooling"]
     set_seed(training.seed)
     model = BertForPreTraining(BertConfig(**shape))
@@ -195,9 +197,12 @@ def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[s
 def held_out(corpus: str, out: str, minutes: float) -> dict[str, float]:
     """Figures on held-out rows, the same with the same masks for both sides."""
     from bertsmith.model.loading import load_model
-    from bertsmith.pretraining.job import build_objective
+    from bertsmith.pretraining.build import build_objective
+    from bertsmith.pretraining.resolve import resolve_unmeasured
 
-    figures = build_objective(job(corpus, minutes)).evaluate(load_model(out).eval())
+    figures = build_objective(resolve_unmeasured(job(corpus, minutes))).evaluate(
+        load_model(out).eval()
+    )
     return {
         "masked_lm_accuracy": 100 * figures["held_out_mlm_accuracy"],
         "masked_lm_loss": figures["held_out_mlm_loss"],

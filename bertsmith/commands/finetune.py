@@ -1,8 +1,9 @@
 """`bertsmith finetune TASK`: labelled examples → a model that does the task."""
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,19 +11,35 @@ import tyro
 
 from bertsmith.commands.flags import parse_with_recipe, print_report, tell
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
+from bertsmith.distillation.run import DistillSettings, distill
+from bertsmith.errors import ConfigError
 from bertsmith.finetuning.run import finetune
 from bertsmith.finetuning.series import finetune_repeatedly
+from bertsmith.system.compute import FREE
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import NOT_GIVEN, FinetuneSettings
 from bertsmith.tasks.task import Task
 from bertsmith.training.display import Display
 
+TEACHER = """
+
+With --teacher, a larger model that was fine-tuned for the same task, the model learns from its
+outputs, too, also on texts without labels (--unlabelled). Without --model it begins as every second
+layer of its teacher. At the end both are set side by side."""
 RECIPE = """
 
 A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]
 Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --folds)")]
+Model = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --teacher)")]
+
+
+@dataclass(frozen=True)
+class StudentOfTask(DistillSettings):
+    """The options of a run with a teacher."""
+
+    student: Annotated[Path | None, tyro.conf.Suppress] = None  # --model in this command
 
 
 @dataclass(frozen=True)
@@ -32,43 +49,83 @@ class FinetuneRequest:
     settings: FinetuneSettings
     resume_command: str
     task: type[Task[Any, Any]]
+    student: DistillSettings | None
     json: bool
+
+    @property
+    def train(self) -> Callable[..., Any]:
+        """The function that trains: `finetune`, or one like it with a teacher."""
+        return finetune if self.student is None else partial(distill, self.student, say=tell)
 
 
 def parse(args: Sequence[str], prog: str) -> FinetuneRequest:
     """Read recipe and flags of the task that `prog` ends with."""
     task = task_named(prog.split()[-1])
-    settings: Any = parse_with_recipe(command_line(task), args, prog, task.description + RECIPE)
-    return FinetuneRequest(settings, resume_command(args, prog), task, settings.json)
+    description = task.description + TEACHER + RECIPE
+    settings: Any = parse_with_recipe(command_line(task), args, prog, description)
+    settings, student = with_student(settings, settings.distillation)
+    return FinetuneRequest(settings, resume_command(args, prog), task, student, settings.json)
 
 
 def command_line(task: type[Task[Any, Any]]) -> type[FinetuneSettings]:
     """Build the settings class: the task's, and flags of the command line alone."""
-    json = ("json", Json, dataclasses.field(default=False))
-    needed = ("eval", Eval, dataclasses.field(default=NOT_GIVEN))
+    fields = [
+        ("model", Model, dataclasses.field(default=NOT_GIVEN)),
+        ("eval", Eval, dataclasses.field(default=NOT_GIVEN)),
+        ("distillation", StudentOfTask, dataclasses.field(default_factory=StudentOfTask)),
+        ("json", Json, dataclasses.field(default=False, metadata=FREE)),
+    ]
     return dataclasses.make_dataclass(
-        "Settings", [needed, json], bases=(task.settings,), frozen=True
+        "Settings", fields, bases=(task.settings,), frozen=True, kw_only=True
     )
 
 
-def main(args: Sequence[str], prog: str) -> None:
-    """Train, then print the scores."""
-    request = parse(args, prog)
-    if request.settings.is_series:
-        repeat(request)
-        return
-    if request.settings.resume:
-        tell_where_it_resumes(request.settings.out)
-    with Display() as display:
-        result = finetune(request.task, request.settings, [display], request.resume_command)
-    tell(f"loaded: {result.load_report}")
-    print_report(result, request.json)
+def with_student(
+    settings: FinetuneSettings, student: DistillSettings
+) -> tuple[FinetuneSettings, DistillSettings | None]:
+    """Return the settings with the model to begin with, and those of a teacher, if there is one.
 
-
-def repeat(request: FinetuneRequest) -> None:
-    """Fine-tune with several seeds or folds, then print the summary."""
-    with Display() as display:
-        repeats = finetune_repeatedly(
-            request.task, request.settings, [display], request.resume_command, tell
+    Raises:
+        ConfigError: neither model nor teacher is given, or options of a teacher without one.
+    """
+    if student.teacher == NOT_GIVEN:
+        for field in dataclasses.fields(student):
+            if (found := getattr(student, field.name)) != field.default:
+                flag = field.name.replace("_", "-")
+                raise ConfigError(
+                    f"--{flag}: found {found} without --teacher. Give a teacher, too."
+                )
+        if settings.model == NOT_GIVEN:
+            raise ConfigError(
+                "--model: not given. Name the folder of a pre-trained model, or a --teacher."
+            )
+        return settings, None
+    if settings.model != NOT_GIVEN:
+        student = replace(student, student=settings.model)
+    if settings.folds is not None and student.cache is not None:
+        raise ConfigError(
+            "--cache and --folds exclude each other: each fold learns from other texts. Leave one "
+            "of them out."
         )
-    print_report(repeats, request.json)
+    student.check_out(settings.out)
+    return replace(settings, model=student.start), student
+
+
+def main(args: Sequence[str], prog: str) -> None:
+    """Train, then print the scores, or the summary of several runs."""
+    request = parse(args, prog)
+    settings, command = request.settings, request.resume_command
+    if settings.resume and not settings.is_series:
+        tell_where_it_resumes(settings.out)
+    result: Any
+    with Display() as display:
+        if settings.is_series:
+            train = request.train
+            result = finetune_repeatedly(
+                request.task, settings, [display], command, tell, train=train
+            )
+        else:
+            result = request.train(request.task, settings, [display], command)
+    if not settings.is_series and request.student is None:
+        tell(f"loaded: {result.load_report}")
+    print_report(result, request.json)

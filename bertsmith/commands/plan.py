@@ -120,9 +120,9 @@ def _overview(facts: dict[str, Any], found: Estimate) -> list[str]:
 
 def _model_name(found: Estimate) -> str:
     """Name the model by size and family, or by its initial folder."""
-    if found.job.from_ is not None:
-        return str(found.job.from_)
-    family, preset = found.model.config.model_type, str(found.job.model.preset)
+    if found.config.source:
+        return found.config.source
+    family, preset = found.config.family, found.config.preset
     return preset if family == BertConfig.model_type else f"{family} {preset}"
 
 

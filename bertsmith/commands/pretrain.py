@@ -14,9 +14,10 @@ from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.config import shipped_recipes
 from bertsmith.model.electra_pair import GENERATOR
 from bertsmith.pretraining.from_checkpoint import describe_start
-from bertsmith.pretraining.job import LEARNING_STEPS, PretrainJob
+from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.objective import PAIR_TERMS
+from bertsmith.pretraining.resolve import LEARNING_STEPS
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.display import Display

@@ -16,7 +16,9 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import flops_of, real_work
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
-from bertsmith.pretraining.job import PretrainJob, build_model, build_objective
+from bertsmith.pretraining.build import build_model, build_objective
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.resolve import resolve_unmeasured
 
 Unit = Literal["minutes", "tokens", "flops", "steps"]
 UNITS: tuple[Unit, ...] = ("minutes", "tokens", "flops", "steps")
@@ -47,8 +49,8 @@ class Budget:
         Raises:
             BertsmithError: the job cannot be run.
         """
-        job = job.prepared
-        objective = build_objective(job)
+        config = resolve_unmeasured(job)
+        objective = build_objective(config)
         match self.unit:
             case "minutes":
                 return {"minutes": self.amount, "steps": None}
@@ -59,7 +61,7 @@ class Budget:
                 cost: Callable[[list[Batch]], float] = count_tokens
             case "flops":
                 with skeleton():
-                    cost = partial(count_flops, build_model(job, objective))
+                    cost = partial(count_flops, build_model(config, objective))
 
         steps = steps_for(self.amount, lambda step: cost(objective.micro_batches(step)))
         return {"minutes": None, "steps": steps}

@@ -16,34 +16,29 @@ from typing import Any
 import torch
 
 from bertsmith.comparison.common_eval import CommonEvaluation
-from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe, flatten
-from bertsmith.config import to_jsonable
-from bertsmith.data.manifest import MANIFEST_NAME
+from bertsmith.comparison.settings import ComparedTask, Comparison, Recipe
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
-from bertsmith.finetuning.run import check_parts, count_parts
-from bertsmith.finetuning.series import WEIGHTS, Run, finish
+from bertsmith.finetuning.series import WEIGHTS, Series, SeriesRun, check_finetuned
 from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
+from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.from_checkpoint import source_facts
 from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.run import pretrain
-from bertsmith.system.files import sha256_file
 from bertsmith.system.hardware import compute_settings, select_device
 from bertsmith.training.journal import is_held_out, read_journal
+from bertsmith.training.machine import computing_on
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import RunFolder
+from bertsmith.training.run_config import check_same
+from bertsmith.training.run_folder import CONFIG, RunFolder
 
 NOTED = "comparison"
 """Key of `run.json` that holds the metrics of an evaluated run."""
 
 FAILURES = (BertsmithError, MemoryError, torch.OutOfMemoryError)
 """Errors that end one run and leave the others as they are."""
-
-PASSING = {"resume", "overwrite", "threads", "training.threads", "training.keep",
-           "training.checkpoint_every"}  # fmt: skip
-"""Settings that may differ from those of an earlier run, since they change no result.
-
-The number of threads may; the numbers of batch parts that follow from it are compared.
-"""
 
 Tell = Callable[[str], None]
 
@@ -238,8 +233,8 @@ def finetune_one(work: Work, recipe: Recipe, seed: int, task: ComparedTask, name
     folder = RunFolder(settings.out)
     is_done = folder.run_path.exists() and "result" in folder.read_run()
     work.tell(f"{name}: {task.name}{', scored already' if is_done else ''}")
-    run = Run(f"{name}: {task.name}", settings)
-    score = float(finish(task.task, run, work.callbacks, work.command)["best_score"])
+    run = SeriesRun(f"{name}: {task.name}", task.task, settings)
+    score = float(Series(work.callbacks, work.command).finish(run)["best_score"])
     (folder.path / WEIGHTS).unlink(missing_ok=True)
     return score
 
@@ -248,40 +243,31 @@ def check_earlier(comparison: Comparison, recipe: Recipe, seed: int) -> None:
     """Refuse earlier runs in the same folders whose settings differ.
 
     Raises:
-        ConfigError: names the file and the first setting that differs.
+        ConfigError: names the file and the settings that differ.
     """
     folder, job = RunFolder(comparison.folder(recipe, seed)), recipe.with_seed(seed)
-    check_settings(folder, to_jsonable(job.resolved))
+    if folder.run_path.exists():
+        check_pretrained(folder, job)
     check_rows(folder, comparison)
     for task in comparison.tasks:
-        settings = task.of_run(folder.path, seed)
-        check_settings(RunFolder(settings.out), to_jsonable(settings))
-        if RunFolder(settings.out).run_path.exists():
-            check_parts(RunFolder(settings.out), settings.batch_size, count_parts(settings))
+        check_finetuned(task.of_run(folder.path, seed))
 
 
-def check_settings(folder: RunFolder, wanted: Mapping[str, Any]) -> None:
-    """Refuse a run with other settings."""
-    if not folder.run_path.exists():
-        return
-    found = dict(flatten(folder.read_run()["settings"]))
-    for name, value in flatten(wanted):
-        if name not in PASSING and found.get(name) != value:
-            raise ConfigError(
-                f"{folder.run_path}: a run with {name} {found.get(name)}, where {value} is asked "
-                "for. Choose another --out, or remove that run."
-            )
+def check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
+    """Refuse a pre-training run of another job."""
+    said, previous = job.training, folder.read_run()[CONFIG]
+    before = folder.read_choices()
+    with computing_on(said, before) as machine:
+        corpus = Corpus.open(job.corpus)
+        source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
+        config = resolve(job, corpus, machine, source=source, previous=previous)
+    identity = build_objective(config, corpus).identity()
+    check_same(folder.path, previous, config.run_config(identity).identity)
 
 
 def check_rows(folder: RunFolder, comparison: Comparison) -> None:
-    """Refuse a run on another corpus or evaluated on other rows."""
+    """Refuse a run that was evaluated on other rows."""
     run = folder.read_run() if folder.run_path.exists() else {}
-    manifest = comparison.settings.corpus / MANIFEST_NAME
-    if run and run["identity"]["corpus_sha256"] != sha256_file(manifest):
-        raise ConfigError(
-            f"{folder.run_path}: a run on another corpus than {comparison.settings.corpus} now "
-            "holds. Choose another --out, or remove that run."
-        )
     wanted = rows_of(comparison)
     if (rows := run.get(NOTED, {}).get("rows", wanted)) != wanted:
         raise ConfigError(

@@ -28,30 +28,27 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.comparison.budget import UNITS, Budget, Unit, budget_of
-from bertsmith.config import from_mapping, read_recipe, to_jsonable
+from bertsmith.config import from_mapping, read_recipe
 from bertsmith.errors import BertsmithError, ConfigError, InputError
 from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.system.bounds import check_all_largest, check_largest
 from bertsmith.system.compute import Compute
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task
+from bertsmith.training.run_config import flatten, same_fields
 
 OF_THE_COMMAND = ("out", "json", "resume", "overwrite")
 """Keys of a recipe that concern the single command and change no result."""
 OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
                "precision", "threads", "from_scratch")  # fmt: skip
 """Keys that a task's table may not have, since the comparison sets them."""
-GIVES_WAY = {
-    "corpus": None,
-    "pretraining": ("next_sentence",),
-    "training": ("steps", "minutes", "seed", "eval_every", "eval_rows", "device", "precision",
-                 "threads", "keep", "checkpoint_every"),
-}  # fmt: skip
-"""Settings of a job that are left out when recipes are compared; None leaves out a whole table.
-
-They are the same for all recipes, have a second name, or change no result.
-"""
+COMMON = ("steps", "minutes", "seed", "evaluations", "precision", "learning_rate")
+"""Entries of a run's configuration that are the same for all recipes, or stand there twice."""
+SIZES = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads",
+         "intermediate_size")  # fmt: skip
+"""Fields of the model that its preset and the corpus decide."""
 
 
 @dataclass(frozen=True)
@@ -345,26 +342,11 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 def settings_of(job: PretrainJob) -> dict[str, Any]:
     """Return a job's settings that affect results, except length and seed."""
-    tables: dict[str, Any] = to_jsonable(job.resolved)
-    for table, names in GIVES_WAY.items():
-        if names is None:
-            tables.pop(table)
-        else:
-            tables[table] = {k: v for k, v in tables[table].items() if k not in names}
+    tables = same_fields(resolve_unmeasured(job))
+    for name in COMMON:
+        del tables[name]
+    tables["model"] = {k: v for k, v in tables["model"].items() if k not in SIZES}
     return tables
-
-
-def flatten(tables: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the entries of nested tables with dotted keys.
-
-    >>> dict(flatten({"model": {"preset": "tiny"}, "seed": 1}))
-    {'model.preset': 'tiny', 'seed': 1}
-    """
-    for key, value in tables.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value
 
 
 def folder_name(name: str) -> str:

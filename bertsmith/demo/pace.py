@@ -4,16 +4,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from bertsmith.data.shards import Corpus
 from bertsmith.demo.question import QuestionSize
 from bertsmith.pretraining.auto_size import tokens_per_second
-from bertsmith.pretraining.job import LEARNING_STEPS, PretrainJob, build_objective
-from bertsmith.pretraining.step_timer import Computing
-from bertsmith.system.hardware import (
-    compute_settings,
-    count_trainers,
-    select_device,
-    select_precision,
-)
+from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.resolve import LEARNING_STEPS, resolve
+from bertsmith.training.machine import computing_on
 
 TOTAL_SECONDS = 300.0
 READING_SECONDS = 45.0
@@ -129,13 +126,11 @@ def measure_pace(
         corpus_seconds: what building the corpus took, by which the last parts are estimated.
         elapsed: gives the seconds since the demo began.
     """
-    job = job.resolved
-    device = select_device(job.training.device)
-    with compute_settings(device, job.training.threads):
-        computing = Computing(device, select_precision("auto", device), count_trainers(device))
-        objective = build_objective(job, computing)
-        config = job.model.config(objective.train.corpus)
-        speed = tokens_per_second(objective, config, computing)
+    said = job.training
+    with computing_on(said) as machine:
+        config = resolve(job, Corpus.open(job.corpus), machine, is_timed=False)
+        objective = build_objective(config)
+        speed = tokens_per_second(objective, config.model, machine)
     step = job.pretraining.start_steps + 1
     tokens = sum(batch.num_tokens for batch in objective.micro_batches(step))
     left = TOTAL_SECONDS - elapsed() - ENDING * corpus_seconds

@@ -20,7 +20,7 @@ from bertsmith.distillation.teacher import Teacher
 from bertsmith.model.bert import BertModel
 from bertsmith.model.last_layer import watch_last_layer
 from bertsmith.model.vocabulary_subset import VocabularySubset
-from bertsmith.tasks.example_objective import FineTuning, TrainingExamples
+from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, TrainingExamples
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.tasks.task import Task
 from bertsmith.training.objective import LossTerm, Objective
@@ -98,6 +98,10 @@ class Distillation(Objective[BertModel, Batch]):
     def _datasets(self) -> list[FineTuning]:
         return [self.labelled] + ([] if self.unlabelled is None else [self.unlabelled])
 
+    @property
+    def held_out(self) -> HeldOutExamples:
+        return self.labelled.held_out
+
     def use_words(self, model: BertModel) -> VocabularySubset:
         """Shrink model and teacher to these examples' vocabulary; remap ids."""
         rows = [row for dataset in self._datasets for row in dataset.token_rows]
@@ -167,8 +171,6 @@ class Distillation(Objective[BertModel, Batch]):
         unlabelled = self.unlabelled and self.unlabelled.identity()["train_sha256"]
         return {
             **self.labelled.identity(),
-            "batch_size": self.batch_size,
-            "num_parts": self.num_parts,
             "unlabelled_sha256": unlabelled,
             "teaching": {**asdict(self.teaching), **self.facts},
         }

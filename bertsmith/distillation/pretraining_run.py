@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.config import to_jsonable
+from bertsmith.data.shards import Corpus
 from bertsmith.distillation.objective import Teaching
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.distillation.student import StudentSettings, check_vocabularies, facts_of
@@ -20,33 +21,29 @@ from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import Comparison, Trial, compare
 from bertsmith.model.bert import BertModel
-from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.keep_layers import distilled
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import read_folder
+from bertsmith.model.saving import save_model
 from bertsmith.model.shared import SharedModel
-from bertsmith.pretraining.job import PretrainJob, build_objective, look_ahead, look_back
+from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.config import SourceFacts
+from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.pretraining.step_timer import Computing
-from bertsmith.system.hardware import (
-    compute_settings,
-    computing_as,
-    count_trainers,
-    select_device,
-    select_precision,
-)
 from bertsmith.tasks.inference import DTYPES
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import read_journal
+from bertsmith.training.machine import computing_on
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import RunFolder, machine_facts
-from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
+from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts
+from bertsmith.training.runner import TrainingRun, run_training
+from bertsmith.training.trainer import Summary, TrainingSettings
 
 LEARNING_RATE = 5e-4
 """DistilBERT's rate, the default: layers taken from a teacher tolerate more than a continued model.
@@ -110,25 +107,13 @@ class DistillPretrainingJob:
         self.pretraining.with_shares()  # which do for masked LM, that nothing else may ask for
 
     @property
-    def resolved_optim(self) -> OptimSettings:
-        """The optimizer settings with a learning rate."""
-        return replace(self.optim, learning_rate=self.optim.learning_rate or LEARNING_RATE)
-
-    @property
-    def resolved(self) -> "DistillPretrainingJob":
-        """The job with all default shares and the learning rate filled in."""
-        return replace(self, pretraining=self.pretraining.with_shares(), optim=self.resolved_optim)
-
-    def pretraining_of(
-        self, config: BertConfig, teacher: BertConfig, computing: Computing
-    ) -> Pretraining:
-        """Build the pre-training objective for a student of this shape.
-
-        Micro-batches are sized for the teacher, so that cached vectors serve students of any size.
-        """
-        shape = ModelSettings(max_position_embeddings=config.max_length)
-        job = PretrainJob(self.corpus, shape, self.pretraining, self.training, self.resolved_optim)
-        return build_objective(job, computing, teacher)
+    def said(self) -> PretrainJob:
+        """The job as one of pre-training that continues the student."""
+        rate = self.optim.learning_rate or LEARNING_RATE
+        optim = replace(self.optim, learning_rate=rate)
+        return PretrainJob(
+            self.corpus, ModelSettings(), self.pretraining, self.training, optim, self.student.start
+        )
 
 
 def distill_pretraining(
@@ -146,100 +131,78 @@ def distill_pretraining(
         BertsmithError: settings, models, corpus or folder do not allow it (nothing was written), or
             the run had to stop.
     """
-    job.training.budget()
-    start = job.student.start
+    said, student = job.training, job.student
+    said.budget()
     folder = RunFolder(out)
-    folder.check(resume=resume, overwrite=overwrite, last="comparison")
-    job.student.check_out(out)
-    device = select_device(job.training.device)
     check = partial(folder.check, resume=resume, overwrite=overwrite, last="comparison")
-    with (
-        folder.held(check),
-        computing_as(folder.read_choices() if resume else None),
-        compute_settings(device, job.training.threads),
-    ):
-        precision = select_precision(job.training.precision, device)
-        computing = Computing(device, precision, count_trainers(device))
-        teacher, tokenizer = load_teacher(job.student.teacher)
+    check()
+    student.check_out(out)
+    before = folder.read_choices() if resume else None
+    computing = computing_on(said, before)
+    with folder.held(check), computing as machine:
+        teacher, tokenizer = load_teacher(student.teacher)
         mark = fingerprint(teacher)
-        start_folder = read_folder(start)
-        whole = build(start_folder, ["masked_lm"])
-        check_vocabularies(job.student.teacher, tokenizer, start, start_folder.tokenizer)
-        model, made_of = job.student.shortened(whole)
-        check_sizes(job.student, model, teacher)
-        job.student.check_widths(model.config, teacher.config)
-        pretraining = job.pretraining_of(model.config, teacher.config, computing)
-        check_corpus(pretraining, job.student.teacher, tokenizer)
-        if resume:
-            outlook = look_back(job.training, folder.read_run())
-        else:
-            outlook = look_ahead(job.training, pretraining, model.to(device), computing)
-        pretraining = outlook.fit(pretraining)
-        teaching = Teaching(
-            job.student.soft_weight,
-            job.student.soft_temperature,
-            job.student.hidden_weight,
+        model, made_of = load_student(student, teacher, tokenizer)
+        corpus = Corpus.open(job.corpus)
+        check_vocabularies(student.teacher, tokenizer, corpus.directory, corpus.tokenizer())
+        # Micro-batches are sized for the teacher, so that its cached vectors serve any student.
+        config = resolve(
+            job.said,
+            corpus,
+            machine,
+            source=SourceFacts(made_of, {"teacher": mark}, model.config, "masked_lm"),
+            previous=folder.read_run()[CONFIG] if resume else None,
+            largest=teacher.config,
         )
-        reading = SharedModel(teacher.to(DTYPES[precision]).to(device).eval())
+        pretraining = build_objective(config, corpus)
+        weights = (student.soft_weight, student.soft_temperature, student.hidden_weight)
+        reading = SharedModel(teacher.to(DTYPES[machine.precision]).to(machine.device).eval())
         cache = None
-        if job.student.cache is not None:
+        if student.cache is not None:
             cache = VectorCache(
-                job.student.cache,
+                student.cache,
                 {"teacher": mark, "tokenizer": tokenizer.fingerprint},
                 teacher.config.hidden_size,
-                DTYPES[precision],
-                hidden=teaching.hidden_weight > 0,
+                DTYPES[machine.precision],
+                hidden=student.hidden_weight > 0,
             )
-        cached = "" if cache is None else describe_cache(job, cache)
-        objective = PretrainingDistillation(pretraining, reading, teaching, mark, cache)
+        cached = [] if cache is None else [describe_cache(job, cache)]
+        objective = PretrainingDistillation(pretraining, reading, Teaching(*weights), mark, cache)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         if checkpoint is not None:
             model = load_model(checkpoint.path)
-        trainer = Trainer(
-            model.to(device),
-            objective,
+        data = pretraining.facts()
+        trained = run_training(
+            TrainingRun(
+                model.to(machine.device),
+                objective,
+                config.run_config(objective.identity(), [made_of, *cached]),
+                partial(save_model, model, tokenizer=tokenizer),
+                {
+                    "command": "distill pretraining",
+                    "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "settings": to_jsonable(job),
+                    "distillation": facts_of(student, mark, made_of),
+                    "precision": machine.precision,
+                    **machine_facts(machine.device),
+                    "data": data,
+                },
+            ),
             folder,
-            job.training,
-            job.resolved_optim,
-            precision=precision,
-            num_processes=computing.num_processes,
-            tokenizer=tokenizer,
+            resume=resume,
+            checkpoint=checkpoint,
             callbacks=callbacks,
             resume_command=resume_command,
-            chosen="; ".join(filter(None, [made_of, cached, *outlook.notes])),
-            evaluations=outlook.evaluations,
         )
-        data = pretraining.facts()
-        if resume and "summary" in folder.read_run():  # all but the comparison was there
-            summary = trainer.recall()
-        elif resume:
-            trainer.resume(checkpoint)
-            summary = trainer.run()
-        else:
-            facts = {
-                "command": "distill pretraining",
-                "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-                "settings": to_jsonable(job.resolved),
-                "distillation": facts_of(job.student, mark, made_of),
-                "precision": precision,
-                **machine_facts(device),
-                "data": data,
-                **outlook.facts,
-            }
-            trainer.begin(facts)
-            summary = trainer.run()
     entries = read_journal(folder.journal_path)
     draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
-    training = job.training
-    trial = Trial(
-        device=training.device, precision=training.precision, measure=pretraining.evaluate
-    )
-    comparison = compare(read_folder(job.student.teacher), read_folder(out), trial)
+    trial = Trial(device=said.device, precision=said.precision, measure=pretraining.evaluate)
+    comparison = compare(read_folder(student.teacher), read_folder(out), trial)
     folder.write_run({**folder.read_run(), "comparison": comparison.to_json()})
     facts = {"out": str(out), "student": made_of, **data}
     if cache is not None:
         facts |= cache.facts()
-    return result_of(summary, facts, comparison)
+    return result_of(trained.summary, facts, comparison)
 
 
 def describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
@@ -267,24 +230,26 @@ def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
     return build(folder, ["masked_lm"]), folder.tokenizer
 
 
-def check_sizes(student: StudentSettings, model: BertModel, teacher: BertModel) -> None:
-    """Refuse two models with different vocabulary sizes."""
+def load_student(
+    settings: StudentSettings, teacher: BertModel, tokenizer: Tokenizer
+) -> tuple[BertModel, str]:
+    """Load the student, and describe its origin.
+
+    Raises:
+        CheckpointError: it cannot learn from this teacher.
+    """
+    start = settings.start
+    folder = read_folder(start)
+    check_vocabularies(settings.teacher, tokenizer, start, folder.tokenizer)
+    model, made_of = settings.shortened(build(folder, ["masked_lm"]))
     sizes = model.config.vocab_size, teacher.config.vocab_size
     if sizes[0] != sizes[1]:
         raise CheckpointError(
-            f"{student.start}: has {sizes[0]:,} word embeddings, and the teacher "
-            f"{student.teacher} {sizes[1]:,}. Use a student with as many, or the teacher's layers."
+            f"{start}: has {sizes[0]:,} word embeddings, and the teacher {settings.teacher} "
+            f"{sizes[1]:,}. Use a student with as many, or the teacher's layers."
         )
-
-
-def check_corpus(pretraining: Pretraining, teacher: Path, tokenizer: Tokenizer) -> None:
-    """Refuse a corpus of another vocabulary than the teacher's.
-
-    Raises:
-        CheckpointError: it was built with another vocabulary.
-    """
-    corpus = pretraining.train.corpus
-    check_vocabularies(teacher, tokenizer, corpus.directory, corpus.tokenizer())
+    settings.check_widths(model.config, teacher.config)
+    return model, made_of
 
 
 def result_of(summary: Summary, facts: dict[str, Any], comparison: Comparison) -> dict[str, Any]:

@@ -9,6 +9,7 @@ Without a teacher, its layers fine-tuned on the labels reached 0.848; 1, 3, 5 do
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +23,19 @@ from bertsmith.distillation.teacher_cache import ROWS, stored_teacher
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import Comparison, Trial, compare
 from bertsmith.finetuning.cls_query_reset import begin_attention
-from bertsmith.finetuning.run import (
-    FineTuned,
-    Plan,
-    build_for_task,
-    build_objective,
-    carry_out,
-    check_out,
-    computing_as_begun,
-    count_parts,
-    optim,
-    write_result,
-)
+from bertsmith.finetuning.resolve import count_parts, resolve
+from bertsmith.finetuning.run import FineTuned, Plan, build_for_task, build_objective, finetune
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
-from bertsmith.system.hardware import compute_settings, select_device, select_precision
 from bertsmith.tasks.catalog import task_of_folder
 from bertsmith.tasks.example_objective import FineTuning, TrainingExamples, unnoted_examples
 from bertsmith.tasks.inference import DTYPES, LoadedModel
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, limited
 from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.training.machine import Machine
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import RunFolder
 
 Say = Callable[[str], object]
 
@@ -102,9 +92,9 @@ class LoadedTeacher:
 
 
 def distill(
+    student: DistillSettings,
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
-    student: DistillSettings,
     callbacks: Sequence[Callback] = (),
     resume_command: str = "the same call with resume",
     *,
@@ -114,7 +104,7 @@ def distill(
 ) -> Distilled:
     """Train a smaller model to do what a fine-tuned one does.
 
-    `settings.model` is ignored: the student starts as `student.start`. `before` is as in
+    `settings.model` is ignored: the student starts as `student.start`. The rest is as in
     `finetune`.
 
     Raises:
@@ -122,37 +112,25 @@ def distill(
         ConfigError: more layers than the teacher has, labels that it does not know, a cache that
             was made for something else; and as `finetune`.
     """
-    settings = replace(settings, model=student.start)
     student.check_out(settings.out)
-    check_out(settings)
-    with computing_as_begun(settings):
-        return _distill(
-            task_type, settings, student, callbacks, resume_command, dataset, before, say
-        )
-
-
-def _distill(
-    task_type: type[Task[Any, Any]],
-    settings: FinetuneSettings,
-    student: DistillSettings,
-    callbacks: Sequence[Callback],
-    resume_command: str,
-    dataset: TaskDataset[Any] | None,
-    before: Callable[[], object],
-    say: Say,
-) -> Distilled:
     are_of_files = dataset is None
-    dataset = dataset or task_type.read(settings)
-    teacher = load_teacher(student.teacher, task_type, dataset.task)
-    dataset = replace(dataset, task=task_of_student(dataset.task, teacher))
-    plan, unlabelled = plan_of(task_type, settings, student, dataset, teacher, say)
-    before()
-    with RunFolder(settings.out).held(lambda: check_out(settings)):
-        result = carry_out(plan, callbacks, resume_command)
+
+    def conclude(plan: Plan, result: FineTuned) -> Distilled:
         comparison = side_by_side(settings, student, say) if are_of_files else None
-        distilled = Distilled(result, plan.load_report, len(unlabelled), comparison)
-        write_result(settings.out, distilled.to_json())
-    return distilled
+        num_unlabelled = plan.facts["distillation"]["num_unlabelled"]
+        return Distilled(result, plan.load_report, num_unlabelled, comparison)
+
+    result: Distilled = finetune(
+        task_type,
+        replace(settings, model=student.start),
+        callbacks,
+        resume_command,
+        dataset=dataset,
+        before=before,
+        prepare=partial(prepare_student, task_type, student, say),
+        conclude=conclude,
+    )
+    return result
 
 
 def load_teacher(
@@ -197,15 +175,17 @@ def task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, A
         raise ConfigError(f"{teacher.path}: {error}") from None
 
 
-def plan_of(
+def prepare_student(
     task_type: type[Task[Any, Any]],
-    settings: FinetuneSettings,
     student: DistillSettings,
-    dataset: TaskDataset[Any],
-    teacher: LoadedTeacher,
     say: Say,
-) -> tuple[Plan, list[Any]]:
-    """Check and prepare all of a training; also return unlabelled examples."""
+    settings: FinetuneSettings,
+    dataset: TaskDataset[Any],
+    machine: Machine,
+) -> Plan:
+    """Load teacher and student, and encode labelled and unlabelled examples."""
+    teacher = load_teacher(student.teacher, task_type, dataset.task)
+    dataset = replace(dataset, task=task_of_student(dataset.task, teacher))
     folder = read_folder(settings.model)
     whole, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
@@ -216,23 +196,20 @@ def plan_of(
     teaching = teaching_of(student, model, teacher, dataset.task)
     positions = [each.config.max_length for each in (model, teacher.model)]
     limit = max_text_length(tokenizer, min(positions), settings.max_length)
-    optim(settings, model.config)
     tokenizer.model_max_length = limit
     unlabelled = read_unlabelled(settings, student, dataset)
-    datasets = build_datasets(settings, student, dataset, tokenizer, unlabelled)
+    datasets = build_datasets(settings, student, dataset, tokenizer, unlabelled, machine)
     facts = {"teacher": teacher.fingerprint, "is_cached": student.cache is not None}
-    live = live_teacher(settings, teacher, hidden=teaching.hidden_weight > 0)
+    live = live_teacher(teacher, machine, hidden=teaching.hidden_weight > 0)
     chosen: Teacher = live
     if student.cache is not None:
-        chosen = cached(student.cache, live, datasets, teacher, limit, settings, say)
+        chosen = cached(student.cache, live, datasets, teacher, limit, say)
     objective = Distillation(
         datasets[0], chosen, teaching, unlabelled=datasets[1] if unlabelled else None, facts=facts
     )
-    known = facts_of(student, teacher.fingerprint, made_of)
-    plan = Plan(
-        task_type, settings, dataset, model, tokenizer, objective, made_of, {"distillation": known}
-    )
-    return plan, unlabelled
+    config = resolve(settings, objective, model.config, limit, machine)
+    known = facts_of(student, teacher.fingerprint, made_of) | {"num_unlabelled": len(unlabelled)}
+    return Plan(dataset, model, tokenizer, objective, config, made_of, {"distillation": known})
 
 
 def teaching_of(
@@ -274,6 +251,7 @@ def build_datasets(
     dataset: TaskDataset[Any],
     tokenizer: Tokenizer,
     unlabelled: Sequence[Any],
+    machine: Machine,
 ) -> list[FineTuning]:
     """Build the objectives over labelled and, if any, unlabelled examples.
 
@@ -282,7 +260,7 @@ def build_datasets(
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:
         sizes = divide_batch(settings.batch_size, len(dataset.train), len(unlabelled))
-    labelled = build_objective(replace(settings, batch_size=sizes[0]), dataset, tokenizer)
+    labelled = build_objective(replace(settings, batch_size=sizes[0]), dataset, tokenizer, machine)
     labelled.train = with_row_numbers(labelled.train, 0)
     if not unlabelled:
         return [labelled]
@@ -295,7 +273,7 @@ def build_datasets(
         with_row_numbers(texts, len(labelled.train.encoded.rows)),
         labelled.held_out,
         batch_size=sizes[1],
-        num_parts=count_parts(replace(settings, batch_size=sizes[1])),
+        num_parts=count_parts(sizes[1], machine),
         seed=settings.seed,
     )
     return [labelled, others]
@@ -309,16 +287,11 @@ def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples
     return replace(examples, encoded=replace(encoded, row_targets=targets))
 
 
-def live_teacher(
-    settings: FinetuneSettings, teacher: LoadedTeacher, *, hidden: bool
-) -> LiveTeacher:
+def live_teacher(teacher: LoadedTeacher, machine: Machine, *, hidden: bool) -> LiveTeacher:
     """Move the teacher to the run's device and precision, heads in fp32."""
-    device = select_device(settings.device)
-    with compute_settings(device, settings.threads):
-        dtype = DTYPES[select_precision(settings.precision, device)]
-    model = teacher.model.to(dtype)
+    model = teacher.model.to(DTYPES[machine.precision])
     model.heads.float()
-    return LiveTeacher(teacher.task, model.to(device), hidden=hidden)
+    return LiveTeacher(teacher.task, model.to(machine.device), hidden=hidden)
 
 
 def cached(
@@ -327,7 +300,6 @@ def cached(
     datasets: Sequence[FineTuning],
     teacher: LoadedTeacher,
     max_length: int,
-    settings: FinetuneSettings,
     say: Say,
 ) -> Teacher:
     """Build the teacher whose outputs are cached in a folder."""
@@ -338,8 +310,7 @@ def cached(
         "precision": str(live.model.embeddings.word.weight.dtype).removeprefix("torch."),
         "max_length": max_length,
     }
-    with compute_settings(select_device(settings.device), settings.threads):
-        return stored_teacher(directory, live, texts, facts, say)
+    return stored_teacher(directory, live, texts, facts, say)
 
 
 def all_texts(parts: Sequence[EncodedTexts]) -> EncodedTexts:

@@ -43,7 +43,10 @@ class StudentSettings:
 
     def __post_init__(self) -> None:
         if self.num_layers is not None and self.student is not None:
-            raise ConfigError("--num-layers and --student exclude each other. Give one of them.")
+            raise ConfigError(
+                "--num-layers: found beside a model to begin with, which has its layers. Leave out "
+                "one of them."
+            )
         if not 0 <= self.soft_weight <= 1:
             raise ConfigError(f"--soft-weight: found {self.soft_weight}; allowed is 0 to 1.")
         if not 0 < self.soft_temperature < math.inf:

@@ -70,8 +70,8 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
     Only runs from random weights are judged: an earlier model may have learned more than the run's
     own texts show.
     """
-    settings, held_out = mapping(run, "settings"), mapping(mapping(run, "summary"), "held_out")
-    if run.get("command") != "pretrain" or settings.get("from", "") is not None:
+    config, held_out = mapping(run, "config"), mapping(mapping(run, "summary"), "held_out")
+    if run.get("command") != "pretrain" or config.get("source") != "":
         return ""
     losses = [held_out.get(f"held_out_{term}_loss") for term in PAIR_TERMS.values()]
     loss = next((loss for loss in losses if isinstance(loss, float)), None)
@@ -80,7 +80,7 @@ def reason_to_reset(run: Mapping[str, Any]) -> str:
             f"pre-training had not taught it where to look (loss on pairs {loss:.3f}, guessing has "
             f"{GUESSING:.3f}); --cls-attention keep would leave it as it was"
         )
-    if mapping(settings, "pretraining").get("pairs") == "none":
+    if mapping(config, "pretraining").get("pairs") == "none":
         return (
             "pre-training, without pairs, did not teach it where to look; --cls-attention keep "
             "would leave it as it was"

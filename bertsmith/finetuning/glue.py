@@ -5,10 +5,10 @@ stopped one resumes from its checkpoint. Scores are those of the development fil
 run also chose its best weights, as is usual where the benchmark's test labels are secret.
 """
 
-import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from bertsmith.data.glue import (
 )
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.finetuning.run import START_NOTE, check_parts, count_parts
-from bertsmith.finetuning.series import WEIGHTS, Run, finish
+from bertsmith.finetuning.run import START_NOTE
+from bertsmith.finetuning.series import WEIGHTS, Series, SeriesRun, check_finetuned
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
@@ -38,7 +38,6 @@ from bertsmith.tasks.auto import iter_predictions, load_predictor
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import RunFolder
 
 METRICS = {"CoLA": "matthews_correlation", "STS-B": "pearson"}
 """Metrics by which weights are chosen, where it is not the accuracy."""
@@ -181,40 +180,23 @@ def run_glue(
         Interrupted: the user asked to stop; the same call resumes there.
     """
     found = find_tasks(settings.data, settings.tasks)
-    numbers = itertools.count(1)
+    series = Series(callbacks, command, tell)
     runs: dict[str, list[GlueRun]] = {}
     submissions: list[Path] = []
     for each in found:
-        name = each.task.name
-        runs[name] = []
-        for seed in range(settings.seeds):
-            of = f"{next(numbers)} of {len(found) * settings.seeds}"
-            run = complete(each, run_settings(settings, each, seed), of, callbacks, command, tell)
-            runs[name].append(run)
-        submissions += conclude(each, runs[name], settings)
+        planned = [
+            SeriesRun(f"{each.task.name}, seed {seed}", task_named(each.task.kind), asked)
+            for seed in range(settings.seeds)
+            for asked in (run_settings(settings, each, seed),)
+        ]
+        for run in planned:
+            check_finetuned(run.settings)
+        series.run(planned, after=partial(note_scores, each, tell))
+        runs[each.task.name] = [read_run(each.task, run) for run in planned]
+        submissions += conclude(each, runs[each.task.name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
     write_json(settings.out / "glue.json", report.to_json())
     return report
-
-
-def complete(
-    found: FoundTask,
-    settings: FinetuneSettings,
-    of: str,
-    callbacks: Sequence[Callback],
-    command: str,
-    tell: Tell,
-) -> GlueRun:
-    """Return a complete run, or finish it first."""
-    name = f"{found.task.name}, seed {settings.seed}"
-    run = read_run(found.task, settings)
-    if run is not None:
-        tell(f"{name}: complete already")
-        return run
-    tell(f"{name} ({of})")
-    run = learn(found, settings, callbacks, command)
-    tell(f"{name}: {shown_scores([run])}, {run.seconds:.0f} s")
-    return run
 
 
 def run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> FinetuneSettings:
@@ -244,32 +226,27 @@ def run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetun
     return asked
 
 
-def read_run(task: GlueTask, settings: FinetuneSettings) -> GlueRun | None:
-    """Read a complete run with these settings; None if missing or incomplete.
-
-    Raises:
-        ConfigError: the folder holds a run with other settings.
-    """
-    folder = RunFolder(settings.out)
-    if not folder.run_path.exists():
-        return None
-    run = folder.read_run()
-    # These change no result; the division of steps, which threads do change, is checked below.
-    passing = {"resume", "overwrite", "threads", "out"}
-    wanted = {k: v for k, v in to_jsonable(settings).items() if k not in passing}
-    found = {k: v for k, v in run["settings"].items() if k not in passing}
-    check_parts(folder, settings.batch_size, count_parts(settings))
-    if different := sorted(k for k in wanted if found[k] != wanted[k]):
-        name = different[0]
-        raise ConfigError(
-            f"{folder.run_path}: a run with {name} {found[name]}, where {wanted[name]} is "
-            "asked for. Choose another --out, or remove this one."
-        )
-    return None if "glue" not in run else as_run(task, settings, run["glue"])
+def note_scores(found: FoundTask, tell: Tell, run: SeriesRun) -> None:
+    """Add the official scores of all development files to `run.json`, if not there yet."""
+    facts = run.folder.read_run()
+    if "glue" in facts:
+        return
+    reports = {found.dev_files()[0][1]: facts["result"]["evaluation"]}
+    for path, name in found.dev_files()[1:]:
+        reports[name] = score_file(run.settings, path, found.task.columns)
+    noted = {
+        "scores": {name: official(found.task, report) for name, report in reports.items()},
+        "seconds": facts["summary"]["elapsed_seconds"],
+        START_NOTE: facts["result"][START_NOTE],
+    }
+    run.folder.write_run({**facts, "glue": noted})
+    done = read_run(found.task, run)
+    tell(f"{run.name}: {shown_scores([done])}, {done.seconds:.0f} s")
 
 
-def as_run(task: GlueTask, settings: FinetuneSettings, noted: dict[str, Any]) -> GlueRun:
-    """Build a `GlueRun` from its entry in `run.json`."""
+def read_run(task: GlueTask, run: SeriesRun) -> GlueRun:
+    """Read the scores of a complete run."""
+    noted, settings = run.folder.read_run()["glue"], run.settings
     return GlueRun(
         task.name,
         settings.seed,
@@ -278,26 +255,6 @@ def as_run(task: GlueTask, settings: FinetuneSettings, noted: dict[str, Any]) ->
         noted["seconds"],
         noted.get(START_NOTE, ""),
     )
-
-
-def learn(
-    found: FoundTask, settings: FinetuneSettings, callbacks: Sequence[Callback], command: str
-) -> GlueRun:
-    """Fine-tune, or resume, and score all development files."""
-    name = f"{found.task.name}, seed {settings.seed}"
-    finish(task_named(found.task.kind), Run(name, settings), callbacks, command)
-    folder = RunFolder(settings.out)
-    run = folder.read_run()
-    reports = {found.dev_files()[0][1]: run["result"]["evaluation"]}
-    for path, name in found.dev_files()[1:]:
-        reports[name] = score_file(settings, path, found.task.columns)
-    noted = {
-        "scores": {name: official(found.task, report) for name, report in reports.items()},
-        "seconds": run["summary"]["elapsed_seconds"],
-        START_NOTE: run["result"][START_NOTE],
-    }
-    folder.write_run({**run, "glue": noted})
-    return as_run(found.task, settings, noted)
 
 
 def score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dict[str, Any]:

@@ -6,8 +6,8 @@ the best evaluation are kept.
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,13 @@ from bertsmith.data.unknown_tokens import UnknownTokens, describe_rate, tell_unk
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.evaluation.evaluate import accumulate_examples
 from bertsmith.finetuning.cls_query_reset import begin_attention
+from bertsmith.finetuning.resolve import FinetuneConfig, count_parts, resolve
 from bertsmith.model.bert import BertModel
-from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import ModelFolder, read_folder
-from bertsmith.model.saving import write_task_settings
-from bertsmith.system.hardware import (
-    compute_settings,
-    computing_as,
-    count_trainers,
-    select_device,
-    select_precision,
-)
+from bertsmith.model.saving import save_model, write_task_settings
+from bertsmith.model.vocabulary_subset import VocabularySubset
 from bertsmith.tasks.example_objective import (
     ExampleObjective,
     FineTuning,
@@ -45,21 +39,16 @@ from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset, named_settings
 from bertsmith.tokenization.tokenizer import Tokenizer
-from bertsmith.training.best_weights import BestSettings, BestWeights
-from bertsmith.training.checkpoint import Checkpoint, newest_checkpoint
-from bertsmith.training.layerwise import LayerwiseOptim, freeze
+from bertsmith.training.checkpoint import newest_checkpoint
+from bertsmith.training.layerwise import freeze
+from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder, machine_facts
-from bertsmith.training.trainer import Summary, Trainer, TrainingSettings
-
-MIN_EXAMPLES = 4
-"""Examples of a step that justify a process of their own."""
+from bertsmith.training.runner import Trained, TrainingRun, run_training
+from bertsmith.training.trainer import Summary
 
 START_NOTE = "start_note"
 """Key in `run.json` of the changes to the loaded weights, in words."""
-
-EVALUATION_SHARE = 0.1
-"""Eval examples are scored after each epoch, but at most ten times in a run."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +115,24 @@ def notes_on(result: Mapping[str, Any]) -> list[str]:
     return [*start, *notes, *of_examples, CHOSEN]
 
 
+@dataclass(frozen=True)
+class Plan:
+    """A checked run, of which nothing is written yet."""
+
+    dataset: TaskDataset[Any]
+    model: BertModel
+    tokenizer: Tokenizer
+    objective: ExampleObjective
+    config: FinetuneConfig
+    load_report: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """Further entries of `run.json`."""
+
+
+Prepare = Callable[[FinetuneSettings, TaskDataset[Any], Machine], Plan]
+"""Loads the model and encodes the examples of a run."""
+
+
 def finetune(
     task_type: type[Task[Any, Any]],
     settings: FinetuneSettings,
@@ -134,11 +141,16 @@ def finetune(
     *,
     dataset: TaskDataset[Any] | None = None,
     before: Callable[[], object] = lambda: None,
-) -> FineTuned:
+    prepare: Prepare | None = None,
+    conclude: Callable[[Plan, FineTuned], Any] = lambda plan, result: result,
+) -> Any:
     """Fine-tune a model to a task, and score the saved model.
 
-    The examples are those of the settings' files, or of `dataset`. `before` is called when
-    everything is read and checked, and before anything is written.
+    Args:
+        dataset: the examples; by default those of the settings' files.
+        before: called when everything is read and checked, and before anything is written.
+        prepare: loads model and examples; with a teacher, both are others.
+        conclude: makes the result, which `run.json` holds, of the scored model.
 
     Raises:
         InputError: the examples cannot be read, or there are none to train on.
@@ -147,70 +159,71 @@ def finetune(
         Interrupted: the user asked to stop; a checkpoint to resume from was written.
     """
     check_out(settings)
-    with computing_as_begun(settings):
-        is_single = dataset is None
-        dataset = dataset or task_type.read(settings)
-        folder = read_folder(settings.model)
-        model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
-        begin_attention(model, folder, settings, dataset.task.head)
-        limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
-        optim(settings, model.config)  # refuses what this model cannot do
-        # Saved with the model, so that it is used as it was trained.
-        tokenizer.model_max_length = limit
-        objective = build_objective(settings, dataset, tokenizer)
-        load_report = str(model.load_report)
-        if settings.from_scratch:
-            load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
-        if is_single:  # a series would repeat it for each of its runs
-            tell_unknown(count_unknown(objective.train.encoded, tokenizer), settings.train)
-            tell_unknown(count_unknown(objective.held_out.encoded, tokenizer), settings.eval)
-        plan = Plan(task_type, settings, dataset, model, tokenizer, objective, load_report)
-        before()
-        with RunFolder(settings.out).held(lambda: check_out(settings)):
-            result = carry_out(plan, callbacks, resume_command)
-            write_result(settings.out, result.to_json())
-        return result
-
-
-def computing_as_begun(settings: FinetuneSettings) -> AbstractContextManager[None]:
-    """Compute in the block as the run to be resumed does, if one is."""
-    return computing_as(RunFolder(settings.out).read_choices() if settings.resume else None)
-
-
-def write_result(out: Path, result: Mapping[str, Any]) -> None:
-    """Mark a run as complete; without this, resuming scores it again."""
-    folder = RunFolder(out)
-    folder.write_run({**folder.read_run(), "result": dict(result)})
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A checked run, of which nothing is written yet."""
-
-    task_type: type[Task[Any, Any]]
-    settings: FinetuneSettings
-    dataset: TaskDataset[Any]
-    model: BertModel
-    tokenizer: Tokenizer
-    objective: ExampleObjective
-    load_report: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """Further entries of `run.json`."""
-
-
-def carry_out(plan: Plan, callbacks: Sequence[Callback], resume_command: str) -> FineTuned:
-    """Train, and score the saved model."""
-    settings, dataset, objective = plan.settings, plan.dataset, plan.objective
     folder = RunFolder(settings.out)
-    to_train = not (settings.resume and "summary" in folder.read_run())
-    checkpoints = folder.checkpoints_dir if settings.resume and to_train else None
-    checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
-    model = plan.model if checkpoint is None else load_model(checkpoint.path)
-    model.set_dropout(settings.dropout)
-    freeze(model, optim(settings, model.config))
-    summary, best = train(replace(plan, model=model), checkpoint, callbacks, resume_command)
+    choices = folder.read_choices() if settings.resume else None
+    with computing_on(settings, choices) as machine:
+        is_single = dataset is None  # a series would repeat the warnings for each of its runs
+        dataset = dataset or task_type.read(settings)
+        plan = (prepare or prepare_run)(settings, dataset, machine)
+        if is_single:
+            tell_unknown_tokens(plan, settings)
+        before()
+        with folder.held(lambda: check_out(settings)):
+            model, checkpoint = plan.model, None
+            if settings.resume and "summary" not in folder.read_run():
+                checkpoint = newest_checkpoint(folder.checkpoints_dir)
+            if checkpoint is not None:
+                model = load_model(checkpoint.path)
+            model.set_dropout(settings.dropout)
+            freeze(model, plan.config.optim)
+            used = plan.objective.use_words(model)
+            note = model.load_report.note if model.load_report else ""
+            trained = run_training(
+                TrainingRun(
+                    model.to(machine.device),
+                    plan.objective,
+                    plan.config.run_config(plan.objective.identity()),
+                    partial(save_widened, model, used, plan.tokenizer),
+                    {
+                        "settings": to_jsonable(settings),
+                        START_NOTE: note,
+                        **plan.facts,
+                        **machine_facts(machine.device),
+                    },
+                ),
+                folder,
+                resume=settings.resume,
+                checkpoint=checkpoint,
+                callbacks=callbacks,
+                resume_command=resume_command,
+            )
+            shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
+            if trained.is_stop_requested:
+                raise Interrupted(
+                    f"{folder.path}: stopped after its last step; the model is there and is not "
+                    f"yet scored. Continue with: {resume_command}"
+                )
+            result = conclude(plan, score(task_type, settings, plan, trained))
+            folder.write_run({**folder.read_run(), "result": result.to_json()})
+    return result
+
+
+def save_widened(
+    model: BertModel, used: VocabularySubset, tokenizer: Tokenizer, folder: Path
+) -> None:
+    """Save a model with the word embeddings of its whole vocabulary."""
+    with used.widened(model):
+        save_model(model, folder, tokenizer)
+
+
+def score(
+    task_type: type[Task[Any, Any]], settings: FinetuneSettings, plan: Plan, trained: Trained
+) -> FineTuned:
+    """Score the saved folder, and store what the scores decide."""
+    dataset, train, best = plan.dataset, plan.objective.train, trained.best
+    assert best is not None
     dataset.task.write_files(settings.out)
-    evaluation = evaluate_saved(plan.task_type, settings, dataset)
+    evaluation = evaluate_saved(task_type, settings, dataset)
     scored = dataset.task.with_threshold(evaluation)
     write_task_settings(settings.out, named_settings(scored))
     return FineTuned(
@@ -219,19 +232,42 @@ def carry_out(plan: Plan, callbacks: Sequence[Callback], resume_command: str) ->
         learnt=dataset.task.describe_target(),
         labels=dataset.task.labels,
         num_train=len(dataset.train),
-        num_train_windowed=objective.train.num_windowed,
-        num_train_truncated=objective.train.num_truncated,
+        num_train_windowed=train.num_windowed,
+        num_train_truncated=train.num_truncated,
         num_train_skipped=dataset.num_skipped,
         num_overlap=dataset.num_overlap,
-        notes=objective.train.notes,
+        notes=train.notes,
         load_report=plan.load_report,
-        start_note=folder.read_run().get(START_NOTE, ""),
+        start_note=RunFolder(settings.out).read_run().get(START_NOTE, ""),
         best_step=best.step,
         best_score=best.score,
-        learning_rate=settings.rate(model.config.hidden_size),
-        training=summary,
+        learning_rate=plan.config.learning_rate,
+        training=trained.summary,
         evaluation=evaluation,
     )
+
+
+def prepare_run(settings: FinetuneSettings, dataset: TaskDataset[Any], machine: Machine) -> Plan:
+    """Load the model, and encode the examples."""
+    folder = read_folder(settings.model)
+    model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
+    begin_attention(model, folder, settings, dataset.task.head)
+    # Saved with the model, so that it is used as it was trained.
+    limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
+    tokenizer.model_max_length = limit
+    objective = build_objective(settings, dataset, tokenizer, machine)
+    config = resolve(settings, objective, model.config, limit, machine)
+    load_report = str(model.load_report)
+    if settings.from_scratch:
+        load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
+    return Plan(dataset, model, tokenizer, objective, config, load_report)
+
+
+def tell_unknown_tokens(plan: Plan, settings: FinetuneSettings) -> None:
+    """Warn of examples with many unknown tokens."""
+    train, held_out = plan.objective.train, plan.objective.held_out
+    tell_unknown(count_unknown(train.encoded, plan.tokenizer), settings.train)
+    tell_unknown(count_unknown(held_out.encoded, plan.tokenizer), settings.eval)
 
 
 def check_out(settings: FinetuneSettings) -> None:
@@ -305,7 +341,7 @@ def is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
 
 
 def build_objective(
-    settings: FinetuneSettings, dataset: TaskDataset[Any], tokenizer: Tokenizer
+    settings: FinetuneSettings, dataset: TaskDataset[Any], tokenizer: Tokenizer, machine: Machine
 ) -> FineTuning:
     """Encode all examples, and divide steps among this machine's processes."""
     task, limit = dataset.task, tokenizer.model_max_length
@@ -318,7 +354,7 @@ def build_objective(
         learnt if found is None else replace(learnt, notes=(*learnt.notes, found)),
         HeldOutExamples(held_out, settings.eval, dataset.held_out),
         batch_size=settings.batch_size,
-        num_parts=count_parts(settings),
+        num_parts=count_parts(settings.batch_size, machine),
         seed=settings.seed,
     )
 
@@ -330,141 +366,17 @@ def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
     return unknown.rate
 
 
-def count_parts(settings: FinetuneSettings) -> int:
-    """Return the most parts of a step that are computed in parallel."""
-    device = select_device(settings.device)
-    with compute_settings(device, settings.threads):
-        return max(1, min(count_trainers(device), settings.batch_size // MIN_EXAMPLES))
-
-
-def check_parts(folder: RunFolder, batch_size: int, num_parts: int) -> None:
-    """Refuse to resume a run whose steps were divided differently.
-
-    The division affects dropout. A changed `batch_size` is left to other checks.
-
-    Raises:
-        ConfigError: names the `--threads` to give.
-    """
-    run = folder.read_run()
-    identity = run.get("identity", {})
-    before = identity.get("num_parts", num_parts)
-    if before == num_parts or identity["batch_size"] != batch_size:
-        return
-    threads = run["machine"]["threads"]
-    raise ConfigError(
-        f"{folder.path}: cannot be resumed with other --threads: each step was divided into "
-        f"{before} parts, and would now be divided into {num_parts}, which is another run. Give "
-        f"--threads {threads}, as it began, or begin a new run in another --out."
-    )
-
-
-def check_start(folder: RunFolder, settings: FinetuneSettings) -> None:
-    """Refuse to resume a run with another `--cls-attention`.
-
-    Raises:
-        ConfigError: names the `--cls-attention` to give.
-    """
-    before = folder.read_run()["settings"]["cls_attention"]
-    if before != settings.cls_attention:
-        raise ConfigError(
-            f"{folder.path}: cannot be resumed with another --cls-attention: found "
-            f"{settings.cls_attention}; it began with {before}. Give --cls-attention {before}, or "
-            "begin a new run in another --out."
-        )
-
-
-def train(
-    plan: Plan,
-    checkpoint: Checkpoint | None,
-    callbacks: Sequence[Callback],
-    resume_command: str,
-) -> tuple[Summary, BestWeights]:
-    """Run the training loop; return its summary and the best weights.
-
-    The loop saves these weights; a run that was stopped after it, before scoring, is not trained
-    again.
-    """
-    settings, model, objective = plan.settings, plan.model, plan.objective
-    device = select_device(settings.device)
-    used = objective.use_words(model)
-    steps = settings.num_steps(objective.steps_per_epoch)
-    run = TrainingSettings(
-        steps=steps,
-        batch_size=settings.batch_size,
-        seed=settings.seed,
-        eval_every=max(objective.steps_per_epoch, round(steps * EVALUATION_SHARE)),
-        keep=1,
-    )
-    folder = RunFolder(settings.out)
-    with compute_settings(device, settings.threads):
-        trainer = Trainer(
-            model.to(device),
-            objective,
-            folder,
-            run,
-            optim(settings, model.config),
-            precision=select_precision(settings.precision, device),
-            num_processes=objective.num_parts,
-            tokenizer=plan.tokenizer,
-            callbacks=callbacks,
-            best=BestSettings(
-                f"held_out_{objective.task.name}_{settings.figure}",
-                settings.patience,
-                from_start=objective.task.head is None,
-            ),
-            resume_command=resume_command,
-            as_saved=used.widened,
-        )
-        if settings.resume:
-            check_parts(folder, settings.batch_size, objective.num_parts)
-            check_start(folder, settings)
-        if settings.resume and "summary" in folder.read_run():
-            summary = trainer.recall()
-        else:
-            if settings.resume:
-                trainer.resume(checkpoint)
-            else:
-                note = model.load_report.note if model.load_report else ""
-                facts = {"settings": to_jsonable(settings), START_NOTE: note, **plan.facts}
-                trainer.begin({**facts, **machine_facts(device)})
-            summary = trainer.run()
-    assert trainer.best is not None
-    shutil.rmtree(folder.checkpoints_dir, ignore_errors=True)
-    if trainer.is_stop_requested:
-        raise Interrupted(
-            f"{folder.path}: stopped after its last step; the model is there and is not yet "
-            f"scored. Continue with: {resume_command}"
-        )
-    return summary, trainer.best
-
-
-def optim(settings: FinetuneSettings, config: BertConfig) -> LayerwiseOptim:
-    """Build the optimizer settings for a model of this shape."""
-    return LayerwiseOptim(
-        learning_rate=settings.rate(config.hidden_size),
-        weight_decay=settings.weight_decay,
-        warmup_fraction=settings.warmup_fraction,
-        num_layers=config.num_layers,
-        shared_parts=config.shared_parts,
-        layer_decay=settings.layer_decay,
-        freeze_layers=settings.freeze_layers,
-        freeze_embeddings=settings.freeze_embeddings,
-    )
-
-
 def evaluate_saved(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, dataset: TaskDataset[Any]
 ) -> Evaluation:
     """Score the saved folder, as `bertsmith evaluate` does, on the eval examples."""
-    device = select_device(settings.device)
     loaded = load_for_inference(
         read_folder(settings.out),
         heads=task_type.heads,
         device=settings.device,
         precision=settings.precision,
     )
-    with compute_settings(device, settings.threads):
-        task = task_type.restore(loaded).with_columns(settings.columns)
-        predictor = Predictor(loaded, task)
-        accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
-        return accumulator.result(dataset.num_held_out_skipped)
+    task = task_type.restore(loaded).with_columns(settings.columns)
+    predictor = Predictor(loaded, task)
+    accumulator = accumulate_examples(predictor, dataset.held_out, settings.eval)
+    return accumulator.result(dataset.num_held_out_skipped)

@@ -5,14 +5,12 @@ held-out ones. So the mean and the standard deviation over several runs are repo
 model is kept. Each run has a folder of its own, and a stopped series can be resumed.
 """
 
-import json
 import shutil
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,27 +18,17 @@ import numpy as np
 
 from bertsmith.config import to_jsonable
 from bertsmith.errors import ConfigError
-from bertsmith.finetuning.run import (
-    NOTES,
-    START_NOTE,
-    check_out,
-    computing_as_begun,
-    count_parts,
-    finetune,
-    notes_on,
-)
+from bertsmith.finetuning.resolve import count_parts
+from bertsmith.finetuning.run import NOTES, START_NOTE, check_out, finetune, notes_on
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.system.files import sha256_file, write_json
-from bertsmith.system.hardware import (
-    compute_choices,
-    compute_settings,
-    select_device,
-    select_precision,
-)
+from bertsmith.system.hardware import compute_choices
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.task import Task, TaskDataset
+from bertsmith.training.machine import Machine, computing_on
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import CHOICES, RunFolder, run_names
+from bertsmith.training.run_config import check_same, same_fields
+from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder, run_names
 
 Kind = Literal["seed", "fold"]
 Say = Callable[[str], object]
@@ -48,8 +36,6 @@ Train = Callable[..., Any]
 """`finetune`, or a function with its signature and the same fields in its result."""
 
 WEIGHTS = "model.safetensors"
-CHANGING = ("resume", "overwrite", "json", "threads", "out")
-"""Settings that may differ when a series is resumed; its folder may have been renamed."""
 
 
 @dataclass(frozen=True)
@@ -109,12 +95,70 @@ def notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Run:
+class SeriesRun:
     """One run of a series; `dataset` is None if read from files."""
 
     name: str
+    task_type: type[Task[Any, Any]]
     settings: FinetuneSettings
     dataset: TaskDataset[Any] | None = None
+
+    @property
+    def folder(self) -> RunFolder:
+        return RunFolder(self.settings.out)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the run has been scored."""
+        return self.folder.run_path.exists() and "result" in self.folder.read_run()
+
+
+@dataclass(frozen=True)
+class Series:
+    """How the runs of a series are trained and told of."""
+
+    callbacks: Sequence[Callback] = ()
+    resume_command: str = "the same call with resume"
+    say: Say = lambda line: None
+    train: Train = finetune
+
+    def run(
+        self,
+        runs: Sequence[SeriesRun],
+        *,
+        begin: Callable[[], object] | None = None,
+        after: Callable[[SeriesRun], object] = lambda run: None,
+    ) -> list[dict[str, Any]]:
+        """Finish all runs and return their results; only the best keeps its weights.
+
+        Args:
+            begin: of a new series, called when the first run is checked and before it is written.
+            after: called with each run while its weights are there.
+        """
+        results: list[dict[str, Any]] = []
+        for number, run in enumerate(runs, start=1):
+            is_new = begin is not None and number == 1
+            was = ": was done before" if run.is_done and not is_new else ""
+            self.say(f"{run.name}, {number} of {len(runs)}{was}")
+            results.append(self.finish(run, begin if is_new else None))
+            after(run)
+            drop_worse(runs, results)
+        return results
+
+    def finish(self, run: SeriesRun, begin: Callable[[], object] | None = None) -> dict[str, Any]:
+        """Return the result of a run as plain JSON, after completing it if necessary."""
+        if begin is not None or not run.is_done:
+            is_begun = begin is None and run.folder.run_path.exists()
+            self.train(
+                run.task_type,
+                replace(run.settings, resume=is_begun),
+                self.callbacks,
+                self.resume_command,
+                dataset=run.dataset,
+                before=begin or (lambda: None),
+            )
+        result: dict[str, Any] = run.folder.read_run()["result"]
+        return result
 
 
 def finetune_repeatedly(
@@ -134,72 +178,48 @@ def finetune_repeatedly(
         ConfigError: other settings than those of the series to resume; and as `finetune`.
     """
     check_out(settings)
-    with computing_as_begun(settings):
-        return _finetune_repeatedly(task_type, settings, callbacks, resume_command, say, train)
-
-
-def _finetune_repeatedly(
-    task_type: type[Task[Any, Any]],
-    settings: FinetuneSettings,
-    callbacks: Sequence[Callback],
-    resume_command: str,
-    say: Say,
-    train: Train,
-) -> Repeats:
-    kind: Kind = "seed" if settings.seeds is not None else "fold"
-    runs = list(runs_of(task_type, settings, kind))
     folder = RunFolder(settings.out)
-    series = describe(settings, kind)
-    check_series(folder, settings, series)
-    results: list[dict[str, Any]] = []
-    with ExitStack() as stack:
+    kind: Kind = "seed" if settings.seeds is not None else "fold"
+    choices = folder.read_choices() if settings.resume else None
+    computing = computing_on(settings, choices)
+    with computing as machine, ExitStack() as stack:
+        runs = list(runs_of(task_type, settings, kind))
+        facts = describe(settings, kind, machine)
+        check_series(folder, settings, facts)
 
         def take_folder() -> None:
-            stack.enter_context(folder.held(lambda: check_series(folder, settings, series)))
+            stack.enter_context(folder.held(lambda: check_series(folder, settings, facts)))
             if not settings.resume:
+                is_cpu = machine.device.type == "cpu"
+                chosen = asdict(compute_choices(machine.precision)) if is_cpu else None
                 folder.begin()
-                folder.write_run({**series, CHOICES: choices_of(settings)})
+                folder.write_run({**facts, CHOICES: chosen})
 
+        series = Series(callbacks, resume_command, say, train)
         if settings.resume:
             take_folder()
-        for number, run in enumerate(runs, start=1):
-            if number == 1 and not settings.resume:
-                say(f"{run.name}, 1 of {len(runs)}")
-                over = replace(run, settings=replace(run.settings, overwrite=settings.overwrite))
-                begin = partial(train, before=take_folder)
-                results.append(carry_out(task_type, over, callbacks, resume_command, begin))
-            else:
-                was = ": was done before" if is_done(run) else ""
-                say(f"{run.name}, {number} of {len(runs)}{was}")
-                results.append(finish(task_type, run, callbacks, resume_command, train))
-            drop_worse(runs, results)
+            results = series.run(runs)
+        else:
+            results = series.run(runs, begin=take_folder)
         return conclude(folder, settings, kind, runs, results)
-
-
-def choices_of(settings: FinetuneSettings) -> dict[str, Any] | None:
-    """Return how the runs of a series compute; None on a GPU."""
-    device = select_device(settings.device)
-    if device.type != "cpu":
-        return None
-    with compute_settings(device, settings.threads):
-        return asdict(compute_choices(select_precision(settings.precision, device)))
 
 
 def runs_of(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind
-) -> Iterator[Run]:
+) -> Iterator[SeriesRun]:
     """Yield the runs of a series."""
     held_out = settings.train if kind == "fold" else settings.eval
-    alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False, overwrite=False)
+    alone = replace(settings, eval=held_out, seeds=None, folds=None, resume=False)
     names = run_names(vars(settings), kind)
     runs = [replace(alone, out=RunFolder(settings.out).runs_dir / name) for name in names]
     if kind == "seed":
         for seed, (name, run) in enumerate(zip(names, runs, strict=True), start=settings.seed):
-            yield Run(name, replace(run, seed=seed))
+            yield SeriesRun(name, task_type, replace(run, seed=seed))
         return
     dataset = task_type.read(replace(alone, eval_limit=settings.limit))
     parts = split(dataset, len(names), settings.seed)
-    yield from map(Run, names, runs, parts)
+    for name, run, part in zip(names, runs, parts, strict=True):
+        yield SeriesRun(name, task_type, run, part)
 
 
 def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskDataset[Any]]:
@@ -257,20 +277,22 @@ def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> d
     return fold_of
 
 
-def describe(settings: FinetuneSettings, kind: Kind) -> dict[str, Any]:
+def describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[str, Any]:
     """Build a series' entry in `run.json`: settings and hashes of its files."""
-    plan = {name: value for name, value in to_jsonable(settings).items() if name not in CHANGING}
-    # In place of threads, which change results only by the division of steps.
-    plan["num_parts"] = count_parts(settings)
+    parts = {"num_parts": count_parts(settings.batch_size, machine)}
     files = [path for path in (settings.train, settings.eval) if path.is_file()]
-    return {"series": plan, "kind": kind, "files": {str(file): sha256_file(file) for file in files}}
+    return {
+        "series": {**same_fields(settings), **parts},
+        "kind": kind,
+        "files": {str(file): sha256_file(file) for file in files},
+    }
 
 
 def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
     """Check that a series can begin, or resume, in the folder."""
     check_out(settings)
     if settings.resume:
-        check_same(folder, series)
+        check_series_same(folder, series)
         return
     earlier = folder.series_runs()
     for name in run_names(series["series"], series["kind"]):
@@ -281,23 +303,10 @@ def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[
             )
 
 
-def check_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
+def check_series_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
     """Refuse to resume a series with other settings or examples."""
-    run, plan = folder.read_run(), series["series"]
-    before = run["series"]
-    differing = [name for name in plan if before.get(name) != plan[name]]
-    if differing == ["num_parts"]:
-        raise ConfigError(
-            f"{folder.path}: cannot be resumed with other --threads: each step was divided "
-            f"into {before.get('num_parts')} parts, and would now be divided into "
-            f"{plan['num_parts']}. Give the same --threads, or begin a new series in another "
-            "--out."
-        )
-    if differing:
-        raise ConfigError(
-            f"{folder.path}: cannot be resumed with another {', '.join(differing)}. Give the "
-            "same settings, or begin a new series in another --out."
-        )
+    run = folder.read_run()
+    check_same(folder.path, run["series"], series["series"])
     for file, digest in series["files"].items():
         if run.get("files", {}).get(file, digest) != digest:
             raise ConfigError(
@@ -306,42 +315,21 @@ def check_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
             )
 
 
-def is_done(run: Run) -> bool:
-    """Return whether a run has been scored."""
-    folder = RunFolder(run.settings.out)
-    return folder.run_path.exists() and "result" in folder.read_run()
+def check_finetuned(settings: FinetuneSettings) -> None:
+    """Refuse an earlier run in the folder that has other settings."""
+    folder = RunFolder(settings.out)
+    if not folder.run_path.exists():
+        return
+    run, wanted = folder.read_run(), same_fields(settings)
+    check_same(folder.path, {name: run["settings"].get(name) for name in wanted}, wanted)
+    choices = folder.read_choices()
+    computing = computing_on(settings, choices)
+    with computing as machine:
+        parts = count_parts(settings.batch_size, machine)
+    check_same(folder.path, {"num_parts": run[CONFIG]["num_parts"]}, {"num_parts": parts})
 
 
-def finish(
-    task_type: type[Task[Any, Any]],
-    run: Run,
-    callbacks: Sequence[Callback],
-    resume_command: str,
-    train: Train = finetune,
-) -> dict[str, Any]:
-    """Return the result of a run, after completing it if necessary."""
-    folder = RunFolder(run.settings.out)
-    if is_done(run):
-        result: dict[str, Any] = folder.read_run()["result"]
-        return result
-    if folder.run_path.exists():
-        run = replace(run, settings=replace(run.settings, resume=True))
-    return carry_out(task_type, run, callbacks, resume_command, train)
-
-
-def carry_out(
-    task_type: type[Task[Any, Any]],
-    run: Run,
-    callbacks: Sequence[Callback],
-    resume_command: str,
-    train: Train,
-) -> dict[str, Any]:
-    """Train, and return the result as plain JSON."""
-    result = train(task_type, run.settings, callbacks, resume_command, dataset=run.dataset)
-    return dict(json.loads(json.dumps(result.to_json())))
-
-
-def drop_worse(runs: Sequence[Run], results: Sequence[dict[str, Any]]) -> None:
+def drop_worse(runs: Sequence[SeriesRun], results: Sequence[dict[str, Any]]) -> None:
     """Delete the weights of all runs so far but the best."""
     best = best_of(results)
     for place in range(len(results)):
@@ -358,7 +346,7 @@ def conclude(
     folder: RunFolder,
     settings: FinetuneSettings,
     kind: Kind,
-    runs: Sequence[Run],
+    runs: Sequence[SeriesRun],
     results: Sequence[dict[str, Any]],
 ) -> Repeats:
     """Move the best model to the series' folder; write the result."""

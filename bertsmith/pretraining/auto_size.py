@@ -5,13 +5,15 @@ left the plateau of mere token frequencies, it is worse than a small one. So som
 are timed, the smallest first, and the largest that gets the tokens it needs is taken.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
+from bertsmith.pretraining.micro_batch import rows_in_memory
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.step_timer import Computing, StepTimer
+from bertsmith.pretraining.step_timer import StepTimer
+from bertsmith.training.machine import Machine
 
 NEEDED_TOKENS = {"tiny": 0.0, "mini": 60e6, "small": 250e6, "medium": 500e6, "base": 2e9}
 """Tokens from which a size should beat the next smaller one given the same time. Estimates: after
@@ -42,14 +44,14 @@ class Choice:
 
 def choose_preset(
     objective: Pretraining,
-    config: Callable[[str], BertConfig],
+    shapes: Mapping[str, BertConfig],
     minutes: float | None,
-    computing: Computing,
+    machine: Machine,
 ) -> Choice:
     """Time the presets on rows of `objective`, up to one too large.
 
     Args:
-        config: builds the config of a new model of a preset.
+        shapes: the config of a new model by preset.
 
     Raises:
         ConfigError: the run is not measured in minutes.
@@ -61,7 +63,7 @@ def choose_preset(
     tokens: dict[str, float] = {}
     preset = "tiny"
     for name, needed in NEEDED_TOKENS.items():
-        speed = tokens_per_second(objective, config(name), computing)
+        speed = tokens_per_second(objective, shapes[name], machine)
         tokens[name] = 60 * minutes * speed
         if tokens[name] < needed:
             break
@@ -69,13 +71,13 @@ def choose_preset(
     return Choice(preset, minutes, tokens)
 
 
-def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Computing) -> float:
+def tokens_per_second(objective: Pretraining, config: BertConfig, machine: Machine) -> float:
     """Estimate the training speed of all processes from some steps of one.
 
     Starting the others would take longer than the steps. `bertsmith plan` does, for one size.
     """
     # No more at once than the run itself takes: long rows need much memory.
-    at_once = computing.rows_at_once(objective.settings.max_length, config)
+    at_once = rows_in_memory(objective.settings.max_length, config, machine)
     num_rows = min(TRIAL_ROWS, objective.micro_batch_size, at_once)
     trial = type(objective)(
         objective.train.corpus,
@@ -83,11 +85,11 @@ def tokens_per_second(objective: Pretraining, config: BertConfig, computing: Com
         replace(objective.settings, start_steps=0),
         batch_size=num_rows,
     )
-    model = trial.new_model(config).to(computing.device)
-    with computing.as_one_process(), StepTimer(trial, model, computing.precision, 1) as timer:
+    model = trial.new_model(config).to(machine.device)
+    with machine.as_one_process(), StepTimer(trial, model, machine.precision, 1) as timer:
         found = timer.time(1, warm_up=1)
     growth = objective.batch_size / num_rows
-    processes = computing.num_processes
+    processes = machine.num_processes
     speedup = processes * (SHARED_SPEED if processes > 1 else 1.0)
     tokens = growth * found.tokens
     return tokens * speedup / found.seconds(tokens)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import (
     Memory,
@@ -24,21 +25,20 @@ from bertsmith.model.accounting import (
 )
 from bertsmith.model.bert import BertModel
 from bertsmith.model.meta_init import skeleton
+from bertsmith.model.model_folder import read_folder
 from bertsmith.model.shape_buckets import rounded_up
-from bertsmith.pretraining.job import PretrainJob, build_model, build_objective, choose_size
+from bertsmith.pretraining.build import build_model, build_objective
+from bertsmith.pretraining.config import PretrainConfig
+from bertsmith.pretraining.from_checkpoint import source_facts
+from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import EVALUATION_TOKENS, Pretraining
-from bertsmith.pretraining.step_timer import WARM_UP_STEPS, Computing, StepTimer, longest_share
-from bertsmith.system.hardware import (
-    compute_settings,
-    count_trainers,
-    measured,
-    select_device,
-    select_precision,
-)
+from bertsmith.pretraining.resolve import resolve
+from bertsmith.pretraining.step_timer import WARM_UP_STEPS, StepTimer, longest_share
+from bertsmith.system.hardware import measured
 from bertsmith.system.memory import available_bytes, resident_bytes
-from bertsmith.training.budget import MAX_TIMES, EvaluationPlan
+from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.flat_parameters import Layout
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.machine import Machine, computing_on
 
 Hardware = Literal["B200", "H200", "H100", "A100", "L40S", "L4", "RTX-4090", "RTX-3090"]
 
@@ -155,18 +155,15 @@ class Estimate:
     row counts that a process meets in the run.
     """
 
-    job: PretrainJob
+    config: PretrainConfig
     model: BertModel
-    computing: Computing
+    machine: Machine
     phases: Sequence[Phase]
     rows_per_epoch: Sequence[int]
     memory: Memory
     shapes: int
     trial: Trial | None
     problem: str = ""
-    chosen: str = ""
-    evaluations: EvaluationPlan | None = None
-    """Where it was not said how many rows are measured."""
 
     @property
     def step_seconds(self) -> Sequence[float] | None:
@@ -184,14 +181,13 @@ class Estimate:
     @property
     def num_steps(self) -> float | None:
         """The number of steps; None if it depends on a missing trial."""
-        if self.job.training.steps is not None:
-            return float(self.job.training.steps)
+        if self.config.steps is not None:
+            return float(self.config.steps)
         if self.step_seconds is None or self.trial is None:
             return None
-        assert self.job.training.minutes is not None
-        times = MAX_TIMES if self.evaluations is None else self.evaluations.times
-        evaluations = (1 + times) * self.trial.evaluation_seconds
-        left = max(0.0, 60 * self.job.training.minutes - evaluations)
+        assert self.config.minutes is not None
+        evaluations = (1 + self.config.evaluations.times) * self.trial.evaluation_seconds
+        left = max(0.0, 60 * self.config.minutes - evaluations)
         steps = 0.0
         for phase, seconds in zip(self.phases, self.step_seconds, strict=True):
             longest = math.inf if phase.last is None else phase.last - phase.first + 1
@@ -202,9 +198,9 @@ class Estimate:
     @property
     def num_evaluations(self) -> int:
         """The number of evaluations."""
-        steps, every = self.num_steps, self.job.training.eval_every
-        times = MAX_TIMES if self.evaluations is None else self.evaluations.times
-        if steps is None or (self.job.training.steps is None and every is None):
+        steps, every = self.num_steps, self.config.eval_every
+        times = self.config.evaluations.times
+        if steps is None or (self.config.steps is None and every is None):
             return 1 + times
         every = every or max(1, round(steps / times))
         return 1 + math.ceil(steps / every)
@@ -264,7 +260,7 @@ class Estimate:
     @property
     def estimate(self) -> float:
         """The memory of the steps, estimated without a trial."""
-        return estimate_bytes(self.memory, self.computing, self.shapes)
+        return estimate_bytes(self.memory, self.machine, self.shapes)
 
     def seconds_on(self, other: Accelerator) -> tuple[float, float | None]:
         """Estimate seconds of a last-phase step and of the run elsewhere.
@@ -290,70 +286,50 @@ def forecast(job: PretrainJob, *, seconds: float = 5.0, has_text: bool = True) -
         BertsmithError: the job could not be run either.
     """
     job.training.budget()
-    job = job.prepared
-    device = select_device(job.training.device)
-    with compute_settings(device, job.training.threads):
-        precision = select_precision(job.training.precision, device)
-        computing = Computing(device, precision, count_trainers(device))
-        objective = build_objective(job, computing)
-        chosen = ""
-        if job.model.preset == "auto":
-            choice = choose_size(job, objective, computing)
-            job, chosen = job.with_preset(choice.preset), str(choice)
-            objective = build_objective(job, computing)
+    said = job.training
+    with computing_on(said) as machine:
+        corpus = Corpus.open(job.corpus)
+        source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
+        config = resolve(job, corpus, machine, source=source, is_timed=False)
+        objective = build_objective(config, corpus)
         with skeleton():
-            model = build_model(job, objective)
-        phases = list(_phases(objective, model, computing))
+            model = build_model(config, objective)
+        phases = list(_phases(objective, model, machine))
+        is_cpu = machine.device.type == "cpu"
         needed = memory(
             model,
             max((phase.largest for phase in phases), key=lambda work: work.looks),
-            precision,
-            computing.num_processes,
+            machine.precision,
+            machine.num_processes,
             size=Layout.of(model.parameter_specs()).size,
-            is_fused=device.type != "cpu",
-            sums_gradients=device.type != "cpu"
-            or objective.batch_size > computing.num_processes * objective.micro_batch_size,
+            is_fused=not is_cpu,
+            sums_gradients=not is_cpu
+            or config.batch_size > machine.num_processes * config.micro_batch_size,
         )
-        shapes = count_shapes(objective, phases, job.training.steps, computing)
-        problem = _problem(estimate_bytes(needed, computing, shapes), computing, seconds)
-        trial = None if problem else _try(job, objective, computing, phases, seconds)
-        evaluations = _plan_evaluations(job.training, objective, trial)
-        if trial is not None and evaluations is not None:
-            share = evaluations.rows / objective.eval_rows
-            trial = replace(trial, evaluation_seconds=share * trial.evaluation_seconds)
+        shapes = count_shapes(objective, phases, config.steps, machine)
+        problem = _problem(estimate_bytes(needed, machine, shapes), machine, seconds)
+        trial = None if problem else _try(config, objective, machine, phases, seconds)
+        if trial is not None:
+            config, trial = _with_evaluations(config, trial)
         rows_per_epoch = _rows_per_epoch(objective, phases) if has_text else ()
         found = Estimate(
-            job,
-            model,
-            computing,
-            phases,
-            rows_per_epoch,
-            needed,
-            shapes,
-            trial,
-            problem,
-            chosen,
-            evaluations,
+            config, model, machine, phases, rows_per_epoch, needed, shapes, trial, problem
         )
-        return replace(found, shapes=count_shapes(objective, phases, found.num_steps, computing))
+        return replace(found, shapes=count_shapes(objective, phases, found.num_steps, machine))
 
 
-def _plan_evaluations(
-    training: TrainingSettings, objective: Pretraining, trial: Trial | None
-) -> EvaluationPlan | None:
-    """Plan the evaluations of a run whose settings leave them open."""
-    if training.eval_rows is not None:
-        return None
-    if training.steps is not None:
-        return EvaluationPlan.of_steps(training.steps, objective.batch_size)
-    if trial is None or training.minutes is None:
-        return None
-    row = trial.evaluation_seconds / objective.eval_rows
-    return EvaluationPlan.of_seconds(60 * training.minutes, row)
+def _with_evaluations(config: PretrainConfig, trial: Trial) -> tuple[PretrainConfig, Trial]:
+    """Plan the evaluations of a run in minutes, and scale their time to the planned rows."""
+    plan = config.evaluations
+    if config.minutes is not None and plan.is_limited:
+        row = trial.evaluation_seconds / plan.rows
+        config = replace(config, evaluations=EvaluationPlan.of_seconds(60 * config.minutes, row))
+    share = config.evaluations.rows / plan.rows
+    return config, replace(trial, evaluation_seconds=share * trial.evaluation_seconds)
 
 
 def count_shapes(
-    objective: Pretraining, phases: Sequence[Phase], steps: float | None, computing: Computing
+    objective: Pretraining, phases: Sequence[Phase], steps: float | None, machine: Machine
 ) -> int:
     """Count the distinct row counts of one process's products in a run."""
     longest = max(1, COUNTED_ROWS // objective.batch_size)
@@ -362,59 +338,59 @@ def count_shapes(
             objective,
             phase.first,
             min(longest, longest if steps is None else math.ceil(phase.steps_within(steps))),
-            computing,
+            machine,
         )
         for phase in phases
     )
 
 
-def _count_shapes(objective: Pretraining, first: int, num_steps: int, computing: Computing) -> int:
+def _count_shapes(objective: Pretraining, first: int, num_steps: int, machine: Machine) -> int:
     return len(
         {
             rounded_up(batch.num_tokens)
             for step in range(first, first + num_steps)
-            for batch in objective.micro_batches(step)[:: computing.num_processes]
+            for batch in objective.micro_batches(step)[:: machine.num_processes]
         }
     )
 
 
-def estimate_bytes(needed: Memory, computing: Computing, shapes: int) -> float:
+def estimate_bytes(needed: Memory, machine: Machine, shapes: int) -> float:
     """Estimate the memory of a run's steps without a trial."""
-    if computing.device.type != "cpu":
+    if machine.device.type != "cpu":
         return float(needed.everything)
     each = PROCESS_BYTES + shapes * SHAPE_BYTES + HELD_TWICE * needed.activations
     return needed.shared + CODE_BYTES + needed.num_processes * each
 
 
-def _problem(estimate: float, computing: Computing, seconds: float) -> str:
+def _problem(estimate: float, machine: Machine, seconds: float) -> str:
     """Return the reason why nothing can be measured; empty if it can."""
     if seconds <= 0:
         return "not asked for"
     free = available_bytes()
-    if computing.device.type == "cpu" and free is not None and estimate > free:
+    if machine.device.type == "cpu" and free is not None and estimate > free:
         return f"it needs about {estimate / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free"
     return ""
 
 
-def _phases(objective: Pretraining, model: BertModel, computing: Computing) -> Iterator[Phase]:
+def _phases(objective: Pretraining, model: BertModel, machine: Machine) -> Iterator[Phase]:
     """Yield the phases of a run, from some of its batches."""
     start = objective.settings.start_steps if objective.start is not None else 0
     for first, last in ([(1, start)] if start else []) + [(start + 1, None)]:
-        yield _look_at(objective, model, computing, first, last)
+        yield _look_at(objective, model, machine, first, last)
 
 
 def _look_at(
-    objective: Pretraining, model: BertModel, computing: Computing, first: int, last: int | None
+    objective: Pretraining, model: BertModel, machine: Machine, first: int, last: int | None
 ) -> Phase:
     """Count the work of a phase from its first steps."""
     rows = min(objective.batch_size, SAMPLED_ROWS)
     sampled = objective.resized(rows, objective.eval_rows)
     steps = [sampled.micro_batches(step) for step in range(first, first + SAMPLED_STEPS)]
-    share = sum(longest_share(each, computing.num_processes) for each in steps)
+    share = sum(longest_share(each, machine.num_processes) for each in steps)
     batches = [(batch, objective.counts(batch).get("mlm", 0)) for each in steps for batch in each]
     works = [real_work(*each) for each in batches]
     computed = works
-    if computing.device.type == "cpu":
+    if machine.device.type == "cpu":
         computed = [computed_work(*each) for each in batches]
     scale = objective.batch_size / rows / SAMPLED_STEPS
     real = sum(works, Work()).times(scale)
@@ -430,43 +406,43 @@ def _look_at(
 
 
 def _try(
-    job: PretrainJob,
+    config: PretrainConfig,
     objective: Pretraining,
-    computing: Computing,
+    machine: Machine,
     phases: Sequence[Phase],
     seconds: float,
 ) -> Trial:
     """Time steps of the longest phase, by all its processes."""
     phase = len(phases) - 1
-    if job.training.steps is not None and phases[0].steps_within(job.training.steps) > (
-        phases[-1].steps_within(job.training.steps)
+    if config.steps is not None and phases[0].steps_within(config.steps) > (
+        phases[-1].steps_within(config.steps)
     ):
         phase = 0
-    rows = _trial_rows(objective, computing, phases[phase])
-    eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // job.pretraining.max_length))
+    rows = _trial_rows(objective, machine, phases[phase])
+    eval_rows = min(objective.eval_rows, max(1, EVALUATION_TOKENS // config.pretraining.max_length))
     trial = objective.resized(rows, eval_rows)
-    model = build_model(job, objective).to(computing.device)
-    with StepTimer(trial, model, computing.precision, computing.num_processes) as timer:
+    model = build_model(config, objective).to(machine.device)
+    with StepTimer(trial, model, machine.precision, machine.num_processes) as timer:
         found = timer.time(phases[phase].first, seconds=seconds)
         evaluation = timer.time_evaluation()
         workers = [worker.process.pid or 0 for worker in timer.workers.workers]
-        peak = resident_bytes([os.getpid(), *workers]) if computing.device.type == "cpu" else None
+        peak = resident_bytes([os.getpid(), *workers]) if machine.device.type == "cpu" else None
     return Trial(
         phase,
         found.num_steps,
         rows,
         found.seconds(phases[phase].share),
         evaluation * objective.eval_rows / eval_rows,
-        _count_shapes(trial, phases[phase].first, WARM_UP_STEPS + found.num_steps, computing),
+        _count_shapes(trial, phases[phase].first, WARM_UP_STEPS + found.num_steps, machine),
         peak,
     )
 
 
-def _trial_rows(objective: Pretraining, computing: Computing, phase: Phase) -> int:
+def _trial_rows(objective: Pretraining, machine: Machine, phase: Phase) -> int:
     """Choose the rows of a trial's steps: whole batches for every process."""
-    if computing.device.type != "cpu":
+    if machine.device.type != "cpu":
         return objective.batch_size
-    together = computing.num_processes * objective.micro_batch_size
+    together = machine.num_processes * objective.micro_batch_size
     speed = ASSUMED_SHARE * 1e9 * max(measured().bf16_gflops, measured().fp32_gflops)
     seconds = sum(phase.flops.values()) * together / objective.batch_size / speed
     # Where the run sums gradients, so does the trial: the sums take memory.
@@ -488,16 +464,16 @@ def to_json(found: Estimate, others: Sequence[Accelerator] = ()) -> dict[str, An
     times = found.step_seconds
     needed = found.memory
     return {
-        "preset": found.job.model.preset,
-        "chosen": found.chosen,
+        "preset": found.config.preset or None,
+        "chosen": "; ".join(found.config.notes),
         "vocab_size": found.model.config.vocab_size,
         "parameters": total(count_parameters(found.model)),
         "encoder_parameters": total(count_parameters(found.model), heads=False),
-        "device": str(found.computing.device),
-        "precision": found.computing.precision,
-        "processes": found.computing.num_processes,
+        "device": str(found.machine.device),
+        "precision": found.machine.precision,
+        "processes": found.machine.num_processes,
         "step": {
-            "rows": found.job.training.batch_size,
+            "rows": found.config.batch_size,
             "tokens": step.real.tokens,
             "predicted": step.real.predicted,
             "flops": dict(step.flops),

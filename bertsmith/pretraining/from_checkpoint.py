@@ -5,7 +5,6 @@ vocabulary, positions, heads that the folder lacks (new) or that pre-training la
 other difference is refused before anything is written.
 """
 
-import contextlib
 import hashlib
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,14 +16,16 @@ from torch import Tensor
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
-from bertsmith.model.electra_pair import GENERATOR, ElectraPair, load_generator
+from bertsmith.model.electra_pair import GENERATOR, ElectraPair, has_generator, load_generator
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.layers import Pooler
 from bertsmith.model.load_report import listed
 from bertsmith.model.loading import build
-from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.resize import extend_words, set_positions, start_masked_lm_head
+from bertsmith.model.saving import save_model
 from bertsmith.model.weights import weight_files
+from bertsmith.pretraining.config import SourceFacts
 from bertsmith.pretraining.settings import ObjectiveName
 from bertsmith.system.files import sha256_file
 from bertsmith.tokenization.normalize import Normalizer
@@ -102,28 +103,17 @@ class Source:
     """The folder's generator, for replaced token detection; `fit` changes it."""
 
     @classmethod
-    def open(cls, name: Path, heads: Sequence[str]) -> "Source":
-        """Load a folder or a hub model; missing heads are random.
+    def of(cls, name: str, folder: ModelFolder, heads: Sequence[str]) -> "Source":
+        """Build the model of a folder, which the user calls `name`; missing heads are random.
 
         Raises:
             CheckpointError: it is incomplete, altered, or holds another kind of model or tokenizer.
         """
-        folder = read_folder(name)
-        model = build(folder, heads)
+        tokenizer, model = folder.tokenizer, build(folder, heads)
         stored = {*folder.heads, *(["pooler"] if folder.has_pooler else [])}
         kept = stored_pooler(folder) if model.pooler is None else None
         generator = load_generator(folder.path) if "replaced_token" in heads else None
-        return cls(
-            str(name), folder.path, model, folder.tokenizer, frozenset(stored), kept, generator
-        )
-
-    @property
-    def weights(self) -> dict[str, str]:
-        """The SHA-256 of each weight file by name."""
-        files = weight_files(self.directory)
-        if self.generator is not None:
-            files += weight_files(self.directory / GENERATOR)
-        return {file.relative_to(self.directory).as_posix(): sha256_file(file) for file in files}
+        return cls(name, folder.path, model, tokenizer, frozenset(stored), kept, generator)
 
     @property
     def trained(self) -> BertModel:
@@ -155,7 +145,7 @@ class Source:
         assert report is not None
         return AdaptationReport(
             folder=self.name,
-            weights=self.weights,
+            weights=weight_sums(self.directory, with_generator=self.generator is not None),
             num_kept=len(report.matched),
             num_words=(old.vocab_size, tokenizer.vocab_size),
             num_unknown=sum(not ids for ids in pieces),
@@ -176,12 +166,19 @@ class Source:
                 yield f"{name.replace('_', '-')} head, at random"
 
 
-def stored_objective(folder: ModelFolder) -> ObjectiveName:
-    """Return the objective of a folder's pre-training, or its family's default."""
-    family = folder.family
-    guesses = family.architectures[frozenset({"masked_lm"})]
-    is_masked = guesses in (folder.settings.get("architectures") or ())
-    return "masked_lm" if is_masked else family.objective
+def source_facts(
+    name: str, folder: ModelFolder, weights: Mapping[str, str] | None = None
+) -> SourceFacts:
+    """Return what a run takes from the model `name`, by its folder or a checkpoint of the run.
+
+    `weights` are the checksums of the model's files where `folder` is a checkpoint.
+    """
+    guesses = folder.family.architectures[frozenset({"masked_lm"})]
+    is_masked_lm = guesses in (folder.settings.get("architectures") or ())
+    objective: ObjectiveName = "masked_lm" if is_masked_lm else folder.family.objective
+    if weights is None:
+        weights = weight_sums(folder.path, with_generator=has_generator(folder.path))
+    return SourceFacts(name, weights, folder.config, objective)
 
 
 def stored_pooler(folder: ModelFolder) -> Pooler | None:
@@ -189,13 +186,22 @@ def stored_pooler(folder: ModelFolder) -> Pooler | None:
     return build(folder, ()).pooler if folder.has_pooler else None
 
 
-@contextlib.contextmanager
-def with_pooler(model: BertModel, pooler: Pooler | None) -> Iterator[None]:
-    """Give a model without a pooler this one, within the block."""
+def weight_sums(directory: Path, *, with_generator: bool) -> dict[str, str]:
+    """Compute the SHA-256 of each weight file by name."""
+    files = weight_files(directory)
+    if with_generator:
+        files += weight_files(directory / GENERATOR)
+    return {file.relative_to(directory).as_posix(): sha256_file(file) for file in files}
+
+
+def save_with_pooler(
+    model: BertModel, pooler: Pooler | None, tokenizer: Tokenizer, folder: Path
+) -> None:
+    """Save a model with this pooler, if it has none of its own."""
     before = model.pooler
     model.pooler = before or pooler
     try:
-        yield
+        save_model(model, folder, tokenizer)
     finally:
         model.pooler = before
 

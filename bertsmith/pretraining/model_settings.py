@@ -4,14 +4,10 @@ Fields that are None get the values of a new model, or those of the model that a
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.model.config import BertConfig
-from bertsmith.model.families import family_named
-from bertsmith.model.family import Family
 from bertsmith.system.bounds import check_all_largest
 
 
@@ -57,38 +53,9 @@ class ModelSettings:
             )
 
     @property
-    def resolved(self) -> "ModelSettings":
-        """The settings with the defaults of a new model filled in."""
-        return ModelSettings(**{**NEW_MODEL, **self.given})
-
-    @property
-    def resolved_family(self) -> Family:
-        """The family, by default that of a new model."""
-        return family_named(self.family or NEW_MODEL["family"])
-
-    @property
     def given(self) -> dict[str, Any]:
         """The fields that are not None."""
         return {name: value for name, value in asdict(self).items() if value is not None}
-
-    def as_in(self, config: BertConfig) -> "ModelSettings":
-        """Return a copy with the values of a trained model filled in."""
-        theirs = {name: getattr(config, name) for name in NEW_MODEL if name not in FIXED}
-        theirs["max_position_embeddings"] = config.max_length
-        return ModelSettings(**{**theirs, **self.given})
-
-    def config(self, corpus: Corpus, preset: str | None = None) -> BertConfig:
-        """Build the config of a new model for a corpus.
-
-        `preset` replaces that of the settings.
-        """
-        changes, tokenizer = self.resolved.given, corpus.tokenizer()
-        family = family_named(changes.pop("family")).config
-        del changes["position_initializer"]  # of the first weights, not of the shape
-        size, length = changes.pop("preset"), changes.pop("max_position_embeddings")
-        changes |= family.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
-        config = family.from_preset(preset or size, corpus.vocab_size, **changes)
-        return replace(config, max_position_embeddings=length + config.first_position)
 
 
 NEW_MODEL: Mapping[str, Any] = {

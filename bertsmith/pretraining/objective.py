@@ -304,20 +304,13 @@ class Pretraining(Objective[BertModel, Batch]):
         return f"{corpus.directory}: " + "; ".join(rows)
 
     def identity(self) -> dict[str, Any]:
-        """Return corpus, settings and seed.
-
-        It includes how steps are divided, since dropout follows from it.
-        """
-        corpus = self.train.corpus
+        """Return what the run's configuration does not say: the text, and the words of masks."""
+        corpus, words = self.train.corpus, self.settings.word_list
         return {
-            "task": "pretraining",
+            "objective": "pretraining",
             "corpus_sha256": sha256_file(corpus.directory / "manifest.json"),
             "tokenizer": corpus.tokenizer_fingerprint,
-            "batch_size": self.batch_size,
-            "micro_batch_size": self.micro_batch_size,
-            "seed": self.seed,
-            "eval_rows": self.eval_rows,
-            "pretraining": self.settings.identity(),
+            "word_list_sha256": None if words is None else sha256_file(words),
         }
 
     def facts(self) -> dict[str, float]:

@@ -1,12 +1,10 @@
 """Pre-training from end to end: a corpus and settings go in, a trained model folder comes out.
 
-This is where objective, model and trainer meet; none of them knows the other two by name. A model
-begins at random or, with `from_`, where another stopped.
+A model begins at random or, with `from_`, where another stopped.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -15,42 +13,34 @@ from typing import Any
 import torch
 
 from bertsmith.config import to_jsonable
+from bertsmith.data.shards import Corpus
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.errors import ConfigError, Interrupted
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import build_trained
-from bertsmith.model.model_folder import read_folder
+from bertsmith.model.model_folder import ModelFolder, read_folder
+from bertsmith.model.saving import save_model
+from bertsmith.pretraining.build import build_model, build_objective
+from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.from_checkpoint import (
     AdaptationReport,
     Source,
+    save_with_pooler,
+    source_facts,
     stored_pooler,
-    with_pooler,
 )
-from bertsmith.pretraining.job import (
-    PretrainJob,
-    build_model,
-    build_objective,
-    choose_size,
-    look_ahead,
-    look_back,
-)
-from bertsmith.pretraining.model_settings import NEW_MODEL
+from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import Pretraining, token_counts
-from bertsmith.pretraining.step_timer import Computing
-from bertsmith.system.hardware import (
-    compute_settings,
-    computing_as,
-    count_trainers,
-    select_device,
-    select_precision,
-)
-from bertsmith.training.checkpoint import Checkpoint, check_identity, newest_checkpoint
+from bertsmith.pretraining.resolve import resolve
+from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
 from bertsmith.training.journal import is_held_out, read_journal
+from bertsmith.training.machine import computing_on
 from bertsmith.training.objective import Measure, Measured
 from bertsmith.training.recorder import Callback
-from bertsmith.training.run_folder import RunFolder, machine_facts
-from bertsmith.training.trainer import Summary, Trainer
+from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts
+from bertsmith.training.runner import TrainingRun, run_training
+from bertsmith.training.trainer import Summary
 
 
 def pretrain(
@@ -73,188 +63,112 @@ def pretrain(
         Interrupted: the user asked to stop; with `measure`, which runs of a series have, also where
             this one is complete.
     """
-    job.training.budget()
+    said = job.training
+    said.budget()
     folder = RunFolder(out)
-    folder.check(resume=resume, overwrite=overwrite, has_curves=True)
+    check = partial(folder.check, resume=resume, overwrite=overwrite, has_curves=True)
+    check()
     if job.from_ is not None and job.from_.resolve().is_relative_to(out.resolve()):
         raise ConfigError(f"{out}: holds --from {job.from_}. Choose another --out.")
-    device = select_device(job.training.device)
-    check = partial(folder.check, resume=resume, overwrite=overwrite, has_curves=True)
+    before = folder.read_choices() if resume else None
     with (
         folder.held(check),
-        computing_as(folder.read_choices() if resume else None),
-        compute_settings(device, job.training.threads),
+        computing_on(said, before) as machine,
     ):
-        computing = Computing(
-            device, select_precision(job.training.precision, device), count_trainers(device)
-        )
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
-        start = _start(job, folder if resume else None, checkpoint, computing)
-        job, objective, model = start.job, start.objective, start.model.to(device)
-        if resume:
-            outlook = look_back(job.training, folder.read_run())
-        else:
-            outlook = look_ahead(job.training, objective, model, computing)
-        objective = outlook.fit(objective)
-        tokenizer = objective.train.corpus.tokenizer()
-        if start.longest is not None:
-            tokenizer.model_max_length = start.longest
-        trainer = Trainer(
-            model,
-            objective if measure is None else Measured(objective, measure, "common_eval"),
+        earlier = folder.read_run() if resume else {}
+        previous = earlier[CONFIG] if resume else None
+        corpus = Corpus.open(job.corpus)
+        start_path = job.from_ if checkpoint is None else checkpoint.path
+        start_folder = None if start_path is None else read_folder(start_path)
+        source = None
+        if job.from_ is not None and start_folder is not None:
+            weights = previous["source_weights"] if previous and checkpoint else None
+            source = source_facts(str(job.from_), start_folder, weights)
+        config = resolve(job, corpus, machine, source=source, previous=previous)
+        objective = build_objective(config, corpus)
+        adapted = earlier.get("source") if checkpoint else None
+        start = begin(config, objective, start_folder, adapted)
+        facts = {**objective.facts(), "unknown_rate": corpus.manifest.unknown_rate}
+        if not resume:
+            tell_unknown(facts["unknown_rate"], job.corpus)
+        trained = run_training(
+            TrainingRun(
+                start.model.to(machine.device),
+                objective if measure is None else Measured(objective, measure, "common_eval"),
+                config.run_config(objective.identity(), start.notes),
+                start.save,
+                {
+                    "command": "pretrain",
+                    "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+                    "settings": to_jsonable(job),
+                    **({} if start.report is None else {"source": to_jsonable(start.report)}),
+                    "precision": machine.precision,
+                    **machine_facts(machine.device),
+                    "data": facts,
+                },
+            ),
             folder,
-            job.training,
-            job.optim,
-            precision=computing.precision,
-            num_processes=computing.num_processes,
-            tokenizer=tokenizer,
+            resume=resume,
+            checkpoint=checkpoint,
             callbacks=callbacks,
             resume_command=resume_command,
-            chosen="; ".join(filter(None, [start.chosen, *outlook.notes])),
-            evaluations=outlook.evaluations,
-            as_saved=start.as_saved,
         )
-        manifest = objective.train.corpus.manifest
-        data = {**objective.facts(), "unknown_rate": manifest.unknown_rate}
-        if resume and "summary" in folder.read_run():  # all but the curves was there
-            summary = trainer.recall()
-        else:
-            if resume:
-                trainer.resume(checkpoint)
-            else:
-                tell_unknown(data["unknown_rate"], job.corpus)
-                trainer.begin({**_facts(start, computing, data), **outlook.facts})
-            summary = trainer.run()
-    source = folder.read_run().get("source")
+    source_report = folder.read_run().get("source")
     entries = read_journal(folder.journal_path)
-    draw_curves(entries, folder.curves_path, data.get("held_out_unigram_entropy"))
-    if trainer.is_stop_requested and measure is not None:  # one of several runs
+    draw_curves(entries, folder.curves_path, facts.get("held_out_unigram_entropy"))
+    if trained.is_stop_requested and measure is not None:  # one of several runs
         raise Interrupted(f"{out}: trained, then stopped. Continue with: {resume_command}")
-    return {**_result(summary, data, source, entries, out), "mask_token": tokenizer.mask_token}
+    result = _result(trained.summary, facts, source_report, entries, out)
+    return {**result, "mask_token": corpus.tokenizer().mask_token}
 
 
 @dataclass(frozen=True)
-class _Start:
-    """A run that is about to begin or to go on: its settings in full, objective and model."""
+class Start:
+    """The model that a run begins or goes on with."""
 
-    job: PretrainJob
-    objective: Pretraining
     model: BertModel
-    chosen: str = ""
+    save: Callable[[Path], None]
     report: AdaptationReport | None = None
-    """What became of the model that it goes on from."""
-    longest: int | None = None
-    """The longest text that it reads, where that is not what the other read."""
-    as_saved: Callable[[BertModel], AbstractContextManager[object]] = nullcontext
+    """Changes to the model that it continues."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return () if self.report is None else (str(self.report),)
 
 
-def _start(
-    job: PretrainJob, resumed: RunFolder | None, checkpoint: Checkpoint | None, computing: Computing
-) -> _Start:
-    """A new model, one to go on from, or a checkpoint of this run."""
-    if resumed is not None:
-        check_identity(
-            resumed.path, _origin(resumed.read_run()["settings"]), _origin(to_jsonable(job))
-        )
-    if job.from_ is None:
-        return _start_new(job, resumed, checkpoint, computing)
-    if resumed is not None and checkpoint is not None:
-        return _start_again(job, resumed, checkpoint, computing)
-    return _start_continued(job, resumed, computing)
+def begin(
+    config: PretrainConfig,
+    objective: Pretraining,
+    folder: ModelFolder | None,
+    adapted: Mapping[str, Any] | None,
+) -> Start:
+    """Build a new model, adapt the one to continue, or load a checkpoint.
 
-
-def _origin(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the origin of a run, as far as its checkpoints do not hold it."""
-    model = settings.get("model")  # a path where the run is a fine-tuning
-    initializer = model["position_initializer"] if isinstance(model, Mapping) else None
-    return {
-        "from": settings.get("from"),
-        "position_initializer": initializer or NEW_MODEL["position_initializer"],
-    }
-
-
-def _start_new(
-    job: PretrainJob, resumed: RunFolder | None, checkpoint: Checkpoint | None, computing: Computing
-) -> _Start:
-    """A new model from the seed, or the checkpoint's."""
-    job = job.prepared
-    if resumed is not None and job.model.preset == "auto":
-        job = job.with_preset(resumed.read_run()["settings"]["model"]["preset"])
-    objective = build_objective(job, computing)
-    choice = None
-    if job.model.preset == "auto":
-        choice = choose_size(job, objective, computing)
-        job = job.with_preset(choice.preset)
-        objective = build_objective(job, computing)
-    if checkpoint is None:
-        model = build_model(job, objective)
+    Args:
+        folder: the checkpoint, or the model to continue; None for a new one.
+        adapted: how the model to continue was adapted, where `folder` is a checkpoint.
+    """
+    corpus = objective.train.corpus
+    tokenizer, longest = corpus.tokenizer(), config.model.max_length
+    if folder is None or not config.source:
+        model = build_model(config, objective) if folder is None else build_trained(folder)
+        return Start(model, partial(save_model, model, tokenizer=tokenizer))
+    if adapted is not None:
+        model, pooler, report = build_trained(folder), stored_pooler(folder), None
+        is_resized = adapted["num_positions"][0] != adapted["num_positions"][1]
     else:
-        model = build_trained(read_folder(checkpoint.path))
-    chosen = "" if choice is None else str(choice)
-    return _Start(replace(job, optim=job.resolved_optim), objective, model, chosen)
-
-
-def _start_again(
-    job: PretrainJob, resumed: RunFolder, checkpoint: Checkpoint, computing: Computing
-) -> _Start:
-    """The checkpoint of a run that went on from another model, which is not needed any more."""
-    folder = read_folder(checkpoint.path)
-    model, pooler = build_trained(folder), stored_pooler(folder)
-    job = job.going_on_from_folder(folder)
-    objective = build_objective(job, computing, model.config)
-    before, after = resumed.read_run()["source"]["num_positions"]
-    return _Start(
-        job,
-        objective,
-        model,
-        longest=None if before == after else after,
-        as_saved=partial(with_pooler, pooler=pooler),
-    )
-
-
-def _start_continued(job: PretrainJob, resumed: RunFolder | None, computing: Computing) -> _Start:
-    """The model of a folder, made to fit the corpus."""
-    folder = job.from_
-    assert folder is not None
-    torch.manual_seed(job.training.seed)
-    job = job.prepared
-    source = Source.open(folder, job.pretraining.heads)
-    if resumed is not None:
-        before = {"from": resumed.read_run()["source"]["weights"]}
-        check_identity(resumed.path, before, {"from": source.weights})
-    objective = build_objective(job, computing)
-    corpus, settings = objective.train.corpus, vars(job.model)
-    longest = settings["max_position_embeddings"]
-    report = source.fit(
-        corpus.tokenizer(),
-        job.corpus,
-        counts=lambda: torch.from_numpy(token_counts(corpus)),
-        positions=longest,
-    )
-    model = source.trained
-    model.set_dropout(settings["hidden_dropout_prob"], settings["attention_probs_dropout_prob"])
-    return _Start(
-        job,
-        objective,
-        model,
-        str(report),
-        report,
-        longest=None if report.num_positions[0] == longest else longest,
-        as_saved=partial(with_pooler, pooler=source.pooler),
-    )
-
-
-def _facts(start: _Start, computing: Computing, data: Mapping[str, Any]) -> dict[str, Any]:
-    source = {} if start.report is None else {"source": to_jsonable(start.report)}
-    return {
-        "command": "pretrain",
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "settings": to_jsonable(start.job),
-        **source,
-        "precision": computing.precision,
-        **machine_facts(computing.device),
-        "data": data,
-    }
+        torch.manual_seed(config.seed)
+        source = Source.of(config.source, folder, config.pretraining.heads)
+        counts = lambda: torch.from_numpy(token_counts(corpus))  # noqa: E731
+        report = source.fit(tokenizer, config.corpus, counts, longest)
+        model, pooler = source.trained, source.pooler
+        is_resized = report.num_positions[0] != longest
+        shape = config.model
+        model.set_dropout(shape.hidden_dropout_prob, shape.attention_probs_dropout_prob)
+    if is_resized:
+        tokenizer.model_max_length = longest
+    return Start(model, partial(save_with_pooler, model, pooler, tokenizer), report)
 
 
 def _result(

@@ -1,7 +1,7 @@
 """Settings of the pre-training tasks: masking, pairs, rows and objective."""
 
 import math
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from bertsmith.pretraining.masking import MaskingRule
 from bertsmith.pretraining.segmenters import Segmenter, load_segmenter, read_word_list
 from bertsmith.pretraining.word_choice import Masking
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.files import sha256_file
+from bertsmith.system.compute import FREE
 
 PairTask = Literal["next_sentence", "sentence_order", "none"]
 Rows = Literal["document", "across"]
@@ -39,7 +39,7 @@ class PretrainingSettings:
     masking: Masking = "piece"
     """Unit of masking: piece masks single tokens (BERT), word all tokens of a word (whole-word
     masking), span 1 to 10 words, 3.8 on average (SpanBERT), ngram 1 to 3 words (ALBERT)."""
-    word_list: Path | None = None
+    word_list: Path | None = field(default=None, metadata=FREE)
     """Word list for masking Chinese by words: a file with a word on each line; the longest match is
     taken."""
     segmenter: str | None = field(default=None, metadata=NAMES_CODE)
@@ -267,17 +267,6 @@ class PretrainingSettings:
         if self.word_list is not None:
             return read_word_list(self.word_list)
         return None if self.segmenter is None else load_segmenter(self.segmenter)
-
-    def identity(self) -> dict[str, Any]:
-        """Return the settings that determine the batches, as plain JSON."""
-        found = asdict(self) | dict(zip(SHARES, self.shares, strict=True))
-        found["pairs"] = self.pair_task
-        found["objective"] = "replaced_token" if self.replaces else "masked_lm"
-        if self.word_list is not None:
-            found["word_list"] = sha256_file(self.word_list)
-        if not self.start_steps:
-            del found["start_length"]  # it decides nothing
-        return found
 
 
 SHARES = ("mask_share", "random_share", "keep_share")

@@ -5,11 +5,9 @@ are timed in two parts, since the gradients of a step take time in proportion to
 update does not.
 """
 
-import contextlib
 import copy
-import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean, median
 from typing import Any
@@ -17,11 +15,10 @@ from typing import Any
 import torch
 
 from bertsmith.data.batches import Batch
-from bertsmith.model.accounting import Work, saved_activations
 from bertsmith.model.bert import BertModel
-from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.system.hardware import Precision
+from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Objective
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.trainer import DTYPES
@@ -32,52 +29,12 @@ from bertsmith.training.workers.protocol import BatchSize, total_counts
 RATE = 1e-6
 """A learning rate so small that the weights stay the same."""
 
-MAX_TOKENS = 32 * 128
-"""Tokens that a process computes at once on a CPU by default: twice as many train tiny no faster, a
-quarter of them a sixth slower."""
-MAX_KEPT = 512 * 10**6
-"""Bytes of activations that it then keeps for the backward pass: 8 rows of 128 tokens of base in
-bf16, 4 in fp32, unless a single row needs more. Those of a generator are not included."""
-
 TRIAL_ROWS = (2, 8, 32, 128)
 """Held-out rows that are timed, one number after the other."""
 
 MIN_STEPS = 3
 WARM_UP_STEPS = 3
 """First steps, which prepare machine code for each shape, memory and caches."""
-
-
-@dataclass(frozen=True)
-class Computing:
-    """The hardware of a run: device, precision and number of processes."""
-
-    device: torch.device
-    precision: Precision
-    num_processes: int
-
-    def rows_at_once(self, length: int, config: BertConfig | None = None) -> int:
-        """Return the most rows that a process computes at once.
-
-        Rows have `length` tokens. Without `config`, the model may have any shape.
-        """
-        if self.device.type != "cpu":
-            return sys.maxsize
-        rows = MAX_TOKENS // length
-        if config is not None:
-            row, width = Work(tokens=length, looks=length**2), DTYPES[self.precision].itemsize
-            kept = saved_activations(config, row, width, is_fused=False)
-            rows = min(rows, int(MAX_KEPT / kept))
-        return max(1, rows)
-
-    @contextlib.contextmanager
-    def as_one_process(self) -> Iterator[None]:
-        """Give torch the threads of one process, within the block."""
-        before = torch.get_num_threads()
-        torch.set_num_threads(max(1, before // self.num_processes))
-        try:
-            yield
-        finally:
-            torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)
@@ -171,10 +128,10 @@ class StepTimer:
 
 
 def seconds_per_row(
-    objective: Pretraining, model: BertModel, computing: Computing, at_most: float
+    objective: Pretraining, model: BertModel, machine: Machine, at_most: float
 ) -> float:
     """Return how long a held-out row takes, by a few of them, read for about `at_most` seconds."""
-    dtype = DTYPES[computing.precision]
+    dtype = DTYPES[machine.precision]
     reading = model if dtype == torch.float32 else copy.deepcopy(model).to(dtype)
     was_training = reading.training
     reading.eval()

@@ -1,10 +1,13 @@
 """Settings of where and how a command computes, which its own settings inherit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from bertsmith.errors import ConfigError
 from bertsmith.system.bounds import check_largest
+
+FREE = {"resume": "free"}
+"""Metadata of a setting that may differ when a run is resumed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +27,7 @@ class Compute(InferenceCompute):
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """Number format of the computation: fp32, bf16, or auto for this machine's fastest."""
-    threads: int | None = None
+    threads: int | None = field(default=None, metadata=FREE)
     """Number of processor threads; by default one for each core."""
 
     def __post_init__(self) -> None:

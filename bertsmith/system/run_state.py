@@ -25,7 +25,7 @@ def check_finished(files: SmallFiles) -> None:
     run = read_run(files)
     kind = "pre-training" if run.get("command") in PRETRAINING else "fine-tuning"
     kind = "series of runs" if "series" in run else kind
-    is_begun = "identity" in run or "series" in run
+    is_begun = "config" in run or "series" in run
     if is_begun and ("result" if kind == "fine-tuning" else "summary") not in run:
         try:
             with locked(directory):
@@ -49,7 +49,7 @@ def _note_checkpoint(directory: Path) -> None:
     if directory.parent.name != "checkpoints" or is_held(directory.parent.parent):
         return
     run = read_run(SmallFiles(directory.parent.parent))
-    if "identity" in run and run.get("command") not in PRETRAINING:
+    if "config" in run and run.get("command") not in PRETRAINING:
         warn_once(
             f"{directory}: a checkpoint from the middle of a fine-tuning: it has neither the best "
             "weights of the run nor what scoring sets, such as the threshold for 'no answer'."

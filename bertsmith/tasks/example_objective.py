@@ -67,6 +67,9 @@ class ExampleObjective(Objective[BertModel, Batch], Protocol):
         ...
 
     @property
+    def held_out(self) -> HeldOutExamples: ...
+
+    @property
     def num_parts(self) -> int:
         """The number of parts that a step is divided into."""
         ...
@@ -210,10 +213,6 @@ class FineTuning(Objective[BertModel, Batch]):
             "task_settings": to_jsonable(self.task),
             "train_sha256": self._digests[0],
             "held_out_sha256": self._digests[1],
-            "batch_size": self.batch_size,
-            # Decides which examples meet in a micro-batch, and with it the dropout of each.
-            "num_parts": self.num_parts,
-            "seed": self.seed,
         }
 
 

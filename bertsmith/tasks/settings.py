@@ -1,14 +1,14 @@
 """Settings of every fine-tuning; tasks add their own by inheritance."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bertsmith.data.windows import LongTexts, Windowing
 from bertsmith.errors import ConfigError, check_choice, check_seed
 from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import Compute
+from bertsmith.system.compute import FREE, Compute
 
 ClsAttention = Literal["auto", "keep", "reset"]
 
@@ -35,7 +35,7 @@ class FinetuneSettings(Compute):
     """Folder of the pre-trained model."""
     train: Path
     """Labelled examples to train on: .csv, .tsv or .jsonl, also as .gz, .xz or .zst."""
-    out: Path
+    out: Path = field(metadata=FREE)
     """Folder to write the fine-tuned model to."""
     eval: Path = NOT_GIVEN
     """Labelled examples to score by. They are never trained on, and should not be among --train."""
@@ -93,9 +93,9 @@ class FinetuneSettings(Compute):
     """Start from random weights instead of the model's own, as a baseline without pre-training."""
     seed: int = 0
     """Random seed of the new head, the order of the examples and dropout."""
-    resume: bool = False
+    resume: bool = field(default=False, metadata=FREE)
     """Continue the stopped run in --out from its checkpoint, as if it had never stopped."""
-    overwrite: bool = False
+    overwrite: bool = field(default=False, metadata=FREE)
     """Replace the contents of --out."""
 
     columns: Any = None

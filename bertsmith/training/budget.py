@@ -60,6 +60,8 @@ class EvaluationPlan:
 
     rows: int
     times: int
+    is_limited: bool = True
+    """Whether evaluations are left out for which a run in minutes has no time."""
 
     @classmethod
     def of_steps(cls, steps: int, batch_size: int) -> "EvaluationPlan":

@@ -13,19 +13,16 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.bert import BertModel
+from bertsmith.errors import CheckpointError
 from bertsmith.model.checkpoint_formats.safetensors_file import read_safetensors, write_safetensors
-from bertsmith.model.saving import save_model
 from bertsmith.system.files import atomic_dir, sha256_file, try_lock, write_json
-from bertsmith.tokenization.tokenizer import Tokenizer
 
 STATE_FILE = "training_state.json"
 TENSORS_FILE = "training_state.safetensors"
@@ -71,20 +68,21 @@ def list_checkpoints(directory: Path) -> list[Path]:
 
 def save_checkpoint(
     directory: Path,
-    model: BertModel,
-    tokenizer: Tokenizer | None,
+    save: Callable[[Path], None],
     tensors: Mapping[str, Tensor],
     state: TrainingState,
     keep: int,
 ) -> Path:
     """Write `directory/step-<state.step>` and remove all but the newest `keep` checkpoints.
 
+    `save` writes the model folder.
+
     Raises:
         InputError: the disk is full or cannot be written; earlier checkpoints are as they were.
     """
     path = directory / f"step-{state.step:08d}"
     with atomic_dir(path) as folder:
-        save_model(model, folder, tokenizer)
+        save(folder)
         write_safetensors(folder / TENSORS_FILE, tensors)
         found = [file for file in sorted(folder.rglob("*")) if file.is_file()]
         files = {file.relative_to(folder).as_posix(): sha256_file(file) for file in found}
@@ -125,37 +123,6 @@ def clear_leftovers(directory: Path) -> None:
                     os.close(lock)
 
 
-CHANGED = {
-    "train_sha256": "the examples of --train are not those that it began with",
-    "held_out_sha256": "the examples of --eval are not those that it began with",
-    "unlabelled_sha256": "the texts of --unlabelled are not those that it began with",
-}
-"""Messages on settings whose values mean nothing to a reader."""
-
-
-def check_identity(place: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to continue a run under other settings.
-
-    Raises:
-        ConfigError: lists every setting that differs, with both values.
-    """
-    old, new = _flatten(before), _flatten(now)
-    differing = [
-        CHANGED.get(name) or f"{name} was {old.get(name)!r}, is now {new.get(name)!r}"
-        for name in dict.fromkeys([*old, *new])
-        if old.get(name) != new.get(name)
-    ]
-    if differing:
-        same = "the same settings"
-        if any(name.startswith("micro_batch_size was") for name in differing):
-            same += " and as many --threads, by which steps are divided, or the former number as "
-            same += "--micro-batch-size"
-        raise ConfigError(
-            f"{place}: cannot be resumed with other settings: {'; '.join(differing)}. "
-            f"Give {same}, or begin a new run in another --out."
-        )
-
-
 def _read_state(path: Path) -> dict[str, Any]:
     try:
         facts = json.loads((path / STATE_FILE).read_text(encoding="utf-8"))
@@ -178,16 +145,6 @@ def _damaged(path: Path, reason: str) -> CheckpointError:
 
 def _digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-def _flatten(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, item in value.items():
-        if isinstance(item, Mapping):
-            flat |= _flatten(item, f"{prefix}{key}.")
-        else:
-            flat[f"{prefix}{key}"] = item
-    return flat
 
 
 def _remove(paths: list[Path]) -> None:

@@ -58,6 +58,8 @@ MODEL_FILES = (
     "config_sentence_transformers.json",
     "1_Pooling/config.json",
 )
+CONFIG = "config"
+"""What `run.json` calls the configuration that a resumed run must share."""
 CHOICES = "compute_choices"
 """What `run.json` calls how a run computes on a CPU."""
 
@@ -69,7 +71,7 @@ NUMBER = (int, float)
 KINDS = {dict: "an object", list: "a list", int: "a whole number", NUMBER: "a number",
          str: "a text"}  # fmt: skip
 FACTS: Mapping[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(("settings", "identity", "machine", "files", "series", "source", "summary",
+    **dict.fromkeys(("settings", "config", "machine", "files", "series", "source", "summary",
                      "result", "comparison", "glue"), dict),
     **dict.fromkeys(("summary.elapsed_seconds", "summary.tokens_per_second",
                      "summary.data_wait_fraction", "result.best_score"), NUMBER),

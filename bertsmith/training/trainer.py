@@ -9,7 +9,6 @@ learning rate follows the clock, so how fast the machine is has a say as well.)
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -26,27 +25,25 @@ from bertsmith.errors import (
     check_seed,
 )
 from bertsmith.model.bert import BertModel
-from bertsmith.model.saving import save_model
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
-from bertsmith.system.hardware import Precision, compute_choices, describe_computing
-from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.system.hardware import compute_choices, describe_computing
 from bertsmith.training.best_weights import PREFIX as BEST_PREFIX
-from bertsmith.training.best_weights import BestSettings, BestWeights
-from bertsmith.training.budget import EVALUATION_LIMIT, MAX_TIMES, Budget, EvaluationPlan, is_due
+from bertsmith.training.best_weights import BestWeights
+from bertsmith.training.budget import EVALUATION_LIMIT, Budget, is_due
 from bertsmith.training.checkpoint import (
     Checkpoint,
     TrainingState,
-    check_identity,
     clear_leftovers,
     save_checkpoint,
 )
 from bertsmith.training.journal import cut_journal, is_held_out, read_journal
 from bertsmith.training.objective import Objective
-from bertsmith.training.optim import OptimSettings, schedule
+from bertsmith.training.optim import schedule
 from bertsmith.training.recorder import Callback, Recorder, Status
-from bertsmith.training.run_folder import CHOICES, RunFolder
+from bertsmith.training.run_config import RunConfig, check_same
+from bertsmith.training.run_folder import CHOICES, CONFIG, RunFolder
 from bertsmith.training.stop_signal import StopSignal
 from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
@@ -144,23 +141,13 @@ class Trainer:
 
     Args:
         model: fp32, on its device; it is trained in place.
-        objective: what is learnt.
+        objective: what is learnt; picklable where `config` has several processes.
         folder: where everything is written.
-        settings: length, evaluation and checkpoints.
-        optim: how weights change.
-        precision: what the model computes in.
-        num_processes: how many of a step's micro-batches are computed at the same time. With
-            more than one, the objective must be picklable.
-        tokenizer: saved with every model folder.
+        config: length, optimizer, evaluations and checkpoints.
+        save: writes the model folder of checkpoints and of the end, with what is not trained.
         callbacks: see every journal entry.
         resume_command: what the user types to continue an interrupted run.
-        chosen: what was chosen for this run by measuring, to be told and kept with the rest.
-        evaluations: how often held-out text is measured where no interval was set; ten times where
-            not given. In a run of so many minutes those are left out for which the time is spent.
-        best: by which held-out figure the weights to save are chosen; without it, the last are.
         clock: gives the seconds by which a run in minutes is measured.
-        as_saved: a block in which the model is what folders should hold, where that is more than
-            what is trained.
     """
 
     def __init__(
@@ -168,54 +155,29 @@ class Trainer:
         model: BertModel,
         objective: Objective[Any, Any],
         folder: RunFolder,
-        settings: TrainingSettings,
-        optim: OptimSettings,
+        config: RunConfig,
         *,
-        precision: Precision = "fp32",
-        num_processes: int = 1,
-        tokenizer: Tokenizer | None = None,
+        save: Callable[[Path], None],
         callbacks: Sequence[Callback] = (),
         resume_command: str = "the same command with --resume",
-        chosen: str = "",
-        evaluations: EvaluationPlan | None = None,
-        best: BestSettings | None = None,
         clock: Callable[[], float] = time.monotonic,
-        as_saved: Callable[[BertModel], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self.model = model
         self.objective = objective
         self.folder = folder
-        self.settings = settings
-        self.tokenizer = tokenizer
+        self.config = config
         self.callbacks = callbacks
         self.resume_command = resume_command
-        self.best = BestWeights(best) if best else None
+        self.best = BestWeights(config.best) if config.best else None
         self._clock = clock
-        self._as_saved = as_saved
-        self.budget = settings.budget()
-        self.evaluations = evaluations
-        if optim.learning_rate is None:
-            raise ConfigError("optim.learning_rate: not given. Choose one, such as 5e-4.")
-        self.optim = optim
-        self.learning_rate = optim.learning_rate
+        self._save = save
+        self.budget = config.budget
         self.device = model.device
-        self.precision = precision
-        plan = Plan(objective, optim, settings.seed, num_processes)
-        self.workers: Workers = LocalWorkers(model, DTYPES[precision], plan)
-        self.state = TrainingState(
-            identity={
-                "steps": settings.steps,
-                "minutes": settings.minutes,
-                "seed": settings.seed,
-                "precision": precision,
-                "model": asdict(model.config),
-                "optim": asdict(optim),
-                "best": asdict(best) if best else None,
-                **objective.identity(),
-            }
-        )
-        computing = describe_computing(self.device, precision, num_processes)
-        self.computing = f"{computing}; {chosen}" if chosen else computing
+        plan = Plan(objective, config.optim, config.seed, config.num_processes)
+        self.workers: Workers = LocalWorkers(model, DTYPES[config.precision], plan)
+        self.state = TrainingState(identity=config.identity)
+        computing = describe_computing(self.device, config.precision, config.num_processes)
+        self.computing = "; ".join(filter(None, [computing, config.notes]))
         self._clock_zero = 0.0
         self._checkpointed_at = 0.0
         self._last_step: dict[str, Any] = {}
@@ -228,8 +190,8 @@ class Trainer:
         self.folder.begin()
         computing: dict[str, Any] = {"computing": self.computing}
         if self.device.type == "cpu":
-            computing[CHOICES] = asdict(compute_choices(self.precision))
-        self.folder.write_run({**facts, **computing, "identity": self.state.identity})
+            computing[CHOICES] = asdict(compute_choices(self.config.precision))
+        self.folder.write_run({**facts, **computing, CONFIG: self.state.identity})
 
     def resume(self, checkpoint: Checkpoint | None) -> None:
         """Go on from a checkpoint, whose weights the model already has; None begins anew.
@@ -237,8 +199,7 @@ class Trainer:
         Raises:
             ConfigError: settings differ from those of the run, or it is still at work.
         """
-        identity = self.folder.read_run()["identity"]
-        check_identity(self.folder.path, identity, self.state.identity)
+        self._check_same()
         with self.folder.locked():  # a run that is still at work needs both
             clear_leftovers(self.folder.checkpoints_dir)
             if checkpoint is not None:
@@ -255,12 +216,16 @@ class Trainer:
         Raises:
             ConfigError: settings differ from those of the run.
         """
-        run = self.folder.read_run()
-        check_identity(self.folder.path, run["identity"], self.state.identity)
+        run = self._check_same()
         for entry in read_journal(self.folder.journal_path):
             self._remember(entry)
         self.folder.finish()
         return Summary(**{each.name: run["summary"][each.name] for each in fields(Summary)})
+
+    def _check_same(self) -> dict[str, Any]:
+        run = self.folder.read_run()
+        check_same(self.folder.path, run[CONFIG], self.state.identity)
+        return run
 
     def run(self) -> Summary:
         """Train to the end of the budget and write the final model.
@@ -295,8 +260,7 @@ class Trainer:
         self.is_stop_requested = stop.requested
         if self.best is not None:
             self.best.restore(self.model)
-        with self._as_saved(self.model):
-            save_model(self.model, self.folder.path, self.tokenizer)
+        self._save(self.folder.path)
         summary = self._summary()
         self.folder.write_run({**self.folder.read_run(), "summary": asdict(summary)})
         self.folder.finish()
@@ -332,9 +296,9 @@ class Trainer:
         if not (math.isfinite(figures["loss"]) and math.isfinite(norm)):
             raise self._failure(step, figures, norm)
         # Taken at the middle of the step, the rate is zero neither in the first nor the last.
-        progress = self.budget.middle(step, began, self._elapsed())
-        rate = self.learning_rate * schedule(progress, self.optim)
-        limit = self.optim.max_grad_norm
+        optim, progress = self.config.optim, self.budget.middle(step, began, self._elapsed())
+        rate = self.config.learning_rate * schedule(progress, optim)
+        limit = optim.max_grad_norm
         self.workers.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)
         self.state.step = step
         return {
@@ -394,17 +358,10 @@ class Trainer:
         self.state.elapsed_seconds = self._elapsed()
         try:
             self._recorder.sync()
-            if self.settings.keep == 0:
+            if self.config.keep == 0:
                 return None
-            with self._as_saved(self.model):
-                return save_checkpoint(
-                    self.folder.checkpoints_dir,
-                    self.model,
-                    self.tokenizer,
-                    self._state_tensors(),
-                    self.state,
-                    self.settings.keep,
-                )
+            folder, tensors = self.folder.checkpoints_dir, self._state_tensors()
+            return save_checkpoint(folder, self._save, tensors, self.state, self.config.keep)
         except (InputError, OSError) as error:
             cause = error.__cause__ or error
             advice = advice_on(cause) if isinstance(cause, OSError) else "Mend that."
@@ -428,8 +385,8 @@ class Trainer:
 
     def _is_evaluation_due(self, before: float, progress: float) -> bool:
         """Whether an evaluation falls between two shares of the run, or on this step."""
-        step, every = self.state.step, self.settings.eval_every
-        times = self.evaluations.times if self.evaluations else MAX_TIMES
+        step, every = self.state.step, self.config.eval_every
+        times = self.config.evaluations.times
         if every is None and self.budget.steps is not None:
             every = max(1, round(self.budget.steps / times))
         if every is not None:
@@ -438,13 +395,13 @@ class Trainer:
 
     def _is_evaluation_affordable(self) -> bool:
         """Whether one more leaves time for the last one."""
-        if self.evaluations is None or self.budget.seconds is None:
+        if not self.config.evaluations.is_limited or self.budget.seconds is None:
             return True
         spent = self.state.counters.get("evaluations_seconds", 0.0)
         return spent + 2 * self.budget.reserve <= EVALUATION_LIMIT * self.budget.seconds
 
     def _is_checkpoint_due(self) -> bool:
-        step, every = self.state.step, self.settings.checkpoint_every
+        step, every = self.state.step, self.config.checkpoint_every
         if every is not None:
             return is_due(step - 1, step, every)
         return self._clock() - self._checkpointed_at >= CHECKPOINT_SECONDS

@@ -17,8 +17,9 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
-from bertsmith.pretraining.job import LEARNING_RATES, PretrainJob, model_config, nearest_preset
+from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.resolve import LEARNING_RATES, nearest_preset, resolve_unmeasured
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -347,6 +348,6 @@ def test_build_corpus_with_an_extended_tokenizer_keeps_old_ids(
 
 def test_a_run_has_its_own_dropout_from_the_start(general: Path, corpus_dir: Path) -> None:
     """It decides how many rows are computed at once, and a resumed run reads its own folder."""
-    job = PretrainJob(corpus_dir, ModelSettings(hidden_dropout_prob=0.3), from_=general).prepared
-    config = model_config(job, Corpus.open(corpus_dir))
+    job = PretrainJob(corpus_dir, ModelSettings(hidden_dropout_prob=0.3), from_=general)
+    config = resolve_unmeasured(job).model
     assert config.hidden_dropout_prob == 0.3

@@ -18,20 +18,22 @@ import torch
 from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.data.corpus import CorpusSettings, build_corpus
+from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
 from bertsmith.model.loading import load_model
 from bertsmith.model.sinusoidal_positions import waves
 from bertsmith.pretraining import step_timer as timing
-from bertsmith.pretraining.job import PretrainJob, build_objective
+from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.pretraining.step_timer import Computing
 from bertsmith.system.hardware import Precision
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
+from bertsmith.training.machine import Machine
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Status
 from bertsmith.training.trainer import TrainingSettings
@@ -105,7 +107,7 @@ def test_a_short_run_measures_little_and_says_so(
         cli.main([*words, *length])
         assert "held-out rows are measured" in capsys.readouterr().err
         run = json.loads((out / "run.json").read_text())
-        assert run["identity"]["eval_rows"] == run["evaluations"]["rows"] < 512
+        assert run["config"]["evaluations"]["rows"] < 512
         entries = read_journal(out / "journal.jsonl")
         measured = [entry["step"] for entry in entries if "held_out_loss" in entry]
         assert (measured[0], measured[-1]) == (0, entries[-1]["step"])
@@ -125,7 +127,7 @@ def test_a_resumed_run_measures_the_rows_that_it_began_with(
         pretrain(job, tmp_path / "run", callbacks=[StopAtStep(1)])
     path = tmp_path / "run" / "run.json"
     run = json.loads(path.read_text())
-    run["evaluations"]["rows"] = run["identity"]["eval_rows"] = 3  # as on a slower machine
+    run["config"]["evaluations"]["rows"] = 3  # as on a slower machine
     path.write_text(json.dumps(run))
     pretrain(job, tmp_path / "run", resume=True)
     with pytest.raises(ConfigError, match="eval_rows was 3, is now 4"):
@@ -409,9 +411,7 @@ def test_a_run_of_another_command_is_not_resumed(corpus_dir: Path, tmp_path: Pat
     path = tmp_path / "run" / "run.json"
     run = json.loads(path.read_text())
     for model in ("a-folder", None):  # as `finetune` and `distill` have it
-        path.write_text(
-            json.dumps({**run, "settings": {"model": model}, "identity": {"task": "x"}})
-        )
+        path.write_text(json.dumps({**run, "settings": {"model": model}, "config": {"task": "x"}}))
         with pytest.raises(ConfigError, match="cannot be resumed with other settings"):
             pretrain(job, tmp_path / "run", resume=True)
 
@@ -441,7 +441,7 @@ def test_a_run_of_a_chosen_size_is_resumed_with_as_many_rows_at_once(
     pretrain(job, tmp_path / "run", resume=True)
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["settings"]["model"]["preset"] == "tiny"
-    assert run["identity"]["micro_batch_size"] < 8
+    assert run["config"]["micro_batch_size"] < 8
 
 
 def start(arguments: list[str], stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
@@ -524,8 +524,8 @@ def test_long_rows_and_large_models_are_computed_a_few_at_a_time(corpus_dir: Pat
             pretraining=PretrainingSettings(max_length=max_length),
             training=TrainingSettings(steps=1, batch_size=64, device="cpu", **training),
         )
-        computing = Computing(torch.device("cpu"), precision, num_processes=2)
-        return build_objective(job.prepared, computing).micro_batch_size
+        machine = Machine(torch.device("cpu"), precision, num_processes=2)
+        return resolve(job, Corpus.open(job.corpus), machine, is_timed=False).micro_batch_size
 
     assert rows_at_once("tiny", 128, "bf16") == 32
     assert rows_at_once("tiny", 256, "bf16") == 16

@@ -18,8 +18,10 @@ from bertsmith.model.accounting import computed_work, count_parameters, flops_of
 from bertsmith.model.electra_pair import ElectraPair, build_trained
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
-from bertsmith.pretraining.job import PretrainJob, build_model, build_objective
+from bertsmith.pretraining.build import build_model, build_objective
+from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.auto import load_tokenizer
@@ -125,7 +127,7 @@ def test_shares_that_are_not_said_are_the_familys(
         model=ModelSettings("tiny", family),
         pretraining=PretrainingSettings(**said),
     )
-    learnt = asked.prepared.pretraining
+    learnt = resolve_unmeasured(asked).pretraining
     assert (learnt.mask_share, learnt.random_share, learnt.keep_share) == shares
 
 
@@ -142,14 +144,14 @@ def test_shares_that_do_not_add_up_are_refused(
 ) -> None:
     asked = replace(job(corpus_dir), model=ModelSettings("tiny", family))
     with pytest.raises(ConfigError, match=rf"keep_share: found {total}"):
-        _ = replace(asked, pretraining=PretrainingSettings(**said)).prepared
+        resolve_unmeasured(replace(asked, pretraining=PretrainingSettings(**said)))
 
 
 def test_shares_change_with_the_steps(corpus_dir: Path) -> None:
     said = PretrainingSettings(
         16, masking_schedule_steps=4, final_mask_share=0.7, final_random_share=0.15
     )
-    learnt = replace(job(corpus_dir), pretraining=said).prepared.pretraining
+    learnt = resolve_unmeasured(replace(job(corpus_dir), pretraining=said)).pretraining
     rules = [learnt.masking_rule(step) for step in (1, 3, 5, 9)]
     assert [(rule.mask_share, rule.random_share) for rule in rules] == [
         pytest.approx(shares) for shares in [(0.85, 0), (0.775, 0.075), (0.7, 0.15), (0.7, 0.15)]
@@ -332,7 +334,7 @@ def test_a_smaller_model_has_no_generator(
 def test_operations_are_those_that_torch_counts(corpus_dir: Path) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
-    asked = job(corpus_dir).prepared
+    asked = resolve_unmeasured(job(corpus_dir))
     objective = build_objective(asked)
     model = build_model(asked, objective).train()
     (batch,) = objective.micro_batches(1)

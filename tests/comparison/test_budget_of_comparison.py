@@ -8,8 +8,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.comparison.budget import Budget, count_flops, steps_for
 from bertsmith.errors import ConfigError
-from bertsmith.pretraining.job import PretrainJob, build_model, build_objective
+from bertsmith.pretraining.build import build_model, build_objective
+from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.trainer import TrainingSettings
 
@@ -25,8 +27,9 @@ def job(corpus_dir: Path) -> PretrainJob:
 
 
 def test_operations_are_those_that_torch_counts(job: PretrainJob) -> None:
-    objective = build_objective(job)
-    model = build_model(job, objective)
+    config = resolve_unmeasured(job)
+    objective = build_objective(config)
+    model = build_model(config, objective)
     (batch,) = objective.micro_batches(1)
     with FlopCounterMode(display=False) as counter:
         terms = objective.losses(model, batch)

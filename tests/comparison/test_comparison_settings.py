@@ -13,7 +13,8 @@ from bertsmith.comparison.settings import (
 )
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError
-from bertsmith.pretraining.job import build_objective
+from bertsmith.pretraining.build import build_objective
+from bertsmith.pretraining.resolve import resolve_unmeasured
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPARISONS = sorted((ROOT / "bertsmith" / "recipes" / "compare").glob("*.toml"))
@@ -83,7 +84,7 @@ def test_further_recipes_are_files_beside_it(lab: Path, settings: ComparisonSett
 def test_tokens_and_operations_become_steps(settings: ComparisonSettings) -> None:
     comparison = read_comparison(replace(settings, tokens=1000))
     for recipe in comparison.recipes:
-        objective = build_objective(recipe.with_seed(0))
+        objective = build_objective(resolve_unmeasured(recipe.with_seed(0)))
         steps = recipe.job.training.steps
         assert steps is not None
         tokens = [

@@ -66,7 +66,7 @@ def journal(out):
 
 
 def test_a_student_of_half_the_layers_learns_what_its_teacher_knows(settings, student, place):
-    result = distill(Classify, settings, student)
+    result = distill(student, Classify, settings)
     assert result.made_of == f"layers 0, 3 of the 4 of {place / 'teacher'}"
     scores = result.student.evaluation
     assert scores.accuracy > 0.8
@@ -80,11 +80,11 @@ def test_a_student_of_half_the_layers_learns_what_its_teacher_knows(settings, st
 
 
 def test_the_run_names_its_teacher_and_the_journal_its_terms(settings, student, place):
-    result = distill(Classify, replace(settings, steps=3), student)
+    result = distill(student, Classify, replace(settings, steps=3))
     run = json.loads((settings.out / "run.json").read_text())
     told = run["distillation"]
     assert told["teacher"] == str(place / "teacher")
-    assert told["teacher_sha256"] == run["identity"]["teaching"]["teacher"]
+    assert told["teacher_sha256"] == run["config"]["teaching"]["teacher"]
     assert (told["soft_temperature"], told["hidden_weight"]) == (2.0, 1.0)
     assert run["result"] == json.loads(json.dumps(result.to_json()))
     first = next(entry for entry in journal(settings.out) if "loss" in entry)
@@ -94,7 +94,7 @@ def test_the_run_names_its_teacher_and_the_journal_its_terms(settings, student, 
 
 
 def test_it_starts_as_the_teachers_own_layers(settings, student, place):
-    result = distill(Classify, replace(settings, steps=1, learning_rate=1e-30), student)
+    result = distill(student, Classify, replace(settings, steps=1, learning_rate=1e-30))
     before, after = load_model(place / "teacher"), load_model(settings.out)
     for mine, theirs in ((0, 0), (1, 3)):
         for name, weight in after.layers[mine].named_parameters():
@@ -125,15 +125,15 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(
     student = replace(student, unlabelled=place / "eval.csv")
     if is_cached:
         student = replace(student, cache=tmp_path / "cache")
-    whole = distill(Classify, settings, student)
+    whole = distill(student, Classify, settings)
     assert whole.num_unlabelled == 30
     stopped = replace(settings, out=tmp_path / "stopped")
     with pytest.raises(Interrupted):
-        distill(Classify, stopped, student, [StopAt(7)])
+        distill(student, Classify, stopped, [StopAt(7)])
     resumed = replace(stopped, resume=True)
     with pytest.raises(ConfigError, match=r"teaching\.soft_temperature was 2\.0, is now 3\.0"):
-        distill(Classify, resumed, replace(student, soft_temperature=3.0))
-    distill(Classify, resumed, student)
+        distill(replace(student, soft_temperature=3.0), Classify, resumed)
+    distill(student, Classify, resumed)
     first, second = (load_model(path).state_dict() for path in (settings.out, stopped.out))
     assert all(torch.equal(first[name], second[name]) for name in first)
     losses = [[entry.get("loss") for entry in journal(r.out)] for r in (settings, stopped)]
@@ -143,7 +143,7 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(
 def test_texts_without_labels_teach(settings, student, place, tmp_path):
     few = replace(settings, limit=4, steps=120)
     student = replace(student, unlabelled=place / "train.csv")
-    result = distill(Classify, few, student)
+    result = distill(student, Classify, few)
     assert result.num_unlabelled == 80
     assert result.student.num_train == 4
     assert result.student.evaluation.accuracy > 0.8
@@ -165,7 +165,7 @@ def test_every_task_has_students(name, tmp_path):
     finetune(task, settings)
     out = tmp_path / "out"
     student = DistillSettings(teacher=tmp_path / "teacher", unlabelled=files["eval"])
-    result = distill(task, replace(settings, out=out), student)
+    result = distill(student, task, replace(settings, out=out))
     assert (
         result.comparison.after.parameters["total"] < result.comparison.before.parameters["total"]
     )
@@ -176,7 +176,7 @@ def test_every_task_has_students(name, tmp_path):
 
 def refusal(settings, student, kind):
     with pytest.raises(kind) as caught:
-        distill(Classify, settings, student)
+        distill(student, Classify, settings)
     assert not settings.out.exists()
     return str(caught.value)
 
@@ -202,7 +202,7 @@ def test_another_student_of_another_width(settings, student, tmp_path):
     student = replace(student, student=narrow)
     message = refusal(settings, student, ConfigError)
     assert "vectors of 12 numbers cannot be compared with the teacher's of 24" in message
-    result = distill(Classify, replace(settings, steps=2), replace(student, hidden_weight=0.0))
+    result = distill(replace(student, hidden_weight=0.0), Classify, replace(settings, steps=2))
     assert load_model(settings.out).config.hidden_size == 12
     assert str(narrow) in result.made_of
     assert "hidden_loss" not in journal(settings.out)[-2]
@@ -239,7 +239,7 @@ def test_labels_in_another_order(settings, student, place, tmp_path):
     model.id2label = {0: "pos", 1: "neg"}
     save_model(model, tmp_path / "turned", tiny_tokenizer())
     turned = replace(student, teacher=tmp_path / "turned")
-    result = distill(Classify, settings, turned)
+    result = distill(turned, Classify, settings)
     assert result.student.labels == ("pos", "neg")
     assert result.student.evaluation.accuracy > 0.8
 
@@ -275,14 +275,14 @@ def test_the_teacher_is_not_written_over(settings, student, place):
     start = replace(student, student=place / "start")
     for who in (student, start):
         with pytest.raises(ConfigError, match="holds --teacher"):
-            distill(Classify, inside, who)
+            distill(who, Classify, inside)
     with pytest.raises(ConfigError, match="holds --student"):
-        distill(Classify, replace(inside, out=place / "start"), start)
+        distill(start, Classify, replace(inside, out=place / "start"))
 
 
 def test_a_cache_of_another_teacher(settings, student, place, tmp_path):
     student = replace(student, cache=tmp_path / "cache")
-    distill(Classify, replace(settings, steps=1), student)
+    distill(student, Classify, replace(settings, steps=1))
     other = replace(settings, out=tmp_path / "second")
     model = load_model(place / "teacher")
     with torch.no_grad():

@@ -147,7 +147,7 @@ def test_a_step_that_would_be_divided_otherwise_is_another_run(settings):
     with pytest.raises(Interrupted):
         finetune(Classify, settings, [StopAt(3)])
     message = refusal(replace(settings, resume=True, threads=2), ConfigError)
-    assert "into 1 parts, and would now be divided into 2" in message
+    assert "num_parts was 1, is now 2" in message
     assert "Give --threads 1, as it began" in message
     other = replace(settings, resume=True, threads=2, batch_size=8)
     assert "batch_size was 16, is now 8" in refusal(other, ConfigError)

@@ -8,12 +8,13 @@ from tiny_models import tiny_model, tiny_tokenizer
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.loading import load_model
+from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.from_checkpoint import (
     Source,
     describe_start,
     first_difference,
-    with_pooler,
+    save_with_pooler,
 )
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -38,6 +39,10 @@ def save(folder: Path, *heads: str, **changes: object) -> Path:
     return folder
 
 
+def opened(folder: Path, *heads: str) -> Source:
+    return Source.of(str(folder), read_folder(folder), heads)
+
+
 def fit(source: Source, tokenizer: Tokenizer, positions: int = 37) -> list[str]:
     counts = torch.arange(tokenizer.vocab_size)
     report = source.fit(tokenizer, Path("corpus"), lambda: counts, positions)
@@ -45,7 +50,7 @@ def fit(source: Source, tokenizer: Tokenizer, positions: int = 37) -> list[str]:
 
 
 def test_the_same_vocabulary_changes_nothing(tmp_path: Path) -> None:
-    source = Source.open(save(tmp_path / "m", "masked_lm"), ["masked_lm"])
+    source = opened(save(tmp_path / "m", "masked_lm"), "masked_lm")
     before = {name: value.clone() for name, value in source.model.state_dict().items()}
     lines = fit(source, tiny_tokenizer())
     assert len(lines) == 1
@@ -55,7 +60,7 @@ def test_the_same_vocabulary_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_an_extension_is_told_and_made(tmp_path: Path) -> None:
-    source = Source.open(save(tmp_path / "m", "masked_lm"), ["masked_lm"])
+    source = opened(save(tmp_path / "m", "masked_lm"), "masked_lm")
     rows = source.model.embeddings.word.weight.clone()
     lines = fit(source, extended(), positions=53)
     old = tiny_tokenizer()
@@ -72,7 +77,7 @@ def test_an_extension_is_told_and_made(tmp_path: Path) -> None:
 def test_heads_that_are_missing_begin_and_others_are_dropped(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     save_model(tiny_model("classify", num_labels=3), folder, tiny_tokenizer())
-    source = Source.open(folder, ["masked_lm", "next_sentence"])
+    source = opened(folder, "masked_lm", "next_sentence")
     lines = fit(source, tiny_tokenizer())
     assert [line.split()[0] for line in lines] == ["from", "new", "new", "dropped"]
     assert "masked-LM head, from the word embedding" in lines[1]
@@ -84,12 +89,11 @@ def test_heads_that_are_missing_begin_and_others_are_dropped(tmp_path: Path) -> 
 
 def test_a_pooler_that_is_not_trained_is_kept_for_the_folder(tmp_path: Path) -> None:
     folder = save(tmp_path / "m", "masked_lm", "next_sentence")
-    source = Source.open(folder, ["masked_lm"])
+    source = opened(folder, "masked_lm")
     lines = fit(source, tiny_tokenizer())
     assert source.model.pooler is None
     assert lines[1:] == ["dropped    cls.seq_relationship.bias, cls.seq_relationship.weight"]
-    with with_pooler(source.model, source.pooler):
-        save_model(source.model, tmp_path / "again")
+    save_with_pooler(source.model, source.pooler, tiny_tokenizer(), tmp_path / "again")
     assert source.model.pooler is None
     before, after = (load_model(path, heads=[]) for path in (folder, tmp_path / "again"))
     assert torch.equal(after.pooler.dense.weight, before.pooler.dense.weight)
@@ -116,7 +120,7 @@ def test_what_differs_is_named(new: Tokenizer, difference: str | None) -> None:
 
 
 def test_another_vocabulary_is_refused_with_the_way_on(tmp_path: Path) -> None:
-    source = Source.open(save(tmp_path / "m", "masked_lm"), ["masked_lm"])
+    source = opened(save(tmp_path / "m", "masked_lm"), "masked_lm")
     other = WordPieceTokenizer([*tiny_tokenizer().vocab[:-1], "!"])
     with pytest.raises(ConfigError) as refused:
         fit(source, other)
@@ -128,7 +132,7 @@ def test_another_vocabulary_is_refused_with_the_way_on(tmp_path: Path) -> None:
 def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
     save_model(tiny_model("masked_lm"), tmp_path)
     with pytest.raises(CheckpointError, match=r"neither tokenizer\.json nor vocab\.txt"):
-        Source.open(tmp_path, ["masked_lm"])
+        opened(tmp_path, "masked_lm")
 
 
 def test_added_tokens_become_pieces_only_where_no_word_is_like_them() -> None:

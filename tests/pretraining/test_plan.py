@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError
 from bertsmith.model.accounting import Work
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.pretraining import estimate as plan
+from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.estimate import (
     Accelerator,
     Estimate,
@@ -19,10 +21,13 @@ from bertsmith.pretraining.estimate import (
     forecast,
     to_json,
 )
-from bertsmith.pretraining.job import PretrainJob, build_objective
+from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.pretraining.step_timer import Computing, longest_share
+from bertsmith.pretraining.step_timer import longest_share
+from bertsmith.training.machine import Machine
 from bertsmith.training.trainer import TrainingSettings
 
 STEPS = 40
@@ -55,8 +60,13 @@ def with_trial(found: Estimate, **training: object) -> Estimate:
     return replace(found, job=job, trial=trial)
 
 
+def two_processes(job: PretrainJob) -> Pretraining:
+    machine = Machine(torch.device("cpu"), "fp32", 2)
+    return build_objective(resolve(job, Corpus.open(job.corpus), machine, is_timed=False))
+
+
 def test_a_step_is_that_of_the_objective(job: PretrainJob, looked_at: Estimate) -> None:
-    objective = build_objective(job, Computing(torch.device("cpu"), "fp32", 2))
+    objective = two_processes(job)
     start, rest = looked_at.phases
     assert (start.first, start.last, rest.first, rest.last) == (1, START_STEPS, 8, None)
     for phase in looked_at.phases:
@@ -152,8 +162,8 @@ def test_memory_is_that_of_the_trial_or_an_estimate(looked_at: Estimate) -> None
 def test_counts_of_rows_are_those_that_a_process_meets(
     job: PretrainJob, looked_at: Estimate
 ) -> None:
-    objective = build_objective(job, Computing(torch.device("cpu"), "fp32", 2))
-    computing, phases = looked_at.computing, looked_at.phases
+    objective = two_processes(job)
+    computing, phases = looked_at.machine, looked_at.phases
     sizes = [
         {
             rounded_up(batch.num_tokens)

@@ -14,9 +14,9 @@ from bertsmith.pretraining import auto_size as sizing
 from bertsmith.pretraining.auto_size import choose_preset
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.pretraining.step_timer import Computing
+from bertsmith.training.machine import Machine
 
-COMPUTING = Computing(torch.device("cpu"), "fp32", num_processes=1)
+MACHINE = Machine(torch.device("cpu"), "fp32", num_processes=1)
 
 
 @pytest.fixture
@@ -25,12 +25,14 @@ def objective(corpus_dir: Path) -> Pretraining:
     return Pretraining(train, held_out, PretrainingSettings(max_length=16), batch_size=16)
 
 
-def config(preset: str) -> BertConfig:
-    return BertConfig.from_preset(preset, 200, max_position_embeddings=32)
+SHAPES = {
+    preset: BertConfig.from_preset(preset, 200, max_position_embeddings=32)
+    for preset in sizing.NEEDED_TOKENS
+}
 
 
 def test_a_size_that_gets_too_few_tokens_ends_the_search(objective: Pretraining) -> None:
-    choice = choose_preset(objective, config, 0.001, COMPUTING)
+    choice = choose_preset(objective, SHAPES, 0.001, MACHINE)
     assert choice.preset == "tiny"
     assert list(choice.tokens) == ["tiny", "mini"]
     assert min(choice.tokens.values()) > 0
@@ -41,12 +43,12 @@ def test_more_time_serves_a_larger_model(
     objective: Pretraining, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sizing, "NEEDED_TOKENS", {"tiny": 0.0, "mini": 1.0, "small": 1e15})
-    assert choose_preset(objective, config, 10.0, COMPUTING).preset == "mini"
+    assert choose_preset(objective, SHAPES, 10.0, MACHINE).preset == "mini"
 
 
 def test_without_minutes_there_is_nothing_to_choose_by(objective: Pretraining) -> None:
     with pytest.raises(ConfigError, match="'auto' without a time"):
-        choose_preset(objective, config, None, COMPUTING)
+        choose_preset(objective, SHAPES, None, MACHINE)
 
 
 def test_a_run_keeps_the_size_it_chose(
@@ -61,7 +63,7 @@ def test_a_run_keeps_the_size_it_chose(
     )  # fmt: skip
     assert "size tiny" in capsys.readouterr().err
     run = json.loads((out / "run.json").read_text())
-    assert run["settings"]["model"]["preset"] == "tiny"
+    assert run["config"]["preset"] == "tiny"
     assert "size tiny" in run["computing"]
     assert json.loads((out / "config.json").read_text())["hidden_size"] == 128
     assert torch.get_num_threads() == threads

@@ -49,9 +49,9 @@ def test_a_resumed_run_needs_no_facts_that_it_can_count_again(
     ("edit", "message"),
     [
         (lambda run: run.pop("settings"), "'settings' is missing"),
-        (lambda run: run.pop("identity"), "'identity' is missing"),
+        (lambda run: run.pop("config"), "'config' is missing"),
         (lambda run: run.update(settings=[]), "settings is [], and must be an object"),
-        (lambda run: run.update(identity="x"), 'identity is "x", and must be an object'),
+        (lambda run: run.update(config="x"), 'config is "x", and must be an object'),
         (lambda run: run.update(summary=None), "summary is null, and must be an object"),
         (lambda run: run.update(summary={"steps": "2"}),
          'summary.steps is "2", and must be a whole number'),

@@ -82,7 +82,7 @@ def test_what_was_not_scored_is_refused_until_it_is_resumed(settings, tmp_path, 
         ("evaluate", out, "--data", data),
         ("embed", out, data, "--out", tmp_path / "x.npy"),
         ("compress", out, "--layers", 0, "--out", tmp_path / "less"),
-        ("distill", "answer", "--teacher", out, "--student", student, "--train", data, "--eval",
+        ("finetune", "answer", "--teacher", out, "--model", student, "--train", data, "--eval",
          data, "--out", tmp_path / "student"),
         ("finetune", "answer", "--model", out, "--train", data, "--eval", data, "--out",
          tmp_path / "next"),
@@ -107,7 +107,7 @@ def test_what_was_not_trained_is_refused(settings):
 
 
 def test_what_another_process_trains_is_refused(tmp_path):
-    (tmp_path / "run.json").write_text('{"identity": {}, "command": "pretrain"}')
+    (tmp_path / "run.json").write_text('{"config": {}, "command": "pretrain"}')
     found = []
 
     def check():
@@ -132,10 +132,10 @@ def test_what_another_process_trains_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("run", "is_refused"),
     [
-        ({"identity": {}, "summary": {}}, True),
-        ({"identity": {}, "summary": {}, "result": {}}, False),
-        ({"identity": {}, "command": "pretrain", "summary": {}}, False),
-        ({"identity": {}, "command": "distill pretraining", "summary": {}}, False),
+        ({"config": {}, "summary": {}}, True),
+        ({"config": {}, "summary": {}, "result": {}}, False),
+        ({"config": {}, "command": "pretrain", "summary": {}}, False),
+        ({"config": {}, "command": "distill pretraining", "summary": {}}, False),
         ({"series": {}, "kind": "seed"}, True),
         ({"series": {}, "kind": "seed", "summary": {}}, False),
         ({"other": "program's"}, False),
@@ -154,9 +154,9 @@ def test_which_runs_are_complete(tmp_path, run, is_refused):
 def test_a_checkpoint_of_a_fine_tuning_and_a_damaged_run_are_told_of(tmp_path):
     checkpoint = tmp_path / "checkpoints" / "step-00000003"
     save_tiny(checkpoint, "classify", labels=("neg", "pos"))
-    (tmp_path / "run.json").write_text('{"identity": {}}')
+    (tmp_path / "run.json").write_text('{"config": {}}')
     with pytest.warns(BertsmithWarning, match="from the middle of a fine-tuning"):
         bertsmith.load(checkpoint)
-    (tmp_path / "run.json").write_text('{"identity"')
+    (tmp_path / "run.json").write_text('{"config"')
     with pytest.warns(BertsmithWarning, match=r"run\.json: damaged"):
         check_finished(SmallFiles(tmp_path))

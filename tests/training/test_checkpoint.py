@@ -4,6 +4,7 @@ import json
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,17 +14,18 @@ from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
+from bertsmith.model.saving import save_model
 from bertsmith.system.files import atomic_dir
 from bertsmith.training.checkpoint import (
     STATE_FILE,
     TENSORS_FILE,
     TrainingState,
-    check_identity,
     clear_leftovers,
     list_checkpoints,
     load_checkpoint,
     save_checkpoint,
 )
+from bertsmith.training.run_config import check_same
 
 IDENTITY = {"batch_size": 4, "optim": {"learning_rate": 0.1}}
 
@@ -42,7 +44,8 @@ def model() -> BertModel:
 
 def save(directory: Path, step: int, keep: int = 2, size: int = 7) -> Path:
     state = TrainingState(IDENTITY, step, 1.5 * step, {"real_tokens": 11.0})
-    return save_checkpoint(directory, model(), None, {"m/x": torch.ones(size)}, state, keep)
+    write = partial(save_model, model())
+    return save_checkpoint(directory, write, {"m/x": torch.ones(size)}, state, keep)
 
 
 @contextmanager
@@ -124,9 +127,9 @@ def test_what_is_still_written_to_stays(tmp_path: Path) -> None:
 def test_differing_settings_are_listed() -> None:
     now = {"batch_size": 8, "optim": {"learning_rate": 0.1}, "seed": 3}
     with pytest.raises(ConfigError) as caught:
-        check_identity(Path("runs/a"), IDENTITY, now)
+        check_same(Path("runs/a"), IDENTITY, now)
     message = str(caught.value)
     assert "runs/a: cannot be resumed" in message
     assert "batch_size was 4, is now 8; seed was None, is now 3." in message
     assert "learning_rate" not in message
-    check_identity(Path("runs/a"), IDENTITY, json.loads(json.dumps(IDENTITY)))
+    check_same(Path("runs/a"), IDENTITY, json.loads(json.dumps(IDENTITY)))

@@ -6,7 +6,8 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.hardware import Precision
@@ -30,6 +32,7 @@ from bertsmith.training.journal import read_journal
 from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback, Status
+from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import Trainer, TrainingSettings
 from bertsmith.training.workers.member import step_seed
@@ -80,20 +83,33 @@ def trainer(
     clock: Callable[[], float] = time.monotonic,
     evaluations: EvaluationPlan | None = None,
 ) -> Trainer:
-    task = task or objective(corpus_dir, settings)
-    return Trainer(
-        model or new_model(),
-        task,
-        RunFolder(out),
-        settings,
-        OptimSettings(learning_rate=3e-3),
+    task, model = task or objective(corpus_dir, settings), model or new_model()
+    optim = OptimSettings(learning_rate=3e-3)
+    sizes = {"batch_size": settings.batch_size, "micro_batch_size": task.micro_batch_size}
+    limits = {"steps": settings.steps, "minutes": settings.minutes, "seed": settings.seed}
+    shape = {"model": asdict(model.config), "optim": asdict(optim), "precision": precision}
+    config = RunConfig(
+        budget=settings.budget(),
+        optim=optim,
+        learning_rate=3e-3,
+        seed=settings.seed,
         precision=precision,
         num_processes=num_processes,
-        tokenizer=task.train.corpus.tokenizer(),
+        identity={**limits, **sizes, **shape, **task.identity()},
+        evaluations=evaluations or EvaluationPlan(5, 10, is_limited=False),
+        eval_every=settings.eval_every,
+        checkpoint_every=settings.checkpoint_every,
+        keep=settings.keep,
+    )
+    return Trainer(
+        model,
+        task,
+        RunFolder(out),
+        config,
+        save=partial(save_model, model, tokenizer=task.train.corpus.tokenizer()),
         callbacks=callbacks,
         resume_command="bertsmith pretrain --resume",
         clock=clock,
-        evaluations=evaluations,
     )
 
 
@@ -235,12 +251,6 @@ def test_workers_get_the_objective_before_it_is_worked_with(
     assert isinstance(task, Remembering) and task.made[:2] == (1, 2)
 
 
-def test_a_learning_rate_left_open_is_refused(corpus_dir: Path, tmp_path: Path) -> None:
-    task = objective(corpus_dir)
-    with pytest.raises(ConfigError, match=r"optim\.learning_rate: not given"):
-        Trainer(new_model(), task, RunFolder(tmp_path / "run"), SETTINGS, OptimSettings())
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_accumulated_is_one_large_batch(
     corpus_dir: Path, tmp_path: Path, precision: Precision
@@ -276,13 +286,8 @@ def test_thirty_steps_learn_one_batch_by_heart(corpus_dir: Path, tmp_path: Path)
         batch_size=6,
         eval_rows=5,
     )
-    one = Trainer(
-        new_model(dropout=0.0),
-        task,
-        RunFolder(tmp_path / "run"),
-        settings,
-        OptimSettings(learning_rate=3e-2),
-    )
+    one = trainer(corpus_dir, tmp_path / "run", settings, new_model(dropout=0.0), task)
+    one.config = replace(one.config, learning_rate=3e-2)
     one.begin({})
     last = one.run().last_step
     assert last["mlm_accuracy"] == 1.0

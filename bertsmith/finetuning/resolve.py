@@ -1,0 +1,124 @@
+"""From what the user said to a fine-tuning with nothing left to decide.
+
+`resolve` is read from top to bottom: length, learning rate, evaluations. `run.json` holds the
+outcome, and a resumed run must come to the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from bertsmith.model.config import BertConfig
+from bertsmith.system.compute import FREE
+from bertsmith.system.hardware import Precision
+from bertsmith.tasks.example_objective import ExampleObjective
+from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
+from bertsmith.training.best_weights import BestSettings
+from bertsmith.training.budget import MAX_TIMES, Budget, EvaluationPlan
+from bertsmith.training.layerwise import LayerwiseOptim
+from bertsmith.training.machine import Machine
+from bertsmith.training.run_config import RunConfig, same_fields
+
+EVALUATION_SHARE = 0.1
+"""Eval examples are scored after each epoch, but at most ten times in a run."""
+
+MIN_EXAMPLES = 4
+"""Examples of a step that justify a process of their own."""
+
+
+@dataclass(frozen=True)
+class FinetuneConfig:
+    """A fine-tuning of which everything is decided."""
+
+    model: BertConfig
+    max_length: int
+    """Most tokens of a row."""
+    steps: int
+    batch_size: int
+    num_parts: int
+    """Parts of a step, computed at the same time; they decide dropout."""
+    seed: int
+    dropout: float
+    optim: LayerwiseOptim
+    learning_rate: float
+    precision: Precision
+    best: BestSettings
+    cls_attention: ClsAttention
+    from_scratch: bool
+    eval_every: int = field(metadata=FREE)
+
+    def run_config(self, identity: Mapping[str, Any]) -> RunConfig:
+        """Return the part that the training loop reads; `identity` is the objective's."""
+        return RunConfig(
+            budget=Budget(self.steps, None),
+            optim=self.optim,
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+            precision=self.precision,
+            num_processes=self.num_parts,
+            identity={**same_fields(self), **identity},
+            evaluations=EvaluationPlan(0, MAX_TIMES),
+            eval_every=self.eval_every,
+            keep=1,
+            best=self.best,
+        )
+
+
+def resolve(
+    settings: FinetuneSettings,
+    objective: ExampleObjective,
+    shape: BertConfig,
+    max_length: int,
+    machine: Machine,
+) -> FinetuneConfig:
+    """Decide what the user left open.
+
+    Args:
+        shape: the model's.
+        max_length: the tokens that it reads.
+
+    Raises:
+        ConfigError: a setting that the model cannot meet.
+    """
+    epoch, task = objective.steps_per_epoch, objective.task
+    steps = settings.num_steps(epoch)
+    rate = settings.rate(shape.hidden_size)
+    return FinetuneConfig(
+        model=shape,
+        max_length=max_length,
+        steps=steps,
+        batch_size=settings.batch_size,
+        num_parts=objective.num_parts,
+        seed=settings.seed,
+        dropout=settings.dropout,
+        optim=resolve_optim(settings, shape),
+        learning_rate=rate,
+        precision=machine.precision,
+        best=BestSettings(
+            f"held_out_{task.name}_{settings.figure}",
+            settings.patience,
+            from_start=task.head is None,
+        ),
+        cls_attention=settings.cls_attention,
+        from_scratch=settings.from_scratch,
+        eval_every=max(epoch, round(steps * EVALUATION_SHARE)),
+    )
+
+
+def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOptim:
+    """Build the optimizer settings for a model of this shape."""
+    return LayerwiseOptim(
+        learning_rate=settings.rate(shape.hidden_size),
+        weight_decay=settings.weight_decay,
+        warmup_fraction=settings.warmup_fraction,
+        num_layers=shape.num_layers,
+        shared_parts=shape.shared_parts,
+        layer_decay=settings.layer_decay,
+        freeze_layers=settings.freeze_layers,
+        freeze_embeddings=settings.freeze_embeddings,
+    )
+
+
+def count_parts(batch_size: int, machine: Machine) -> int:
+    """Return the most parts of a step that are computed in parallel."""
+    return max(1, min(machine.num_processes, batch_size // MIN_EXAMPLES))

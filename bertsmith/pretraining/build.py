@@ -1,0 +1,45 @@
+"""The objective and the initial model of a pre-training run."""
+
+import torch
+
+from bertsmith.data.shards import Corpus
+from bertsmith.model.bert import BertModel
+from bertsmith.model.sinusoidal_positions import initialize_sinusoidal
+from bertsmith.pretraining.config import PretrainConfig
+from bertsmith.pretraining.objective import Pretraining
+from bertsmith.pretraining.replaced_tokens import ReplacedTokens
+from bertsmith.pretraining.settings import PretrainingSettings
+
+
+def build_objective(config: PretrainConfig, train: Corpus | None = None) -> Pretraining:
+    """Build the objective of a run, over both splits of its corpus.
+
+    Raises:
+        CorpusError: the corpus is damaged, or lacks the requested pairs.
+    """
+    return objective_over(
+        train or Corpus.open(config.corpus),
+        Corpus.open(config.corpus, "held_out"),
+        config.pretraining,
+        batch_size=config.batch_size,
+        micro_batch_size=config.micro_batch_size,
+        seed=config.seed,
+        eval_rows=config.evaluations.rows,
+    )
+
+
+def objective_over(
+    train: Corpus, held_out: Corpus, settings: PretrainingSettings, **sizes: int
+) -> Pretraining:
+    """Build the objective that the settings name; `sizes` are those of `Pretraining`."""
+    kind = ReplacedTokens if settings.replaces else Pretraining
+    return kind(train, held_out, settings, **sizes)
+
+
+def build_model(config: PretrainConfig, objective: Pretraining) -> BertModel:
+    """Build a new model, random from the seed."""
+    torch.manual_seed(config.seed)
+    model = objective.new_model(config.model)
+    if config.position_initializer == "sinusoidal":
+        initialize_sinusoidal(model)
+    return model

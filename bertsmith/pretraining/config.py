@@ -1,0 +1,76 @@
+"""A pre-training run with nothing left to decide."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bertsmith.model.config import BertConfig
+from bertsmith.pretraining.settings import ObjectiveName, PretrainingSettings
+from bertsmith.system.compute import FREE
+from bertsmith.system.hardware import Precision
+from bertsmith.training.budget import Budget, EvaluationPlan
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.run_config import RunConfig, same_fields
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """What a run takes from the model that it continues."""
+
+    name: str
+    """Folder or hub name, as the user gave it."""
+    weights: Mapping[str, str]
+    """SHA-256 of each weight file."""
+    config: BertConfig
+    objective: ObjectiveName
+
+
+@dataclass(frozen=True)
+class PretrainConfig:
+    """Everything about a run; what a resumed run must share stands in `run.json`."""
+
+    corpus: Path = field(metadata=FREE)
+    source: str
+    """Model that the run continues; empty for a new one."""
+    source_weights: Mapping[str, str]
+    family: str
+    preset: str
+    """Size of a new model; empty for a continued one."""
+    model: BertConfig
+    position_initializer: str
+    """Of a new model; empty for a continued one."""
+    pretraining: PretrainingSettings
+    steps: int | None
+    """Length of the run in steps; without it, it is in `minutes`."""
+    minutes: float | None
+    batch_size: int
+    micro_batch_size: int
+    seed: int
+    optim: OptimSettings
+    learning_rate: float
+    precision: Precision
+    evaluations: EvaluationPlan
+    num_processes: int = field(metadata=FREE)
+    eval_every: int | None = field(metadata=FREE)
+    checkpoint_every: int | None = field(metadata=FREE)
+    keep: int = field(metadata=FREE)
+    notes: tuple[str, ...] = field(default=(), metadata=FREE)
+    """What was chosen by measuring, and what the run is too short for."""
+
+    def run_config(self, identity: Mapping[str, Any], notes: Sequence[str] = ()) -> RunConfig:
+        """Return the part that the training loop reads; `identity` is the objective's."""
+        return RunConfig(
+            budget=Budget(self.steps, None if self.minutes is None else 60 * self.minutes),
+            optim=self.optim,
+            learning_rate=self.learning_rate,
+            seed=self.seed,
+            precision=self.precision,
+            num_processes=self.num_processes,
+            identity={**same_fields(self), **identity},
+            evaluations=self.evaluations,
+            eval_every=self.eval_every,
+            checkpoint_every=self.checkpoint_every,
+            keep=self.keep,
+            notes="; ".join([*notes, *self.notes]),
+        )

@@ -1,0 +1,59 @@
+"""How many rows a process computes at once."""
+
+import sys
+
+from bertsmith.model.accounting import Work, saved_activations
+from bertsmith.model.config import BertConfig
+from bertsmith.training.machine import Machine
+from bertsmith.training.trainer import DTYPES, TrainingSettings
+
+MAX_TOKENS = 32 * 128
+"""Tokens that a process computes at once on a CPU by default: twice as many train tiny no faster, a
+quarter of them a sixth slower."""
+MAX_KEPT = 512 * 10**6
+"""Bytes of activations that it then keeps for the backward pass: 8 rows of 128 tokens of base in
+bf16, 4 in fp32, unless a single row needs more. Those of a generator are not included."""
+
+
+def rows_of_micro_batch(
+    said: TrainingSettings, length: int, shape: BertConfig | None, machine: Machine | None
+) -> int:
+    """Choose the rows of a micro-batch, of `length` tokens each.
+
+    Without `shape`, the model may have any; without `machine`, a step is one micro-batch.
+    """
+    if machine is None:
+        return said.micro_batch_size or said.batch_size
+    share = -(-said.batch_size // machine.num_processes)
+    if said.micro_batch_size is not None:
+        return min(said.micro_batch_size, share)
+    most = min(share, rows_in_memory(length, shape, machine))
+    return even_rows(said.batch_size, machine.num_processes, most)
+
+
+def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> int:
+    """Return the most rows that a process computes at once."""
+    if machine.device.type != "cpu":
+        return sys.maxsize
+    rows = MAX_TOKENS // length
+    if shape is not None:
+        row, width = Work(tokens=length, looks=length**2), DTYPES[machine.precision].itemsize
+        rows = min(rows, int(MAX_KEPT / saved_activations(shape, row, width, is_fused=False)))
+    return max(1, rows)
+
+
+def even_rows(batch_size: int, num_processes: int, at_most: int) -> int:
+    """Choose the micro-batch rows that give the busiest process fewest rows.
+
+    The largest such number is taken. Micro-batches are assigned in turn, and the other processes
+    wait for the busiest.
+
+    >>> even_rows(64, num_processes=2, at_most=13)
+    8
+    """
+
+    def busiest(rows: int) -> int:
+        firsts = range(0, batch_size, rows * num_processes)
+        return sum(min(rows, batch_size - first) for first in firsts)
+
+    return min(range(at_most, 0, -1), key=busiest)

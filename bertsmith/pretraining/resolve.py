@@ -1,0 +1,299 @@
+"""From what the user said to a pre-training run with nothing left to decide.
+
+`resolve` is read from top to bottom: family and objective, size, length, learning rate, division of
+a step, evaluations. A resumed run must come to the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import log
+from typing import Any, cast
+
+from bertsmith.data.shards import Corpus
+from bertsmith.errors import ConfigError
+from bertsmith.model.config import PRESETS, BertConfig
+from bertsmith.model.families import family_named
+from bertsmith.model.family import Family
+from bertsmith.model.model_folder import read_folder
+from bertsmith.pretraining.auto_size import NEEDED_TOKENS, Choice, choose_preset
+from bertsmith.pretraining.build import build_model, build_objective, objective_over
+from bertsmith.pretraining.config import PretrainConfig, SourceFacts
+from bertsmith.pretraining.from_checkpoint import source_facts
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.micro_batch import rows_of_micro_batch
+from bertsmith.pretraining.model_settings import FIXED, NEW_MODEL, ModelSettings
+from bertsmith.pretraining.settings import (
+    MIN_LENGTH,
+    ObjectiveName,
+    PairTask,
+    PretrainingSettings,
+)
+from bertsmith.pretraining.step_timer import seconds_per_row
+from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
+from bertsmith.training.machine import Machine
+
+LEARNING_RATES = {
+    "tiny": 3e-3,
+    "mini": 1.5e-3,
+    "small": 7e-4,
+    "medium": 4e-4,
+    "base": 2e-4,
+    "large": 1e-4,
+}
+"""Default learning rates: the larger the model, the smaller the steps it tolerates. With the rate
+of tiny, mini learned nothing in 240 steps; with its own it had left the plateau after 800."""
+
+CONTINUED_SHARE = 1 / 3
+"""Default learning rate of a continued model, as a fraction of that from scratch. The higher the
+rate is warmed up again, the more is learned of the new texts and forgotten of the old (Gupta et al.
+2023, "Continual pre-training of large language models: how to (re)warm your model?"). A first trial
+(tiny, 3 minutes of Wikipedia, 40 seconds of documentation) gave 2.178 bits per character of the
+documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
+
+TRIAL_SECONDS = 0.3
+
+LEARNING_STEPS = 100
+"""Steps in which a model learns how frequent words are, and hardly more."""
+
+
+def resolve(
+    job: PretrainJob,
+    corpus: Corpus,
+    machine: Machine | None = None,
+    *,
+    source: SourceFacts | None = None,
+    previous: Mapping[str, Any] | None = None,
+    largest: BertConfig | None = None,
+    is_timed: bool = True,
+) -> PretrainConfig:
+    """Decide what the user left open.
+
+    Args:
+        corpus: the training split.
+        machine: hardware that steps are divided for; without it nothing is measured, and a step is
+            one micro-batch.
+        source: the model to continue.
+        previous: the configuration of the run to resume, by which what was measured for it is not
+            measured again.
+        largest: the shape by which memory bounds a micro-batch, if not the model's own.
+        is_timed: whether the evaluations of a run in minutes are planned by timing some rows.
+
+    Raises:
+        ConfigError: settings exclude each other, or do not fit source, family, length or machine.
+        CorpusError: the corpus lacks the requested pairs.
+    """
+    said, notes = job.training, list[str]()
+
+    family = family_named(source.config.model_type if source else job.model.family or "bert")
+    objective = job.pretraining.objective or (source or family).objective
+    pretraining = resolve_pretraining(job.pretraining, objective, family)
+
+    if source is not None:
+        check_continued(job, source)
+        preset, initializer = "", ""
+        shape = continued_shape(job.model, source.config, corpus)
+    else:
+        preset = job.model.preset or NEW_MODEL["preset"]
+        initializer = job.model.position_initializer or NEW_MODEL["position_initializer"]
+        if preset == "auto" and previous is not None:
+            preset = previous["preset"]
+        elif preset == "auto":
+            choice = choose_size(job, pretraining, corpus, machine)
+            preset, notes = choice.preset, [str(choice)]
+        shape = new_shape(job.model, preset, corpus)
+    check_length(pretraining.max_length, shape.max_length, source)
+
+    rate = job.optim.learning_rate or default_rate(preset, shape)
+    config = PretrainConfig(
+        corpus=job.corpus,
+        source=source.name if source else "",
+        source_weights=source.weights if source else {},
+        family=family.name,
+        preset=preset,
+        model=shape,
+        position_initializer=initializer,
+        pretraining=pretraining,
+        steps=said.steps,
+        minutes=said.minutes,
+        batch_size=said.batch_size,
+        micro_batch_size=rows_of_micro_batch(
+            said, pretraining.max_length, largest or shape, machine
+        ),
+        seed=said.seed,
+        optim=replace(job.optim, learning_rate=rate),
+        learning_rate=rate,
+        precision=machine.precision if machine else "fp32",
+        evaluations=EvaluationPlan(said.eval_rows or MAX_ROWS, MAX_TIMES, said.eval_rows is None),
+        num_processes=machine.num_processes if machine else 1,
+        eval_every=said.eval_every,
+        checkpoint_every=said.checkpoint_every,
+        keep=said.keep,
+        notes=tuple(notes),
+    )
+    if said.eval_rows is not None or machine is None:
+        return config
+    if previous is not None:
+        return replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
+    if said.steps is not None:
+        return with_evaluations(
+            config, EvaluationPlan.of_steps(said.steps, said.batch_size), said.steps
+        )
+    return with_timed_evaluations(config, corpus, machine) if is_timed else config
+
+
+def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:
+    """Resolve a job without a machine."""
+    source = None if job.from_ is None else source_facts(str(job.from_), read_folder(job.from_))
+    return resolve(job, Corpus.open(job.corpus), source=source)
+
+
+def resolve_pretraining(
+    said: PretrainingSettings, objective: ObjectiveName, family: Family
+) -> PretrainingSettings:
+    """Fill in objective, pairs and shares.
+
+    Raises:
+        ConfigError: a model of the family has no head for them.
+    """
+    settings = replace(said, objective=objective)
+    pairs = settings.pair_task
+    if said.pairs is None and pairs == "next_sentence":
+        pairs = cast(PairTask, family.pair_task)
+    settings = replace(settings, pairs=pairs).with_shares()
+    family.check_pretraining_heads(settings.heads)
+    return settings
+
+
+def new_shape(said: ModelSettings, preset: str, corpus: Corpus) -> BertConfig:
+    """Build the shape of a new model for a corpus."""
+    values = {**NEW_MODEL, **said.given}
+    config, tokenizer = family_named(values.pop("family")).config, corpus.tokenizer()
+    del values["position_initializer"], values["preset"]  # of the first weights; an argument
+    length = values.pop("max_position_embeddings")
+    values |= config.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+    shape = config.from_preset(preset, corpus.vocab_size, **values)
+    return replace(shape, max_position_embeddings=length + shape.first_position)
+
+
+def continued_shape(said: ModelSettings, source: BertConfig, corpus: Corpus) -> BertConfig:
+    """Build the shape of a model that is continued on a corpus."""
+    values = {name: value for name, value in said.given.items() if name not in FIXED}
+    length = values.pop("max_position_embeddings", source.max_length)
+    return replace(
+        source,
+        vocab_size=max(source.vocab_size, corpus.vocab_size),
+        max_position_embeddings=length + source.first_position,
+        **values,
+    )
+
+
+def check_continued(job: PretrainJob, source: SourceFacts) -> None:
+    """Refuse a shape beside a source, which determines it."""
+    given = {f"model.{name}": getattr(job.model, name) for name in FIXED}
+    given["pretraining.generator_size"] = job.pretraining.generator_size
+    for name, found in given.items():
+        if found is not None:
+            raise ConfigError(
+                f"{name}: found {found!r} beside --from {source.name}, which has its own. Leave "
+                "one of them out."
+            )
+
+
+def check_length(rows: int, longest: int, source: SourceFacts | None) -> None:
+    """Refuse rows that the model cannot read."""
+    if longest < MIN_LENGTH:
+        raise ConfigError(
+            f"model.max_position_embeddings: found {longest}; allowed is {MIN_LENGTH} or more."
+        )
+    if rows > longest:
+        way_on = f"Give --max-position-embeddings {rows}, or more."
+        if source is not None:
+            way_on = (
+                f"Give --max-position-embeddings {rows}, which lengthens what {source.name} "
+                f"reads, or rows that fit: --max-length {longest}."
+            )
+        raise ConfigError(
+            f"pretraining.max_length: found {rows}; allowed is at most "
+            f"model.max_position_embeddings, {longest}. {way_on}"
+        )
+
+
+def choose_size(
+    job: PretrainJob, pretraining: PretrainingSettings, corpus: Corpus, machine: Machine | None
+) -> Choice:
+    """Choose the size that is best after the job's minutes.
+
+    Raises:
+        ConfigError: the length is not in minutes, or nothing can be measured.
+    """
+    if machine is None:
+        raise ConfigError("model.preset: found 'auto', another size each time. Name a size.")
+    at_once = rows_of_micro_batch(job.training, pretraining.max_length, None, machine)
+    trial = objective_over(
+        corpus,
+        corpus,
+        pretraining,
+        batch_size=job.training.batch_size,
+        micro_batch_size=at_once,
+    )
+    shapes = {preset: new_shape(job.model, preset, corpus) for preset in NEEDED_TOKENS}
+    return choose_preset(trial, shapes, job.training.minutes, machine)
+
+
+def default_rate(preset: str, shape: BertConfig) -> float:
+    """Return the learning rate of a size; of a continued model, a share of its size's."""
+    if preset:
+        return LEARNING_RATES[preset]
+    return CONTINUED_SHARE * LEARNING_RATES[nearest_preset(shape)]
+
+
+def nearest_preset(config: BertConfig) -> str:
+    """Return the released size with the nearest number of layer weights.
+
+    >>> nearest_preset(BertConfig(30522, 384, 6, 12, 1536))
+    'small'
+    """
+    size = log(config.num_hidden_layers * config.hidden_size**2)
+    sizes = {
+        name: log(preset["num_hidden_layers"] * preset["hidden_size"] ** 2)
+        for name, preset in PRESETS.items()
+    }
+    return min(sizes, key=lambda name: abs(sizes[name] - size))
+
+
+def with_timed_evaluations(
+    config: PretrainConfig, corpus: Corpus, machine: Machine
+) -> PretrainConfig:
+    """Plan the evaluations of a run in minutes by timing a few rows.
+
+    Raises:
+        ConfigError: not a single step fits in.
+    """
+    assert config.minutes is not None
+    seconds = 60 * config.minutes
+    objective = build_objective(config, corpus)
+    model = build_model(config, objective).to(machine.device)
+    row = seconds_per_row(objective, model, machine, min(TRIAL_SECONDS, seconds / 200))
+    step_seconds = STEP_COST * config.batch_size * row
+    if step_seconds > 2 * seconds:
+        raise ConfigError(
+            f"training.minutes: found {config.minutes:g}; one step of {config.batch_size} rows "
+            f"takes about {step_seconds / 60:.2g} minutes here, so none fits in. Give more "
+            "minutes, fewer rows (--batch-size) or a smaller model."
+        )
+    plan = EvaluationPlan.of_seconds(seconds, row)
+    return with_evaluations(config, plan, round(seconds / step_seconds))
+
+
+def with_evaluations(config: PretrainConfig, plan: EvaluationPlan, steps: int) -> PretrainConfig:
+    """Return a copy with planned evaluations, and notes on what is too short."""
+    notes = [str(plan)] if str(plan) else []
+    if steps < LEARNING_STEPS:
+        fit = f"{steps} step{'s are' if steps > 1 else ' is'}"
+        if config.minutes is not None:
+            fit = f"about {max(1, steps)} steps fit into {config.minutes:.2g} min,"
+        notes.append(
+            f"{fit} too few for a new model to learn more than how frequent words are: give it "
+            "more, or a smaller model or --batch-size"
+        )
+    return replace(config, evaluations=plan, notes=(*config.notes, *notes))

@@ -1,0 +1,49 @@
+"""The device, precision and processes that a run computes with."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from bertsmith.system.compute import Compute
+from bertsmith.system.hardware import (
+    ComputeChoices,
+    Precision,
+    compute_settings,
+    computing_as,
+    count_trainers,
+    select_device,
+    select_precision,
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Hardware of a run."""
+
+    device: torch.device
+    precision: Precision
+    num_processes: int
+
+    @contextlib.contextmanager
+    def as_one_process(self) -> Iterator[None]:
+        """Give torch the threads of one process, within the block."""
+        before = torch.get_num_threads()
+        torch.set_num_threads(max(1, before // self.num_processes))
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def computing_on(compute: Compute, before: ComputeChoices | None = None) -> Iterator[Machine]:
+    """Compute in the block with these settings, or as a run to be resumed did `before`.
+
+    Raises:
+        ConfigError: this machine has no such device.
+    """
+    device = select_device(compute.device)
+    with computing_as(before), compute_settings(device, compute.threads):
+        yield Machine(device, select_precision(compute.precision, device), count_trainers(device))
