@@ -8,7 +8,8 @@ answers at once.
 import errno
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from bertsmith._version import __version__
@@ -84,7 +85,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.remove("--debug")
     try:
         with shown_warnings(PROG):
-            _run(args)
+            run = _find(args)
+            run()
         sys.stdout.flush()  # here, where it is answered that nobody takes it
     except BrokenPipeError:
         # The reader (head, less) has left; keep Python from complaining again at exit.
@@ -125,23 +127,21 @@ def _lack_of_memory(error: BaseException) -> str:
     )
 
 
-def _run(args: list[str]) -> None:
+def _find(args: list[str]) -> Callable[[], None]:
+    """Return what a line asks for; its module is imported."""
     if not args or args[0] in ("-h", "--help"):
-        print(_overview())
-        return
+        return partial(print, _overview())
     if args[0] in ("-V", "--version"):
-        print(f"{PROG} {__version__}")
-        return
+        return partial(print, f"{PROG} {__version__}")
     name = _name_of(args)
     if name is None:
         if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
-            print("\n".join(_table(_siblings(args[0]))))
-            return
+            return partial(print, "\n".join(_table(_siblings(args[0]))))
         raise BertsmithError(_unknown(args))
     own_process()
     module = COMMANDS[name].module or name.replace(" ", "_")
     command = importlib.import_module(f"bertsmith.commands.{module}")
-    command.main(args[len(name.split()) :], f"{PROG} {name}")
+    return partial(command.main, args[len(name.split()) :], f"{PROG} {name}")
 
 
 def _name_of(args: Sequence[str]) -> str | None:

@@ -237,34 +237,31 @@ class Trainer:
             ConfigError: another process trains in the folder.
         """
         with self.folder.locked():
-            return self._run()
-
-    def _run(self) -> Summary:
-        self._clock_zero = self._clock() - self.state.elapsed_seconds
-        self._checkpointed_at = self._clock()
-        for callback in self.callbacks:
-            callback.begin(self.computing)
-        first = self.state.step + 1
-        with (
-            StopSignal() as stop,
-            Recorder(self.folder, first, self.callbacks) as self._recorder,
-            self.workers,
-        ):
-            if self.state.step == 0 and (self.best is None or self.best.settings.from_start):
-                self._evaluate()
-            self._loop(stop)
-            if self._held_out.get("step") != self.state.step:
-                self._evaluate()
-            if self.best is None:
-                self._checkpoint()
-        self.is_stop_requested = stop.requested
-        if self.best is not None:
-            self.best.restore(self.model)
-        self._save(self.folder.path)
-        summary = self._summary()
-        self.folder.write_run({**self.folder.read_run(), "summary": asdict(summary)})
-        self.folder.finish()
-        return summary
+            self._clock_zero = self._clock() - self.state.elapsed_seconds
+            self._checkpointed_at = self._clock()
+            for callback in self.callbacks:
+                callback.begin(self.computing)
+            first = self.state.step + 1
+            with (
+                StopSignal() as stop,
+                Recorder(self.folder, first, self.callbacks) as self._recorder,
+                self.workers,
+            ):
+                if self.state.step == 0 and (self.best is None or self.best.settings.from_start):
+                    self._evaluate()
+                self._loop(stop)
+                if self._held_out.get("step") != self.state.step:
+                    self._evaluate()
+                if self.best is None:
+                    self._checkpoint()
+            self.is_stop_requested = stop.requested
+            if self.best is not None:
+                self.best.restore(self.model)
+            self._save(self.folder.path)
+            summary = self._summary()
+            self.folder.write_run({**self.folder.read_run(), "summary": asdict(summary)})
+            self.folder.finish()
+            return summary
 
     def _loop(self, stop: StopSignal) -> None:
         """Step after step until the budget is used up; between steps, what is due."""

@@ -80,12 +80,15 @@ class Member:
         share, num_members = self._share, self.plan.num_members
         self._gradients = self._arrays.gradients_of(share.num_micro_batches)
         self._collector.begin(self._gradients[self.index])
-        found = [
-            self._backward(
-                batch, step_seed(self.plan.seed, step, self.index + place * num_members), counts
-            )
-            for place, batch in enumerate(share.batches)
-        ]
+        objective, device = self.plan.objective, self._gradients.device
+        found = []
+        for place, batch in enumerate(share.batches):
+            seed = step_seed(self.plan.seed, step, self.index + place * num_members)
+            with dropout_seed(seed, device):
+                terms = objective.losses(self.model, batch.to(device))
+            parts = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
+            torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
+            found.append({n: replace(term, sum=term.sum.detach()) for n, term in terms.items()})
         self._collector.end()
         return found
 
@@ -108,15 +111,6 @@ class Member:
 
     def update(self, step: int, rate: float, divisor: float) -> None:
         self._updater.update(self._gradients, step, rate, divisor)
-
-    def _backward(self, batch: Any, seed: int, counts: Mapping[str, int]) -> dict[str, LossTerm]:
-        device = self._gradients.device
-        with dropout_seed(seed, device):
-            terms = self.plan.objective.losses(self.model, batch.to(device))
-        parts = [term.weight * (term.sum / counts[name]) for name, term in terms.items()]
-        loss = torch.stack(parts).sum()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return {name: replace(term, sum=term.sum.detach()) for name, term in terms.items()}
 
 
 @dataclass(frozen=True)
