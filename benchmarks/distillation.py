@@ -63,9 +63,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULT)
     args = parser.parse_args()
 
-    from bertsmith.system.hardware import own_process
+    from bertsmith.system.process_options import configure_process
 
-    own_process()
+    configure_process()
     with tempfile.TemporaryDirectory() as folder:
         found = run(args, Path(folder))
     text = page(args, found)

@@ -39,12 +39,14 @@ from benchmarks.speed.pretraining import unpacked
 from benchmarks.speed.roof import training_flops_per_token
 from benchmarks.speed.trainer_peer import IGNORE_INDEX, Collator, difference
 from bertsmith.data.batches import Batch, pack, send
+from bertsmith.model.attention_paths import describe_attention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
 from bertsmith.pretraining.objective import pretraining_losses
+from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import compute_settings, describe_computing
 from bertsmith.training.objective import LossTerm
 from bertsmith.training.optim import OptimSettings
@@ -163,7 +165,7 @@ def main() -> None:
     target = args.out / f"gpu-{time.strftime('%Y-%m-%d')}{'-smoke' if args.smoke else ''}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    with compute_settings(device):
+    with compute_settings(Compute(device=args.device)):
         found = begin(args, device)
         for title, hold in itertools.chain(checks(scale, device), contests(scale, device)):
             if time.monotonic() - began > 60 * args.minutes:
@@ -204,7 +206,7 @@ def begin(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d %H:%M"),
         "command": " ".join(["python -m benchmarks.gpu", *words]),
         "device": where,
-        "computing": describe_computing(device, "bf16", 1),
+        "computing": describe_computing(device, "bf16", 1, describe_attention(device, "bf16")),
         "versions": versions,
         "load": os.getloadavg()[0],
         "parity": {},

@@ -25,7 +25,10 @@ from typing import Any
 
 import torch
 
-from bertsmith.system.hardware import compute_settings, measured
+from bertsmith.system.compute import Compute
+from bertsmith.system.hardware import compute_settings
+from bertsmith.system.matrix_products import measured_products
+from bertsmith.system.measurements import processor_name
 from bertsmith.system.memory import resident_bytes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -214,11 +217,11 @@ def line(outcome: Outcome) -> str:
 
 def machine(threads: int | None) -> str:
     """Processor, threads and versions."""
-    with compute_settings(torch.device("cpu"), threads):
-        found = measured()
+    with compute_settings(Compute(device="cpu", threads=threads)):
+        speed = measured_products().value.bf16_gflops
     return (
-        f"{found.processor}, {found.threads} threads, bf16 products at {found.bf16_gflops:,.0f} "
-        f"GFLOP/s, torch {torch.__version__}, Python {platform.python_version()}"
+        f"{processor_name()}, {threads or 'all'} threads, bf16 products at {speed:,.0f} GFLOP/s, "
+        f"torch {torch.__version__}, Python {platform.python_version()}"
     )
 
 

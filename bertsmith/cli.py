@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from bertsmith._version import __version__
 from bertsmith.errors import BertsmithError, advice_on
-from bertsmith.system.hardware import own_process
 from bertsmith.system.memory import asked_bytes, lacks_memory
+from bertsmith.system.process_options import configure_process
 from bertsmith.system.streams import (
     allow_any_character,
     discard,
@@ -138,7 +138,7 @@ def _find(args: list[str]) -> Callable[[], None]:
         if args[1:] in (["-h"], ["--help"]) and _siblings(args[0]):
             return partial(print, "\n".join(_table(_siblings(args[0]))))
         raise BertsmithError(_unknown(args))
-    own_process()
+    configure_process()
     module = COMMANDS[name].module or name.replace(" ", "_")
     command = importlib.import_module(f"bertsmith.commands.{module}")
     return partial(command.main, args[len(name.split()) :], f"{PROG} {name}")

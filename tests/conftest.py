@@ -1,18 +1,17 @@
 """What several rooms' tests share: real data where there is some, and a small corpus."""
 
-import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
+from measurements import store
 
 from bertsmith.data.corpus import CorpusSettings, build_corpus
-from bertsmith.system import hardware
+from bertsmith.model.attention_paths import measured_paths
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 # The same examples on every run, however slow the machine: red means that a change broke it.
@@ -64,18 +63,8 @@ def corpus_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def remember(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
-    """Replaces this machine's remembered measurement, as another user's or a fresh one does."""
+    """Replaces this machine's remembered measurements, as another user's or a fresh one does."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    hardware.attention_paths.cache_clear()
-    path = tmp_path / "cache" / "bertsmith" / "hardware.json"
-
-    def remember(attention: hardware.AttentionPath, **changes: object) -> None:
-        found = hardware.measured()
-        paths = dict.fromkeys(found.attention, attention)
-        known = json.loads(path.read_text())
-        changed = asdict(replace(found, attention=paths, **changes))
-        path.write_text(json.dumps(dict.fromkeys(known, changed)))
-        hardware.attention_paths.cache_clear()
-
-    yield remember
-    hardware.attention_paths.cache_clear()
+    measured_paths.cache_clear()
+    yield store
+    measured_paths.cache_clear()

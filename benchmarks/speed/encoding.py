@@ -135,9 +135,9 @@ def known_precisions() -> list[str]:
 
 def bertsmith(gate: Gate, *, texts: str, slice_size: int, precision: str) -> None:
     """`bertsmith.load(folder).encode(texts)`."""
-    from bertsmith.system.hardware import own_process
+    from bertsmith.system.process_options import configure_process
 
-    own_process()
+    configure_process()
     from bertsmith import load
 
     model = load(published_model(), device="cpu", precision=precision)

@@ -103,9 +103,9 @@ def write(source: str, folder: str) -> None:
 
 def bertsmith(gate: Gate, *, folder: str, threads: int) -> None:
     """`bertsmith finetune classify`, as the command line runs it."""
-    from bertsmith.system.hardware import own_process
+    from bertsmith.system.process_options import configure_process
 
-    own_process()
+    configure_process()
     from bertsmith.finetuning.run import finetune
     from bertsmith.tasks.text_classification import Classify, ClassifySettings
 

@@ -82,9 +82,9 @@ def write(vocabulary: str, out: str) -> None:
 
 def bertsmith(gate: Gate, *, texts: str, folder: str, precision: str) -> None:
     """`bertsmith.load(folder).encode(text)`."""
-    from bertsmith.system.hardware import own_process
+    from bertsmith.system.process_options import configure_process
 
-    own_process()
+    configure_process()
     from bertsmith import load
 
     model: Any = load(folder, device="cpu", precision=precision)

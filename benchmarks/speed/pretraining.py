@@ -221,21 +221,19 @@ def bertsmith(
     gate: Gate, *, corpus: str, preset: str, rows: str, out: str, precision: str, threads: int
 ) -> None:
     """`bertsmith pretrain`, as the command line runs it."""
-    from bertsmith.system.hardware import own_process
+    from bertsmith.system.process_options import configure_process
 
-    own_process()
-    import torch
+    configure_process()
 
     from bertsmith.model.config import PRESETS
     from bertsmith.pretraining.build import build_objective
     from bertsmith.pretraining.resolve import resolve_unmeasured
     from bertsmith.pretraining.run import pretrain
-    from bertsmith.system.hardware import compute_settings, select_precision
+    from bertsmith.system.hardware import compute_settings
 
     wanted = job(corpus, preset, rows, precision=precision, threads=threads)
-    device = torch.device("cpu")
-    with compute_settings(device, threads):
-        chosen = select_precision(precision, device)
+    with compute_settings(wanted.training) as (_, chosen):
+        pass
     objective = build_objective(resolve_unmeasured(wanted))
     batches = [batch for step in range(1, 9) for batch in objective.micro_batches(step)]
     flops = roof.training_flops_per_token(

@@ -33,12 +33,13 @@ def products(gate: Gate, *, precision: str) -> None:
     import torch
     import torch.nn.functional as F
 
+    from bertsmith.system.compute import Compute
     from bertsmith.system.hardware import compute_settings
 
     rows, inputs, outputs = SHAPE
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     left, weight = torch.randn(rows, inputs).to(dtype), torch.randn(outputs, inputs).to(dtype)
-    with compute_settings(torch.device("cpu")), torch.inference_mode():
+    with compute_settings(Compute(device="cpu")), torch.inference_mode():
         gate.wait(precision=precision)
         while True:
             F.linear(left, weight)

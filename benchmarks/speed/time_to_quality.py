@@ -100,9 +100,9 @@ def job(corpus: str, minutes: float, threads: int | None = None) -> "PretrainJob
 
 def bertsmith(corpus: str, out: str, minutes: float, threads: int) -> dict[str, Any]:
     """`bertsmith pretrain`, as the command line runs it."""
-    from bertsmith.system.hardware import own_process
+    from bertsmith.system.process_options import configure_process
 
-    own_process()
+    configure_process()
     from bertsmith.pretraining.run import pretrain
 
     result = pretrain(job(corpus, minutes, threads), Path(out), overwrite=True)

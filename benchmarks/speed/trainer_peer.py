@@ -3,9 +3,9 @@
 Peer D is the Trainer with its defaults: fp32, rows padded to a fixed length. Peer T is tuned as its
 own documents tell: bf16 autocast, "medium" fp32 products, rows of similar length in one batch,
 padded to the longest of them. Peer T+ also has what bertsmith sets for its own process
-(`hardware.own_process`), but keeps memory without a limit, as its logits are hundreds of megabytes:
-that makes the Trainer with a tiny model 1.4 to 2 times as fast. Attention is its default; the other
-ways were within 3 % (mini, base, bf16).
+(`process_options.configure_process`), but keeps memory without a limit, as its logits are hundreds
+of megabytes: that makes the Trainer with a tiny model 1.4 to 2 times as fast. Attention is its
+default; the other ways were within 3 % (mini, base, bf16).
 """
 
 import ctypes
@@ -32,9 +32,9 @@ M_MMAP_MAX = -4
 def tune(tuning: str) -> None:
     """Set what the process must have before torch is imported."""
     if tuning == "T+":
-        from bertsmith.system.hardware import own_process
+        from bertsmith.system.process_options import configure_process
 
-        own_process()
+        configure_process()
         if platform.libc_ver()[0] == "glibc":
             ctypes.CDLL(None).mallopt(M_MMAP_MAX, 0)
 

@@ -112,9 +112,9 @@ def prepare(
         from benchmarks.tasks import peer
 
         return peer.prepare(case, data, folder, seed)
-    from bertsmith.system.hardware import own_process
+    from bertsmith.system.process_options import configure_process
 
-    own_process()
+    configure_process()
     from bertsmith.finetuning.run import finetune
     from bertsmith.training.journal import read_journal
 

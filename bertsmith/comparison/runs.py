@@ -27,7 +27,7 @@ from bertsmith.pretraining.from_checkpoint import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.run import pretrain
-from bertsmith.system.hardware import compute_settings, select_device
+from bertsmith.system.hardware import compute_settings
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import computing_on
 from bertsmith.training.recorder import Callback
@@ -192,9 +192,8 @@ def measure_saved(work: Work, job: PretrainJob, folder: RunFolder) -> tuple[dict
 
     Metrics are of both kinds of common rows.
     """
-    device = select_device(job.training.device)
     num_rows = work.comparison.settings.final_rows
-    with compute_settings(device, job.training.threads), torch.inference_mode():
+    with compute_settings(job.training) as (device, _), torch.inference_mode():
         model = load_model(folder.path).to(device).eval()
         single = work.common_eval(num_rows)(model)
         paired = work.common_eval(num_rows, paired=True)(model)

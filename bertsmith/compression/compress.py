@@ -12,13 +12,14 @@ from bertsmith.compression.vocabulary import VocabularySettings
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import Trial
 from bertsmith.model.hub import find_checkpoint
+from bertsmith.model.int8 import slower_note
 from bertsmith.model.keep_layers import LayerChoice, choose_layers, truncate_layers
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_folder
-from bertsmith.system.hardware import precision_note, select_device
+from bertsmith.system.hardware import select_device
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def compress(settings: CompressSettings) -> Compressed:
             device=settings.device, precision=settings.precision,
         )  # fmt: skip
         smaller = way.shrink(source)
-        if settings.precision != "auto":
-            note = precision_note(settings.precision, device)
+        if settings.precision != "auto" and device.type == "cpu":
+            note = slower_note(settings.precision)
             smaller = replace(smaller, notes=(*smaller.notes, *filter(None, [note])))
         return save_beside(source, smaller, settings.out, trial)

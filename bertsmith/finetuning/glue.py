@@ -33,7 +33,7 @@ from bertsmith.finetuning.series import WEIGHTS, Series, SeriesRun, check_finetu
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
-from bertsmith.system.hardware import compute_settings, select_device
+from bertsmith.system.hardware import compute_settings
 from bertsmith.tasks.auto import iter_predictions, load_predictor
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
@@ -259,7 +259,7 @@ def read_run(task: GlueTask, run: SeriesRun) -> GlueRun:
 
 def score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dict[str, Any]:
     """Evaluate a run's model on another file."""
-    with compute_settings(select_device(settings.device), settings.threads):
+    with compute_settings(settings):
         predictor = load_predictor(
             settings.out, device=settings.device, precision=settings.precision
         )
@@ -308,7 +308,7 @@ def predict_test(
             indices.append(index)
             yield Example(*texts, row=row)
 
-    with compute_settings(select_device(settings.device), settings.threads):
+    with compute_settings(settings):
         predictor = load_predictor(run.folder, device=settings.device, precision=settings.precision)
         answers = (prediction.answer for _, prediction in iter_predictions(predictor, examples()))
         as_text = similarity if task.kind == "regress" else str

@@ -10,7 +10,7 @@ from typing import Any
 
 from bertsmith.model.config import BertConfig
 from bertsmith.system.compute import FREE
-from bertsmith.system.hardware import Precision
+from bertsmith.system.matrix_products import Precision
 from bertsmith.tasks.example_objective import ExampleObjective
 from bertsmith.tasks.settings import ClsAttention, FinetuneSettings
 from bertsmith.training.best_weights import BestSettings

@@ -21,6 +21,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.finetuning.resolve import count_parts
 from bertsmith.finetuning.run import NOTES, START_NOTE, check_out, finetune, notes_on
 from bertsmith.metrics.answers import ENDLESS
+from bertsmith.model.attention_paths import attention_paths
 from bertsmith.system.files import sha256_file, write_json
 from bertsmith.system.hardware import compute_choices
 from bertsmith.tasks.settings import FinetuneSettings
@@ -191,9 +192,9 @@ def finetune_repeatedly(
             stack.enter_context(folder.held(lambda: check_series(folder, settings, facts)))
             if not settings.resume:
                 is_cpu = machine.device.type == "cpu"
-                chosen = asdict(compute_choices(machine.precision)) if is_cpu else None
+                chosen = compute_choices(machine.precision, attention_paths())
                 folder.begin()
-                folder.write_run({**facts, CHOICES: chosen})
+                folder.write_run({**facts, CHOICES: asdict(chosen) if is_cpu else None})
 
         series = Series(callbacks, resume_command, say, train)
         if settings.resume:

@@ -22,7 +22,7 @@ from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.masked_lm_loss import MAX_LOGITS
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.shape_buckets import rounded_up
-from bertsmith.system.hardware import Precision
+from bertsmith.system.matrix_products import Precision
 
 FORMULA = "V·H + 512·H + 2·H + 12·L·H²"
 """The usual parameter count: a vocabulary of V, 512 positions and 2 segments, L layers of width H.

@@ -1,8 +1,8 @@
 """Multi-head self-attention over a packed row: [tokens, hidden] in and out.
 
 The projections take the packed row as it is; only the scores depend on where sequences end. On CUDA
-one kernel takes the whole row with the bounds of its sequences, where `hardware` found it correct
-and faster. Elsewhere the row is cut into blocks of neighbouring sequences of similar length
+one kernel takes the whole row with the bounds of its sequences, where a trial found it correct and
+faster. Elsewhere the row is cut into blocks of neighbouring sequences of similar length
 (model/blocks.py).
 """
 
@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bertsmith.model.attention_paths import attention_path
 from bertsmith.model.blocks import Block, Layout, join_heads, split_heads
 from bertsmith.model.dropout import dropout
 from bertsmith.model.shape_buckets import fill_up
-from bertsmith.system.hardware import attention_path, varlen_pays
-from bertsmith.system.varlen import fits, varlen_attention
+from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
 
 RecordWeights = Callable[[Sequence[Tensor]], list[Tensor]]
 """Takes a layer's attention weights, [sequences, heads, queries, length] for each block, and gives

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from bertsmith.data.batches import send
 from bertsmith.model.shape_buckets import rounded_up
-from bertsmith.system.varlen import Bounds
+from bertsmith.model.varlen import Bounds
 
 MAX_PADDING = 1 / 8
 """The largest share of a block's cells that may be padding."""

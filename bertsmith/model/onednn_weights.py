@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.model.bert import BertModel
-from bertsmith.system.hardware import multiplies_bf16
-from bertsmith.system.int8 import Int8Linear, has_onednn
+from bertsmith.model.int8 import Int8Linear
+from bertsmith.system.matrix_products import has_onednn, multiplies_bf16
 
 
 class PrepackedLinear(nn.Module):

@@ -8,7 +8,7 @@ from typing import Any
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.settings import ObjectiveName, PretrainingSettings
 from bertsmith.system.compute import FREE
-from bertsmith.system.hardware import Precision
+from bertsmith.system.matrix_products import Precision
 from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.run_config import RunConfig, same_fields

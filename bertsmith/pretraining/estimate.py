@@ -34,7 +34,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import EVALUATION_TOKENS, Pretraining
 from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.step_timer import WARM_UP_STEPS, StepTimer, longest_share
-from bertsmith.system.hardware import measured
+from bertsmith.system.matrix_products import measured_products
 from bertsmith.system.memory import available_bytes, resident_bytes
 from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.flat_parameters import Layout
@@ -443,7 +443,8 @@ def _trial_rows(objective: Pretraining, machine: Machine, phase: Phase) -> int:
     if machine.device.type != "cpu":
         return objective.batch_size
     together = machine.num_processes * objective.micro_batch_size
-    speed = ASSUMED_SHARE * 1e9 * max(measured().bf16_gflops, measured().fp32_gflops)
+    found = measured_products().value
+    speed = ASSUMED_SHARE * 1e9 * max(found.bf16_gflops, found.fp32_gflops)
     seconds = sum(phase.flops.values()) * together / objective.batch_size / speed
     # Where the run sums gradients, so does the trial: the sums take memory.
     times = max(2, int(TRIAL_STEP_SECONDS / seconds))

@@ -17,7 +17,7 @@ import torch
 from bertsmith.data.batches import Batch
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.objective import Pretraining
-from bertsmith.system.hardware import Precision
+from bertsmith.system.matrix_products import Precision
 from bertsmith.training.machine import Machine
 from bertsmith.training.objective import Objective
 from bertsmith.training.optim import OptimSettings

@@ -17,20 +17,16 @@ from torch import Tensor
 from bertsmith.data.batches import Batch, divide_by_length, pack
 from bertsmith.data.encoded_texts import EncodedTexts, max_text_length
 from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import PROBLEM_TYPES
 from bertsmith.model.electra_pair import who_guesses
+from bertsmith.model.int8 import can_quantize, slower_note
 from bertsmith.model.load_report import listed
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
 from bertsmith.model.onednn_weights import prepack, quantize
-from bertsmith.system.hardware import (
-    attention_paths,
-    precision_note,
-    select_device,
-    select_precision,
-)
-from bertsmith.system.int8 import can_quantize
+from bertsmith.system.hardware import select_device, select_precision
 from bertsmith.system.threads import map_on_threads
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -85,7 +81,7 @@ class LoadedModel:
     @property
     def precision_note(self) -> str | None:
         """A hint to use fp32 where it is as fast; otherwise None."""
-        return precision_note(self.precision, self.device)
+        return slower_note(self.precision) if self.device.type == "cpu" else None
 
 
 def load_for_inference(

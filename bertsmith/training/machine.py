@@ -9,13 +9,11 @@ import torch
 from bertsmith.system.compute import Compute
 from bertsmith.system.hardware import (
     ComputeChoices,
-    Precision,
     compute_settings,
     computing_as,
     count_trainers,
-    select_device,
-    select_precision,
 )
+from bertsmith.system.matrix_products import Precision
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,5 @@ def computing_on(compute: Compute, before: ComputeChoices | None = None) -> Iter
     Raises:
         ConfigError: this machine has no such device.
     """
-    device = select_device(compute.device)
-    with computing_as(before), compute_settings(device, compute.threads):
-        yield Machine(device, select_precision(compute.precision, device), count_trainers(device))
+    with computing_as(before), compute_settings(compute) as (device, precision):
+        yield Machine(device, precision, count_trainers(device))

@@ -10,7 +10,7 @@ from typing import Any
 
 from bertsmith.config import spelling, to_jsonable
 from bertsmith.errors import ConfigError
-from bertsmith.system.hardware import Precision
+from bertsmith.system.matrix_products import Precision
 from bertsmith.training.best_weights import BestSettings
 from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.optim import OptimSettings

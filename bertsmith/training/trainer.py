@@ -24,6 +24,7 @@ from bertsmith.errors import (
     advice_on,
     check_seed,
 )
+from bertsmith.model.attention_paths import attention_paths, describe_attention
 from bertsmith.model.bert import BertModel
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
@@ -176,7 +177,10 @@ class Trainer:
         plan = Plan(objective, config.optim, config.seed, config.num_processes)
         self.workers: Workers = LocalWorkers(model, DTYPES[config.precision], plan)
         self.state = TrainingState(identity=config.identity)
-        computing = describe_computing(self.device, config.precision, config.num_processes)
+        attention = describe_attention(self.device, config.precision)
+        computing = describe_computing(
+            self.device, config.precision, config.num_processes, attention
+        )
         self.computing = "; ".join(filter(None, [computing, config.notes]))
         self._clock_zero = 0.0
         self._checkpointed_at = 0.0
@@ -190,7 +194,7 @@ class Trainer:
         self.folder.begin()
         computing: dict[str, Any] = {"computing": self.computing}
         if self.device.type == "cpu":
-            computing[CHOICES] = asdict(compute_choices(self.config.precision))
+            computing[CHOICES] = asdict(compute_choices(self.config.precision, attention_paths()))
         self.folder.write_run({**facts, **computing, CONFIG: self.state.identity})
 
     def resume(self, checkpoint: Checkpoint | None) -> None:

@@ -28,7 +28,7 @@ from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.system.hardware import Precision
+from bertsmith.system.matrix_products import Precision
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints

@@ -4,7 +4,6 @@ import json
 import os
 
 import pytest
-from measurements import remember
 from tiny_models import reviews, save_tiny, write_reviews
 
 from bertsmith.cli import main
@@ -170,9 +169,8 @@ def test_less_exact_ways_say_how_many_labels_they_change(bertsmith, place, preci
     assert "labels_beside_fp32" not in exact
 
 
-def test_a_precision_that_gains_nothing_is_told(place, tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    remember(tmp_path, bf16_gflops=1.0, int8_gflops=1.0)
+def test_a_precision_that_gains_nothing_is_told(place, tmp_path, remember, capsys):
+    remember(bf16_gflops=1.0, int8_gflops=1.0)
     model, data, vectors = place / "classifier", place / "data.csv", tmp_path / "vectors.npy"
     for precision, args in (
         ("bf16", ("fill", place / "pretrained", "a [MASK]")),

@@ -8,7 +8,7 @@ from bertsmith.data.examples import Example
 from bertsmith.data.squad import Question
 from bertsmith.evaluation import precision_agreement
 from bertsmith.evaluation.precision_agreement import agreement_with_fp32, sample
-from bertsmith.system.int8 import can_quantize, saturates
+from bertsmith.model.int8 import can_quantize, saturates
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.question_answering import Answer

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from bertsmith.model.bert import BertModel
+from bertsmith.model.int8 import can_quantize
 from bertsmith.model.onednn_weights import can_prepack, prepack, quantize
-from bertsmith.system.int8 import can_quantize
 
 Build = Callable[..., BertModel]
 Inputs = dict[str, Tensor]

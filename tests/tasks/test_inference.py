@@ -1,6 +1,5 @@
 """Texts are read in groups, by as many threads as there are; neither changes what is found."""
 
-import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from tiny_models import tiny_model
 
 from bertsmith.data.batches import divide_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
-from bertsmith.system import hardware
+from bertsmith.model import attention_paths
 from bertsmith.tasks.inference import compute_in_order, compute_tokens_in_order, set_precision
 from bertsmith.tasks.text_vectors import mean_vectors
 
@@ -89,15 +88,13 @@ def test_the_machine_is_measured_before_threads_read(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     torch.set_num_threads(2)
-    hardware.attention_paths.cache_clear()
+    attention_paths.measured_paths.cache_clear()
     model = tiny_model()
     set_precision(model, precision, torch.device("cpu"))
-    known = json.loads((tmp_path / "bertsmith" / "hardware.json").read_text())
-    assert [name.rsplit("| ", 1)[1] for name in known] == ["2 threads"]
-    monkeypatch.setattr(hardware, "measure", None)  # not again, even if the cache is lost
-    (tmp_path / "bertsmith" / "hardware.json").unlink()
+    monkeypatch.setattr(attention_paths, "measure_paths", None)  # even if the cache is lost
+    (tmp_path / "bertsmith" / "measurements.json").unlink()
     compute_in_order(model, texts(200), mean_vectors)
-    hardware.attention_paths.cache_clear()
+    attention_paths.measured_paths.cache_clear()
 
 
 def test_the_mode_is_given_back_when_something_fails() -> None:

@@ -18,7 +18,7 @@ from tiny_models import NUM_POSITIONS, reviews, save_tiny, tiny_tokenizer
 import bertsmith
 from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, ConfigError, InputError
-from bertsmith.system.int8 import can_quantize
+from bertsmith.model.int8 import can_quantize
 from bertsmith.tasks import auto
 from bertsmith.tasks.auto import iter_predictions, load_predictor
 from bertsmith.tasks.fill_mask import FillMask

@@ -25,7 +25,7 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.system.hardware import Precision
+from bertsmith.system.matrix_products import Precision
 from bertsmith.training.budget import EvaluationPlan
 from bertsmith.training.checkpoint import list_checkpoints, load_checkpoint
 from bertsmith.training.journal import read_journal

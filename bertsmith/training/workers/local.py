@@ -27,15 +27,12 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import TrainingError
+from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.meta_init import without_values
 from bertsmith.model.shared import SharedFile, map_file
 from bertsmith.model.trainable import TrainableModel
-from bertsmith.system.hardware import (
-    ComputeChoices,
-    compute_choices,
-    keep_computing_as,
-    own_process,
-)
+from bertsmith.system.hardware import ComputeChoices, compute_choices, keep_computing_as
+from bertsmith.system.process_options import configure_process
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.stop_signal import HANG_UP, STOP_SIGNALS
 from bertsmith.training.update_rules.rule import rule_for
@@ -192,7 +189,7 @@ class LocalWorkers:
             self._threads_before = torch.get_num_threads()
             torch.set_num_threads(threads)
             is_bf16 = self._storage.dtype == torch.bfloat16
-            choices = compute_choices("bf16" if is_bf16 else "fp32")
+            choices = compute_choices("bf16" if is_bf16 else "fp32", attention_paths())
             settings = _Settings(self._file.path, self.layout, self._storage, choices)
             skeleton = without_values(self.compute_model)
             job = pickle.dumps((settings, self.plan, skeleton))
@@ -326,7 +323,7 @@ def _work(index: int, connection: Connection) -> None:
     """A worker's life: do as told until the pipe is closed, by the main process or by its end."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    own_process()
+    configure_process()
     with contextlib.suppress(EOFError, OSError):  # the pipe is closed
         try:
             member = _join(index, connection.recv_bytes())

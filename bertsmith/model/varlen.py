@@ -2,19 +2,21 @@
 
 torch has the kernel since 2.10 as `varlen_attn`, whose keyword arguments differ between versions,
 so only positional ones are given. That function has no dropout; the operator beneath it has, with
-gradients. A trial shows whether a machine has the kernel, correct and faster than blocks:
-`hardware.varlen_trial` caches the result of `try_varlen`.
+gradients. A trial shows whether a machine has the kernel, correct and faster than blocks.
 """
 
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from bertsmith.system.measurements import remember
 
 MAX_HEAD_SIZE = 128
 """The kernels take up to 256, but above this not on every card with gradients."""
@@ -60,6 +62,14 @@ class VarlenTrial:
     has_dropout: bool = False
     problem: str | None = None
 
+    def __str__(self) -> str:
+        if self.problem is not None:
+            return f"not of the whole row: {self.problem}"
+        whole, blocks = 1e3 * self.varlen_seconds, 1e3 * self.blocks_seconds
+        limit = "" if self.has_dropout else "; by blocks where it has dropout"
+        times = f"measured here: whole row {whole:.2f} ms, by blocks {blocks:.2f}"
+        return f"{times}, relative error {self.error:.1e}{limit}"
+
     @property
     def pays(self) -> bool:
         """Whether the kernel is correct, and clearly faster than blocks."""
@@ -96,18 +106,36 @@ def varlen_attention(
     return varlen_attn(query, key, value, *where)  # type: ignore[return-value]
 
 
+def varlen_pays(device: torch.device, with_dropout: bool) -> bool:
+    """Return whether attention over the whole row is correct on a GPU, and faster than blocks."""
+    trial = varlen_trial(device)
+    return trial.pays and (trial.has_dropout or not with_dropout)
+
+
+@lru_cache
+def varlen_trial(device: torch.device) -> VarlenTrial:
+    """Try a GPU's kernel, unless the result for this GPU and version of torch is stored.
+
+    A failure is not stored: it may have been for want of memory.
+    """
+    if device.type != "cuda" or not torch.cuda.is_available():
+        return VarlenTrial(problem="there is no CUDA device")
+    key = f"{torch.cuda.get_device_name(device)} | torch {torch.__version__} | attention"
+    try:
+        return remember(key, partial(try_varlen, device), lambda it: VarlenTrial(**it)).value
+    # Not built in, not for this card, no memory: all are reasons to go the other way.
+    except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        return VarlenTrial(problem=reason[:SHOWN_CHARACTERS])
+
+
 def try_varlen(device: torch.device) -> VarlenTrial:
     """Compare the kernel with exact attention and time it, within a second.
 
     Modes and random state of the caller are preserved.
     """
     with _undisturbed(device):
-        try:
-            return _try(device)
-        # Not built in, not for this card, no memory: all are reasons to go the other way.
-        except (ImportError, AttributeError, TypeError, ValueError, RuntimeError) as error:
-            reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            return VarlenTrial(problem=reason[:SHOWN_CHARACTERS])
+        return _try(device)
 
 
 def _try(device: torch.device) -> VarlenTrial:

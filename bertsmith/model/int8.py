@@ -7,12 +7,26 @@ With VNNI products take half as long as in bf16 (one thread of a Zen 4). Without
 and weights are rounded to larger steps, so that no sum of two products overflows.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from bertsmith.system.matrix_products import (
+    SIZE,
+    format_gflops,
+    gflops,
+    has_onednn,
+    measured_products,
+    multiplies_bf16,
+    relative_error,
+    threads_key,
+    trial_matrices,
+)
+from bertsmith.system.measurements import remember
 
 MAGIC = 1.5 * 2**23
 """Added to a small fp32 number, it rounds it to the nearest whole one, which then stands in the
@@ -96,13 +110,53 @@ def saturates() -> bool:
 
 
 def can_quantize() -> bool:
-    """Whether this build of torch has oneDNN's int8 kernels for the processor."""
+    """Return whether this build of torch has oneDNN's int8 kernels for the processor."""
     return has_onednn() and hasattr(torch.ops.onednn, "qlinear_pointwise")
 
 
-def has_onednn() -> bool:
-    """Whether torch was built with oneDNN."""
-    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+@dataclass(frozen=True)
+class Int8Speed:
+    """Speed of an int8 product in GFLOP/s over all threads, and its relative error."""
+
+    int8_gflops: float
+    int8_error: float
+
+
+def int8_speed() -> Int8Speed | None:
+    """Return the speed in int8, rounding of the inputs included, measured once.
+
+    None where torch cannot quantize.
+    """
+    if not can_quantize():
+        return None
+    return remember(threads_key("int8"), _measure_int8, lambda it: Int8Speed(**it)).value
+
+
+@torch.no_grad()
+def _measure_int8() -> Int8Speed:
+    left, right = trial_matrices()
+    linear = torch.nn.utils.skip_init(nn.Linear, SIZE, SIZE)  # type: ignore[no-untyped-call]
+    linear.weight.copy_(right.T)
+    linear.bias.zero_()
+    layer = Int8Linear(linear)
+    return Int8Speed(gflops(lambda: layer(left)), relative_error(layer(left)))
+
+
+def slower_note(precision: str) -> str | None:
+    """Tell where a model read in fp32 is as fast on this CPU as in `precision`; else None."""
+    advice = "--precision fp32 is as fast here, and more exact."
+    if precision == "bf16" and not multiplies_bf16():
+        return f"bf16: this processor does not multiply in it. {advice}"
+    found, int8 = measured_products().value, int8_speed()
+    fp32, speed = found.best_fp32_gflops, found.bf16_gflops
+    if precision == "int8" and int8 is not None:
+        speed = int8.int8_gflops
+    if precision == "fp32" or speed > fp32:
+        return None
+    return (
+        f"{precision}: measured on this computer, it reaches {format_gflops(speed)}, "
+        f"fp32 {format_gflops(fp32)}. {advice}"
+    )
 
 
 def quantize_to_bytes(x: Tensor) -> tuple[Tensor, float, int]:

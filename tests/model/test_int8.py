@@ -1,18 +1,24 @@
 """int8 layers: rounding within its bounds, and products within what rounding explains."""
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from bertsmith.system.int8 import (
+from bertsmith.model.int8 import (
     Int8Linear,
     can_quantize,
+    int8_speed,
     quantize_to_bytes,
     saturates,
+    slower_note,
     weight_scales,
 )
+from bertsmith.system.matrix_products import multiplies_bf16
 
 needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no int8 kernels")
 
@@ -97,3 +103,23 @@ def test_an_output_whose_weights_are_zero_is_its_bias() -> None:
         linear.weight[1] = 0.0
         found = Int8Linear(linear)(torch.randn(4, 16))
     torch.testing.assert_close(found[:, 1], linear.bias[1].detach().expand(4))
+
+
+@needs_kernels
+def test_a_precision_that_gains_nothing_is_told(remember: Callable[..., None]) -> None:
+    remember(int8_gflops=190.0, bf16_gflops=190.0)
+    note = slower_note("int8") or ""
+    assert "int8: measured on this computer, it reaches 190 GFLOP/s, fp32 200" in note
+    assert "--precision fp32" in (slower_note("bf16") or "")
+    assert slower_note("fp32") is None
+    remember()
+    assert slower_note("int8") is None
+    assert (slower_note("bf16") is None) == multiplies_bf16()
+
+
+@needs_kernels
+def test_a_machine_is_measured_in_int8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = int8_speed()
+    assert found is not None and found.int8_gflops > 0 and 1e-3 < found.int8_error < 0.03
+    assert int8_speed() == found

@@ -1,0 +1,96 @@
+"""Paths of attention: which is faster on this machine, measured once.
+
+On a CPU torch's fused kernel takes a third of the time of plain products on one processor and three
+times as long on another, and it depends on precision, use and length. On CUDA one kernel may take
+the whole row (model/varlen.py).
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bertsmith.model.varlen import varlen_trial
+from bertsmith.system.hardware import kept_choices
+from bertsmith.system.matrix_products import Precision, multiplies_bf16
+from bertsmith.system.measurements import machine_key, remember, shortest_seconds
+
+# Attention is measured at these lengths, and the nearest one counts; the other path must win by so
+# much, since which of two equals wins is chance.
+ATTENTION_LENGTHS = (32, 128, 512)
+MIN_FUSED_GAIN = 1.1
+ATTENTION_SECONDS = 0.01
+
+
+def attention_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
+    """Return the faster path on this CPU, "explicit" or "fused", for `length` tokens.
+
+    `is_learning` is whether gradients will be taken.
+    """
+    nearest = min(ATTENTION_LENGTHS, key=lambda known: abs(math.log(length / known)))
+    precision = "bf16" if dtype == torch.bfloat16 else "fp32"
+    return attention_paths()[_use_name(precision, is_learning, nearest)]
+
+
+def attention_paths() -> Mapping[str, str]:
+    """Return the path by precision, use and length, such as "bf16 reading 128"."""
+    kept = kept_choices()
+    return measured_paths() if kept is None else kept.attention
+
+
+@lru_cache
+def measured_paths() -> dict[str, str]:
+    """Return the paths measured once, with any number of threads: all processes agree."""
+    return remember(f"{machine_key()} | attention", measure_paths, dict[str, str]).value
+
+
+def measure_paths() -> dict[str, str]:
+    """Time both paths for each precision, use and length; takes half a second."""
+    with torch.inference_mode(False), torch.enable_grad():  # whatever the caller's mode is
+        return {
+            _use_name(precision, is_learning, length): _faster_path(dtype, is_learning, length)
+            for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16))
+            for is_learning in (False, True)
+            for length in ATTENTION_LENGTHS
+        }
+
+
+def _use_name(precision: str, is_learning: bool, length: int) -> str:
+    return f"{precision} {'learning' if is_learning else 'reading'} {length}"
+
+
+def _faster_path(dtype: torch.dtype, is_learning: bool, length: int) -> str:
+    """Time both paths of model/attention.py, for 1,024 tokens of two heads."""
+    if dtype == torch.bfloat16 and not multiplies_bf16():
+        return "fused"  # plain products took 2 to 30 times as long on a Zen 3, up to a second each
+    size, sequences = 64, 1024 // length
+    parts = torch.randn(3, sequences, 2, length, size).to(dtype).requires_grad_(is_learning)
+
+    def explicit() -> Tensor:
+        query, key, value = (part.flatten(0, 1) for part in parts)
+        bias = query.new_zeros(1, 1, 1)
+        scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=size**-0.5)
+        return torch.bmm(scores.softmax(-1), value)
+
+    def time_of(attend: Callable[[], Tensor]) -> float:
+        if is_learning:
+            return shortest_seconds(lambda: attend().sum().backward(), ATTENTION_SECONDS)  # type: ignore[no-untyped-call]
+        with torch.inference_mode():
+            return shortest_seconds(attend, ATTENTION_SECONDS)
+
+    fused = time_of(lambda: F.scaled_dot_product_attention(*parts))
+    return "fused" if MIN_FUSED_GAIN * fused < time_of(explicit) else "explicit"
+
+
+def describe_attention(device: torch.device, precision: Precision) -> str:
+    """Describe which path training takes, and what that was chosen by."""
+    if device.type == "cpu":
+        dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+        return f"{attention_path(dtype, True, 128)} attention"
+    if device.type != "cuda" or precision == "fp32":
+        return "attention by blocks"
+    trial = varlen_trial(device)
+    return f"attention {'of the whole row' if trial.pays else 'by blocks'} ({trial})"

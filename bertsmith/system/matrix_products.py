@@ -1,0 +1,141 @@
+"""Speed and error of this machine's matrix products, by which precision is chosen.
+
+Whether bf16 pays depends on the processor (with AVX512-BF16 or AMX it is several times faster than
+fp32, without it slower), and so does torch's quicker route through fp32: "medium" sends it to
+oneDNN, which is still true fp32 on most processors, and bf16 in disguise on some.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from bertsmith.system.measurements import Measured, machine_key, remember, shortest_seconds
+
+Precision = Literal["fp32", "bf16"]
+Float32Route = Literal["highest", "medium"]
+
+# A product is "true fp32" when its relative error stays within a few rounding units (6e-8 each,
+# growing with the square root of the 512 terms summed); bf16 in disguise has about 3e-3.
+MAX_FLOAT32_ERROR = 2e-6
+# Numbers rounded to bf16 give about 3e-3; a sum kept in bf16 as well would be several times that.
+MAX_BF16_ERROR = 1e-2
+# bf16 also costs casts and a second copy of the weights, so it must win clearly.
+MIN_BF16_GAIN = 1.3
+MAX_SPEEDUP = 1.5
+"""A product so much faster than its measurement shows that the computer was busy then."""
+
+NUM_ROWS, SIZE = 2048, 512
+
+
+@dataclass(frozen=True)
+class ProductSpeeds:
+    """Speeds of a matrix product in GFLOP/s over all threads, and relative errors."""
+
+    fp32_gflops: float
+    fp32_medium_gflops: float
+    fp32_medium_error: float
+    bf16_gflops: float
+    bf16_error: float
+
+    @property
+    def float32_route(self) -> Float32Route:
+        """The fastest setting of torch's fp32 products that is still fp32."""
+        is_exact = self.fp32_medium_error <= MAX_FLOAT32_ERROR
+        return "medium" if is_exact and self.fp32_medium_gflops > self.fp32_gflops else "highest"
+
+    @property
+    def precision(self) -> Precision:
+        """bf16 where it beats the best true fp32 clearly and is no less exact than bf16 is."""
+        is_exact = self.bf16_error <= MAX_BF16_ERROR
+        is_faster = self.bf16_gflops >= MIN_BF16_GAIN * self.best_fp32_gflops
+        return "bf16" if is_exact and is_faster else "fp32"
+
+    @property
+    def best_fp32_gflops(self) -> float:
+        """The speed of `float32_route`."""
+        return self.fp32_medium_gflops if self.float32_route == "medium" else self.fp32_gflops
+
+
+def measured_products() -> Measured[ProductSpeeds]:
+    """Return the speeds with torch's current number of threads, measured once."""
+    key = threads_key("products")
+    return remember(
+        key, measure_products, lambda it: ProductSpeeds(**it), is_doubtful=_is_underestimate
+    )
+
+
+def threads_key(name: str) -> str:
+    """Name a measurement that depends on the number of threads."""
+    return f"{machine_key()} | {torch.get_num_threads()} threads | {name}"
+
+
+def measure_products() -> ProductSpeeds:
+    """Time a product in each precision; takes a fraction of a second."""
+    left, right = trial_matrices()
+    with using_route("highest"):
+        fp32 = gflops(lambda: left @ right)
+    with using_route("medium"):
+        medium = gflops(lambda: left @ right)
+        medium_error = relative_error(left @ right)
+    # Without oneDNN's kernels a product takes a second: a sixteenth of the rows will do.
+    num_rows = NUM_ROWS if multiplies_bf16() else NUM_ROWS // 16
+    left, right = left[:num_rows].bfloat16(), right.bfloat16()
+    bf16 = gflops(lambda: left @ right, num_rows)
+    return ProductSpeeds(fp32, medium, medium_error, bf16, relative_error(left @ right))
+
+
+def trial_matrices() -> tuple[Tensor, Tensor]:
+    """Return the matrices `[2048, 512]` and `[512, 512]` whose product is timed."""
+    generator = torch.Generator().manual_seed(0)
+    left = torch.randn(NUM_ROWS, SIZE, generator=generator)
+    return left, torch.randn(SIZE, SIZE, generator=generator)
+
+
+def relative_error(product: Tensor) -> float:
+    """Return the relative error of a product of the trial's matrices, in its first rows."""
+    left, right = trial_matrices()
+    exact = left[:64].double() @ right.double()
+    return float((product[:64].double() - exact).norm() / exact.norm())
+
+
+def gflops(multiply: Callable[[], object], num_rows: int = NUM_ROWS, seconds: float = 0.1) -> float:
+    """Time a product of `num_rows` rows with the trial's matrix."""
+    flops = 2 * num_rows * SIZE * SIZE
+    return round(flops / shortest_seconds(multiply, seconds) / 1e9, 1)
+
+
+def _is_underestimate(found: ProductSpeeds) -> bool:
+    """Return whether an fp32 product is much faster than was measured; takes some 30 ms."""
+    left, right = trial_matrices()
+    with using_route("highest"):
+        return gflops(lambda: left @ right, seconds=0.02) > MAX_SPEEDUP * found.fp32_gflops
+
+
+@contextlib.contextmanager
+def using_route(route: Float32Route) -> Iterator[None]:
+    """Compute a block's fp32 products by this route; the setting is process-wide, so restore it."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(route)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def has_onednn() -> bool:
+    """Return whether torch was built with oneDNN."""
+    return bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
+
+
+def multiplies_bf16() -> bool:
+    """Return whether oneDNN multiplies in bf16 with the instructions that it may use here."""
+    return has_onednn() and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+
+
+def format_gflops(speed: float) -> str:
+    """Format a speed with two digits at least."""
+    return f"{speed:,.0f} GFLOP/s" if speed >= 10 else f"{speed:.1f} GFLOP/s"

@@ -1,0 +1,179 @@
+"""Measurements of this machine, kept on disk for later processes.
+
+One is taken again after a month, and if other programs kept the cores busy meanwhile, on a quiet
+computer. It holds for one processor, one set of instructions and one version of torch.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+
+from bertsmith.errors import InputError
+from bertsmith.system.files import write_json
+
+T = TypeVar("T")
+
+MAX_LOAD = 0.2
+"""Largest share of the cores that other programs may have while speeds are measured."""
+LOAD_SECONDS = 0.1
+MAX_AGE = timedelta(days=30)
+
+INSTRUCTION_LIMITS = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS")
+"""Environment variables that hide instructions from oneDNN and MKL; `ATEN_CPU_CAPABILITY`, which
+hides them from torch itself, shows in `get_cpu_capability`."""
+
+CORE_TIMES = Path("/proc/stat")
+"""Linux's counts of what each core has done."""
+
+CACHE_NAME = "measurements.json"
+
+_checked: set[str] = set()
+"""Keys whose measurements this process has checked for doubt; once is enough."""
+
+
+@dataclass(frozen=True)
+class Measured(Generic[T]):
+    """A measured value, with the time and the load of the cores."""
+
+    value: T
+    measured_at: str
+    """UTC, in ISO format."""
+    load: float | None
+    """Share of the cores that other programs had; None where the system does not tell."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether other programs took so much of the cores that the value may be wrong."""
+        return self.load is not None and self.load > MAX_LOAD
+
+
+def remember(
+    key: str,
+    measure: Callable[[], T],
+    decode: Callable[[Any], T],
+    *,
+    is_doubtful: Callable[[T], bool] = lambda value: False,
+) -> Measured[T]:
+    """Return the measurement stored under `key`, or take it and store it.
+
+    Args:
+        decode: builds the value from its JSON, which is that of `dataclasses.asdict`.
+        is_doubtful: whether a stored value must be wrong; asked once in a process.
+    """
+    found, is_first = _stored(key, decode), key not in _checked
+    _checked.add(key)
+    if found is not None and not (is_first and _is_stale(found, is_doubtful)):
+        return found
+    values: list[T] = []
+    load = load_during(lambda: values.append(measure()))
+    found = Measured(values[0], datetime.now(UTC).isoformat(timespec="seconds"), load)
+    # The cache is only a convenience: a full disk or a missing home folder must not stop a run.
+    with contextlib.suppress(InputError, RuntimeError):
+        write_json(_cache_path(), {**_read(), key: asdict(found)})
+    return found
+
+
+def forget() -> None:
+    """Remove all measurements."""
+    with contextlib.suppress(OSError, RuntimeError):
+        _cache_path().unlink()
+
+
+def shortest_seconds(run: Callable[[], object], seconds: float = 0.1) -> float:
+    """Return the shortest of the calls that fit into `seconds`: other load only ever adds time."""
+    run()
+    best, deadline = float("inf"), time.perf_counter() + seconds
+    while time.perf_counter() < deadline:
+        start = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - start)
+    return best if best < float("inf") else seconds
+
+
+def machine_key() -> str:
+    """Name processor, allowed instructions and torch's version."""
+    limits = [f"{name}={os.environ[name]}" for name in INSTRUCTION_LIMITS if name in os.environ]
+    instructions = " ".join([torch.backends.cpu.get_cpu_capability(), *limits])
+    return f"{processor_name()} | {instructions} | torch {torch.__version__}"
+
+
+def processor_name() -> str:
+    """Name the processor, with a short hash of its features: virtual machines hide the model."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    facts = dict(
+        reversed([[part.strip() for part in line.split(":", 1)] for line in lines if ":" in line])
+    )
+    features = facts.get("flags") or facts.get("Features") or ""
+    name = facts.get("model name") or platform.machine()
+    return f"{name} ({hashlib.sha256(features.encode()).hexdigest()[:8]})"
+
+
+def load_during(work: Callable[[], object]) -> float | None:
+    """Run `work`; return the share of the cores' time that other programs had meanwhile.
+
+    None where the system does not tell.
+    """
+    before, used = _core_seconds(), time.process_time()
+    work()
+    used, after = time.process_time() - used, _core_seconds()
+    if before is None or after is None or after[1] == before[1]:
+        return None
+    busy, total = after[0] - before[0], after[1] - before[1]
+    return round(max(0.0, busy - used) / total, 2)
+
+
+def _stored(key: str, decode: Callable[[Any], T]) -> Measured[T] | None:
+    with contextlib.suppress(KeyError, TypeError, ValueError):  # not there, or of another version
+        found = _read()[key]
+        return Measured(decode(found["value"]), found["measured_at"], found["load"])
+    return None
+
+
+def _is_stale(found: Measured[T], is_doubtful: Callable[[T], bool]) -> bool:
+    if found.is_busy:  # another measurement is no better while the computer still is busy
+        load = load_during(lambda: time.sleep(LOAD_SECONDS))
+        return load is None or load <= MAX_LOAD
+    age = datetime.now(UTC) - datetime.fromisoformat(found.measured_at)
+    return age > MAX_AGE or is_doubtful(found.value)
+
+
+def _core_seconds() -> tuple[float, float] | None:
+    """Return seconds that this process's cores were busy, and all their seconds, since the start.
+
+    None where the system does not tell.
+    """
+    try:
+        names = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+        lines = [line.split() for line in CORE_TIMES.read_text().splitlines()]
+        # user, nice, system, idle, iowait, irq, softirq, steal
+        times = [list(map(int, line[1:9])) for line in lines if line and line[0] in names]
+        busy = sum(sum(each) - each[3] - each[4] for each in times)
+        tick = os.sysconf("SC_CLK_TCK")
+    except (AttributeError, OSError, ValueError, IndexError):
+        return None
+    return busy / tick, sum(map(sum, times)) / tick
+
+
+def _cache_path() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "bertsmith" / CACHE_NAME
+
+
+def _read() -> dict[str, Any]:
+    try:
+        return dict(json.loads(_cache_path().read_text(encoding="utf-8")))
+    except (OSError, RuntimeError, ValueError, TypeError):
+        return {}  # no home folder; absent or damaged
