@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from samples import SAMPLES
-from tiny_models import NUM_POSITIONS, load_for_task, save_tiny, tiny_tokenizer
+from tiny_models import NUM_POSITIONS, load_for_task, loss_of, save_tiny, tiny_tokenizer
 
 from bertsmith.distillation import teacher_cache
 from bertsmith.distillation.objective import UNLABELLED, Distillation, Teaching, divide_batch
@@ -70,7 +70,7 @@ class Case:
             training_examples(task, train, Path("a"), self.dataset.train), 0
         )
         others = list(task.reader(self.settings.eval, self.settings.columns, labelled=False))
-        texts = task.encode_unlabelled(tokenizer, others, NUM_POSITIONS)
+        texts = task.encode(tokenizer, others, NUM_POSITIONS, labelled=False)
         first = len(labelled.encoded.rows)
         unlabelled = with_row_numbers(unnoted_examples(task, texts, Path("c"), others), first)
         return [
@@ -120,7 +120,7 @@ def test_terms_are_the_tasks_own_the_teachers_answers_and_its_vectors(case):
         if UNLABELLED in batch.targets:
             assert (own.sum, own.correct, own.count) == (0, 0, 0)
         else:
-            expected = case.task.losses(model, batch)[case.task.name]
+            expected = loss_of(case.task, model, batch)
             torch.testing.assert_close(own.sum, expected.sum)
     assert kinds == {False, True}
 
@@ -310,9 +310,9 @@ def test_a_damaged_cache(one, tmp_path):
 def test_labels_in_the_teachers_order_keep_their_weights(one):
     weighted = replace(one.task, loss=replace(one.task.loss, weights=(3.0, 0.5)))
     teacher = replace(one.task, labels=("pos", "so", "neg"))
-    student = weighted.taught_by(teacher)
+    student = weighted.with_teacher_labels(teacher)
     assert student.labels == ("pos", "so", "neg")
     assert student.loss.weights == (0.5, 1.0, 3.0)
-    assert weighted.taught_by(one.task) is weighted
+    assert weighted.with_teacher_labels(one.task) == weighted
     with pytest.raises(ConfigError, match=r"does not know the label 'pos' of the examples; it k"):
-        one.task.taught_by(replace(one.task, labels=("neg", "good")))
+        one.task.with_teacher_labels(replace(one.task, labels=("neg", "good")))

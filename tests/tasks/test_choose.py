@@ -1,6 +1,5 @@
 """The contract of a task, for multiple choice: rows, losses, and what is chosen."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,6 @@ from bertsmith.commands.predict import typed_examples
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import InputError
-from bertsmith.model.loading import load_model
-from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import (
     FineTuning,
@@ -144,37 +141,6 @@ def test_too_many_windows_are_thinned_for_all_choices_alike():
     assert few.num_truncated == 1
 
 
-def test_a_divided_step_has_the_gradients_of_a_whole_one():
-    gradients = []
-    for budget in (16_384, 50):
-        model = tiny_model("choose")
-        task = objective(questions(13), batch_size=13, micro_batch_tokens=budget)
-        batches = task.micro_batches(1)
-        assert (len(batches) > 1) == (budget == 50)
-        count = sum(task.counts(batch)["choose"] for batch in batches)
-        assert count == 13
-        for batch in batches:
-            (loss_of(task.task, model, batch).sum / count).backward()
-        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters()]))
-    torch.testing.assert_close(gradients[0], gradients[1], atol=1e-6, rtol=1e-4)
-
-
-def test_thirty_steps_overfit_one_batch():
-    model = tiny_model("choose", initializer_range=0.02).train()
-    task = objective(questions(11), batch_size=11)
-    (batch,) = task.micro_batches(1)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    torch.manual_seed(0)
-    for _ in range(30):
-        optimizer.zero_grad()
-        term = loss_of(task.task, model, batch)
-        (term.sum / term.count).backward()
-        optimizer.step()
-    term = loss_of(task.task, model.eval(), batch)
-    assert term.sum / term.count < 0.1
-    assert term.correct == term.count == 11
-
-
 def test_evaluation_equals_the_loss_of_the_same_batch():
     model = tiny_model("choose")
     task = objective(questions(7), batch_size=7)
@@ -236,16 +202,6 @@ def test_a_folder_of_transformers_chooses_here(tmp_path):
         ]
     probabilities = np.exp(expected) / np.exp(expected).sum()
     np.testing.assert_allclose(chooser(prompt, choices).probabilities, probabilities, atol=1e-5)
-
-
-def test_saved_and_loaded_chooses_the_same(tmp_path):
-    model = tiny_model("choose")
-    save_model(model, tmp_path, tiny_tokenizer())
-    assert "id2label" not in json.loads((tmp_path / "config.json").read_text())
-    examples = questions(5)
-    data = encoded(examples)
-    mine = Choose().predict(model, data, examples)
-    assert mine == Choose().predict(load_model(tmp_path), data, examples)
 
 
 def test_typed_texts_and_too_few_choices(tmp_path):

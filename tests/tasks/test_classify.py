@@ -1,7 +1,6 @@
 """The contract of a task, for classification: batches, losses, and what becomes of labels."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,6 @@ from bertsmith.data.batches import pack
 from bertsmith.data.examples import Columns, Example
 from bertsmith.data.windows import Windowing
 from bertsmith.errors import CheckpointError, InputError
-from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, TrainingExamples, collate
@@ -68,31 +66,6 @@ def objective(count=23, **settings):
     )
 
 
-def test_labels_stay_with_their_texts():
-    data = labelled(reviews(17))
-    batch = collate(data, [4, 16, 0, 9])
-    for place, index in enumerate(batch.order):
-        chosen = [4, 16, 0, 9][index]
-        assert batch.lengths[place] == data.lengths[chosen]
-        label = batch.targets["labels"][batch.targets["example"][place]]
-        assert label == data.example_targets["labels"][chosen]
-
-
-def test_order_changes_nothing():
-    model = tiny_model("classify", num_labels=2)
-    texts = labelled(reviews(19)).rows
-    order = np.random.default_rng(0).permutation(19)
-    shuffled = replace(
-        texts,
-        ids=tuple(texts.ids[i] for i in order),
-        type_ids=tuple(texts.type_ids[i] for i in order),
-    )
-    logits = compute_in_order(model, texts, CLASSIFY.outputs)
-    np.testing.assert_allclose(
-        compute_in_order(model, shuffled, CLASSIFY.outputs), logits[order], atol=1e-6
-    )
-
-
 def test_packed_equals_padded():
     model = tiny_model("classify", num_labels=2)
     texts = labelled(reviews(13)).rows
@@ -121,25 +94,9 @@ def test_evaluation_tells_loss_and_scores_and_leaves_the_mode():
     assert 0 <= figures["held_out_classify_macro_f1"] <= 1
 
 
-def test_a_step_names_its_rows():
-    task = objective(count=3, batch_size=2)
-    assert task.describe(1).startswith("a.csv: rows ")
-    assert len(task.chosen(2)) == 1
-
-
 def test_softmax_of_large_logits():
     rows = softmax(np.array([[1000.0, 0.0], [0.0, 0.0]], dtype=np.float32))
     assert rows.tolist() == [[1.0, 0.0], [0.5, 0.5]]
-
-
-def test_saved_and_loaded_gives_the_same_logits(tmp_path):
-    model = tiny_model("classify", num_labels=2)
-    save_model(model, tmp_path, tiny_tokenizer(), id2label=dict(enumerate(NAMES)))
-    texts = labelled(reviews(7)).rows
-    np.testing.assert_array_equal(
-        compute_in_order(model, texts, CLASSIFY.outputs),
-        compute_in_order(load_model(tmp_path), texts, CLASSIFY.outputs),
-    )
 
 
 def test_predictions_name_the_labels(tmp_path):
@@ -237,11 +194,6 @@ def test_how_long_texts_are_read_is_kept_and_can_be_changed(tmp_path):
     assert classifier("good " * 99).num_windows == 1
     changed = load_predictor(tmp_path, long_texts="window", stride=0)
     assert changed("good " * 99).num_windows == 3
-
-
-def test_no_texts_give_no_predictions(tmp_path):
-    classifier = load(save_tiny(tmp_path, "classify", labels=NAMES))
-    assert classifier([]) == []
 
 
 def test_a_classifier_of_another_kind_is_refused_by_its_name(tmp_path):
