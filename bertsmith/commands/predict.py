@@ -41,8 +41,9 @@ class Settings(InferenceCompute):
     the task was trained with."""
     out: Path | None = None
     """Output file instead of lines: .jsonl with one JSON object per text; where words are labelled,
-    CoNLL columns if the name ends in .conll; answers to questions as one object from each
-    question's id to its answer if it ends in .json. Files of any size will do."""
+    CoNLL columns if the name ends in .conll, or CoNLL-U if in .conllu (with all lines of a CoNLL-U
+    input); answers to questions as one object from each question's id to its answer if it ends in
+    .json. Files of any size will do."""
     max_length: int | None = None
     """Maximum length of texts in tokens. Default: as in training."""
     long_texts: LongTexts | None = None

@@ -53,7 +53,20 @@ class ConlluParser:
         marks: dict[str, Remark] = {"-": "multiword_tokens", ".": "empty_nodes"}
         numbers = (CONLLU_ID.fullmatch(cells[0]) for _, cells in rows)
         remarks = tuple(marks[n[2]] for n in numbers if n is not None and n[2])
-        return TaggedSentence(forms, tuple(labels), words[0][0], given, remarks=remarks)
+        template = "" if self.labelled else self._template(block)
+        return TaggedSentence(
+            forms, tuple(labels), words[0][0], given, remarks=remarks, template=template
+        )
+
+    def _template(self, block: Block) -> str:
+        """Return the lines of a block, with a NUL in place of the label of each word."""
+        lines = []
+        for _, line in block.rows:
+            cells = line.split("\t")
+            if cells[0].isdecimal():
+                cells[self._label_place] = "\0"
+            lines.append("\t".join(cells) + "\n")
+        return "".join(lines)
 
     def _cells(self, row: int, line: str) -> list[str]:
         cells = line.split("\t")

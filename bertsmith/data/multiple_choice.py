@@ -5,7 +5,6 @@ nothing has to be filled up. In a csv or tsv file, empty cells at the end mean t
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
@@ -148,15 +147,3 @@ class ChoiceReader(RecordReader[ChoiceExample]):
         if given.start_column == "none":
             return [prompt, label, choices]
         return [prompt, start, label, choices]
-
-
-def read_choices(
-    path: Path, columns: ChoiceColumns | None = None, *, limit: int | None = None
-) -> tuple[list[ChoiceExample], int]:
-    """Read at most `limit` labelled examples, and count the skipped rows.
-
-    Raises:
-        ConfigError: `limit` is not above 0.
-        InputError: as in `ChoiceReader`.
-    """
-    return ChoiceReader(path, columns).read(limit)

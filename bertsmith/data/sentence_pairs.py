@@ -8,7 +8,6 @@ of them a file holds.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from bertsmith.data.records import ColumnSpec, Record, RecordReader
@@ -151,22 +150,6 @@ class RelatedReader(RecordReader[RelatedTexts]):
         ]  # fmt: skip
         left_out = {"scored": "negatives", "pairs": "score"}.get(self.kind or "")
         return [spec for spec in specs if spec.name != left_out]
-
-
-def read_related(
-    path: Path,
-    columns: RelatedColumns | None = None,
-    kind: Kind | None = None,
-    *,
-    limit: int | None = None,
-) -> tuple[list[RelatedTexts], int]:
-    """Read at most `limit` rows, and count the skipped ones.
-
-    Raises:
-        ConfigError: `limit` is not above 0.
-        InputError: as in `RelatedReader`.
-    """
-    return RelatedReader(path, columns, kind).read(limit)
 
 
 def kind_of(rows: Sequence[RelatedTexts]) -> Kind:

@@ -42,7 +42,8 @@ class TaggedSentence:
     `row` is its line in the file, from 1. `scheme` is that of the labels. `given` is the text that
     the words were found in and their places there; None where the file has words alone. `remarks`
     has a name for each thing that was not taken as it stands. `before` holds the lines between the
-    sentence before it and its own, if a file of columns is read to be labelled.
+    sentence before it and its own, if a file of columns is read to be labelled; `template` the
+    block of a CoNLL-U file, with a NUL for each label.
     """
 
     words: tuple[str, ...]
@@ -52,6 +53,7 @@ class TaggedSentence:
     scheme: Scheme = "plain"
     remarks: tuple[Remark, ...] = ()
     before: tuple[str, ...] = ()
+    template: str = ""
 
     @property
     def content(self) -> tuple[str, ...]:

@@ -7,23 +7,22 @@ choices. A long prompt is read in windows, the same for all its choices, whose l
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import NDArray
 from torch import Tensor
 
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
-from bertsmith.data.encoded_texts import EncodedTexts, as_list, check_string
+from bertsmith.data.encoded_texts import as_list, check_string
 from bertsmith.data.examples import random_sample
-from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader, read_choices
+from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceExample, ChoiceReader
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.data.windows import Windowing, make_windows
+from bertsmith.data.windows import Windowing, Windows, join_windows, make_windows
 from bertsmith.errors import InputError
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
@@ -158,11 +157,10 @@ letter of the right one: one file to learn from, one to score by. The result is 
     def read(cls, settings: ChooseSettings) -> TaskDataset[ChoiceExample]:
         """Read both files and draw the sample."""
         columns = settings.columns
-        train, num_skipped = read_choices(settings.train, columns, limit=settings.limit)
+        train, num_skipped = ChoiceReader(settings.train, columns).read(settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
-        held_out, num_held_out_skipped = read_choices(
-            settings.eval, columns, limit=settings.eval_limit
-        )
+        reader = ChoiceReader(settings.eval, columns)
+        held_out, num_held_out_skipped = reader.read(settings.eval_limit)
         return TaskDataset(
             cls(settings.windowing), train, held_out, num_skipped, num_held_out_skipped
         )
@@ -219,24 +217,23 @@ letter of the right one: one file to learn from, one to score by. The result is 
 
         Targets: `choice`, int64 `[rows]`; `num_choices` and `labels`, int64 `[examples]`.
         """
-        rows: list[ChoiceRow] = []
-        starts = [0]
-        for example in examples:
-            rows += encode_choices(tokenizer, example, max_length, self.windowing)
-            starts.append(len(rows))
         counts = np.array([len(example.choices) for example in examples], dtype=np.int64)
         targets = {"num_choices": counts}
         if labelled:
             targets["labels"] = np.array([example.label for example in examples], dtype=np.int64)
-        return EncodedExamples(
-            EncodedTexts(
-                ids=tuple(row.ids for row in rows),
-                type_ids=tuple(row.type_ids for row in rows),
-                num_cut=tuple(row.num_cut for row in rows),
-            ),
-            np.array(starts, dtype=np.int64),
+        encoded = join_windows(
+            [
+                windows
+                for example in examples
+                for windows in encode_choices(tokenizer, example, max_length, self.windowing)
+            ]
+        )
+        choices = np.concatenate([np.arange(count) for count in counts])
+        return replace(
+            encoded,
+            starts=encoded.starts[np.cumsum([0, *counts])],
             example_targets=targets,
-            row_targets={"choice": np.array([row.choice for row in rows], dtype=np.int64)},
+            row_targets={"choice": np.repeat(choices, np.diff(encoded.starts))},
             num_parts=counts,
         )
 
@@ -300,23 +297,10 @@ letter of the right one: one file to learn from, one to score by. The result is 
         return "to choose"
 
 
-@dataclass(frozen=True)
-class ChoiceRow:
-    """Token ids and type ids of one choice, int32 `[tokens]`.
-
-    `num_cut` counts the tokens of the choice or the prompt that were cut off.
-    """
-
-    ids: NDArray[np.int32]
-    type_ids: NDArray[np.int32]
-    choice: int
-    num_cut: int
-
-
 def encode_choices(
     tokenizer: Tokenizer, example: ChoiceExample, max_length: int, windowing: Windowing
-) -> list[ChoiceRow]:
-    """Encode a prompt's rows, choice by choice, all choices in equal windows.
+) -> list[Windows]:
+    """Encode the rows of each choice beside the prompt, all choices in equal windows.
 
     A choice is cut only where it takes more than half of the room.
     """
@@ -326,19 +310,14 @@ def encode_choices(
     longest = min(max(map(len, choices)), max(room // 2, room - max(1, len(prompt))))
     stride = windowing.overlap(max_length)
     read = prompt if windowing.long_texts == "window" else prompt[: room - longest]
-    rows = []
-    for number, choice in enumerate(choices):
+    made = []
+    for choice in choices:
         kept = choice[:longest]
         # A shorter choice leaves its room empty, so that all see the same windows.
         length = max_length - longest + len(kept)
-        windows = make_windows(tokenizer, [read, kept], length, stride, windowed=0).rows
-        num_cut = len(choice) - len(kept) + len(prompt) - len(read)
-        cuts = [num_cut, *[0] * (len(windows) - 1)]
-        rows += [
-            ChoiceRow(window.ids, window.type_ids, number, cut)
-            for window, cut in zip(windows, cuts, strict=True)
-        ]
-    return rows
+        windows = make_windows(tokenizer, [read, kept], length, stride, windowed=0)
+        made.append(replace(windows, num_cut=len(choice) - len(kept) + len(prompt) - len(read)))
+    return made
 
 
 def choice_logits(of_rows: Tensor, batch: Batch) -> Tensor:

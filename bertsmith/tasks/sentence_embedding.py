@@ -27,7 +27,6 @@ from bertsmith.data.sentence_pairs import (
     RelatedReader,
     RelatedTexts,
     kind_of,
-    read_related,
     score_range,
 )
 from bertsmith.data.text_files import ExampleSource
@@ -312,11 +311,10 @@ That holds a vector of every text, and takes time that grows with the square of 
         """Read both files, and the pooling of the model's folder."""
         columns = settings.columns
         kind = None if settings.loss == "auto" else KINDS[settings.loss]
-        train, num_skipped = read_related(settings.train, columns, kind, limit=settings.limit)
+        train, num_skipped = RelatedReader(settings.train, columns, kind).read(settings.limit)
         train = random_sample(train, settings.sample, settings.seed)
-        held_out, num_held_out_skipped = read_related(
-            settings.eval, columns, settings.held_out_kind, limit=settings.eval_limit
-        )
+        reader = RelatedReader(settings.eval, columns, settings.held_out_kind)
+        held_out, num_held_out_skipped = reader.read(settings.eval_limit)
         if kind_of(held_out) == "scored" and len({row.score for row in held_out}) == 1:
             raise InputError(
                 f"{settings.eval}: the score is {held_out[0].score:g} in every row. Give rows with "

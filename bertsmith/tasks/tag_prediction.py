@@ -11,7 +11,7 @@ from rich.text import Text as RichText
 
 from bertsmith.data.label_schemes import Scheme, find_spans
 from bertsmith.data.tagged import TaggedSentence
-from bertsmith.tasks.tagged_text import conll_block, marked_text, span_types
+from bertsmith.tasks.tagged_text import conll_block, conllu_block, marked_text, span_types
 
 
 class Entity(NamedTuple):
@@ -102,3 +102,8 @@ def conll(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str
     """Format each sentence as CoNLL columns."""
     for sentence, prediction in pairs:
         yield conll_block(sentence.words, prediction.labels, sentence.before)
+
+
+def conllu(pairs: Iterable[tuple[TaggedSentence, TagPrediction]]) -> Iterator[str]:
+    """Format each sentence as CoNLL-U."""
+    return (conllu_block(sentence, prediction.labels) for sentence, prediction in pairs)

@@ -59,6 +59,18 @@ def conll_block(words: Sequence[str], labels: Sequence[str], before: Sequence[st
     return "".join([*map(_as_line, before), *rows, "\n"])
 
 
+def conllu_block(sentence: TaggedSentence, labels: Sequence[str]) -> str:
+    """Format a sentence as CoNLL-U: its own lines if it was read from there, with other labels.
+
+    Of other sentences only form and upos are written.
+    """
+    cells = enumerate(map(_as_cell, sentence.words), start=1)
+    rows = "".join(f"{i}\t{cell}\t_\t\0\t_\t_\t_\t_\t_\t_\n" for i, cell in cells)
+    first, *others = (sentence.template or rows).split("\0")
+    filled = (label + rest for label, rest in zip(labels, others, strict=True))
+    return "".join([first, *filled, "\n"])
+
+
 def _as_line(line: str) -> str:
     """Format a line that is no word."""
     if line.startswith(DOCUMENT_START):

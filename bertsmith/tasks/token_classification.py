@@ -43,7 +43,7 @@ from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.tag_prediction import TagPrediction, conll
+from bertsmith.tasks.tag_prediction import TagPrediction, conll, conllu
 from bertsmith.tasks.tag_scores import TagAccumulator, label_numbers, quoted, with_scheme
 from bertsmith.tasks.tagged_text import span_types
 from bertsmith.tasks.task import FileFormat, Task, TaskDataset, jsonl, limited
@@ -101,7 +101,11 @@ transformers open."""
     pipeline: ClassVar[str] = "token-classification"
     example_type: ClassVar = TaggedSentence
     fields: ClassVar[tuple[str, ...]] = ("text",)
-    formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl, ".conll": conll}
+    formats: ClassVar[Mapping[str, FileFormat]] = {
+        ".jsonl": jsonl,
+        ".conll": conll,
+        ".conllu": conllu,
+    }
     rows_stay_together: ClassVar[bool] = False
     reads_tokens: ClassVar[bool] = True
 

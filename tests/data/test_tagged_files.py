@@ -16,7 +16,7 @@ from bertsmith.data.label_schemes import count_illegal, detect_scheme
 from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import TaggedReader, find_format
 from bertsmith.errors import InputError
-from bertsmith.tasks.tagged_text import conll_block
+from bertsmith.tasks.tagged_text import conll_block, conllu_block
 
 NEWS = """-DOCSTART- -X- O O
 
@@ -506,3 +506,17 @@ def test_a_word_that_looks_like_the_mark_of_a_document(tmp_path):
     sentences = read(write(tmp_path, content))
     assert words(sentences) == ["-DOCSTART- is", "-DOCSTART-s are", "a"]
     assert remarks(sentences) == {"joined_documents": 1}
+
+
+def test_conllu_keeps_its_lines_around_predicted_labels(tmp_path):
+    (sentence,) = unlabelled(write(tmp_path, tree(*TREE)), label_column="xpos")[0]
+    right = ["VB", "RB", "VB", "-LRB-", "IN", "DT", "-RRB-", "."]
+    assert conllu_block(sentence, right) == tree(*TREE)
+    changed = conllu_block(sentence, ["UH", *right[1:]])
+    assert changed == tree(*TREE).replace("AUX\tVB", "AUX\tUH")
+
+
+def test_conllu_of_words_alone_can_be_read_again(tmp_path):
+    (sentence,) = TaggedReader([{"words": ["New York", "\t"]}], labelled=False)
+    path = write(tmp_path, conllu_block(sentence, ["PROPN", "X"]), "a.conllu")
+    assert pairs(path) == [(("New York", "\ufffd"), ("PROPN", "X"))]

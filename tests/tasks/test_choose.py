@@ -77,7 +77,8 @@ def test_every_choice_is_a_row_beside_the_prompt():
 def test_a_long_prompt_is_read_in_windows_the_same_for_all_choices():
     words = [OTHER[place % 7] for place in range(29)]
     example = ChoiceExample(" ".join(words), ("good", "very bad film"), 0)
-    rows = encode_choices(tiny_tokenizer(), example, 17, Windowing())
+    choices = encode_choices(tiny_tokenizer(), example, 17, Windowing())
+    rows = [row for choice in choices for row in choice.rows]
     half = len(rows) // 2
     prompts = [row.ids[row.type_ids == 0][1:-1].tolist() for row in rows]
     assert prompts[:half] == prompts[half:]
@@ -86,22 +87,17 @@ def test_a_long_prompt_is_read_in_windows_the_same_for_all_choices():
     covered = [any(whole[i : i + 3] == window[j : j + 3] for window in prompts
                    for j in range(len(window) - 2)) for i in range(len(whole) - 2)]  # fmt: skip
     assert all(covered)
-    assert {row.num_cut for row in rows} == {0}
+    assert {choice.num_cut for choice in choices} == {0}
 
 
 def test_a_choice_is_cut_only_beyond_half_of_the_room_and_counted():
     example = ChoiceExample("the film", (" ".join(["good"] * 23), "bad"), 0)
-    rows = encode_choices(tiny_tokenizer(), example, 17, Windowing())
-    assert [row.num_cut for row in rows] == [23 - 12, 0]
+    assert encoded([example], 17).rows.num_cut == (23 - 12, 0)
     long = ChoiceExample(" ".join(["film"] * 23), (" ".join(["good"] * 23), "bad"), 0)
-    rows = encode_choices(tiny_tokenizer(), long, 17, Windowing())
-    assert {row.num_cut for row in rows} == {23 - 7, 0}
+    assert set(encoded([long], 17).rows.num_cut) == {23 - 7, 0}
     assert encoded([example, long], 17).num_truncated == 2
     nothing = ChoiceExample("\u200b", (" ".join(["good"] * 40), "bad"), 0)
-    assert [len(row.ids) for row in encode_choices(tiny_tokenizer(), nothing, 17, Windowing())] == [
-        16,
-        4,
-    ]
+    assert encoded([nothing], 17).rows.lengths == [16, 4]
 
 
 def test_logits_are_means_over_windows_and_absent_choices_have_none():
@@ -125,9 +121,9 @@ def test_logits_are_means_over_windows_and_absent_choices_have_none():
 
 def test_long_prompts_may_be_cut_instead():
     example = ChoiceExample(" ".join(["film"] * 29), ("good", "very bad film"), 0)
-    rows = encode_choices(tiny_tokenizer(), example, 17, Windowing("cut"))
-    assert [row.num_cut for row in rows] == [29 - 11, 29 - 11]
-    assert [len(row.ids) for row in rows] == [11 + 4, 17]
+    choices = encode_choices(tiny_tokenizer(), example, 17, Windowing("cut"))
+    assert [choice.num_cut for choice in choices] == [29 - 11, 29 - 11]
+    assert [len(row.ids) for choice in choices for row in choice.rows] == [11 + 4, 17]
 
 
 def test_too_many_windows_are_thinned_for_all_choices_alike():
