@@ -66,9 +66,8 @@ def conllu_block(sentence: TaggedSentence, labels: Sequence[str]) -> str:
     """
     cells = enumerate(map(_as_cell, sentence.words), start=1)
     rows = "".join(f"{i}\t{cell}\t_\t\0\t_\t_\t_\t_\t_\t_\n" for i, cell in cells)
-    first, *others = (sentence.template or rows).split("\0")
-    filled = (label + rest for label, rest in zip(labels, others, strict=True))
-    return "".join([first, *filled, "\n"])
+    given = iter(labels)
+    return re.sub("\0", lambda match: next(given), sentence.template or rows) + "\n"
 
 
 def _as_line(line: str) -> str:
