@@ -198,7 +198,7 @@ def real_work(batch: Batch, predicted: int) -> Work:
 
 def computed_work(batch: Batch, predicted: int) -> Work:
     """Count a batch as a CPU computes it, padded to standard sizes."""
-    blocks = Layout(batch.lengths, torch.device("cpu")).blocks
+    blocks = Layout(batch.lengths, torch.device("cpu")).view().blocks
     return Work(
         rounded_up(batch.num_tokens),
         sum(block.num_rows * block.length**2 for block in blocks),

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertsmith.model.attention_paths import attention_path
-from bertsmith.model.blocks import Block, Layout, join_heads, split_heads
+from bertsmith.model.blocks import FULL, AttentionView, Block, join_heads, split_heads
 from bertsmith.model.dropout import dropout
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
@@ -21,6 +21,8 @@ from bertsmith.model.varlen import fits, varlen_attention, varlen_pays
 RecordWeights = Callable[[Sequence[Tensor]], list[Tensor]]
 """Takes a layer's attention weights, [sequences, heads, queries, length] for each block, and gives
 those to go on with."""
+Rotary = Callable[[Tensor], Tensor]
+"""Turns queries or keys [tokens, heads, head_size] of a packed row, padding rows included."""
 
 
 def softmax(scores: Tensor) -> Tensor:
@@ -55,20 +57,25 @@ class SelfAttention(nn.Module):
     def forward(
         self,
         hidden: Tensor,
-        layout: Layout,
+        view: AttentionView,
         record_weights: RecordWeights | None = None,
         *,
         first_only: bool = False,
+        rotary: Rotary | None = None,
     ) -> Tensor:
         """Return new vectors [tokens, hidden], or [sequences, hidden] of first tokens only.
 
         `hidden` and the result may end in padding rows; see `fill_up`. `record_weights` is given
-        the attention weights of all blocks, and gives those to go on with.
+        the attention weights of all blocks, and gives those to go on with. `rotary` turns queries
+        and keys by their positions.
         """
         qkv = self.qkv(hidden)
-        if record_weights is None and self.is_varlen_faster(qkv):
-            return self.output(self.attend_row(qkv, layout, first_only=first_only))  # type: ignore[no-any-return]
-        blocks = layout.blocks
+        if rotary is not None:
+            query, key, value = qkv.view(len(qkv), 3, self.num_heads, -1).unbind(1)
+            qkv = torch.stack([rotary(query), rotary(key), value], 1).flatten(1)
+        if record_weights is None and view.pattern == FULL and self.is_varlen_faster(qkv):
+            return self.output(self.attend_row(qkv, view, first_only=first_only))  # type: ignore[no-any-return]
+        blocks = view.blocks
         sizes = [block.num_tokens for block in blocks]
         rows = qkv.split([*sizes, len(qkv) - sum(sizes)])  # the rest is padding
         if record_weights is not None:
@@ -83,7 +90,7 @@ class SelfAttention(nn.Module):
         """Compute context vectors of every block; attention weights pass through `record`."""
         parts = zip(rows, blocks, strict=False)
         heads = [(split_heads(part, block, self.num_heads), block) for part, block in parts]
-        found = [self.weigh(query, key, block) for (query, key, _), block in heads]
+        found = [self.weigh(query, key, block.bias) for (query, key, _), block in heads]
         # A block may have more rows than sequences.
         seen = record(
             [each[: block.num_sequences] for each, block in zip(found, blocks, strict=True)]
@@ -99,32 +106,34 @@ class SelfAttention(nn.Module):
             return False
         return varlen_pays(qkv.device, with_dropout=self.training and self.dropout_prob > 0)
 
-    def attend_row(self, qkv: Tensor, layout: Layout, *, first_only: bool) -> Tensor:
+    def attend_row(self, qkv: Tensor, view: AttentionView, *, first_only: bool) -> Tensor:
         """Compute context vectors [tokens, hidden] of the whole row, or [sequences, hidden]."""
         query, key, value = qkv.view(len(qkv), 3, self.num_heads, -1).unbind(1)
-        queries = keys = layout.bounds
+        queries = keys = view.bounds
         if first_only:
             query = query.index_select(0, keys.starts[:-1])
-            queries = layout.first_bounds
+            queries = view.first_bounds
         dropout_prob = self.dropout_prob if self.training else 0.0
         return varlen_attention(query, key, value, queries, keys, dropout_prob).flatten(1)
 
     def attend(self, qkv: Tensor, block: Block) -> Tensor:
         """Compute context vectors [tokens, hidden] of one block from its [tokens, 3 * hidden]."""
         query, key, value = split_heads(qkv, block, self.num_heads)
-        return join_heads(self.look(query, key, value, block), block)
+        return join_heads(self.look(query, key, value, block, block.bias), block)
 
     def attend_first(self, qkv: Tensor, block: Block) -> Tensor:
         """Compute a block's context vectors of first tokens only, [sequences, hidden]."""
         query, key, value = split_heads(qkv, block, self.num_heads)
-        context = self.look(query[:, :, :1], key, value, block)
+        context = self.look(query[:, :, :1], key, value, block, block.first_bias)
         return context[: block.num_sequences].flatten(1)
 
-    def look(self, query: Tensor, key: Tensor, value: Tensor, block: Block) -> Tensor:
-        """Compute softmax(QK^T / sqrt(d)) V, [sequences, heads, queries, head_size]."""
+    def look(
+        self, query: Tensor, key: Tensor, value: Tensor, block: Block, bias: Tensor | None
+    ) -> Tensor:
+        """Compute softmax(QK^T / sqrt(d) + bias) V, [sequences, heads, queries, head_size]."""
         if self.is_fused_faster(query, block):
-            return self.fused(query, key, value, block)
-        return self.explicit(query, key, value, block)
+            return self.fused(query, key, value, bias)
+        return self.explicit(query, key, value, bias)
 
     def is_fused_faster(self, query: Tensor, block: Block) -> bool:
         """Return whether torch's fused kernel is faster.
@@ -138,7 +147,7 @@ class SelfAttention(nn.Module):
         is_learning = torch.is_grad_enabled() and query.requires_grad
         return attention_path(query.dtype, is_learning, block.length) == "fused"
 
-    def explicit(self, query: Tensor, key: Tensor, value: Tensor, block: Block) -> Tensor:
+    def explicit(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         """Compute attention by separate matrix products, the faster path on some CPUs.
 
         Compared with scaled_dot_product_attention, forward and backward, 4 heads of 64, one thread
@@ -147,15 +156,16 @@ class SelfAttention(nn.Module):
         bf16 with gradients; without, about as fast up to 32 tokens (gathering into blocks and back
         included, two threads), and 1.2 to 1.6 times slower from 64 on.
         """
-        return self.mix(self.weigh(query, key, block), value)
+        return self.mix(self.weigh(query, key, bias), value)
 
-    def weigh(self, query: Tensor, key: Tensor, block: Block) -> Tensor:
+    def weigh(self, query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
         """Compute attention weights [rows, heads, queries, length], before dropout."""
         shape = query.shape
         query, key = (part.flatten(0, 1) for part in (query, key))
-        bias = query.new_zeros(1, 1, 1)
-        if block.bias is not None:
-            bias = block.bias.to(query.dtype).repeat_interleave(self.num_heads, 0)
+        if bias is None:
+            bias = query.new_zeros(1, 1, 1)
+        else:
+            bias = bias.to(query.dtype).repeat_interleave(self.num_heads, 0)
         scores = torch.baddbmm(bias, query, key.transpose(1, 2), alpha=shape[-1] ** -0.5)
         return softmax(scores).view(*shape[:3], -1)
 
@@ -165,12 +175,12 @@ class SelfAttention(nn.Module):
         mixed = torch.bmm(dropped, value.flatten(0, 1))
         return mixed.view(*weights.shape[:3], value.shape[-1])
 
-    def fused(self, query: Tensor, key: Tensor, value: Tensor, block: Block) -> Tensor:
+    def fused(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         """Compute attention by torch's own kernel, which never holds the scores."""
         return F.scaled_dot_product_attention(
             query,
             key,
             value,
-            attn_mask=None if block.bias is None else block.bias[:, None].to(query.dtype),
+            attn_mask=None if bias is None else bias[:, None].to(query.dtype),
             dropout_p=self.dropout_prob if self.training else 0.0,
         )

@@ -6,7 +6,6 @@ another puts them back, so that every number is moved once each way; so are grad
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -27,6 +26,26 @@ FREE_PADDING = 64
 
 MAX_SCORES = 2**19
 """Scores per head that a block may hold on a CPU: 2 MB in fp32, two sequences of 512 tokens."""
+
+
+@dataclass(frozen=True)
+class AttentionPattern:
+    """Keys that a query sees in its sequence: by default all.
+
+    `causal` hides those behind it, `window` those that are more than so many tokens away.
+    """
+
+    causal: bool = False
+    window: int | None = None
+
+    def allows(self, length: int) -> np.ndarray:
+        """Return a mask of the pairs that may be seen, bool [queries, keys]."""
+        distance = np.arange(length)[:, None] - np.arange(length)
+        allowed = distance >= 0 if self.causal else np.full((length, length), True)
+        return allowed if self.window is None else allowed & (abs(distance) <= self.window)
+
+
+FULL = AttentionPattern()
 
 
 @dataclass(frozen=True)
@@ -105,6 +124,7 @@ class Block:
     num_rows: int
     length: int
     device: torch.device
+    pattern: AttentionPattern = FULL
     _places: dict[int, HeadPlaces] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -126,16 +146,28 @@ class Block:
 
     @cached_property
     def bias(self) -> Tensor | None:
-        """The mask added to scores, fp32 [rows, 1, length]: -inf without a token.
+        """The mask added to scores, fp32 [rows, 1 or queries, keys]: -inf where none is seen.
 
-        None if every cell has a token.
+        None if every cell is seen.
         """
+        if self.pattern != FULL:
+            # A query that is no token sees all: a row of -inf would be NaN, in gradients too.
+            is_seen = self.is_real[:, None] & self.pattern.allows(self.length)
+            return self._send_bias(is_seen | ~self.is_real[:, :, None])
         if self.num_tokens == self.num_rows * self.length:
             return None
         is_seen = self.is_real.copy()
         is_seen[self.num_sequences :] = True  # a row that sees nothing would be NaN
+        return self._send_bias(is_seen[:, None])
+
+    @cached_property
+    def first_bias(self) -> Tensor | None:
+        """The part of `bias` that first tokens read, [rows, 1, keys]."""
+        return None if self.bias is None else self.bias[:, :1]
+
+    def _send_bias(self, is_seen: np.ndarray) -> Tensor:
         bias = np.where(is_seen, np.float32(0), np.float32(-np.inf))
-        return send(torch.from_numpy(bias[:, None]), self.device)
+        return send(torch.from_numpy(bias), self.device)
 
     def places(self, num_heads: int) -> HeadPlaces:
         """Return the index tables for `num_heads`, shared by all layers."""
@@ -168,21 +200,29 @@ def cut_blocks(lengths: tuple[int, ...], max_scores: float = math.inf) -> list[t
 
 
 @dataclass(frozen=True)
-class Layout:
-    """The places of sequences in a packed row, for all layers.
+class AttentionView:
+    """The sequences of a packed row as attention with one pattern reads them.
 
-    `lengths` never rises. The form that each kind of attention reads is computed on first use.
+    `lengths` never rises. The form that each path of attention reads is computed on first use.
     """
 
     lengths: tuple[int, ...]
     device: torch.device
+    pattern: AttentionPattern
 
     @cached_property
     def blocks(self) -> list[Block]:
         """The row as dense blocks."""
         max_scores = MAX_SCORES if self.device.type == "cpu" else math.inf
         ranges = cut_blocks(self.lengths, max_scores)
-        return [build_block(self.lengths[first:end], self.device) for first, end in ranges]
+        return [self._block(self.lengths[first:end]) for first, end in ranges]
+
+    def _block(self, lengths: tuple[int, ...]) -> Block:
+        num_rows, length = len(lengths), lengths[0]
+        if self.device.type == "cpu":
+            num_rows = rounded_up(num_rows, steps=4, smallest=1)
+            length = rounded_up(length, steps=8)
+        return Block(lengths, num_rows, length, self.device, self.pattern)
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -197,13 +237,18 @@ class Layout:
         return Bounds(torch.arange(count + 1, dtype=torch.int32, device=self.device), 1)
 
 
-def build_block(lengths: Sequence[int], device: torch.device) -> Block:
-    """Build the block for sequences of these lengths, the longest first."""
-    num_rows, length = len(lengths), lengths[0]
-    if device.type == "cpu":
-        num_rows = rounded_up(num_rows, steps=4, smallest=1)
-        length = rounded_up(length, steps=8)
-    return Block(tuple(lengths), num_rows, length, device)
+class Layout:
+    """The sequences of a packed row, for all layers, whatever their patterns of attention."""
+
+    def __init__(self, lengths: tuple[int, ...], device: torch.device) -> None:
+        self.lengths, self.device = lengths, device
+        self._views: dict[AttentionPattern, AttentionView] = {}
+
+    def view(self, pattern: AttentionPattern = FULL) -> AttentionView:
+        """Return the row as attention with this pattern reads it, made once for all layers."""
+        if pattern not in self._views:
+            self._views[pattern] = AttentionView(self.lengths, self.device, pattern)
+        return self._views[pattern]
 
 
 class _ToBlock(torch.autograd.Function):

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch, send
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import RecordWeights, SelfAttention
-from bertsmith.model.blocks import Layout
+from bertsmith.model.blocks import FULL, AttentionPattern, Layout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import dropout
 from bertsmith.model.padding import number_columns
@@ -82,6 +82,9 @@ class FeedForward(nn.Module):
 class TransformerLayer(nn.Module):
     """Self-attention, then feed-forward; each is added to its input and normalized."""
 
+    pattern: AttentionPattern = FULL
+    """Keys that its attention sees."""
+
     def __init__(self, config: BertConfig, number: int = 0) -> None:
         super().__init__()
         self.attention = SelfAttention(
@@ -108,7 +111,7 @@ class TransformerLayer(nn.Module):
         looked at, and [sequences, hidden] comes out.
         """
         attended = self.attention(
-            hidden, layout, record_weights, first_only=first_tokens is not None
+            hidden, layout.view(self.pattern), record_weights, first_only=first_tokens is not None
         )
         if first_tokens is not None:
             hidden = fill_up(hidden.index_select(0, first_tokens))

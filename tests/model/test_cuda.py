@@ -50,7 +50,7 @@ def test_the_trial_finds_the_kernel_right() -> None:
 @pytest.mark.parametrize("first_only", [False, True])
 def test_the_whole_row_equals_blocks_and_the_explicit_path(first_only: bool) -> None:
     hidden = torch.randn(sum(LENGTHS), HIDDEN, device=CUDA)
-    layout = Layout(LENGTHS, CUDA)
+    layout = Layout(LENGTHS, CUDA).view()
     found = {}
     module = attention().double()
     weights: list[torch.Tensor] = []  # asking for them takes the explicit path
@@ -74,7 +74,7 @@ def test_dropout_leaves_out_its_share_and_follows_the_seed() -> None:
         pytest.skip("this torch has no dropout over whole rows")
     module = attention(dropout_prob=0.25).bfloat16().train()
     hidden = torch.randn(sum(LENGTHS), HIDDEN, device=CUDA).bfloat16()
-    qkv, layout = module.qkv(hidden).detach(), Layout(LENGTHS, CUDA)
+    qkv, layout = module.qkv(hidden).detach(), Layout(LENGTHS, CUDA).view()
     qkv.view(-1, 3, HIDDEN)[:, 2] = 1.0
     rows = []
     for seed in (3, 3, 4):
