@@ -20,7 +20,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 306_080,
+    "code tokens": 306_510,
     "code tokens in benchmarks": 35_920,
     "code tokens in commands": 13_450,
     "code tokens in comparison": 8_250,
@@ -31,7 +31,7 @@ LIMITS: dict[str, float] = {
     "code tokens in evaluation": 6_150,
     "code tokens in finetuning": 8_150,
     "code tokens in metrics": 8_700,
-    "code tokens in model": 33_120,
+    "code tokens in model": 33_550,
     "code tokens in pretraining": 22_900,
     "code tokens in reports": 2_250,
     "code tokens in root": 2_770,
