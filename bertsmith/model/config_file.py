@@ -83,18 +83,11 @@ def read_config(files: SmallFiles) -> dict[str, Any]:
     """
     file = files.path(CONFIG_FILE)
     try:
-        text = files.read(CONFIG_FILE).decode("utf-8")
-        settings = json.loads(text, object_pairs_hook=_object_of_numbers_once)
-    except IsADirectoryError as error:
-        raise CheckpointError(f"{file}: a folder, not a file. Copy it again.") from error
+        settings: dict[str, Any] = files.read_json(CONFIG_FILE, build=_object_of_numbers_once)
     except FileNotFoundError as error:
         raise CheckpointError(
             f"{files.directory}: there is no config.json. Name the folder of a checkpoint."
         ) from error
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{file}: not valid JSON ({error}). Copy it again.") from error
-    if not isinstance(settings, dict):
-        raise CheckpointError(f"{file}: holds no JSON object. Copy it again.")
     name = settings.get("model_type") or BERT.name
     if not isinstance(name, str) or name not in FAMILIES:
         raise CheckpointError(

@@ -1,7 +1,12 @@
 """Small files of a folder, each read from disk once."""
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from bertsmith.errors import CheckpointError
 
 
 class SmallFiles:
@@ -27,3 +32,31 @@ class SmallFiles:
         if name not in self._contents:
             self._contents[name] = self.path(name).read_bytes()
         return self._contents[name]
+
+    def read_json(
+        self,
+        name: str,
+        kind: type[Any] = dict,
+        build: Callable[[list[tuple[str, Any]]], Any] | None = None,
+    ) -> Any:
+        """Parse a JSON file that holds a dict or another `kind`; `build` makes its objects.
+
+        Raises:
+            CheckpointError: it is damaged, or holds something else.
+            FileNotFoundError: there is none.
+        """
+        path = self.path(name)
+        try:
+            value = json.loads(self.read(name).decode("utf-8"), object_pairs_hook=build)
+        except IsADirectoryError as error:
+            raise CheckpointError(f"{path}: a folder, not a file. Copy it again.") from error
+        except (ValueError, RecursionError) as error:
+            raise CheckpointError(
+                f"{path}: not valid JSON ({error}). Copy it again; it may be cut short."
+            ) from error
+        if not isinstance(value, kind):
+            allowed = "an object" if kind is dict else "a list"
+            raise CheckpointError(
+                f"{path}: holds {json.dumps(value)[:60]}, and must hold {allowed}. Copy it again."
+            )
+        return value

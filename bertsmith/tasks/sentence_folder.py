@@ -186,15 +186,7 @@ def read_settings(files: SmallFiles, name: str, absent: Any) -> Any:
 
     A missing file has the value `absent`.
     """
-    file = files.path(name)
     try:
-        value = json.loads(files.read(name).decode("utf-8"))
+        return files.read_json(name, type(absent))
     except FileNotFoundError:
         return absent
-    except IsADirectoryError as error:
-        raise CheckpointError(f"{file}: a folder, not a file. Copy it again.") from error
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(f"{file}: not valid JSON ({error}). Copy it again.") from error
-    if not isinstance(value, type(absent)):
-        raise CheckpointError(f"{file}: not the settings of a sentence encoder. Copy it again.")
-    return value

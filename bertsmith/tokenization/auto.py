@@ -15,7 +15,6 @@ from bertsmith.tokenization.tokenizer_files import (
     Json,
     Source,
     read_config,
-    read_object,
 )
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -108,7 +107,7 @@ def _find(files: SmallFiles) -> tuple[Kind, Source]:
 
 
 def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, Source]:
-    root = read_object(files, file)
+    root = files.read_json(file)
     model = root.get("model")
     if isinstance(model, dict) and model.get("type") is None:  # old files leave the name out
         signs = {"merges": "BPE", "unk_id": "Unigram", "max_input_chars_per_word": "WordPiece"}

@@ -21,7 +21,6 @@ from bertsmith.tokenization.tokenizer_files import (
     listed_tokens,
     member,
     read_added_tokens,
-    read_object,
     read_vocab_ids,
     shared_config,
     token_entries,
@@ -62,7 +61,7 @@ def read(source: Source) -> tuple[list[str], Merges, Json]:
                 f"{files.path(name)}: missing, and {other} is of no use without it. Copy it "
                 "as well."
             )
-    vocab = read_vocab_ids(read_object(files, VOCAB_JSON), files.path(VOCAB_JSON))
+    vocab = read_vocab_ids(files.read_json(VOCAB_JSON), files.path(VOCAB_JSON))
     merges = _read_merges(source)
     _check_complete(vocab, merges, source.path)
     return vocab, merges, _folder_settings(vocab, config, source.path)

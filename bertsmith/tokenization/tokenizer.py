@@ -382,26 +382,21 @@ class Tokenizer(ABC):
         return max_length - num_special
 
     def _assemble(self, texts: Sequence[TextTokens], kept: Sequence[int]) -> Encoding:
-        """Put special tokens around the kept part of each text; as `build_row` does."""
-        framed = TextTokens([], [], [])
-        framed.append(self.cls_id, self.cls_token, (0, 0))
-        sequence_ids: list[int | None] = [None]
-        type_ids = [0]
-        for number, (part, length) in enumerate(zip(texts, kept, strict=True)):
-            before = self.num_separators - 1 if number else 0
-            for _ in range(before):
-                framed.append(self.sep_id, self.sep_token, (0, 0))
-            framed.ids += part.ids[:length]
-            framed.tokens += part.tokens[:length]
-            framed.offsets += part.offsets[:length]
-            framed.append(self.sep_id, self.sep_token, (0, 0))
-            type_ids += [number * self.pair_type_id] * (before + length + 1)
-            sequence_ids += [None] * before + [number] * length + [None]
+        """Put special tokens around the kept part of each text."""
+        row = self.build_row([part.ids[:length] for part, length in zip(texts, kept, strict=True)])
+        ids = row.ids.tolist()
+        tokens = [self.vocab[id_] for id_ in ids]
+        offsets = [(0, 0)] * len(ids)
+        sequence_ids: list[int | None] = [None] * len(ids)
+        for number, (part, length, start) in enumerate(zip(texts, kept, row.starts, strict=True)):
+            place = slice(start, start + length)
+            tokens[place], offsets[place] = part.tokens[:length], part.offsets[:length]
+            sequence_ids[place] = [number] * length
         return Encoding(
-            framed.ids,
-            type_ids,
-            framed.tokens,
-            framed.offsets,
+            ids,
+            row.type_ids.tolist(),
+            tokens,
+            offsets,
             [int(number is None) for number in sequence_ids],
             sequence_ids,
             num_truncated=sum(len(part.ids) for part in texts) - sum(kept),

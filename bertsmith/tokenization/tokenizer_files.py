@@ -49,7 +49,7 @@ def read_config(files: SmallFiles) -> Json:
     config: Json = {}
     for name in ("special_tokens_map.json", CONFIG_FILE):
         if files.has(name):
-            config |= read_object(files, name)
+            config |= files.read_json(name)
     return config
 
 
@@ -147,21 +147,6 @@ def config_settings(config: Json, path: Path) -> Json:
         check_range(length, FEWEST_TOKENS, "model_max_length", path)
         settings["model_max_length"] = int(length)
     return settings
-
-
-def read_object(files: SmallFiles, name: str) -> Json:
-    """Read a JSON file that holds one object."""
-    path = files.path(name)
-    try:
-        value = json.loads(files.read(name))
-    except (ValueError, RecursionError) as error:
-        raise CheckpointError(
-            f"{path}: not valid JSON ({error}). Get the file again; it may be cut short."
-        ) from error
-    if not isinstance(value, dict):
-        found = KIND_NAMES.get(type(value), "null")
-        raise CheckpointError(f"{path}: holds {found}, and must hold an object.")
-    return value
 
 
 KIND_NAMES = {

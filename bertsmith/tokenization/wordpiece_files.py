@@ -26,7 +26,6 @@ from bertsmith.tokenization.tokenizer_files import (
     listed_tokens,
     member,
     read_added_tokens,
-    read_object,
     read_vocab_ids,
     shared_config,
     token_entries,
@@ -124,7 +123,7 @@ def _read_settings(files: SmallFiles, vocab: Sequence[str], config: Json) -> Jso
     if not listed and files.has("added_tokens.json"):
         listed = _special_tokens_of(vocab, settings) | {
             str(id_): {"content": content, "normalized": True}
-            for content, id_ in read_object(files, "added_tokens.json").items()
+            for content, id_ in files.read_json("added_tokens.json").items()
         }
     if listed:
         settings["added_tokens"] = listed_tokens(listed, vocab, place)

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
-from bertsmith.model.load_report import LoadReport
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
@@ -251,26 +250,14 @@ def test_new_heads_on_an_encoder_without_pooler(small_model: Build, tmp_path: Pa
     assert model(torch.ones(1, 2, dtype=torch.int64)).logits.isfinite().all()
 
 
-def test_report_reads_well() -> None:
-    report = LoadReport(("a",) * 7, ("b", "c"), tuple(f"d{i}" for i in range(11)))
-    assert str(report) == (
-        "7 weights matched; 2 missing and new: b, c; "
-        "11 unused: d0, d1, d2, d3, d4, d5, d6, d7 and 3 more."
-    )
-
-
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
         ({"model_type": "gpt2"}, "model_type is 'gpt2'.*families.*bert"),
-        ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"position_embedding_type": "relative_key_query"}, "'relative_key_query'.*'absolute'"),
         ({"is_decoder": True}, "is_decoder is True"),
-        ({"add_cross_attention": True}, "add_cross_attention is True"),
-        ({"hidden_act": "swish2"}, "hidden_act is 'swish2'.*gelu"),
         ({"hidden_size": "33"}, "hidden_size is '33'"),
         ({"hidden_size": 39}, r"word_embeddings.*\[101, 33\].*\[101, 39\]"),
-        ({"vocab_size": 103}, r"word_embeddings.*\[101, 33\].*\[103, 33\]"),
         ({"num_hidden_layers": 3}, "16 weights are missing"),
         ({"hidden_act": ["gelu"]}, r"hidden_act is \['gelu'\]\. Choose one of: gelu"),
         ({"vocab_size": 10**7}, r"word_embeddings.*\[101, 33\].*\[10000000, 33\]"),
@@ -280,12 +267,9 @@ def test_report_reads_well() -> None:
         ({"hidden_size": 10**100}, r"hidden_size: found 10{100}; allowed is at most 65,536"),
         ({"model_type": ["bert"]}, r"config\.json: model_type is \['bert'\]"),
         ({"architectures": 5}, r"config\.json: architectures is 5; allowed is a list of names"),
-        ({"architectures": [5]}, r"architectures is \[5\]; allowed"),
         ({"id2label": {"a": "b"}}, r"config\.json: id2label is .*allowed is an object"),
         ({"id2label": ["a", "b"]}, r"id2label is .*allowed is an object"),
-        ({"id2label": 5}, "id2label is 5; allowed is an object"),
         ({"num_labels": "x"}, r"config\.json: num_labels is .*allowed is a whole number"),
-        ({"num_labels": -1}, "num_labels is -1; allowed"),
         ({"bertsmith": [1]}, r"config\.json: bertsmith is \[1\]; allowed is an object"),
         ({"pruned_heads": {"0": [float("inf")]}}, "pruned_heads is"),
     ],
@@ -310,44 +294,23 @@ def test_config_that_is_no_json(folder: Path, text: str) -> None:
         load_model(folder)
 
 
-def test_config_that_is_a_folder(folder: Path) -> None:
-    (folder / "config.json").unlink()
-    (folder / "config.json").mkdir()
-    with pytest.raises(CheckpointError, match=r"config\.json: a folder, not a file"):
-        load_model(folder)
-
-
-def test_labels_of_one_name_are_refused(small_model: Build, tmp_path: Path) -> None:
-    save_model(small_model("classify", num_labels=2), tmp_path)
-    change_config(tmp_path, id2label={"0": "x", "1": "x"})
-    with pytest.raises(CheckpointError, match=r"config\.json: id2label calls both 0 and 1 'x'"):
-        load_model(tmp_path)
-    assert load_model(tmp_path, heads=("classify",), num_labels=3).id2label == {}
-
-
 @pytest.mark.parametrize(
     ("names", "found"),
     [
-        ({"0": "a", "1": "b", "2": "c"}, "names the labels 0, 1, 2; the weights have 2 outputs"),
-        ({"0": "a"}, "names the labels 0; the weights have 2 outputs"),
-        ({"0": "a", "2": "b"}, "names the labels 0, 2; .* allowed is 0 to 1, each once"),
-        ({"1": "a", "01": "b", "0": "c"}, "names the labels 0, 1, 01;"),
+        ('{"0": "x", "1": "x"}', "id2label calls both 0 and 1 'x'"),
+        ('{"0": "x", "0": "y"}', "stands there twice"),
+        ('{"0": "a", "1": "b", "2": "c"}', "names the labels 0, 1, 2; the weights have 2 outputs"),
+        ('{"0": "a"}', "names the labels 0; the weights have 2 outputs"),
+        ('{"0": "a", "2": "b"}', "names the labels 0, 2; .* allowed is 0 to 1, each once"),
+        ('{"1": "a", "01": "b", "0": "c"}', "names the labels 0, 1, 01;"),
     ],
 )
-def test_labels_that_the_weights_have_not_are_refused(
-    small_model: Build, tmp_path: Path, names: dict[str, str], found: str
-) -> None:
+def test_labels_that_do_not_fit(small_model: Build, tmp_path: Path, names: str, found: str) -> None:
     save_model(small_model("classify", num_labels=2), tmp_path)
-    change_config(tmp_path, id2label=names)
-    with pytest.raises(CheckpointError, match=f"config\\.json: id2label {found}"):
-        load_model(tmp_path)
-
-
-def test_a_label_that_stands_twice_is_refused(small_model: Build, tmp_path: Path) -> None:
-    save_model(small_model("classify", num_labels=2), tmp_path)
-    text = (tmp_path / "config.json").read_text().replace('"1": "LABEL_1"', '"0": "LABEL_1"')
-    (tmp_path / "config.json").write_text(text)
-    with pytest.raises(CheckpointError, match="stands there twice"):
+    change_config(tmp_path, id2label="NAMES")
+    file = tmp_path / "config.json"
+    file.write_text(file.read_text().replace('"NAMES"', names))
+    with pytest.raises(CheckpointError, match=f"config\\.json: .*{found}"):
         load_model(tmp_path)
 
 

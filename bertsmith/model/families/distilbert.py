@@ -8,10 +8,9 @@ from torch import Tensor
 
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import PRESETS, SIZES, BertConfig
+from bertsmith.model.families.bert import ABSENT_SIZES, TASK_HEAD_NAMES
 from bertsmith.model.family import Family, architectures
 from bertsmith.model.heads import (
-    LABEL_HEADS,
-    NUMBER_HEADS,
     ClassificationHead,
     MaskedLMHead,
     TwoLayerHead,
@@ -110,18 +109,11 @@ DISTILBERT = Family(
         "heads.masked_lm.norm": ("vocab_layer_norm",),
         "heads.masked_lm": ("vocab_projector",),
         **{f"heads.{name}.transform": ("pre_classifier",) for name in SEQUENCE_HEADS},
-        **{f"heads.{name}.dense": ("classifier",) for name in (*LABEL_HEADS, *NUMBER_HEADS)},
-        "heads.answer.dense": ("qa_outputs",),
+        **TASK_HEAD_NAMES,
     },
     architectures=architectures("DistilBert"),
     tied={"vocab_projector.weight": "distilbert.embeddings.word_embeddings.weight"},
-    absent={
-        "vocab_size": 30522,
-        "hidden_size": 768,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-    },
+    absent={**ABSENT_SIZES, "num_hidden_layers": 6},
     keys=KEYS,
     build_layers=_build_layers,
     dropout_keys={

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from bertsmith.model.config import PRESETS, SIZES, BertConfig
 from bertsmith.model.families.bert import (
+    ABSENT_SIZES,
     ABSOLUTE,
     BERT_HEADS,
     ENCODER_ONLY,
@@ -88,9 +89,8 @@ ELECTRA = Family(
     },
     tied={"generator_lm_head.weight": "electra.embeddings.word_embeddings.weight"},
     absent={
-        "vocab_size": 30522,
+        **ABSENT_SIZES,
         "hidden_size": 256,
-        "num_hidden_layers": 12,
         "num_attention_heads": 4,
         "intermediate_size": 1024,
     },
