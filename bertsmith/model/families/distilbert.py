@@ -10,11 +10,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.config import PRESETS, SIZES, BertConfig
 from bertsmith.model.families.bert import ABSENT_SIZES, TASK_HEAD_NAMES
 from bertsmith.model.family import Family, architectures
-from bertsmith.model.heads import (
-    ClassificationHead,
-    MaskedLMHead,
-    TwoLayerHead,
-)
+from bertsmith.model.heads import ClassificationHead, MaskedLMHead, TwoLayerHead
 from bertsmith.model.layers import TransformerLayer
 
 SEQUENCE_HEADS = ("classify", "multi_label", "regress", "choose")
