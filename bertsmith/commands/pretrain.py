@@ -17,10 +17,10 @@ from bertsmith.pretraining.from_checkpoint import describe_start
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.objective import PAIR_TERMS
-from bertsmith.pretraining.resolve import LEARNING_STEPS
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.display import Display
+from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.run_folder import RunFolder
@@ -43,8 +43,6 @@ it. Named are: {names}.""".format(names=", ".join(shipped_recipes("pretrain")))
 
 
 NOTED_SHARE = 0.01
-LEARNED_SHARE = 0.98
-"""Share of the unigram loss below which a model has learned; few rows vary by a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -139,26 +137,18 @@ def describe(result: dict[str, Any]) -> str:
     if "held_out_rtd_loss" in result:
         lines += describe_detection(before, result)
     lines.append(f"model      {result['out']}  (curves.png and journal.jsonl beside it)")
-    if not has_learnt(result):
-        lines.append(
-            "next       more steps, as 'bertsmith plan' tells them for some --minutes: this model "
-            "guesses hidden words no better than by how frequent they are"
-        )
+    lines += [
+        f"note       {finding['evidence']}. {finding['advice']}"
+        for finding in result.get("findings", ())
+        if finding["severity"] != "info" and finding["code"] != "plateau"
+    ]
+    if (plateau := find_plateau(result)) is not None:
+        lines.append(f"next       {plateau.advice}")
         return "\n".join(lines)
     guesser = f"{result['out']}/{GENERATOR}" if "rtd_loss" in result else result["out"]
     mask = result.get("mask_token", "[MASK]")
     lines.append(f'try        bertsmith fill {shlex.quote(guesser)} "… {mask} …"')
     return "\n".join(lines)
-
-
-def has_learnt(result: Mapping[str, Any]) -> bool:
-    """Whether a model guesses hidden words better than by their frequency; by its steps where
-    nothing was held out to tell."""
-    if "held_out_mlm_loss" not in result:
-        return int(result["steps"]) >= LEARNING_STEPS
-    return float(result["held_out_mlm_loss"]) < (
-        LEARNED_SHARE * float(result["held_out_unigram_entropy"])
-    )
 
 
 def describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:

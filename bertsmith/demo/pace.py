@@ -9,7 +9,8 @@ from bertsmith.demo.question import QuestionSize
 from bertsmith.pretraining.auto_size import tokens_per_second
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.job import PretrainJob
-from bertsmith.pretraining.resolve import LEARNING_STEPS, resolve
+from bertsmith.pretraining.resolve import resolve
+from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import computing_on
 
 TOTAL_SECONDS = 300.0

@@ -8,8 +8,8 @@ from typing import Any
 
 from bertsmith.demo.figures import PRETRAINED, UNTRAINED
 from bertsmith.demo.places import Places
-from bertsmith.pretraining.resolve import LEARNING_STEPS
 from bertsmith.reports.page import Chart, Point, Series, write_report
+from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.run_folder import RunFolder
 

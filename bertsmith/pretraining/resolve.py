@@ -30,6 +30,7 @@ from bertsmith.pretraining.settings import (
 )
 from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
+from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import Machine
 
 LEARNING_RATES = {
@@ -51,9 +52,6 @@ rate is warmed up again, the more is learned of the new texts and forgotten of t
 documentation and 2.420 of Wikipedia with the whole rate, 2.153 and 2.411 with a third."""
 
 TRIAL_SECONDS = 0.3
-
-LEARNING_STEPS = 100
-"""Steps in which a model learns how frequent words are, and hardly more."""
 
 
 def resolve(

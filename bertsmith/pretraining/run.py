@@ -34,6 +34,7 @@ from bertsmith.pretraining.objective import Pretraining, token_counts
 from bertsmith.pretraining.resolve import resolve
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.curves import draw_curves
+from bertsmith.training.findings import diagnose
 from bertsmith.training.journal import is_held_out, read_journal
 from bertsmith.training.machine import computing_on
 from bertsmith.training.objective import Measure, Measured
@@ -120,7 +121,8 @@ def pretrain(
     if trained.is_stop_requested and measure is not None:  # one of several runs
         raise Interrupted(f"{out}: trained, then stopped. Continue with: {resume_command}")
     result = _result(trained.summary, facts, source_report, entries, out)
-    return {**result, "mask_token": corpus.tokenizer().mask_token}
+    findings = list(map(asdict, diagnose(entries, folder.read_run())))
+    return {**result, "mask_token": corpus.tokenizer().mask_token, "findings": findings}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,114 @@
+"""Find what a run's journal and facts tell for certain, such as a loss that left no plateau."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any, Literal
+
+from bertsmith.training.journal import is_held_out
+
+LEARNING_STEPS = 100
+"""Steps in which a model learns how frequent words are, and hardly more."""
+LEARNED_SHARE = 0.98
+"""Share of the unigram loss below which a model has learned; few rows vary by a hundredth."""
+CHANCE = 0.55
+"""Accuracy up to which a choice of two is a guess."""
+WAIT_FRACTION = 0.1
+CLIPPED_SHARE = 0.95
+RISE = 4.0
+WORSE = 1.02
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a run that its user should know."""
+
+    code: str
+    severity: Literal["info", "warn", "error"]
+    step: int | None
+    evidence: str
+    advice: str
+
+
+def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> list[Finding]:
+    """Diagnose a run by its journal and `run.json`, alone or while it goes on."""
+    steps: list[Mapping[str, Any]] = []
+    evals: list[Mapping[str, Any]] = []
+    for entry in entries:
+        (evals if is_held_out(entry) else steps).append(entry)
+    if not steps:
+        return []
+    last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
+    found = [find_plateau(last)] if "mlm_loss" in steps[-1] else []
+    if len(steps) >= LEARNING_STEPS:
+        limit = run.get("settings", {}).get("optim", {}).get("max_grad_norm", 0.0)
+        found += _find_guesses(last)
+        found += _find_gradients([entry["gradient_norm"] for entry in steps], limit)
+        found += _find_waiting(run.get("summary", {}).get("data_wait_fraction", 0.0))
+    if len(evals) > 2:
+        found.append(_find_overfitting(steps, evals))
+    return [finding for finding in found if finding]
+
+
+def find_plateau(result: Mapping[str, Any]) -> Finding | None:
+    """Find whether masked LM is guessed by word frequency; by the steps where nothing tells."""
+    steps = int(result["steps"])
+    loss, entropy = result.get("held_out_mlm_loss"), result.get("held_out_unigram_entropy")
+    if loss is None or entropy is None:
+        is_found, evidence = steps < LEARNING_STEPS, f"so far {steps:,} steps, and no eval loss"
+    else:
+        is_found = loss >= LEARNED_SHARE * entropy
+        evidence = f"eval loss {loss:.3f}, by word frequency alone {entropy:.3f}"
+    advice = (
+        "more steps, as 'bertsmith plan' tells them for some --minutes: this model guesses hidden "
+        "words no better than by how frequent they are"
+    )
+    return Finding("plateau", "warn", steps, evidence, advice) if is_found else None
+
+
+def _find_guesses(last: Mapping[str, Any]) -> Iterator[Finding]:
+    for term in ("nsp", "sop"):
+        accuracy = last.get(f"held_out_{term}_accuracy", 1.0)
+        if accuracy <= CHANCE:
+            evidence = f"{term.upper()} is right in {accuracy:.1%} of the eval rows, by chance 50 %"
+            yield Finding(f"{term}_at_chance", "info", last["steps"], evidence, "Give more steps.")
+
+
+def _find_gradients(norms: Sequence[float], limit: float) -> Iterator[Finding]:
+    quarter = len(norms) // 4
+    earlier, later = median(norms[quarter : 2 * quarter]), median(norms[-quarter:])
+    if later > RISE * earlier:
+        evidence = f"the gradient norm rose from {earlier:.3g} to {later:.3g}"
+        yield Finding("gradient_rises", "warn", None, evidence, "Try a lower --learning-rate.")
+    clipped = fmean(norm > limit > 0 for norm in norms[-2 * quarter :])
+    if clipped >= CLIPPED_SHARE:
+        evidence = f"{clipped:.0%} of the later steps are clipped to --max-grad-norm {limit:g}"
+        advice = "Try a higher one, or a lower --learning-rate."
+        yield Finding("gradient_clipped", "info", None, evidence, advice)
+
+
+def _find_waiting(fraction: float) -> Iterator[Finding]:
+    if fraction > WAIT_FRACTION:
+        evidence = f"{fraction:.0%} of the steps' time passed without a batch"
+        yield Finding("data_wait", "warn", None, evidence, "Leave a core to what makes batches.")
+
+
+def _find_overfitting(
+    steps: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]]
+) -> Finding | None:
+    """Find an eval loss that rises while the train loss falls."""
+    name = next((name for name in evals[-1] if name.endswith("_loss")), "")
+    term = name.removeprefix("held_out_")
+    losses = [entry[name] for entry in evals if name in entry]
+    if not losses or term not in steps[-1] or losses[-1] <= WORSE * min(losses):
+        return None
+    best = evals[losses.index(min(losses))]["step"]
+    before, after = (
+        [entry[term] for entry in steps if (entry["step"] > best) == is_after]
+        for is_after in (False, True)
+    )
+    if not before or not after or fmean(after) >= fmean(before[-len(after) :]):
+        return None
+    evidence = f"eval loss {min(losses):.3f} at step {best:,}, then {losses[-1]:.3f}, while the "
+    evidence += "train loss falls"
+    return Finding("overfitting", "warn", best, evidence, "Train as long as that, or on more data.")

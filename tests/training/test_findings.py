@@ -1,0 +1,56 @@
+"""Findings: what a journal tells for certain, and nothing of a run that goes well."""
+
+import pytest
+
+from bertsmith.training.findings import diagnose
+
+RUN = {
+    "settings": {"optim": {"max_grad_norm": 1.0}},
+    "data": {"held_out_unigram_entropy": 6.0},
+    "summary": {"data_wait_fraction": 0.01},
+}
+
+
+def journal(num_steps=200, norm=lambda step: 0.5, loss=lambda step: 5 / step, **held_out):
+    """A run with an eval at every 50th step, whose figures may be functions of the step."""
+    held_out = {"mlm_loss": 3.0, "nsp_accuracy": 0.8} | held_out
+    for step in range(1, num_steps + 1):
+        yield {"step": step, "mlm_loss": loss(step), "gradient_norm": norm(step),
+               "learning_rate": 1e-4}  # fmt: skip
+        if step % 50 == 0:
+            yield {"step": step} | {
+                f"held_out_{name}": value(step) if callable(value) else value
+                for name, value in held_out.items()
+            }
+
+
+def codes(entries, run=RUN):
+    return [(finding.code, finding.step) for finding in diagnose(entries, run)]
+
+
+def test_a_good_run_and_one_that_has_not_begun():
+    assert codes(journal()) == codes([]) == []
+
+
+@pytest.mark.parametrize(
+    "changes, expected",
+    [
+        ({"mlm_loss": 5.9}, ("plateau", 200)),
+        ({"num_steps": 30}, ("plateau", 30)),
+        ({"nsp_accuracy": 0.52}, ("nsp_at_chance", 200)),
+        ({"norm": lambda step: 0.0001 * step**2}, ("gradient_rises", None)),
+        ({"norm": lambda step: 1.5}, ("gradient_clipped", None)),
+        ({"mlm_loss": lambda step: 2 + abs(step - 100) / 100}, ("overfitting", 100)),
+    ],
+)
+def test_what_is_found(changes, expected):
+    assert expected in codes(journal(**changes))
+
+
+def test_a_loss_that_rises_on_both_sides_is_no_overfitting():
+    entries = journal(loss=lambda step: step, mlm_loss=lambda step: 2 + step / 100)
+    assert codes(entries) == []
+
+
+def test_waiting_for_data():
+    assert codes(journal(), RUN | {"summary": {"data_wait_fraction": 0.3}}) == [("data_wait", None)]
