@@ -65,11 +65,9 @@ def read(corpus: Corpus) -> Documents:
     ]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(documents)
-def test_documents_come_back_and_none_spans_two_shards(
-    tmp_path_factory: pytest.TempPathFactory, docs: Documents
-) -> None:
+def test_documents_come_back_and_none_spans_two_shards(tmp_path_factory, docs):
     folder = tmp_path_factory.mktemp("corpus")
     write(folder, docs)
     corpus = Corpus.open(folder)
@@ -94,9 +92,7 @@ def test_documents_come_back_and_none_spans_two_shards(
 
 
 @pytest.mark.parametrize(("vocab_size", "expected"), [(65_536, "uint16"), (65_537, "uint32")])
-def test_files_are_standard_and_as_small_as_the_vocabulary_allows(
-    tmp_path: Path, vocab_size: int, expected: str
-) -> None:
+def test_files_are_standard_and_as_small_as_the_vocabulary_allows(tmp_path, vocab_size, expected):
     write(tmp_path, EXAMPLE, vocab_size, shard_tokens=1000)
     ids = np.load(tmp_path / "train-00000.ids.npy", mmap_mode="r")
     assert ids.dtype == id_dtype(vocab_size) == expected
@@ -108,7 +104,7 @@ def test_files_are_standard_and_as_small_as_the_vocabulary_allows(
     assert not view.flags.writeable
 
 
-def test_a_split_without_documents_is_empty(tmp_path: Path) -> None:
+def test_a_split_without_documents_is_empty(tmp_path):
     write(tmp_path, [])
     corpus = Corpus.open(tmp_path, "held_out")
     assert corpus.num_documents == corpus.num_tokens == 0
@@ -117,7 +113,7 @@ def test_a_split_without_documents_is_empty(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["ids", "sentences", "documents"])
 @pytest.mark.parametrize("shard", ["train-00000", "train-00001"])
-def test_an_altered_shard_is_named(tmp_path: Path, shard: str, kind: str) -> None:
+def test_an_altered_shard_is_named(tmp_path, shard, kind):
     write(tmp_path, EXAMPLE)
     path = tmp_path / f"{shard}.{kind}.npy"
     content = path.read_bytes()
@@ -132,18 +128,14 @@ def test_an_altered_shard_is_named(tmp_path: Path, shard: str, kind: str) -> Non
         with pytest.raises(CorpusError, match=rf"{path.name}: {len(content) - 2:,} bytes, .*says"):
             Corpus.open(tmp_path, verify=verify)
 
+    path.write_bytes(b"x" * len(content))
+    with pytest.raises(CorpusError, match=rf"{path.name}: cannot be read"):
+        Corpus.open(tmp_path, verify=False)
+
     path.unlink()
     with pytest.raises(CorpusError, match=rf"{path.name}: missing"):
         Corpus.open(tmp_path)
     Corpus.open(tmp_path, "held_out")  # untouched
-
-
-def test_a_damaged_header_is_found_even_without_checksums(tmp_path: Path) -> None:
-    write(tmp_path, EXAMPLE)
-    path = tmp_path / "train-00000.ids.npy"
-    path.write_bytes(b"x" * path.stat().st_size)
-    with pytest.raises(CorpusError, match=r"train-00000\.ids\.npy: cannot be read"):
-        Corpus.open(tmp_path, verify=False)
 
 
 MANIFESTS = {
@@ -156,21 +148,18 @@ MANIFESTS = {
 
 
 @pytest.mark.parametrize("name", MANIFESTS)
-def test_a_manifest_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+def test_a_manifest_that_cannot_be_read(tmp_path, name):
     content, message = MANIFESTS[name]
     (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(CorpusError, match=message):
         Corpus.open(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    for folder in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(CorpusError, match=r"not a corpus, it has no manifest|no such folder"):
+            Corpus.open(folder)
 
 
-def test_folders_that_are_no_corpus(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match="not a corpus, it has no manifest"):
-        Corpus.open(tmp_path)
-    with pytest.raises(CorpusError, match="no such folder"):
-        Corpus.open(tmp_path / "missing")
-
-
-def test_counts_that_do_not_fit_the_files_are_found(tmp_path: Path) -> None:
+def test_counts_that_do_not_fit_the_files_are_found(tmp_path):
     write(tmp_path, EXAMPLE)
     fields = json.loads((tmp_path / "manifest.json").read_text())
     fields["splits"]["train"]["shards"][0]["tokens"] += 1
@@ -183,24 +172,8 @@ def test_counts_that_do_not_fit_the_files_are_found(tmp_path: Path) -> None:
         Corpus.open(tmp_path)
 
 
-@pytest.mark.parametrize("is_absolute", [False, True])
-def test_a_manifest_names_no_file_elsewhere(tmp_path: Path, is_absolute: bool) -> None:
-    folder = tmp_path / "corpus"
-    folder.mkdir()
-    write(folder, EXAMPLE)
-    (folder / "train-00000.ids.npy").rename(tmp_path / "train-00000.ids.npy")
-    manifest = folder / "manifest.json"
-    fields = json.loads(manifest.read_text())
-    place = f"{tmp_path}/" if is_absolute else "../"
-    fields["splits"]["train"]["shards"][0]["token_ids"]["name"] = f"{place}train-00000.ids.npy"
-    manifest.write_text(json.dumps(fields))
-    with pytest.raises(
-        CorpusError, match=r"train-00000\.ids\.npy'; allowed in its place is train-"
-    ):
-        Corpus.open(folder)
-
-
-def test_a_manifest_names_no_shard_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("elsewhere", ["../", "/tmp/"])
+def test_a_manifest_names_no_file_elsewhere_and_none_twice(tmp_path, elsewhere):
     write(tmp_path, EXAMPLE)
     manifest = tmp_path / "manifest.json"
     fields = json.loads(manifest.read_text())
@@ -210,9 +183,15 @@ def test_a_manifest_names_no_shard_twice(tmp_path: Path) -> None:
     manifest.write_text(json.dumps(fields))
     with pytest.raises(CorpusError, match=r"allowed in its place is train-00002\.ids\.npy"):
         Corpus.open(tmp_path)
+    train["shards"][0]["token_ids"]["name"] = f"{elsewhere}train-00000.ids.npy"
+    manifest.write_text(json.dumps(fields))
+    with pytest.raises(
+        CorpusError, match=r"ids\.npy'; allowed in its place is train-"
+    ):
+        Corpus.open(tmp_path)
 
 
-def test_a_file_that_may_not_grow_leaves_the_earlier_corpus(tmp_path: Path) -> None:
+def test_a_file_that_may_not_grow_leaves_the_earlier_corpus(tmp_path):
     out = tmp_path / "corpus"
     with atomic_dir(out) as folder:
         write(folder, EXAMPLE)
