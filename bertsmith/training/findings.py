@@ -31,23 +31,12 @@ class Finding:
 
 
 def diagnose(entries: Iterable[Mapping[str, Any]], run: Mapping[str, Any]) -> list[Finding]:
-    """Diagnose a run by its journal and `run.json`, alone or while it goes on."""
+    """Diagnose a run by its journal and `run.json`, at its end or while it goes on."""
     steps: list[Mapping[str, Any]] = []
     evals: list[Mapping[str, Any]] = []
     for entry in entries:
         (evals if is_held_out(entry) else steps).append(entry)
-    if not steps:
-        return []
-    last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
-    found = [find_plateau(last)] if "mlm_loss" in steps[-1] else []
-    if len(steps) >= LEARNING_STEPS:
-        limit = run.get("settings", {}).get("optim", {}).get("max_grad_norm", 0.0)
-        found += _find_guesses(last)
-        found += _find_gradients([entry["gradient_norm"] for entry in steps], limit)
-        found += _find_waiting(run.get("summary", {}).get("data_wait_fraction", 0.0))
-    if len(evals) > 2:
-        found.append(_find_overfitting(steps, evals))
-    return [finding for finding in found if finding]
+    return [*_find_in_loss(steps, evals, run), *_find_in_steps(steps, run)] if steps else []
 
 
 def find_plateau(result: Mapping[str, Any]) -> Finding | None:
@@ -66,49 +55,46 @@ def find_plateau(result: Mapping[str, Any]) -> Finding | None:
     return Finding("plateau", "warn", steps, evidence, advice) if is_found else None
 
 
-def _find_guesses(last: Mapping[str, Any]) -> Iterator[Finding]:
+def _find_in_loss(
+    steps: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]], run: Mapping[str, Any]
+) -> Iterator[Finding]:
+    last = {**run.get("data", {}), **(evals[-1] if evals else {}), "steps": steps[-1]["step"]}
+    if "mlm_loss" in steps[-1] and (plateau := find_plateau(last)):
+        yield plateau
     for term in ("nsp", "sop"):
         accuracy = last.get(f"held_out_{term}_accuracy", 1.0)
-        if accuracy <= CHANCE:
+        if accuracy <= CHANCE and len(steps) >= LEARNING_STEPS:
             evidence = f"{term.upper()} is right in {accuracy:.1%} of the eval rows, by chance 50 %"
             yield Finding(f"{term}_at_chance", "info", last["steps"], evidence, "Give more steps.")
+    name = next((name for name in last if name.endswith("_loss")), "")
+    term = name.removeprefix("held_out_")
+    losses = {entry[name]: entry["step"] for entry in evals if name in entry}
+    if len(losses) < 3 or term not in steps[-1] or last[name] <= WORSE * min(losses):
+        return
+    best = losses[min(losses)]
+    before = [entry[term] for entry in steps if entry["step"] <= best]
+    after = [entry[term] for entry in steps if entry["step"] > best]
+    if before and fmean(after) < fmean(before[-len(after) :]):
+        evidence = f"eval loss {min(losses):.3f} at step {best:,}, {last[name]:.3f} at the end"
+        advice = "The train loss still falls: train as long as that, or on more text."
+        yield Finding("overfitting", "warn", best, evidence, advice)
 
 
-def _find_gradients(norms: Sequence[float], limit: float) -> Iterator[Finding]:
+def _find_in_steps(steps: Sequence[Mapping[str, Any]], run: Mapping[str, Any]) -> Iterator[Finding]:
+    if len(steps) < LEARNING_STEPS:
+        return
+    norms = [entry["gradient_norm"] for entry in steps]
     quarter = len(norms) // 4
     earlier, later = median(norms[quarter : 2 * quarter]), median(norms[-quarter:])
     if later > RISE * earlier:
         evidence = f"the gradient norm rose from {earlier:.3g} to {later:.3g}"
         yield Finding("gradient_rises", "warn", None, evidence, "Try a lower --learning-rate.")
-    clipped = fmean(norm > limit > 0 for norm in norms[-2 * quarter :])
-    if clipped >= CLIPPED_SHARE:
-        evidence = f"{clipped:.0%} of the later steps are clipped to --max-grad-norm {limit:g}"
+    limit = run.get("settings", {}).get("optim", {}).get("max_grad_norm", 0.0)
+    if fmean(norm > limit > 0 for norm in norms[-2 * quarter :]) >= CLIPPED_SHARE:
+        evidence = f"nearly all later steps are clipped to --max-grad-norm {limit:g}"
         advice = "Try a higher one, or a lower --learning-rate."
         yield Finding("gradient_clipped", "info", None, evidence, advice)
-
-
-def _find_waiting(fraction: float) -> Iterator[Finding]:
-    if fraction > WAIT_FRACTION:
-        evidence = f"{fraction:.0%} of the steps' time passed without a batch"
+    waited = run.get("summary", {}).get("data_wait_fraction", 0.0)
+    if waited > WAIT_FRACTION:
+        evidence = f"{waited:.0%} of the steps' time passed without a batch"
         yield Finding("data_wait", "warn", None, evidence, "Leave a core to what makes batches.")
-
-
-def _find_overfitting(
-    steps: Sequence[Mapping[str, Any]], evals: Sequence[Mapping[str, Any]]
-) -> Finding | None:
-    """Find an eval loss that rises while the train loss falls."""
-    name = next((name for name in evals[-1] if name.endswith("_loss")), "")
-    term = name.removeprefix("held_out_")
-    losses = [entry[name] for entry in evals if name in entry]
-    if not losses or term not in steps[-1] or losses[-1] <= WORSE * min(losses):
-        return None
-    best = evals[losses.index(min(losses))]["step"]
-    before, after = (
-        [entry[term] for entry in steps if (entry["step"] > best) == is_after]
-        for is_after in (False, True)
-    )
-    if not before or not after or fmean(after) >= fmean(before[-len(after) :]):
-        return None
-    evidence = f"eval loss {min(losses):.3f} at step {best:,}, then {losses[-1]:.3f}, while the "
-    evidence += "train loss falls"
-    return Finding("overfitting", "warn", best, evidence, "Train as long as that, or on more data.")

@@ -185,9 +185,7 @@ def test_a_manifest_names_no_file_elsewhere_and_none_twice(tmp_path, elsewhere):
         Corpus.open(tmp_path)
     train["shards"][0]["token_ids"]["name"] = f"{elsewhere}train-00000.ids.npy"
     manifest.write_text(json.dumps(fields))
-    with pytest.raises(
-        CorpusError, match=r"ids\.npy'; allowed in its place is train-"
-    ):
+    with pytest.raises(CorpusError, match=r"ids\.npy'; allowed in its place is train-"):
         Corpus.open(tmp_path)
 
 

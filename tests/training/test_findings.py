@@ -52,5 +52,10 @@ def test_a_loss_that_rises_on_both_sides_is_no_overfitting():
     assert codes(entries) == []
 
 
+def test_a_continued_run_that_only_gets_worse_is_diagnosed():
+    entries = [{"step": 0, "held_out_mlm_loss": 1.0, "held_out_nsp_accuracy": 0.9}, *journal()]
+    assert codes(entries) == []
+
+
 def test_waiting_for_data():
     assert codes(journal(), RUN | {"summary": {"data_wait_fraction": 0.3}}) == [("data_wait", None)]
