@@ -118,7 +118,13 @@ def build_corpus(
         manifest = Manifest(
             tokenizer=TokenizerManifest(tokenizer.fingerprint, tokenizer.vocab_size),
             splits=splits,
-            sources=_describe_sources(report),
+            sources=SourcesManifest(
+                files=report.files,
+                bytes=report.bytes,
+                documents=report.documents,
+                skipped=dict(sorted(report.skipped.items())),
+                cut=dict(sorted(report.cut.items())),
+            ),
             settings={"files": paths, **asdict(settings)},
         )
         manifest.write(folder)
@@ -238,14 +244,4 @@ def _nothing_known(splits: dict[Split, SplitManifest], tokenizer: Tokenizer) -> 
     return CorpusError(
         f"all {tokens:,} tokens of the texts are {tokenizer.unk_token}: none of their words is in "
         "the vocabulary. Nothing was written; give a --tokenizer that was trained on such texts."
-    )
-
-
-def _describe_sources(report: SourceReport) -> SourcesManifest:
-    return SourcesManifest(
-        files=report.files,
-        bytes=report.bytes,
-        documents=report.documents,
-        skipped=dict(sorted(report.skipped.items())),
-        cut=dict(sorted(report.cut.items())),
     )

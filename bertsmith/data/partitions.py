@@ -41,29 +41,26 @@ def plan_partitions(sources: Iterable[Source], target_bytes: int) -> Iterator[Pa
     and so does the rest of a file in which no document ends for megabytes.
     """
     for source in sources:
-        if source.compression or source.format not in DOCUMENT_ENDS:
-            yield Partition(source)
-            continue
         try:
-            with source.path.open("rb", buffering=0) as file:
-                yield from _divide(source, file, target_bytes)
+            size = source.path.stat().st_size
+            if source.compression or source.format not in DOCUMENT_ENDS or size <= target_bytes:
+                yield Partition(source)
+            else:
+                with source.path.open("rb", buffering=0) as file:
+                    yield from _divide(source, size, file, target_bytes)
         except OSError as error:
             raise read_error(InputError, source.path, error) from error
 
 
-def _divide(source: Source, file: BinaryIO, target_bytes: int) -> Iterator[Partition]:
-    size, start = source.path.stat().st_size, 0
-    while size - start > target_bytes:
-        end = _find_end(file, start + target_bytes, DOCUMENT_ENDS[source.format])
-        if end is None:
-            break
+def _divide(source: Source, size: int, file: BinaryIO, target_bytes: int) -> Iterator[Partition]:
+    start = 0
+    end: int | None = 0
+    while end is not None and start < size:
+        end = size
+        if size - start > target_bytes:
+            end = _find_end(file, start + target_bytes, DOCUMENT_ENDS[source.format])
         yield Partition(source, start, end)
-        start = end
-    else:
-        if start:
-            yield Partition(source, start, size)
-            return
-    yield Partition(source, start)
+        start = end or size
 
 
 def _find_end(file: BinaryIO, near: int, document_end: re.Pattern[bytes]) -> int | None:
