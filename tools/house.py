@@ -20,7 +20,7 @@ PACKAGE = "bertsmith"
 OUTSIDE = ("benchmarks", "tools")
 
 LIMITS: dict[str, float] = {
-    "code tokens": 306_510,
+    "code tokens": 307_250,
     "code tokens in benchmarks": 35_920,
     "code tokens in commands": 13_450,
     "code tokens in comparison": 8_250,
@@ -32,14 +32,14 @@ LIMITS: dict[str, float] = {
     "code tokens in finetuning": 8_150,
     "code tokens in metrics": 8_700,
     "code tokens in model": 33_500,
-    "code tokens in pretraining": 22_900,
+    "code tokens in pretraining": 22_950,
     "code tokens in reports": 2_250,
     "code tokens in root": 2_770,
     "code tokens in system": 8_200,
     "code tokens in tasks": 32_900,
     "code tokens in tokenization": 24_850,
     "code tokens in tools": 6_100,
-    "code tokens in training": 18_500,
+    "code tokens in training": 19_350,
     "code tokens in vocabulary": 9_700,
     "doc words per 100 words and tokens": 18.9,
     "calls of Trainer": 1,
