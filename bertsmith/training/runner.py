@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bertsmith.model.bert import BertModel
+from bertsmith.model.trainable import TrainableModel
 from bertsmith.training.best_weights import BestWeights
 from bertsmith.training.checkpoint import Checkpoint
 from bertsmith.training.objective import Objective
@@ -22,7 +22,7 @@ from bertsmith.training.trainer import Summary, Trainer
 class TrainingRun:
     """A run of which everything is decided and built."""
 
-    model: BertModel
+    model: TrainableModel
     """Initial weights, or those of `checkpoint`."""
     objective: Objective[Any, Any]
     config: RunConfig

@@ -25,7 +25,7 @@ from bertsmith.errors import (
     check_seed,
 )
 from bertsmith.model.attention_paths import attention_paths, describe_attention
-from bertsmith.model.bert import BertModel
+from bertsmith.model.trainable import TrainableModel
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
@@ -149,11 +149,12 @@ class Trainer:
         callbacks: see every journal entry.
         resume_command: what the user types to continue an interrupted run.
         clock: gives the seconds by which a run in minutes is measured.
+        workers: compute the steps of `model`; processes of this machine where not given.
     """
 
     def __init__(
         self,
-        model: BertModel,
+        model: TrainableModel,
         objective: Objective[Any, Any],
         folder: RunFolder,
         config: RunConfig,
@@ -162,6 +163,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         resume_command: str = "the same command with --resume",
         clock: Callable[[], float] = time.monotonic,
+        workers: Workers | None = None,
     ) -> None:
         self.model = model
         self.objective = objective
@@ -175,7 +177,7 @@ class Trainer:
         self.budget = config.budget
         self.device = model.device
         plan = Plan(objective, config.optim, config.seed, config.num_processes)
-        self.workers: Workers = LocalWorkers(model, DTYPES[config.precision], plan)
+        self.workers = workers or LocalWorkers(model, DTYPES[config.precision], plan)
         self.state = TrainingState(identity=config.identity)
         attention = describe_attention(self.device, config.precision)
         computing = describe_computing(

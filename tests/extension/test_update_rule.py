@@ -1,0 +1,85 @@
+"""Two toy update rules in one file, beside AdamW: one of any parameters, one of whole matrices."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from test_objective import Line, line_workers, train
+from torch import Tensor
+
+from bertsmith.model.checkpoint_formats.safetensors_file import read_safetensors, write_safetensors
+from bertsmith.model.trainable import ParameterSpec
+from bertsmith.training.optim import OptimSettings
+from bertsmith.training.update_rules.rule import Change, UpdateRule
+
+
+class Momentum:
+    buffers = ("velocity",)
+    granularity = "chunk"
+
+    def accepts(self, spec: ParameterSpec) -> bool:
+        return spec.kind == "vector"
+
+    def step(
+        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: Change
+    ) -> None:
+        buffers["velocity"].mul_(0.9).add_(gradient / change.divisor)
+        weights.sub_(change.rate * buffers["velocity"])
+
+
+class UnitSteps:
+    """Steps of one length for each matrix, as Muon's depend on a whole matrix."""
+
+    buffers = ("total",)
+    granularity = "parameter"
+
+    def accepts(self, spec: ParameterSpec) -> bool:
+        return spec.name == "inner.weight"
+
+    def step(
+        self, weights: Tensor, gradient: Tensor, buffers: Mapping[str, Tensor], change: Change
+    ) -> None:
+        assert weights.shape == gradient.shape == (70, 5)
+        buffers["total"].add_(gradient)
+        weights.sub_(change.rate * buffers["total"] / buffers["total"].norm())
+
+
+@dataclass(frozen=True)
+class ToySettings(OptimSettings):
+    def update_rules(self) -> tuple[UpdateRule, ...]:
+        return (UnitSteps(), Momentum(), *super().update_rules())
+
+
+SETTINGS = ToySettings(learning_rate=1e-2)
+STATE = ["velocity/inner.bias", "velocity/outer.bias", "total/inner.weight",
+         "exp_avg/outer.weight", "exp_avg_sq/outer.weight"]  # fmt: skip
+
+
+@pytest.mark.parametrize("num_members", [1, 2])
+def test_a_rule_trains_and_resumes_bit_for_bit(num_members: int, tmp_path: Path) -> None:
+    whole = line_workers(num_members, SETTINGS)
+    expected = train(whole, 1, 9)
+    first = line_workers(num_members, SETTINGS)
+    with first:
+        first.wait()
+        found = train(first, 1, 5)
+        assert sorted(first.state_dict()) == sorted(STATE)
+        write_safetensors(tmp_path / "state.safetensors", first.state_dict())
+        second = line_workers(num_members, SETTINGS)
+        second.model.load_state_dict(first.model.state_dict())
+    second.load_state_dict(read_safetensors(tmp_path / "state.safetensors"))
+    with second:
+        second.wait()
+        found += train(second, 5, 9)
+    assert found == expected
+    assert torch.equal(second.arrays.weights, whole.arrays.weights)
+
+
+def test_a_rule_of_whole_matrices_gets_them() -> None:
+    workers = line_workers(3, SETTINGS)
+    train(workers, 1, 2)
+    moved = workers.model.inner.weight - Line().inner.weight
+    assert math.isclose(moved.norm().item(), 1e-2, rel_tol=1e-4)
