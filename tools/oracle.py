@@ -85,7 +85,8 @@ def jobs() -> Iterator[Job]:
             out = f"--out {task}-predictions.jsonl"
             yield Job(f"predict-{task}", f"predict {task}-model --file {file} {PLAIN} {out}")
     yield Job("seeds", f"finetune classify --model bert --seeds 2 {CLASSIFY} --out seeds")
-    yield Job("student", f"distill classify --teacher classify-model {CLASSIFY} --out student")
+    student = f"classify --teacher classify-model {CLASSIFY} --out student"
+    yield Job("student", f"finetune {student}", f"distill {student}")
     yield Job("vectors", f"embed bert --file classify-eval.csv {PLAIN} --out vectors.npy")
     less, out = "bert --num-layers 1", "--out one-layer"
     yield Job("layers", f"compress {less} {out}", f"compress layers {less} {out}")
