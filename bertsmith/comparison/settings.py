@@ -44,8 +44,6 @@ OF_THE_COMMAND = ("out", "json", "resume", "overwrite")
 OF_ALL_RUNS = ("model", "out", "seed", "seeds", "folds", "resume", "overwrite", "device",
                "precision", "threads", "from_scratch")  # fmt: skip
 """Keys that a task's table may not have, since the comparison sets them."""
-COMMON = ("steps", "minutes", "seed", "evaluations", "precision", "learning_rate")
-"""Entries of a run's configuration that are the same for all recipes, or stand there twice."""
 SIZES = ("vocab_size", "num_hidden_layers", "hidden_size", "num_attention_heads",
          "intermediate_size")  # fmt: skip
 """Fields of the model that its preset and the corpus decide."""
@@ -342,11 +340,16 @@ def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 def settings_of(job: PretrainJob) -> dict[str, Any]:
     """Return a job's settings that affect results, except length and seed."""
-    tables = same_fields(resolve_unmeasured(job))
-    for name in COMMON:
-        del tables[name]
-    tables["model"] = {k: v for k, v in tables["model"].items() if k not in SIZES}
-    return tables
+    config = same_fields(resolve_unmeasured(job))
+    shape = {name: value for name, value in config["model"].items() if name not in SIZES}
+    of_model = ("family", "preset", "position_initializer")
+    return {
+        "model": {**{name: config[name] for name in of_model}, **shape},
+        "pretraining": config["pretraining"],
+        "training": {name: config[name] for name in ("batch_size", "micro_batch_size")},
+        "optim": config["optim"],
+        "from": config["source"],
+    }
 
 
 def folder_name(name: str) -> str:

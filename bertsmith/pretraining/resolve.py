@@ -94,7 +94,7 @@ def resolve(
         preset = job.model.preset or NEW_MODEL["preset"]
         initializer = job.model.position_initializer or NEW_MODEL["position_initializer"]
         if preset == "auto" and previous is not None:
-            preset = previous["preset"]
+            preset = previous.get("preset", "tiny")  # of another command, which is refused later
         elif preset == "auto":
             choice = choose_size(job, pretraining, corpus, machine)
             preset, notes = choice.preset, [str(choice)]
@@ -130,7 +130,7 @@ def resolve(
     )
     if said.eval_rows is not None or machine is None:
         return config
-    if previous is not None:
+    if previous is not None and "evaluations" in previous:
         return replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
     if said.steps is not None:
         return with_evaluations(

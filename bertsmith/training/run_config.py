@@ -83,6 +83,7 @@ CHANGED = {
     "unlabelled_sha256": "the texts of --unlabelled are not those that it began with",
     "micro_batch_size": DIVIDED + " as before, or --micro-batch-size {was}",
     "num_parts": DIVIDED + " as before",
+    "source": "--from was {was!r}, is now {now!r}",
     "cls_attention": "cls_attention was {was!r}, is now {now!r}: give --cls-attention {was}",
 }
 """Messages on settings whose values do not tell what to do."""

@@ -20,6 +20,7 @@ from bertsmith.model.saving import save_model
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import LEARNING_RATES, nearest_preset, resolve_unmeasured
+from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -88,7 +89,7 @@ def test_goes_on_from_the_folder(
     run = json.loads((out / "run.json").read_text())
     assert run["settings"]["from"] == run["source"]["folder"] == str(general)
     assert len(run["source"]["weights"]["model.safetensors"]) == 64
-    assert run["settings"]["optim"]["learning_rate"] == pytest.approx(LEARNING_RATES["tiny"] / 3)
+    assert run["config"]["learning_rate"] == pytest.approx(LEARNING_RATES["tiny"] / 3)
     assert read_journal(out / "journal.jsonl")[0]["step"] == 0
 
 
@@ -265,7 +266,7 @@ def test_another_source_does_not_resume_a_run(
     shutil.copytree(general, source)
     words = stopped_run(source, corpus_dir, out)
     words[words.index(str(source))] = str(general)
-    assert "from was" in refused(capsys, [*words, "--resume"])
+    assert "--from was" in refused(capsys, [*words, "--resume"])
     place = words.index("--from")
     alone = [*words[:place], *words[place + 2 :], "--preset", "tiny"]
     assert "is now None" in refused(capsys, [*alone, "--resume"])
@@ -273,7 +274,7 @@ def test_another_source_does_not_resume_a_run(
     shutil.rmtree(out / "checkpoints")
     save_general(source, load_tokenizer(general), "masked_lm")
     words[words.index(str(general))] = str(source)
-    assert "from.model.safetensors was" in refused(capsys, [*words, "--resume"])
+    assert "source_weights.model.safetensors was" in refused(capsys, [*words, "--resume"])
 
 
 def test_rates_follow_the_size_of_the_layers() -> None:
@@ -348,6 +349,7 @@ def test_build_corpus_with_an_extended_tokenizer_keeps_old_ids(
 
 def test_a_run_has_its_own_dropout_from_the_start(general: Path, corpus_dir: Path) -> None:
     """It decides how many rows are computed at once, and a resumed run reads its own folder."""
-    job = PretrainJob(corpus_dir, ModelSettings(hidden_dropout_prob=0.3), from_=general)
+    settings = PretrainingSettings(max_length=16)
+    job = PretrainJob(corpus_dir, ModelSettings(hidden_dropout_prob=0.3), settings, from_=general)
     config = resolve_unmeasured(job).model
     assert config.hidden_dropout_prob == 0.3

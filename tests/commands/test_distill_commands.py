@@ -17,7 +17,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
-from bertsmith.pretraining import step_timer as timing
+from bertsmith.pretraining import micro_batch
 
 FP32 = ("--device", "cpu", "--precision", "fp32")
 
@@ -152,7 +152,7 @@ def test_pretraining_with_a_teacher(bertsmith, corpus_dir, reader, tmp_path):
     assert first["loss"] == pytest.approx(parts)
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert run["distillation"]["teacher"] == str(reader)
-    assert run["settings"]["pretraining"]["mask_share"] == 0.8
+    assert run["config"]["pretraining"]["mask_share"] == 0.8
     before, after = (run["comparison"][side]["scores"] for side in ("before", "after"))
     assert before["held_out_mlm_loss"] == pytest.approx(5.0, abs=0.3)
     last = json.loads(lines[-1])["held_out_mlm_loss"]
@@ -204,7 +204,7 @@ def test_pretraining_that_ended_before_the_comparison(bertsmith, corpus_dir, rea
 def test_what_a_teacher_said_serves_students_of_any_size(
     bertsmith, corpus_dir, reader, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(timing, "MAX_KEPT", 10**5)  # some rows, of a flatter student more
+    monkeypatch.setattr(micro_batch, "MAX_KEPT", 10**5)  # some rows, of a flatter student more
     for num_layers in (2, 1):
         words = ("--steps", 2, "--cache", tmp_path / "cache", "--num-layers", num_layers)
         bertsmith(*of_corpus(corpus_dir, reader, tmp_path / str(num_layers), *words))

@@ -90,7 +90,7 @@ def test_electra_learns_it_where_nothing_is_said(
     assert "replaced tokens" in printed.err
     step = read_journal(out / "journal.jsonl")[1]
     assert step["loss"] == pytest.approx(step["mlm_loss"] + 50 * step["rtd_loss"])
-    assert json.loads((out / "run.json").read_text())["settings"]["pretraining"]["objective"] == (
+    assert json.loads((out / "run.json").read_text())["config"]["pretraining"]["objective"] == (
         "replaced_token"
     )
     ids = torch.randint(5, 100, (3, 32), generator=torch.Generator().manual_seed(0))

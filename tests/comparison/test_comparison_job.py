@@ -147,7 +147,7 @@ def test_earlier_runs_with_other_settings_are_refused(
 ) -> None:
     settings = small(finished, corpus_dir)
     before = (finished / "out" / "comparison.json").read_bytes()
-    with pytest.raises(ConfigError, match=r"run\.json: a run with training.steps 4, where 5 is"):
+    with pytest.raises(ConfigError, match=r"steps was 4, is now 5"):
         compare(replace(settings, steps=5))
     with pytest.raises(ConfigError, match="measured on 13 rows of 16 tokens, where 17 of 16 are"):
         compare(replace(settings, final_rows=17))
@@ -157,7 +157,7 @@ def test_earlier_runs_with_other_settings_are_refused(
     folder = shutil.copytree(finished / "out", tmp_path / "out")
     for path in folder.rglob("run.json"):
         path.write_text(path.read_text().replace(str(corpus_dir), str(other)))
-    with pytest.raises(ConfigError, match=r"a run on another corpus than .* now holds"):
+    with pytest.raises(ConfigError, match="the corpus is not the one that it began with"):
         compare(replace(settings, corpus=other, out=folder))
     assert (finished / "out" / "comparison.json").read_bytes() == before
 
