@@ -127,5 +127,5 @@ def main(args: Sequence[str], prog: str) -> None:
         else:
             result = request.train(request.task, settings, [display], command)
     if not settings.is_series and request.student is None:
-        tell(f"loaded: {result.load_report}")
+        tell(result.load_report)
     print_report(result, request.json)

@@ -22,8 +22,6 @@ from bertsmith.config import from_mapping, read_recipe
 
 T = TypeVar("T")
 HELP = ConstructorRegistry()
-NO_HINT = tyro.conf.arg(help_behavior_hint="")
-CONFIG = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
 
 
 def parse(
@@ -35,8 +33,9 @@ def parse(
 ) -> T:
     """Parse a command line as `cls`, whose docstring is its help."""
     description = description or inspect.getdoc(cls)
+    config = (tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes)
     return cast(T, tyro.cli(cls, args=args, prog=prog, description=description, default=default,
-                            config=CONFIG, registry=HELP))  # fmt: skip
+                            config=config, registry=HELP))  # fmt: skip
 
 
 @HELP.struct_rule
@@ -50,7 +49,7 @@ def _settings_rule(info: StructTypeInfo) -> StructConstructorSpec | None:
         default = _default_of(field, info.default)
         hint: Any = hints[field.name]
         if default is None:
-            hint = Annotated[hint, NO_HINT]
+            hint = Annotated[hint, tyro.conf.arg(help_behavior_hint="")]
         fields.append(StructFieldSpec(field.name, hint, default, helps.get(field.name)))
     return StructConstructorSpec(info.type, tuple(fields))
 

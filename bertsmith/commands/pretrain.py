@@ -126,11 +126,11 @@ def describe(result: dict[str, Any]) -> str:
     before = result.get("before", {})
     if "held_out_mlm_loss" in result:
         lines.append(
-            f"held out   masked words: {_figures('mlm', before, result)} "
-            f"(word frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
+            f"eval       masked LM {_figures('mlm', before, result)} "
+            f"(token frequency alone: loss {result['held_out_unigram_entropy']:.3f})"
         )
     lines += [
-        f"           {TERM_NAMES[term]}: {_figures(term, before, result)} (a guess: 50.0%)"
+        f"           {TERM_NAMES[term]} {_figures(term, before, result)} (chance 50.0 %)"
         for term in PAIR_TERMS.values()
         if f"held_out_{term}_loss" in result
     ]
@@ -154,12 +154,12 @@ def describe(result: dict[str, Any]) -> str:
 def describe_detection(before: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
     """Format the eval metrics of replaced-token detection."""
     original = 1 - after["held_out_rtd_replaced"]
-    found = {name: after[f"held_out_rtd_{name}"] for name in ("recall", "precision", "auc")}
+    recall, precision, auc = (after[f"held_out_rtd_{x}"] for x in ("recall", "precision", "auc"))
     return [
-        f"           {TERM_NAMES['rtd']}: {_figures('rtd', before, after)} (none told: "
-        f"{original:.1%})",
-        f"           recall {found['recall']:.1%}, precision {found['precision']:.1%}, area under "
-        f"the ROC curve {found['auc']:.3f}",
+        f"           {TERM_NAMES['rtd']} {_figures('rtd', before, after)} (all called original: "
+        f"{100 * original:.1f} %)",
+        f"           recall {recall:.1%}, precision {precision:.1%}, area under the ROC curve "
+        f"{auc:.3f}",
     ]
 
 
@@ -172,10 +172,10 @@ def _figures(term: str, before: Mapping[str, float], after: Mapping[str, float])
     """Format eval loss and accuracy; with `--from`, also those at the beginning."""
     loss, accuracy = f"held_out_{term}_loss", f"held_out_{term}_accuracy"
     if loss not in before:
-        return f"loss {after[loss]:.3f}, {after[accuracy]:.1%} right"
+        return f"loss {after[loss]:.3f}, accuracy {100 * after[accuracy]:.1f} %"
     return (
-        f"loss {before[loss]:.3f} → {after[loss]:.3f}, "
-        f"{before[accuracy]:.1%} → {after[accuracy]:.1%} right"
+        f"loss {before[loss]:.3f} → {after[loss]:.3f}, accuracy {100 * before[accuracy]:.1f} → "
+        f"{100 * after[accuracy]:.1f} %"
     )
 
 

@@ -14,10 +14,10 @@ from bertsmith.training.objective import TERM_NAMES
 
 LOSS = "loss"
 COMMON = {
-    "one_segment_loss": "masked words, one segment: loss",
-    "one_segment_accuracy": "masked words, one segment: right",
-    "two_segments_loss": "masked words, two segments: loss",
-    "two_segments_accuracy": "masked words, two segments: right",
+    "one_segment_loss": "masked LM, one segment: loss",
+    "one_segment_accuracy": "masked LM, one segment: accuracy",
+    "two_segments_loss": "masked LM, two segments: loss",
+    "two_segments_accuracy": "masked LM, two segments: accuracy",
 }
 
 METHOD = (
@@ -125,7 +125,7 @@ def values_of(
 def title_of(name: str) -> str:
     """Return the title of a run's own metric, such as `nsp_accuracy`."""
     term, _, kind = name.partition("_")
-    told = "area under the ROC curve" if kind == "auc" else "right"
+    told = "area under the ROC curve" if kind == "auc" else "accuracy"
     return f"{TERM_NAMES.get(term, term)}: {told}"
 
 

@@ -39,8 +39,6 @@ TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]]] = {
 
 LABELS_SEEN = 1000
 """Labels of each file that tell numbers from classes."""
-ROWS_SHOWN = 3
-CHARACTERS_SHOWN = 100
 
 
 @dataclass(frozen=True)
@@ -131,8 +129,8 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     asked = f"Give --task {' or '.join(found)}"
     if not found:
         asked = f"Give --task ({', '.join(get_args(ScoredTask))}), and the columns to read"
-    rows = islice(iter_lines(gold), ROWS_SHOWN)
-    shown = "\n".join(f"  {row.rstrip()[:CHARACTERS_SHOWN]}" for row in rows)
+    rows = islice(iter_lines(gold), 3)
+    shown = "\n".join(f"  {row.rstrip()[:100]}" for row in rows)
     raise InputError(
         f"{gold}: may be data of {' or of '.join(found) or 'no task'}. {asked}. The first rows:\n"
         + shown

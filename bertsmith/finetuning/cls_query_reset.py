@@ -54,7 +54,9 @@ def begin_attention(
         return
     reset_queries(model)
     assert model.load_report is not None
-    note = f"[CLS] began by looking at all tokens alike (queries at zero): {reason}"
+    note = (
+        f"Reset last-layer queries to zero: [CLS] starts as the mean over tokens. Reason: {reason}"
+    )
     model.load_report = replace(model.load_report, note=note)
 
 

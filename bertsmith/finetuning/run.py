@@ -259,7 +259,7 @@ def prepare_run(settings: FinetuneSettings, dataset: TaskDataset[Any], machine: 
     config = resolve(settings, objective, model.config, limit, machine)
     load_report = str(model.load_report)
     if settings.from_scratch:
-        load_report = "nothing but the shape; every weight begins at random (--from-scratch)"
+        load_report = "Loaded only the shape; all weights start at random (--from-scratch)."
     return Plan(dataset, model, tokenizer, objective, config, load_report)
 
 

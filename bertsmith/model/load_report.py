@@ -22,11 +22,13 @@ class LoadReport:
 
     def __str__(self) -> str:
         """Counts, and the first names of what was missing or left over."""
-        parts = [f"{len(self.matched)} weights matched"]
+        parts = [f"Loaded {len(self.matched)} weights"]
         if self.missing:
-            parts.append(f"{len(self.missing)} missing and new: {listed(self.missing)}")
+            parts.append(
+                f"{len(self.missing)} missing ones start at random: {listed(self.missing)}"
+            )
         if self.unused:
-            parts.append(f"{len(self.unused)} unused: {listed(self.unused)}")
+            parts.append(f"{len(self.unused)} were not needed: {listed(self.unused)}")
         return "; ".join(parts) + "."
 
 

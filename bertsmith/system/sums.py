@@ -78,7 +78,8 @@ def check_sums(files: SmallFiles, only: str | None = None) -> None:
     if found:
         warn_once(
             f"{files.directory}: {', '.join(found)} (by {SUMS_FILE}): damaged, or "
-            f"changed by you or another program. If so, remove its line from {SUMS_FILE}; if not, "
+            f"changed by you or another program. If so, remove "
+            f"{'its line' if len(found) == 1 else 'their lines'} from {SUMS_FILE}; if not, "
             "copy the folder again.",
             (files.directory.resolve(), files.read(SUMS_FILE), *actual.values()),
         )

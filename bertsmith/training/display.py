@@ -16,7 +16,7 @@ from rich.text import Text
 
 from bertsmith.training.journal import is_held_out
 from bertsmith.training.means import Means
-from bertsmith.training.objective import TERM_NAMES
+from bertsmith.training.objective import TERM_NAMES, WITHOUT_ACCURACY
 from bertsmith.training.recorder import Status
 
 LIVE_SECONDS = 0.5
@@ -84,7 +84,7 @@ class Display:
 
     def _panel(self, step: int, status: Status) -> RenderableType:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for title in ("", "loss", "accuracy", "held-out loss", "held-out score"):
+        for title in ("", "loss", "accuracy", "eval loss", "eval score"):
             table.add_column(title, justify="right" if title else "left", style="bold")
         for term in _terms({**self._held_out, **self._shown}):
             table.add_row(TERM_NAMES.get(term, term), *self._figures(term))
@@ -98,21 +98,15 @@ class Display:
         return [
             figure
             for source in (self._shown, self._held_out)
-            for figure in (
-                _number(source, f"{term}_loss"),
-                _score(source, term).removesuffix(" right"),
-            )
+            for figure in (_number(source, f"{term}_loss"), _score(source, term) or "–")
         ]
 
 
 def plain_line(step: int, values: Mapping[str, float], status: Status, *, held_out: bool) -> str:
     """One line for a log: terms with loss and accuracy, then speed and times."""
-    terms = ", ".join(
-        f"{TERM_NAMES.get(term, term)} {_number(values, f'{term}_loss')} ({_score(values, term)})"
-        for term in _terms(values)
-    )
+    terms = ", ".join(_term(values, term) for term in _terms(values))
     if held_out:
-        return f"step {step:,} · held out: {terms}"
+        return f"step {step:,} · eval: {terms}"
     waited = f"waited {status.data_wait_fraction:.1%}"
     return f"step {step:,} · {terms} · {_speed(values)} · {waited} · {_times(status)}"
 
@@ -122,22 +116,28 @@ def _terms(values: Mapping[str, float]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def _term(values: Mapping[str, float], term: str) -> str:
+    """Format a term as "masked LM loss 2.310 (accuracy 41.2 %)"."""
+    score = _score(values, term)
+    if f"{term}_accuracy" in values and score:
+        score = f"accuracy {score}"
+    shown = f"{TERM_NAMES.get(term, term)} loss {_number(values, f'{term}_loss')}"
+    return f"{shown} ({score})" if score else shown
+
+
 def _number(values: Mapping[str, float], name: str) -> str:
-    if name not in values:
-        return "–"
-    return f"{values[name]:.1%}" if name.endswith("accuracy") else f"{values[name]:.3f}"
+    return f"{values[name]:.3f}" if name in values else "–"
 
 
 def _score(values: Mapping[str, float], term: str) -> str:
-    """Format the accuracy of a term, or its other metrics by name."""
-    found = {
-        name.removeprefix(f"{term}_").replace("_", " "): value
+    """Format the accuracy of a term, or its other metrics by name; empty where it has none."""
+    if (accuracy := values.get(f"{term}_accuracy")) is not None:
+        return "" if term in WITHOUT_ACCURACY else f"{100 * accuracy:.1f} %"
+    return ", ".join(
+        f"{name.removeprefix(f'{term}_').replace('_', ' ')} {value:.3f}"
         for name, value in values.items()
         if name.startswith(f"{term}_") and not name.endswith(("_loss", "_score"))
-    }
-    if "accuracy" in found or not found:
-        return f"{_number(values, f'{term}_accuracy')} right"
-    return ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+    )
 
 
 def _speed(values: Mapping[str, float]) -> str:

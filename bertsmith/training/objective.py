@@ -14,17 +14,19 @@ from torch import Tensor
 from bertsmith.model.trainable import TrainableModel
 
 TERM_NAMES = {
-    "mlm": "masked words",
+    "mlm": "masked LM",
     "nsp": "next sentence",
-    "common_eval": "masked words in common rows",
+    "common_eval": "masked LM on common rows",
     "sop": "sentence order",
     "rtd": "replaced tokens",
-    "classify": "classes",
-    "tag": "labels",
-    "soft": "as teacher",
-    "hidden": "its vectors",
+    "classify": "classification",
+    "tag": "token labels",
+    "soft": "distillation",
+    "hidden": "hidden states",
 }
 """Display names of loss terms; terms that are not listed keep their own name."""
+WITHOUT_ACCURACY = ("regress", "embed", "hidden")
+"""Terms whose count of right predictions is no accuracy of the task."""
 
 
 @dataclass

@@ -79,7 +79,7 @@ def test_goes_on_from_the_folder(
     cli.main(command(general, corpus_dir, out, "--steps", "2", "--hidden-dropout-prob", "0.0"))
     printed = capsys.readouterr()
     assert f"from       {general}: kept 46 weights" in printed.out
-    assert "masked words: loss" in printed.out
+    assert "masked LM loss" in printed.out
     assert "→" in printed.out
     assert f"from {general}: kept" in printed.err
     config, before = load_model(out).config, load_model(general).config

@@ -77,7 +77,7 @@ def test_text_says_what_it_came_to(
     out = capsys.readouterr().out
     for part in (
         "trained    2 steps",
-        "masked words: loss",
+        "masked LM loss",
         "word frequency alone",
         "next       more steps",
     ):

@@ -83,7 +83,7 @@ def test_electra_learns_it_where_nothing_is_said(
     out = tmp_path / "run"
     cli.main(command(corpus_dir, out, "--steps", "3", "--generator-size", "0.5"))
     printed = capsys.readouterr()
-    assert "held out   masked words: loss" in printed.out
+    assert "eval       masked LM loss" in printed.out
     assert "replaced tokens: loss" in printed.out
     assert "area under the ROC curve" in printed.out
     assert "bertsmith fill" not in printed.out  # after three steps

@@ -59,7 +59,7 @@ def test_what_a_run_learnt_beside_masked_words_has_a_figure_of_its_own() -> None
     found = own_figures(held_out)
     assert found == {"nsp_accuracy": 0.6, "rtd_auc": 0.7}
     assert [title_of(name) for name in found] == [
-        "next sentence: right",
+        "next sentence: accuracy",
         "replaced tokens: area under the ROC curve",
     ]
 

@@ -101,10 +101,10 @@ def test_auto_asks_the_run_that_made_the_folder(
     tell_of_run(settings.model, held_out)
     model = loaded(settings)
     assert is_reset(model) is reset
-    assert ("queries at zero" in note_of(model)) is reset
+    assert ("queries to zero" in note_of(model)) is reset
     kept = loaded(replace(settings, cls_attention="keep"))
     assert not is_reset(kept)
-    assert "queries at zero" not in note_of(kept)
+    assert "queries to zero" not in note_of(kept)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_what_is_asked_for_is_done(settings: ClassifySettings) -> None:
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.1})
     model = loaded(replace(settings, cls_attention="reset"))
     assert is_reset(model)
-    assert "(queries at zero): as asked for" in note_of(model)
+    assert "mean over tokens. Reason: as asked for" in note_of(model)
     before = load_model(settings.model)
     assert torch.equal(queries(before, 0), queries(model, 0))
 
@@ -207,7 +207,7 @@ def test_the_queries_learn_and_a_fine_tuned_folder_is_not_reset_again(
 ) -> None:
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
     result = finetune(Classify, settings)
-    assert "[CLS] began by looking at all tokens alike" in str(result)
+    assert "[CLS] starts as the mean over tokens" in str(result)
     learnt = queries(load_model(settings.out))
     assert learnt.any()
     again = replace(settings, model=settings.out, out=settings.out.with_name("again"))
@@ -234,7 +234,7 @@ def test_a_stopped_run_goes_on_as_it_began(settings: ClassifySettings) -> None:
     with pytest.raises(ConfigError, match="give --cls-attention auto"):
         finetune(Classify, replace(settings, resume=True, cls_attention="keep"))
     result = finetune(Classify, replace(settings, resume=True))
-    assert "[CLS] began by looking at all tokens alike" in str(result)
+    assert "[CLS] starts as the mean over tokens" in str(result)
 
 
 def test_a_student_that_loses_the_last_layer_begins_with_the_one_it_has(
@@ -247,7 +247,7 @@ def test_a_student_that_loses_the_last_layer_begins_with_the_one_it_has(
         cls_attention="reset",
     )  # fmt: skip
     result = distill(student, Classify, asked)
-    assert "(queries at zero): as asked for" in str(result)
+    assert "mean over tokens. Reason: as asked for" in str(result)
     model = load_model(tmp_path / "student")
     assert len(model.layers) == 1
     assert queries(model).abs().max() < 1e-6
@@ -256,9 +256,9 @@ def test_a_student_that_loses_the_last_layer_begins_with_the_one_it_has(
 def test_a_series_tells_it_once(settings: ClassifySettings) -> None:
     tell_of_run(settings.model, {"held_out_nsp_loss": 0.69})
     series = str(finetune_repeatedly(Classify, replace(settings, seeds=2, steps=4)))
-    assert series.count("queries at zero") == 1
+    assert series.count("queries to zero") == 1
     kept = replace(settings, seeds=2, steps=4, cls_attention="keep", overwrite=True)
-    assert "queries at zero" not in str(finetune_repeatedly(Classify, kept))
+    assert "queries to zero" not in str(finetune_repeatedly(Classify, kept))
 
 
 def test_a_run_of_ours_tells_it(settings: ClassifySettings, corpus_dir: Path) -> None:

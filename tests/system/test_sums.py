@@ -90,7 +90,7 @@ def test_changes_by_hand_are_said_on_the_command_line(folder, capsys):
     assert json.loads(printed.out)["predictions"][0]["label"] in ("no", "yes")
     (line,) = printed.err.splitlines()
     assert line.startswith(f"bertsmith: {folder}: config.json differs")
-    assert "vocab.txt is missing" in line and "remove its line" in line
+    assert "vocab.txt is missing" in line and "remove their lines" in line
 
     kept = [x for x in (folder / SUMS_FILE).read_text().splitlines() if "tokenizer" in x]
     (folder / SUMS_FILE).write_text("".join(f"{line}\n" for line in kept))

@@ -48,21 +48,23 @@ def shown(*, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = shown(terminal=False, monkeypatch=monkeypatch).splitlines()
     assert lines == [
-        "step 1,200 · masked words 3.000 (25.0% right), next sentence 0.500 (75.0% right) · "
-        "20,000 tokens/s · waited 1.5% · 25% · 1:01 spent, 3:03 to go",
-        "step 1,200 · masked words 2.000 (25.0% right), next sentence 0.500 (75.0% right) · "
-        "20,000 tokens/s · waited 1.5% · 25% · 1:01 spent, 3:03 to go",
-        "step 1,200 · held out: masked words 3.250 (20.0% right), "
-        "next sentence 0.600 (70.0% right)",
+        "step 1,200 · masked LM loss 3.000 (accuracy 25.0 %), "
+        "next sentence loss 0.500 (accuracy 75.0 %) · 20,000 tokens/s · "
+        "waited 1.5% · 25% · 1:01 spent, 3:03 to go",
+        "step 1,200 · masked LM loss 2.000 (accuracy 25.0 %), "
+        "next sentence loss 0.500 (accuracy 75.0 %) · 20,000 tokens/s · "
+        "waited 1.5% · 25% · 1:01 spent, 3:03 to go",
+        "step 1,200 · eval: masked LM loss 3.250 (accuracy 20.0 %), "
+        "next sentence loss 0.600 (accuracy 70.0 %)",
     ]
 
 
 def test_a_panel_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     text = shown(terminal=True, monkeypatch=monkeypatch)
-    for part in ("masked words", "3.250", "70.0%", "20,000 tokens/s", "3:03 to go", "1.5%"):
+    for part in ("masked LM", "3.250", "70.0 %", "20,000 tokens/s", "3:03 to go", "1.5%"):
         assert part in text
-    titles = [line.split() for line in text.splitlines() if "held-out score" in line]
-    assert titles[-1] == ["loss", "accuracy", "held-out", "loss", "held-out", "score"]
+    titles = [line.split() for line in text.splitlines() if "eval score" in line]
+    assert titles[-1] == ["loss", "accuracy", "eval", "loss", "eval", "score"]
 
 
 def test_scores_that_are_no_accuracy_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,4 +97,4 @@ def test_lines_are_means_and_few(monkeypatch: pytest.MonkeyPatch) -> None:
     display.write({**STEP, "mlm_loss": 4.0}, Status(1.0, 90.0, 0.0))
     assert isinstance(console.file, io.StringIO)
     (line,) = console.file.getvalue().splitlines()
-    assert "masked words 2.500" in line
+    assert "masked LM loss 2.500" in line
