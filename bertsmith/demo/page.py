@@ -150,7 +150,7 @@ def charts(entries: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> 
             series=[
                 Series("being learnt from", _points(steps, "mlm_loss"), "line", 0),
                 Series("held out", _points(held_out, "held_out_mlm_loss"), "dots", 0),
-                Series("by word frequency alone", [(0.0, by_frequency)], "reference", 2),
+                Series("by token frequency alone", [(0.0, by_frequency)], "reference", 2),
             ],
         ),
         Chart(

@@ -39,7 +39,7 @@ def draw_curves(
         axes.grid(alpha=0.3)
     if reference_loss is not None:
         losses.axhline(
-            reference_loss, color="0.4", linestyle="--", linewidth=1, label="word frequency alone"
+            reference_loss, color="0.4", linestyle="--", linewidth=1, label="token frequency alone"
         )
     losses.legend(fontsize=8)
     accuracies.set_ylim(0, 1)

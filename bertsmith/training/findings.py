@@ -47,7 +47,7 @@ def find_plateau(result: Mapping[str, Any]) -> Finding | None:
         is_found, evidence = steps < LEARNING_STEPS, f"so far {steps:,} steps, and no eval loss"
     else:
         is_found = loss >= LEARNED_SHARE * entropy
-        evidence = f"eval loss {loss:.3f}, by word frequency alone {entropy:.3f}"
+        evidence = f"eval loss {loss:.3f}, by token frequency alone {entropy:.3f}"
     advice = (
         "more steps, as 'bertsmith plan' tells them for some --minutes: this model guesses hidden "
         "words no better than by how frequent they are"

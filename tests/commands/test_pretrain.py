@@ -78,7 +78,7 @@ def test_text_says_what_it_came_to(
     for part in (
         "trained    2 steps",
         "masked LM loss",
-        "word frequency alone",
+        "token frequency alone",
         "next       more steps",
     ):
         assert part in out

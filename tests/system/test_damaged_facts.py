@@ -42,7 +42,7 @@ def test_a_resumed_run_needs_no_facts_that_it_can_count_again(
     out = shutil.copytree(almost_done, tmp_path / "run")
     change(out / "run.json", lambda run: run.pop("data"))
     cli.main(["pretrain", *SIZE, "--corpus", str(corpus_dir), "--out", str(out), "--resume"])
-    assert "word frequency alone: loss " in capsys.readouterr().out
+    assert "token frequency alone: loss " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
