@@ -1,15 +1,68 @@
-"""The page tells the comparison as it came out, whoever won."""
+"""The plain methods, the plan of five minutes, and what the page says of both."""
 
+import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from bertsmith.demo.page import duration, shortened, verdict
+from bertsmith.data.examples import Example
+from bertsmith.demo.baselines import majority_class, score, tfidf_with_logistic_regression
+from bertsmith.demo.pace import (
+    FEWEST_STEPS,
+    FINETUNING_SHARE,
+    MIN_SECONDS,
+    Scale,
+    finetuning_seconds,
+    plan_pace,
+)
+from bertsmith.demo.page import shortened, verdict
+from bertsmith.errors import ConfigError
+
+TRAIN = [
+    Example("red apples and pears", label="fruit"),
+    Example("green apples", label="fruit"),
+    Example("a fast car", label="car"),
+]
+TEST = [Example("apples", label="fruit"), Example("the car", label="car")]
+FULL = Scale()
+STEP_TOKENS = 4000
+NUM_TEST = 1100
 
 
-def comparison(pretrained: float, untrained: float, tfidf: float) -> list[dict[str, Any]]:
-    means = {"pretrained": pretrained, "untrained": untrained, "tfidf": tfidf}
-    return [{"name": name, "accuracy": {"mean": mean}} for name, mean in means.items()]
+def test_plain_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert majority_class(TRAIN, TEST).accuracy == 0.5
+    assert majority_class(TRAIN[1:], TEST) == majority_class(TRAIN[:0:-1], TEST)
+    assert tfidf_with_logistic_regression(TRAIN, TEST) == (1.0, 1.0)
+    assert score(["car", "car"], TEST) == (0.5, pytest.approx(1 / 3))  # fruit: never predicted
+    for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+    with pytest.raises(ConfigError, match=r"pip install 'bertsmith\[demo\]'"):
+        tfidf_with_logistic_regression(TRAIN, TEST)
+
+
+def test_a_fast_computer_does_all() -> None:
+    pace = plan_pace(FULL, 60_000, STEP_TOKENS, NUM_TEST, 260)
+    assert pace.is_full and pace.scale == FULL
+
+
+@pytest.mark.parametrize("speed", [500, 2_000, 30_000])
+@pytest.mark.parametrize("left", [120, 250])
+def test_a_slow_computer_does_what_fits_in(speed: float, left: float) -> None:
+    pace = plan_pace(FULL, speed, STEP_TOKENS, NUM_TEST, left)
+    scale = pace.scale
+    assert not pace.is_full and scale.num_draws >= 1
+    finetuning = finetuning_seconds(scale, speed, NUM_TEST)
+    least = replace(FULL, num_draws=1, finetune_steps=FEWEST_STEPS)
+    shortest = finetuning_seconds(least, speed, NUM_TEST)
+    assert finetuning <= max(FINETUNING_SHARE * left, shortest)
+    assert scale.pretrain_seconds is not None and scale.pretrain_seconds >= MIN_SECONDS
+    assert scale.pretrain_seconds + finetuning <= max(left, shortest + MIN_SECONDS) + 1e-6
+    steps = scale.pretrain_seconds * speed / STEP_TOKENS
+    assert scale.pretrain_steps == max(1, round(steps)) < FULL.pretrain_steps
+    assert f"--minutes {pace.minutes}" in str(pace)
+    assert pace.minutes * 60 >= FULL.pretrain_steps * STEP_TOKENS / speed
 
 
 @pytest.mark.parametrize(
@@ -21,29 +74,19 @@ def comparison(pretrained: float, untrained: float, tfidf: float) -> list[dict[s
     ],
 )
 def test_verdict_follows_the_figures(means: tuple[float, float, float], words: list[str]) -> None:
-    told = " ".join(verdict(comparison(*means)))
+    names = zip(("pretrained", "untrained", "tfidf"), means, strict=True)
+    told = " ".join(verdict([{"name": name, "accuracy": {"mean": mean}} for name, mean in names]))
     assert all(word in told for word in words)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(0.2, "no time"), (61, "1 minute and 1 second"), (3600, "60 minutes")]
-)
-def test_duration_in_words(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
 
 
 def test_what_was_left_out_is_told() -> None:
     plan = {"is_full": False, "full_steps": 1800, "full_draws": 3, "full_seconds": 640.0,
             "full_minutes": 11, "full_finetune_steps": 200,
             "scale": {"finetune_steps": 50}}  # fmt: skip
-    results = {"plan": plan, "pretraining": {"steps": 450}, "question": {"num_draws": 1}}
-    told = shortened(results)
-    assert "450 of the 1,800 steps" in told and "guesses fewer of the hidden words" in told
-    assert "with 1 choice of" in told and "is not known" in told
+    results: dict[str, Any] = {"pretraining": {"steps": 450}, "question": {"num_draws": 1}}
+    told = shortened({**results, "plan": plan})
+    assert "450 of the 1,800 steps" in told and "with 1 choice of" in told
     assert "took 50 steps instead of 200" in told
     assert "about 10.7 minutes here: bertsmith demo --minutes 11" in told
-    assert "say nothing" not in told
-    assert "say nothing of what pre-training" in shortened({**results, "pretraining": {"steps": 9}})
-    assert "choice" not in shortened({**results, "question": {"num_draws": 3}})
     assert shortened({**results, "plan": None}) == ""
     assert shortened({**results, "plan": {**plan, "is_full": True}}) == ""

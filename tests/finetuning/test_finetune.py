@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from stop_at import StopAt
 from tiny_models import load_for_task, reviews, save_tiny, save_tiny_of, write_reviews
 from tiny_tokenizers import TINY
 
-from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError, Interrupted
+from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, Interrupted
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
@@ -29,18 +30,22 @@ def place(tmp_path_factory):
     return folder
 
 
+def settings_in(place, out):
+    return ClassifySettings(
+        model=place / "model", train=place / "train.csv", eval=place / "eval.csv", out=out,
+        steps=40, learning_rate=5e-3, device="cpu", precision="fp32", threads=1,
+    )  # fmt: skip
+
+
 @pytest.fixture
 def settings(place, tmp_path):
-    return ClassifySettings(
-        model=place / "model",
-        train=place / "train.csv",
-        eval=place / "eval.csv",
-        out=tmp_path / "out",
-        steps=40,
-        learning_rate=5e-3,
-        device="cpu",
-        precision="fp32",
-    )
+    return settings_in(place, tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def whole(place):
+    """A run that nothing stopped."""
+    return finetune(Classify, settings_in(place, place / "whole"))
 
 
 def journal(settings):
@@ -88,113 +93,6 @@ def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
     assert torch.equal(fresh.embeddings.norm.weight, torch.ones(fresh.config.hidden_size))
 
 
-def test_it_learns_and_saves_the_best_weights(settings):
-    result = finetune(Classify, settings)
-    scores = {
-        entry["step"]: entry["held_out_classify_accuracy"]
-        for entry in journal(settings)
-        if "held_out_loss" in entry
-    }
-    assert list(scores) == [5, 10, 15, 20, 25, 30, 35, 40]
-    assert result.evaluation.accuracy == scores[result.best_step] == max(scores.values())
-    assert result.evaluation.accuracy > 0.8  # 0.5 is guessing
-    assert result.labels == ("neg", "pos")
-    assert result.num_overlap == 0
-    classifier = load(settings.out, device="cpu", precision="fp32")
-    assert evaluate(classifier, settings.eval) == result.evaluation
-    held_out = reviews(30, seed=1)
-    predicted = classifier([example.text for example in held_out])
-    right = [row.label == example.label for row, example in zip(predicted, held_out, strict=True)]
-    assert np.mean(right) == result.evaluation.accuracy
-    run = json.loads((settings.out / "run.json").read_text())
-    assert run["result"]["evaluation"]["accuracy"] == result.evaluation.accuracy
-    assert "missing" in result.load_report  # the new head, and the pooler
-    assert f"best after step {result.best_step}" in str(result)
-
-
-@pytest.mark.parametrize("step", [3, 12, 33])
-def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, tmp_path, step):
-    whole = finetune(Classify, settings)
-    stopped = replace(settings, out=tmp_path / "stopped")
-    with pytest.raises(Interrupted, match=rf"stopped after step {step}, saved.*typed --resume"):
-        finetune(Classify, stopped, [StopAt(step)], "typed --resume")
-    assert "Pass --resume to continue" in refusal(stopped, ConfigError)
-    assert "learning_rate was 0.005, is now 0.1" in refusal(
-        replace(stopped, resume=True, learning_rate=0.1), ConfigError
-    )
-    content = stopped.train.read_text()
-    stopped.train.write_text(content.replace("film", "story", 1))
-    message = refusal(replace(stopped, resume=True), ConfigError)
-    assert "the examples of --train are not those that it began with" in message
-    assert "--eval" not in message
-    stopped.train.write_text(content)
-    other = replace(stopped, resume=True, metric="macro_f1")
-    assert "best.figure was" in refusal(other, ConfigError)
-    continued = finetune(Classify, replace(stopped, resume=True))
-    assert continued.best_step == whole.best_step
-    assert continued.evaluation == whole.evaluation
-    first, second = (load_model(path).state_dict() for path in (settings.out, stopped.out))
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert [entry.get("loss") for entry in journal(settings)] == [
-        entry.get("loss") for entry in journal(stopped)
-    ]
-    assert not (stopped.out / "checkpoints").exists()
-    assert "complete" in refusal(replace(stopped, resume=True), ConfigError)
-
-
-def test_a_step_that_would_be_divided_otherwise_is_another_run(settings):
-    settings = replace(settings, threads=1)
-    with pytest.raises(Interrupted):
-        finetune(Classify, settings, [StopAt(3)])
-    message = refusal(replace(settings, resume=True, threads=2), ConfigError)
-    assert "num_parts was 1, is now 2" in message
-    assert "Give --threads 1, as it began" in message
-    other = replace(settings, resume=True, threads=2, batch_size=8)
-    assert "batch_size was 16, is now 8" in refusal(other, ConfigError)
-    finetune(Classify, replace(settings, resume=True))
-
-
-def test_a_run_stopped_before_its_scores_is_scored_and_not_trained_again(settings):
-    expected = finetune(Classify, settings)
-    path, weights = settings.out / "run.json", settings.out / "model.safetensors"
-    run = json.loads(path.read_text())
-    written, entries = weights.stat().st_mtime_ns, journal(settings)
-    path.write_text(json.dumps({k: v for k, v in run.items() if k != "result"}))
-    other = replace(settings, resume=True, learning_rate=0.1)
-    assert "learning_rate was 0.005, is now 0.1" in refusal(other, ConfigError)
-    again = finetune(Classify, replace(settings, resume=True))
-    assert again.to_json() == expected.to_json()
-    assert json.loads(path.read_text()) == run
-    assert (weights.stat().st_mtime_ns, journal(settings)) == (written, entries)
-    assert "complete" in refusal(replace(settings, resume=True), ConfigError)
-
-
-def test_patience_ends_a_run_early(settings):
-    settings = replace(settings, learning_rate=1e-30, patience=2)  # no weight moves
-    result = finetune(Classify, settings)
-    assert result.training.steps == 15
-    assert result.best_step == 5
-
-
-def test_the_same_seed_gives_the_same_weights(settings, tmp_path):
-    settings = replace(settings, steps=3)
-    finetune(Classify, settings)
-    again = replace(settings, out=tmp_path / "again")
-    finetune(Classify, again)
-    first, second = (load_model(path).state_dict() for path in (settings.out, again.out))
-    assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-def test_macro_f1_may_decide(settings):
-    result = finetune(Classify, replace(settings, metric="macro_f1", steps=10))
-    best = max(
-        entry["held_out_classify_macro_f1"]
-        for entry in journal(settings)
-        if "held_out_loss" in entry
-    )
-    assert result.evaluation.macro_f1 == best
-
-
 def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
     settings = replace(settings, steps=4, freeze_layers=1, layer_decay=0.9)
     settings = replace(settings, class_weights=("balanced",))
@@ -215,25 +113,6 @@ def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
     )
 
 
-def test_limit_and_sample_take_less(settings):
-    result = finetune(Classify, replace(settings, steps=1, limit=31, sample=16))
-    assert result.num_train == 16
-
-
-def test_held_out_texts_among_the_training_texts_are_counted(settings):
-    result = finetune(Classify, replace(settings, steps=1, eval=settings.train))
-    assert result.num_overlap == 80
-    assert "80 of the held-out texts" in str(result)
-
-
-def test_max_length_is_saved_with_the_model(settings):
-    result = finetune(Classify, replace(settings, steps=1, max_length=7))
-    long = sum(len(e.text.split()) > 5 for e in reviews(80))
-    assert (result.num_train_windowed, result.num_train_truncated) == (long, 0)
-    assert f"{long} training texts were longer" in str(result)
-    assert load(settings.out).loaded.max_length == 7
-
-
 def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
     stored = save_tiny(tmp_path / "fine-tuned", "classify", labels=("neg", "pos"))
     settings = replace(settings, model=stored)
@@ -248,13 +127,111 @@ def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
     assert fresh.heads["classify"].dense.weight.detach().std().item() == pytest.approx(0.2, rel=0.3)
 
 
-@pytest.mark.parametrize(
-    "given, examples, steps",
-    [({}, 2_000, 500), ({}, 200, 100), ({"epochs": 2}, 200, 26), ({"steps": 7}, 200, 7)],
-)
-def test_the_length_of_a_run(settings, given, examples, steps):
-    settings = replace(settings, **{"steps": None, **given})
-    assert settings.num_steps(steps_per_epoch=-(-examples // 16)) == steps
+def test_it_learns_and_saves_the_best_weights(settings, whole):
+    settings = replace(settings, out=whole.out)
+    scores = {
+        entry["step"]: entry["held_out_classify_accuracy"]
+        for entry in journal(settings)
+        if "held_out_loss" in entry
+    }
+    assert list(scores) == [5, 10, 15, 20, 25, 30, 35, 40]
+    assert whole.evaluation.accuracy == scores[whole.best_step] == max(scores.values())
+    assert whole.evaluation.accuracy > 0.8  # 0.5 is guessing
+    assert (whole.labels, whole.num_overlap) == (("neg", "pos"), 0)
+    assert evaluate(load(whole.out, device="cpu", precision="fp32"), settings.eval) == (
+        whole.evaluation
+    )
+    run = json.loads((whole.out / "run.json").read_text())
+    assert run["result"]["evaluation"]["accuracy"] == whole.evaluation.accuracy
+    assert "missing" in whole.load_report  # the new head, and the pooler
+
+
+@pytest.mark.parametrize("step", [3, 33])
+def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, whole, step):
+    with pytest.raises(Interrupted, match=rf"stopped after step {step}, saved.*typed --resume"):
+        finetune(Classify, settings, [StopAt(step)], "typed --resume")
+    assert "Pass --resume to continue" in refusal(settings, ConfigError)
+    resumed = replace(settings, resume=True)
+    for changes, words in (
+        ({"learning_rate": 0.1}, "learning_rate was 0.005, is now 0.1"),
+        ({"metric": "macro_f1"}, "best.figure was"),
+        ({"threads": 2}, "num_parts was 1, is now 2"),
+        ({"threads": 2}, "give as many --threads as before"),
+        ({"threads": 2, "batch_size": 8}, "batch_size was 16, is now 8"),
+    ):
+        assert words in refusal(replace(resumed, **changes), ConfigError)
+    content = settings.train.read_text()
+    settings.train.write_text(content.replace("film", "story", 1))
+    message = refusal(resumed, ConfigError)
+    assert "the examples of --train are not those that it began with" in message
+    assert "--eval" not in message
+    settings.train.write_text(content)
+    continued = finetune(Classify, resumed)
+    assert (continued.best_step, continued.evaluation) == (whole.best_step, whole.evaluation)
+    first, second = (load_model(path).state_dict() for path in (whole.out, settings.out))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    losses = [
+        [entry.get("loss") for entry in journal(run)]
+        for run in (settings, replace(settings, out=whole.out))
+    ]
+    assert losses[0] == losses[1]
+    assert not (settings.out / "checkpoints").exists()
+    assert "complete" in refusal(resumed, ConfigError)
+
+
+def test_a_run_stopped_before_its_scores_is_scored_and_not_trained_again(settings):
+    settings = replace(settings, steps=5)
+    expected = finetune(Classify, settings)
+    path, weights = settings.out / "run.json", settings.out / "model.safetensors"
+    run = json.loads(path.read_text())
+    written, entries = weights.stat().st_mtime_ns, journal(settings)
+    path.write_text(json.dumps({k: v for k, v in run.items() if k != "result"}))
+    again = finetune(Classify, replace(settings, resume=True))
+    assert again.to_json() == expected.to_json()
+    assert json.loads(path.read_text()) == run
+    assert (weights.stat().st_mtime_ns, journal(settings)) == (written, entries)
+
+
+def test_patience_ends_a_run_early_and_macro_f1_may_decide(settings):
+    still = replace(settings, learning_rate=1e-30, patience=2)  # no weight moves
+    result = finetune(Classify, replace(still, metric="macro_f1"))
+    assert (result.training.steps, result.best_step) == (15, 5)
+    entries = [entry for entry in journal(settings) if "held_out_loss" in entry]
+    best = max(entry["held_out_classify_macro_f1"] for entry in entries)
+    assert result.evaluation.macro_f1 == best
+
+
+def test_what_was_read_is_counted(settings):
+    result = finetune(Classify, replace(settings, steps=1, limit=31, sample=16))
+    assert result.num_train == 16
+    one = replace(settings, steps=1, eval=settings.train, max_length=7, overwrite=True)
+    result = finetune(Classify, one)
+    assert result.num_overlap == 80
+    assert "80 of the held-out texts" in str(result)
+    long = sum(len(e.text.split()) > 5 for e in reviews(80))
+    assert (result.num_train_windowed, result.num_train_truncated) == (long, 0)
+    assert load(settings.out).loaded.max_length == 7  # as it was trained
+
+
+def test_the_length_and_the_rate_of_a_run(settings):
+    for given, examples, steps in (
+        ({}, 2_000, 500),
+        ({}, 200, 100),
+        ({"epochs": 2}, 200, 26),
+        ({"steps": 7}, 200, 7),
+    ):
+        run = replace(settings, **{"steps": None, **given})
+        assert run.num_steps(steps_per_epoch=-(-examples // 16)) == steps
+    usual = replace(settings, learning_rate=None)
+    np.testing.assert_allclose([usual.rate(768), usual.rate(384)], [5e-5, 1e-4])
+    for changes, words in (
+        ({"epochs": 2}, "--epochs and --steps"),
+        ({"batch_size": 0}, "--batch-size: found 0"),
+        ({"learning_rate": float("nan")}, "--learning-rate: found nan"),
+        ({"seed": -1}, "--seed: found -1"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            replace(settings, **changes)
 
 
 def refusal(settings, kind):
@@ -287,21 +264,21 @@ def test_nothing_is_written_over_unasked(settings):
     assert (settings.out / "notes.txt").read_text() == "mine"
 
 
+TABLE, ONE = "text,label\ngood,pos\nbad,neg\n", "text,label\na,pos\n"
+
+
 @pytest.mark.parametrize(
     "train, held_out, changes, parts",
     [
-        ("text,label\ngood,pos\nbad,neg\n", "text,label\nso,neutral\n", {}, ["eval.csv:2", "'neu"]),
-        (
-            "text,label\ngood,pos\nfine,pos\n",
-            "text,label\na,pos\n",
-            {},
-            ["train.csv", "only label"],
-        ),
-        ("text,label\ngood,pos\nbad,\n", "text,label\na,pos\n", {}, ["train.csv:3", "'label'"]),
-        ("text,label\n", "text,label\na,pos\n", {}, ["train.csv", "no complete rows"]),
-        ("text,label\ngood,pos\nbad,neg\n", "", {}, ["eval.csv", "nothing in it"]),
-        ("text,label\ngood,1\nbad,0\n", "text,label\na,1\n", {"max_length": 99}, ["4 to 37"]),
-        ("text,label\ngood,1\nbad,0\n", "text,label\na,1\n", {"device": "tpu"}, ["'tpu'"]),
+        (TABLE, "text,label\nso,neutral\n", {}, ["eval.csv:2", "'neu"]),
+        ("text,label\ngood,pos\nfine,pos\n", ONE, {}, ["train.csv", "only label"]),
+        ("text,label\ngood,pos\nbad,\n", ONE, {}, ["train.csv:3", "'label'"]),
+        ("text,label\n", ONE, {}, ["train.csv", "no complete rows"]),
+        (TABLE, "", {}, ["eval.csv", "nothing in it"]),
+        (TABLE, None, {}, ["eval.csv", "no such file"]),
+        (TABLE, ONE, {"max_length": 99}, ["4 to 37"]),
+        (TABLE, ONE, {"device": "tpu"}, ["'tpu'"]),
+        (TABLE, ONE, {"model": Path("nowhere")}, ["nowhere"]),
     ],
 )
 def test_bad_input_leaves_an_earlier_model_as_it_was(
@@ -309,40 +286,10 @@ def test_bad_input_leaves_an_earlier_model_as_it_was(
 ):
     earlier = save_tiny(settings.out, "classify", labels=("a", "b"))
     before = {path.name: path.read_bytes() for path in earlier.iterdir()}
-    (tmp_path / "train.csv").write_text(train)
-    (tmp_path / "eval.csv").write_text(held_out)
-    message = refusal(
-        replace(
-            settings,
-            train=tmp_path / "train.csv",
-            eval=tmp_path / "eval.csv",
-            overwrite=True,
-            **changes,
-        ),
-        BertsmithError,
-    )
-    for part in parts:
-        assert part in message
+    files = {"train": tmp_path / "train.csv", "eval": tmp_path / "eval.csv"}
+    files["train"].write_text(train)
+    if held_out is not None:
+        files["eval"].write_text(held_out)
+    message = refusal(replace(settings, **files, overwrite=True, **changes), BertsmithError)
+    assert all(part in message for part in parts)
     assert before == {path.name: path.read_bytes() for path in earlier.iterdir()}
-
-
-def test_a_model_folder_that_is_none(settings, tmp_path):
-    assert "nowhere" in refusal(replace(settings, model=tmp_path / "nowhere"), CheckpointError)
-
-
-def test_settings_that_exclude_each_other(settings):
-    with pytest.raises(ConfigError, match="--epochs and --steps"):
-        replace(settings, epochs=2)
-    for name, value in (("batch_size", 0), ("learning_rate", float("nan")), ("seed", -1)):
-        flag = "--" + name.replace("_", "-")
-        with pytest.raises(ConfigError, match=f"{flag}: found {value}"):
-            replace(settings, **{name: value})
-
-
-def test_missing_files(settings, tmp_path):
-    assert "no such file" in refusal(replace(settings, eval=tmp_path / "no.csv"), InputError)
-
-
-def test_narrow_models_learn_faster(settings):
-    settings = replace(settings, learning_rate=None)
-    np.testing.assert_allclose([settings.rate(768), settings.rate(384)], [5e-5, 1e-4])

@@ -14,12 +14,10 @@ from tiny_models import reviews, save_tiny, write_reviews
 from bertsmith.cli import main
 from bertsmith.data.squad import Question
 from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupted
-from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import NOTES, finetune
 from bertsmith.finetuning.series import Repeats, finetune_repeatedly, split, spreads
 from bertsmith.metrics.answers import ENDLESS
 from bertsmith.model.loading import load_model
-from bertsmith.tasks.auto import load
 from bertsmith.tasks.question_answering import Answer
 from bertsmith.tasks.settings import NOT_GIVEN
 from bertsmith.tasks.task import TaskDataset
@@ -50,6 +48,19 @@ def settings(tmp_path):
     )
 
 
+def test_folds_are_scored_on_what_they_hold_out(settings, capsys):
+    main([
+        "finetune", "classify", "--model", str(settings.model), "--train", str(settings.train),
+        "--out", str(settings.out), "--folds", "4", "--steps", "2", "--device", "cpu",
+        "--precision", "fp32", "--json", "--threads", "1",
+    ])  # fmt: skip
+    result = json.loads(capsys.readouterr().out)
+    assert [row["evaluation"]["num_texts"] for row in result["results"]] == [10] * 4
+    assert [row["num_train"] for row in result["results"]] == [30] * 4
+    assert result["names"] == ["fold-1", "fold-2", "fold-3", "fold-4"]
+    assert load_model(settings.out).id2label == {0: "neg", 1: "pos"}
+
+
 def test_seeds_are_so_many_runs_and_the_best_is_kept(settings, tmp_path):
     said = []
     repeats = finetune_repeatedly(Classify, replace(settings, seeds=3, seed=5), say=said.append)
@@ -64,157 +75,98 @@ def test_seeds_are_so_many_runs_and_the_best_is_kept(settings, tmp_path):
     assert [row["evaluation"]["accuracy"] for row in repeats.results] == scores
     best = scores.index(max(scores))
     assert repeats.best == f"seed-{5 + best}"
-    kept, expected = load_model(settings.out), load_model(alone[best].out)
-    assert all(
-        value.equal(expected.state_dict()[name]) for name, value in kept.state_dict().items()
-    )
-    predictor = load(settings.out, device="cpu", precision="fp32")
-    assert evaluate(predictor, settings.eval).accuracy == max(scores)
+    kept, expected = (load_model(out).state_dict() for out in (settings.out, alone[best].out))
+    assert all(value.equal(expected[name]) for name, value in kept.items())
     assert not list((settings.out / "runs").rglob("model.safetensors"))
-    assert len(list((settings.out / "runs").rglob("journal.jsonl"))) == 3
     assert json.loads((settings.out / "repeats.json").read_text()) == repeats.to_json()
-    assert "3 seeds, mean ± standard deviation" in str(repeats)
     assert f"{max(scores):.4f}   <- kept" in str(repeats)
+    # A single run over the series leaves nothing of it.
+    finetune(Classify, replace(settings, steps=1, overwrite=True))
+    names = {path.name for path in settings.out.iterdir()}
+    assert not names & {"repeats.json", "runs", "earlier-run"}
+
+
+class Watch:
+    """Notes the steps that are taken, and stops the second run at its step 4."""
+
+    def __init__(self, stops):
+        self.stop, self.num_runs, self.steps = StopAt(4) if stops else None, 0, []
+
+    def begin(self, computing):
+        self.num_runs += 1
+
+    def write(self, entry, status):
+        if "learning_rate" in entry:
+            self.steps.append(entry["step"])
+        if self.stop and self.num_runs == 2:
+            self.stop.write(entry, status)
 
 
 def test_a_stopped_series_repeats_nothing(settings, tmp_path):
     series = replace(settings, seeds=3)
+    resumed, train = replace(series, resume=True), settings.train.read_bytes()
     whole = finetune_repeatedly(Classify, replace(series, out=tmp_path / "whole"))
-
-    class StopSecond(StopAt):
-        num_runs = 0
-
-        def begin(self, computing):
-            self.num_runs += 1
-
-        def write(self, entry, status):
-            if self.num_runs == 2:
-                super().write(entry, status)
-
     with pytest.raises(Interrupted, match="typed --resume"):
-        finetune_repeatedly(Classify, series, [StopSecond(4)], "typed --resume")
-    with pytest.raises(ConfigError, match="Pass --resume"):
-        finetune_repeatedly(Classify, series)
-    with pytest.raises(ConfigError, match=r"learning_rate was 0\.005, is now 0\.1"):
-        finetune_repeatedly(Classify, replace(series, resume=True, learning_rate=0.1))
-    with pytest.raises(ConfigError, match=r"num_parts was 1, is now 2.*--threads"):
-        finetune_repeatedly(Classify, replace(series, resume=True, threads=2))
-    with pytest.raises(ConfigError, match=r"holds a series of runs\. Add --seeds 3 to resume"):
-        finetune(Classify, replace(settings, resume=True))
-    with pytest.raises(ConfigError, match=r"holds a single run, not a series\. Leave out --seeds"):
-        finetune_repeatedly(
-            Classify, replace(series, out=settings.out / "runs" / "seed-1", resume=True)
-        )
-    journal = settings.out / "runs" / "seed-0" / "journal.jsonl"
-    before = journal.stat().st_mtime_ns
-
-    steps = []
-
-    class Count:
-        def begin(self, computing):
-            pass
-
-        def write(self, entry, status):
-            if "learning_rate" in entry:
-                steps.append(entry["step"])
-
-    said = []
-    continued = finetune_repeatedly(
-        Classify, replace(series, resume=True), [Count()], say=said.append
-    )
-    assert said == ["seed-0, 1 of 3: was done before", "seed-1, 2 of 3", "seed-2, 3 of 3"]
-    assert journal.stat().st_mtime_ns == before
-    assert steps == [5, 6, 1, 2, 3, 4, 5, 6]
-    assert continued.figures == whole.figures
-    assert continued.best == whole.best
-    with pytest.raises(ConfigError, match="complete"):
-        finetune_repeatedly(Classify, replace(series, resume=True))
-    finetune_repeatedly(Classify, replace(series, overwrite=True))
-
-
-def test_folds_hold_out_everything_once_with_equal_shares():
-    examples = [replace_label(e, "rare" if e.row < 9 else e.label) for e in reviews(53)]
-    datasets = split(TaskDataset(Classify(("neg", "pos", "rare")), examples, []), 5, seed=1)
-    held_out = [example for dataset in datasets for example in dataset.held_out]
-    assert sorted(held_out, key=lambda e: e.row) == examples
-    totals = Counter(example.label for example in examples)
-    for dataset in datasets:
-        assert not {e.row for e in dataset.train} & {e.row for e in dataset.held_out}
-        assert len(dataset.train) + len(dataset.held_out) == 53
-        counts = Counter(example.label for example in dataset.held_out)
-        assert all(abs(counts[label] - totals[label] / 5) < 1 for label in totals)
-    with pytest.raises(ConfigError, match="--folds: found 54; with 53 different examples"):
-        split(TaskDataset(Classify(("neg", "pos")), examples, []), 54, seed=1)
-
-
-def test_equal_texts_are_held_out_together():
-    once = reviews(31)
-    examples = [replace(e, row=n) for n, e in enumerate([*once, *once[:17], *once[:5]])]
-    datasets = split(TaskDataset(Classify(("neg", "pos")), examples, []), 4, seed=3)
-    assert [dataset.num_overlap for dataset in datasets] == [0] * 4
-    sizes = [len(dataset.held_out) for dataset in datasets]
-    assert sum(sizes) == 53 and max(sizes) - min(sizes) <= 3
-    with pytest.raises(ConfigError, match="with 31 different examples allowed is 2 to 31"):
-        split(TaskDataset(Classify(("neg", "pos")), examples, []), 32, seed=3)
-
-
-def test_questions_of_a_passage_are_held_out_together():
-    questions = [Question(str(n), f"who {n} ?", f"passage {n % 7}", row=n) for n in range(23)]
-    for dataset in split(TaskDataset(Answer(), questions, []), 3, seed=0):
-        assert not {q.context for q in dataset.train} & {q.context for q in dataset.held_out}
-        assert len(dataset.held_out) in (6, 7, 8, 9, 10)
-
-
-def test_a_threshold_that_lets_nothing_pass_has_no_mean():
-    found = spreads([{"f1": 1.0, "t": 0.5, "n": 3}, {"f1": 0.5, "t": -ENDLESS, "n": 3}])
-    assert list(found) == ["f1"]
-    assert found["f1"].mean == 0.75
-
-
-def test_runs_are_told_on_the_scale_of_the_figures():
-    """Answers are scored in percent, and chosen by shares of 1."""
-    facts = dict.fromkeys(NOTES, 0) | {"notes": []}
-    result = {**facts, "evaluation": {"f1": 14.21}, "best_score": 0.1421}
-    lines = str(Repeats(Path("x"), "fold", ("fold-1",), "fold-1", "f1", {}, (result,)))
-    assert "fold-1  f1 14.2100   <- kept" in lines
-    lines = str(Repeats(Path("x"), "fold", ("fold-1",), "fold-1", "score", {}, (result,)))
-    assert "fold-1  score 0.1421" in lines
-
-
-def test_notes_count_over_all_runs(settings):
-    repeats = finetune_repeatedly(
-        Classify, replace(settings, seeds=2, steps=1, eval=settings.train)
-    )
-    assert "counted over all 2 runs:\n80 of the held-out texts" in str(repeats)
-
-
-def replace_label(example, label):
-    return replace(example, label=label)
-
-
-def test_folds_are_scored_on_what_they_hold_out(settings, capsys):
-    main([
-        "finetune", "classify", "--model", str(settings.model), "--train", str(settings.train),
-        "--out", str(settings.out), "--folds", "4", "--steps", "2", "--device", "cpu",
-        "--precision", "fp32", "--json",
-    ])  # fmt: skip
-    result = json.loads(capsys.readouterr().out)
-    assert [row["evaluation"]["num_texts"] for row in result["results"]] == [10] * 4
-    assert [row["num_train"] for row in result["results"]] == [30] * 4
-    assert result["names"] == ["fold-1", "fold-2", "fold-3", "fold-4"]
-    assert load_model(settings.out).id2label == {0: "neg", 1: "pos"}
-
-
-def test_what_excludes_each_other(settings):
-    for changes, message in (
-        ({"seeds": 2, "folds": 2}, "--seeds and --folds exclude"),
-        ({"seeds": 1}, "--seeds: found 1; allowed is 2"),
-        ({"folds": 2}, "--eval and --folds exclude"),
+        finetune_repeatedly(Classify, series, [Watch(stops=True)], "typed --resume")
+    for run, changes, message in (
+        (finetune_repeatedly, {"resume": False}, "Pass --resume"),
+        (finetune_repeatedly, {"learning_rate": 0.1}, r"learning_rate was 0\.005, is now 0\.1"),
+        (finetune_repeatedly, {"threads": 2}, r"num_parts was 1, is now 2.*--threads"),
+        (finetune, {"seeds": None}, r"holds a series of runs\. Add --seeds 3 to resume"),
+        (
+            finetune_repeatedly,
+            {"out": settings.out / "runs" / "seed-1"},
+            r"holds a single run, not a series\. Leave out --seeds",
+        ),
     ):
         with pytest.raises(ConfigError, match=message):
-            replace(settings, **changes)
-    with pytest.raises(ConfigError, match="--eval: not given"):
-        finetune(Classify, replace(settings, eval=NOT_GIVEN))
+            run(Classify, replace(resumed, **changes))
+    write_reviews(settings.train, 50)
+    with pytest.raises(ConfigError, match=r"train\.csv holds something else than when the series"):
+        finetune_repeatedly(Classify, resumed)
+    settings.train.write_bytes(train)
+    journal = settings.out / "runs" / "seed-0" / "journal.jsonl"
+    before, said, watch = journal.stat().st_mtime_ns, [], Watch(stops=False)
+    continued = finetune_repeatedly(Classify, resumed, [watch], say=said.append)
+    assert said == ["seed-0, 1 of 3: was done before", "seed-1, 2 of 3", "seed-2, 3 of 3"]
+    assert journal.stat().st_mtime_ns == before
+    assert watch.steps == [5, 6, 1, 2, 3, 4, 5, 6]
+    assert (continued.figures, continued.best) == (whole.figures, whole.best)
+    with pytest.raises(ConfigError, match="complete"):
+        finetune_repeatedly(Classify, resumed)
+
+
+def test_a_stop_in_the_last_step_of_a_run_ends_the_series(settings):
+    series = replace(settings, seeds=2)
+    with pytest.raises(Interrupted, match="stopped after its last step; the model is there and"):
+        finetune_repeatedly(Classify, series, [StopOnceAt(6)])
+    assert not (settings.out / "runs" / "seed-1").exists()
+    half = settings.out / "runs" / "seed-0" / "checkpoints" / "step-00000003"  # half removed
+    half.mkdir(parents=True)
+    (half / "config.json").write_text("{}")
+    repeats = finetune_repeatedly(Classify, replace(series, resume=True))
+    assert not half.exists()
+    assert repeats.figures == finetune_repeatedly(Classify, replace(series, overwrite=True)).figures
+
+
+def test_a_series_goes_on_from_any_moment_at_which_it_was_killed(settings):
+    series = replace(settings, seeds=2, steps=2)
+    whole = finetune_repeatedly(Classify, series)
+    before, path = contents(settings.out), settings.out / "run.json"
+    facts = json.loads(path.read_text())
+    unfinished = json.dumps({name: facts[name] for name in facts if name != "summary"})
+    # At its very end.
+    path.write_text(unfinished)
+    (settings.out / "repeats.json").unlink()
+    assert finetune_repeatedly(Classify, replace(series, resume=True)) == whole
+    assert contents(settings.out) == before
+    # While a run began.
+    path.write_text(unfinished)
+    killed = settings.out / "runs" / "seed-1"
+    shutil.rmtree(killed)
+    killed.mkdir()
+    (killed / ".run.json.999999.tmp").write_text("{")
+    assert finetune_repeatedly(Classify, replace(series, resume=True)).figures == whole.figures
 
 
 def contents(folder):
@@ -226,86 +178,22 @@ def contents(folder):
 @pytest.mark.parametrize("flags", [{"seeds": 2}, {"folds": 2, "eval": NOT_GIVEN}])
 def test_nothing_is_touched_before_all_is_checked(settings, tmp_path, flags):
     series = replace(settings, **flags, steps=1)
-    wrong = (
-        {"train": tmp_path / "tpyo.csv"},
-        {"model": tmp_path / "none"},
-        {"max_length": 1000},
-        {"freeze_layers": 99},
-    )
-    for change in wrong:
-        with pytest.raises((InputError, CheckpointError, ConfigError)):
-            finetune_repeatedly(Classify, replace(series, **change))
-        assert not settings.out.exists()
+
+    def refuse_all(**more):
+        for change in (
+            {"train": tmp_path / "tpyo.csv"},
+            {"model": tmp_path / "none"},
+            {"max_length": 1000},
+            {"freeze_layers": 99},
+        ):
+            with pytest.raises((InputError, CheckpointError, ConfigError)):
+                finetune_repeatedly(Classify, replace(series, **change, **more))
+
+    refuse_all()
+    assert not settings.out.exists()
     finetune_repeatedly(Classify, series)
     before = contents(settings.out)
-    for change in wrong:
-        with pytest.raises((InputError, CheckpointError, ConfigError)):
-            finetune_repeatedly(Classify, replace(series, **change, overwrite=True))
-        assert contents(settings.out) == before
-
-
-def test_a_series_is_not_continued_on_other_examples(settings, tmp_path):
-    series = replace(settings, seeds=2)
-    with pytest.raises(Interrupted):
-        finetune_repeatedly(Classify, series, [StopAt(4)])
-    before = settings.train.read_bytes()
-    write_reviews(settings.train, 50)
-    with pytest.raises(ConfigError, match=r"train\.csv holds something else than when the series"):
-        finetune_repeatedly(Classify, replace(series, resume=True))
-    settings.train.write_bytes(before)
-    finetune_repeatedly(Classify, replace(series, resume=True))
-
-
-def test_a_stop_in_the_last_step_of_a_run_ends_the_series(settings):
-    series = replace(settings, seeds=2)
-    with pytest.raises(Interrupted, match="stopped after its last step; the model is there and"):
-        finetune_repeatedly(Classify, series, [StopOnceAt(6)])
-    assert not (settings.out / "runs" / "seed-1").exists()
-    repeats = finetune_repeatedly(Classify, replace(series, resume=True))
-    assert repeats.figures == finetune_repeatedly(Classify, replace(series, overwrite=True)).figures
-
-
-def test_a_run_that_was_killed_while_it_began_is_begun_again(settings):
-    series = replace(settings, seeds=2, steps=2)
-    whole = finetune_repeatedly(Classify, series)
-    facts = json.loads((settings.out / "run.json").read_text())
-    del facts["summary"]
-    (settings.out / "run.json").write_text(json.dumps(facts))
-    killed = settings.out / "runs" / "seed-1"
-    shutil.rmtree(killed)
-    killed.mkdir()
-    (killed / ".run.json.999999.tmp").write_text("{")
-    assert finetune_repeatedly(Classify, replace(series, resume=True)).figures == whole.figures
-
-
-def test_a_trained_run_is_scored_though_its_checkpoint_is_half_removed(settings):
-    with pytest.raises(Interrupted):
-        finetune(Classify, settings, [StopOnceAt(6)])
-    half = settings.out / "checkpoints" / "step-00000003"
-    half.mkdir(parents=True)
-    (half / "config.json").write_text("{}")
-    assert finetune(Classify, replace(settings, resume=True)).training.steps == 6
-    assert not half.exists()
-
-
-def test_a_single_run_over_a_series_leaves_nothing_of_it(settings):
-    finetune_repeatedly(Classify, replace(settings, seeds=2, steps=1))
-    finetune(Classify, replace(settings, steps=1, overwrite=True))
-    names = {path.name for path in settings.out.iterdir()}
-    assert not names & {"repeats.json", "runs", "earlier-run"}
-    repeats = finetune_repeatedly(Classify, replace(settings, seeds=2, steps=2, overwrite=True))
-    assert repeats.names == ("seed-0", "seed-1")
-
-
-def test_a_series_that_was_stopped_at_its_very_end_is_concluded(settings):
-    series = replace(settings, seeds=2, steps=2)
-    repeats = finetune_repeatedly(Classify, series)
-    before = contents(settings.out)
-    facts = json.loads((settings.out / "run.json").read_text())
-    del facts["summary"]
-    (settings.out / "run.json").write_text(json.dumps(facts))
-    (settings.out / "repeats.json").unlink()
-    assert finetune_repeatedly(Classify, replace(series, resume=True)) == repeats
+    refuse_all(overwrite=True)
     assert contents(settings.out) == before
 
 
@@ -324,3 +212,55 @@ def test_only_the_runs_of_the_earlier_series_are_removed(settings):
     finetune_repeatedly(Classify, replace(series, seed=2))
     assert {path.name for path in runs.iterdir()} == {"mine", "seed-2", "seed-3", "seed-7"}
     assert mine.exists() and (foreign / "notes.txt").read_text() == "mine"
+
+
+def fold(task, examples, count, seed=3):
+    return split(TaskDataset(task, examples, []), count, seed=seed)
+
+
+def test_folds_hold_out_everything_once_and_equal_texts_together():
+    labels, once = Classify(("neg", "pos", "rare")), reviews(53)
+    examples = [replace(e, label="rare" if e.row < 9 else e.label) for e in once]
+    datasets = fold(labels, examples, 5)
+    held_out = [example for dataset in datasets for example in dataset.held_out]
+    assert sorted(held_out, key=lambda e: e.row) == examples
+    totals = Counter(example.label for example in examples)
+    for dataset in datasets:
+        assert len(dataset.train) + len(dataset.held_out) == 53
+        assert not {e.row for e in dataset.train} & {e.row for e in dataset.held_out}
+        counts = Counter(example.label for example in dataset.held_out)
+        assert all(abs(counts[label] - totals[label] / 5) < 1 for label in totals)
+    repeated = [replace(e, row=n) for n, e in enumerate([*once[:31], *once[:17], *once[:5]])]
+    datasets = fold(labels, repeated, 4)
+    assert [dataset.num_overlap for dataset in datasets] == [0] * 4
+    sizes = [len(dataset.held_out) for dataset in datasets]
+    assert sum(sizes) == 53 and max(sizes) - min(sizes) <= 3
+    with pytest.raises(ConfigError, match="found 32; with 31 different examples allowed is 2 to"):
+        fold(labels, repeated, 32)
+    questions = [Question(str(n), f"who {n} ?", f"passage {n % 7}", row=n) for n in range(23)]
+    for dataset in fold(Answer(), questions, 3):
+        assert not {q.context for q in dataset.train} & {q.context for q in dataset.held_out}
+        assert 6 <= len(dataset.held_out) <= 10
+
+
+def test_the_figures_of_a_series():
+    found = spreads([{"f1": 1.0, "t": 0.5, "n": 3}, {"f1": 0.5, "t": -ENDLESS, "n": 3}])
+    assert list(found) == ["f1"]  # a threshold that lets nothing pass has no mean
+    assert found["f1"].mean == 0.75
+    facts = dict.fromkeys(NOTES, 0) | {"notes": []}
+    result = {**facts, "evaluation": {"f1": 14.21}, "best_score": 0.1421}
+    for figure, told in (("f1", "f1 14.2100   <- kept"), ("score", "score 0.1421")):
+        lines = str(Repeats(Path("x"), "fold", ("fold-1",), "fold-1", figure, {}, (result,)))
+        assert f"fold-1  {told}" in lines  # answers are scored in percent, and chosen by shares
+
+
+def test_what_excludes_each_other(settings):
+    for changes, message in (
+        ({"seeds": 2, "folds": 2}, "--seeds and --folds exclude"),
+        ({"seeds": 1}, "--seeds: found 1; allowed is 2"),
+        ({"folds": 2}, "--eval and --folds exclude"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            replace(settings, **changes)
+    with pytest.raises(ConfigError, match="--eval: not given"):
+        finetune(Classify, replace(settings, eval=NOT_GIVEN))

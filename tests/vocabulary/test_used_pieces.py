@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tokenizers
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_models import SPECIAL_TOKENS
 from tiny_tokenizers import TEXT, TINY
@@ -83,6 +83,7 @@ def test_with_its_characters_an_alphabet_gives_no_new_unknown_words(pieces, word
 
 
 @pytest.mark.parametrize("kind", ["byte-bpe", "unigram"])
+@settings(max_examples=20)
 @given(
     texts=st.lists(st.lists(st.sampled_from(TEXT.split()), max_size=4).map(" ".join), max_size=4),
     unknown=st.text(max_size=5),

@@ -1,6 +1,5 @@
 """Learning a vocabulary: exactness against a learner that recounts everything, and properties."""
 
-import math
 import os
 import subprocess
 import sys
@@ -23,7 +22,6 @@ from bertsmith.vocabulary.wordpiece import (
     LearnedVocabulary,
     RuleName,
     learn_vocabulary,
-    likelihood_gain,
     single_character_pieces,
 )
 
@@ -90,7 +88,7 @@ def naive_merges(
 
 
 @pytest.mark.parametrize("rule", RULE_NAMES)
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(counts=corpora, min_frequency=st.integers(1, 3), extra=st.integers(0, 40))
 def test_the_incremental_learner_equals_one_that_recounts_everything(
     rule: RuleName, counts: dict[str, int], min_frequency: int, extra: int
@@ -132,51 +130,7 @@ def test_pieces_that_only_led_to_longer_ones_make_room():
     assert len(better) == len(plain) == size
 
 
-def log_likelihood(corpus: list[str]) -> float:
-    frequency = Counter(corpus)
-    return sum(n * math.log(n / len(corpus)) for n in frequency.values())
-
-
-@given(st.lists(st.sampled_from("abcd"), min_size=2, max_size=60))
-def test_likelihood_gain_is_the_difference_of_two_likelihoods(text: list[str]):
-    pieces = [*text, "a", "b"]
-    merged = merge_in_text(pieces)
-    frequency = Counter(pieces)
-    pair = len(pieces) - len(merged)
-    gain = likelihood_gain(
-        np.array([pair]), np.array([frequency["a"]]), np.array([frequency["b"]]), len(pieces)
-    )
-    assert gain[0] == pytest.approx(log_likelihood(merged) - log_likelihood(pieces), abs=1e-9)
-
-
-def merge_in_text(pieces: list[str]) -> list[str]:
-    return "".join(pieces).replace("ab", "X").replace("", " ").split()
-
-
-@pytest.mark.parametrize("rule", RULE_NAMES)
-@given(
-    pair=st.integers(1, 50),
-    left=st.integers(0, 50),
-    right=st.integers(0, 50),
-    rest=st.integers(1, 1000),
-    change=st.integers(1, 9),
-)
-def test_scores_move_only_in_the_direction_that_the_search_relies_on(
-    rule: RuleName, pair: int, left: int, right: int, rest: int, change: int
-):
-    def score(left: int, right: int, total: int) -> float:
-        scores = RULES[rule](np.array([pair]), np.array([left]), np.array([right]), total)
-        return float(scores[0])
-
-    left, right = pair + left, pair + right
-    total = left + right + rest
-    now = score(left, right, total)
-    assert score(left + change, right, total + change) <= score(left, right, total + change)
-    assert score(left, right + change, total + change) <= score(left, right, total + change)
-    assert now <= score(left, right, total + change)
-
-
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=15)
 @given(counts=corpora, seed=st.randoms(use_true_random=False))
 def test_the_order_of_the_words_changes_nothing(counts: dict[str, int], seed: object):
     shuffled = list(counts.items())
@@ -205,30 +159,16 @@ def test_the_tokens_do_not_depend_on_hash_randomization():
     assert len(outputs) == 1
 
 
-def test_order_of_the_tokens_ties_by_the_alphabet():
+def test_order_coverage_and_refusal():
     learned = learn({"ab": 5, "abc": 4, "!": 9}, vocab_size=14)
-    assert tuple(learned.tokens[:5]) == SPECIAL_TOKENS
-    assert learned.tokens[5:12] == ["!", "a", "b", "c", "##a", "##b", "##c"]
-    assert learned.tokens[12:] == ["ab", "abc"]
+    characters_ = ["!", "a", "b", "c", "##a", "##b", "##c"]
+    assert learned.tokens == [*SPECIAL_TOKENS, *characters_, "ab", "abc"]
     assert learn({"zy": 3, "ab": 3, "ac": 3}, 5 + 10 + 3).tokens[-3:] == ["ab", "ac", "zy"]
-
-
-def test_the_rarest_characters_are_dropped_and_counted():
-    counts = {"ab": 50, "é": 1, "añ": 1}
-    learned = learn_vocabulary(counts, 100, character_coverage=0.98)
+    learned = learn_vocabulary({"ab": 50, "é": 1, "añ": 1}, 100, character_coverage=0.98)
     assert learned.alphabet == ["a", "b"]
-    assert learned.dropped_characters == {"é": 1, "ñ": 1}
-    assert learned.skipped_words == 2
-
-
-def test_words_too_long_to_be_encoded_teach_nothing():
-    learned = learn({"ab" * 51: 9, "cd": 3}, vocab_size=1000)
+    assert (learned.dropped_characters, learned.skipped_words) == ({"é": 1, "ñ": 1}, 2)
     assert len("ab" * 51) > MAX_WORD_LEN
-    assert learned.skipped_words == 9
-    assert "ab" not in learned.tokens
-
-
-def test_a_vocabulary_that_cannot_hold_the_alphabet_names_the_minimum():
+    learned = learn({"ab" * 51: 9, "cd": 3}, vocab_size=1000)
+    assert learned.skipped_words == 9 and "ab" not in learned.tokens
     with pytest.raises(ConfigError, match=r"11 is too small for 5 .* 7 single.* at least 12"):
         learn({"ab": 5, "abc": 4, "!": 9}, vocab_size=11)
-    assert len(learn({"ab": 5, "abc": 4, "!": 9}, vocab_size=12).tokens) == 12
