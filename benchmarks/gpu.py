@@ -15,29 +15,28 @@ ones, and "natural" ones, whose lengths are log-normal and cut at 512, as docume
 """
 
 import argparse
-import contextlib
 import gc
-import importlib.metadata
 import itertools
-import json
 import math
 import os
-import platform
 import statistics
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.common import RESULTS, processor, save, table, versions
 from benchmarks.speed.pretraining import unpacked
+from benchmarks.speed.report import compare, fastest, span, speeds
 from benchmarks.speed.roof import training_flops_per_token
-from benchmarks.speed.trainer_peer import IGNORE_INDEX, Collator, difference
+from benchmarks.speed.trainer_peer import IGNORE_INDEX, Collator, compute_difference
 from bertsmith.data.batches import Batch, pack, send
 from bertsmith.model.attention_paths import describe_attention
 from bertsmith.model.bert import BertModel
@@ -54,7 +53,6 @@ from bertsmith.training.workers.local import LocalWorkers
 from bertsmith.training.workers.member import Plan
 from bertsmith.training.workers.protocol import total_counts
 
-RESULTS = Path(__file__).resolve().parent / "results"
 TOLERANCE = 1e-5
 RATE = 1e-4
 MAX_GRAD_NORM = 1.0
@@ -119,18 +117,21 @@ class Work:
         return self.padded["input_ids"].numel()
 
 
+Step = Callable[[int, Work], Any]
+
+
 @dataclass
 class Contender:
-    """Who takes part: `build` gives a function that does one step, by its number."""
+    """Who takes part: `build` returns a function that does one step, by its number."""
 
     name: str
-    build: Callable[[], Callable[[int, Work], Any]]
+    build: Callable[[], Step]
     amount: Callable[[Work], float] = lambda work: float(work.packed.num_tokens)
     is_grouped: bool = False
     """Whether its rows are of similar length within a step."""
-    step: Callable[[int, Work], Any] | None = None
+    step: Step | None = None
     facts: dict[str, Any] = field(default_factory=dict)
-    turns: list[dict[str, float]] = field(default_factory=list)
+    bursts: list[dict[str, float]] = field(default_factory=list)
     error: str | None = None
 
 
@@ -160,27 +161,39 @@ def main() -> None:
     """Check, measure, write."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     args = parse()
-    scale = SMOKE if args.smoke else FULL
-    device = torch.device(args.device)
+    scale, device = SMOKE if args.smoke else FULL, torch.device(args.device)
     target = args.out / f"gpu-{time.strftime('%Y-%m-%d')}{'-smoke' if args.smoke else ''}.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
+    first = next(iter(scale.presets))
     with compute_settings(Compute(device=args.device)):
         found = begin(args, device)
-        for title, hold in itertools.chain(checks(scale, device), contests(scale, device)):
-            if time.monotonic() - began > 60 * args.minutes:
+
+        def is_time(title: str) -> bool:
+            seconds = time.monotonic() - began
+            is_left_out = seconds > 60 * args.minutes
+            if is_left_out:
                 found["left_out"].append(title)
-                continue
-            say(f"{time.monotonic() - began:.0f} s: {title}")
-            hold(found, target)
-            save(found, target)
+            else:
+                print(f"{seconds:.0f} s: {title}", flush=True)
+            return not is_left_out
+
+        if is_time(f"parity, {first}"):
+            try:
+                found["parity"][first] = measure_parity(scale, first, device)
+            except Exception as error:
+                found["parity"][first] = {"error": in_one_line(error)}
+        for preset, dropout in itertools.product(scale.presets, (0.1, 0.0)):
+            if is_time(f"{preset}, dropout {dropout:g}"):
+                with_peers = preset == first and dropout > 0
+                hold(scale, preset, dropout, device, with_peers, found, target)
+            clear()
     found["seconds"] = round(time.monotonic() - began)
-    save(found, target)
+    save(found, target, page)
     print(target.with_suffix(".md").read_text(encoding="utf-8"))
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.gpu", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--device", default="cuda")
@@ -192,22 +205,18 @@ def parse() -> argparse.Namespace:
 
 
 def begin(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
-    """What this run is."""
-    versions = {"Python": platform.python_version()}
-    for name in VERSIONS:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            versions[name] = importlib.metadata.version(name)
-    where = platform.processor() or platform.machine()
+    """Start a result with a description of this run."""
+    known, where = versions(*VERSIONS), processor()
     if device.type == "cuda":
+        torch.cuda.set_device(device)
         where = torch.cuda.get_device_name(device)
-        versions["CUDA"] = str(torch.version.cuda)
-    words = [f"--device {args.device}", *["--smoke"] * args.smoke]
+        known["CUDA"] = str(torch.version.cuda)
     return {
         "date": time.strftime("%Y-%m-%d %H:%M"),
-        "command": " ".join(["python -m benchmarks.gpu", *words]),
+        "command": f"python -m benchmarks.gpu --device {device}{' --smoke' * args.smoke}",
         "device": where,
         "computing": describe_computing(device, "bf16", 1, describe_attention(device, "bf16")),
-        "versions": versions,
+        "versions": known,
         "load": os.getloadavg()[0],
         "parity": {},
         "contests": [],
@@ -216,57 +225,34 @@ def begin(args: argparse.Namespace, device: torch.device) -> dict[str, Any]:
     }
 
 
-Task = tuple[str, Callable[[dict[str, Any], Path], None]]
-
-
-def checks(scale: Scale, device: torch.device) -> Iterator[Task]:
-    """Parity of the first size."""
-    preset = next(iter(scale.presets))
-
-    def check(found: dict[str, Any], target: Path) -> None:
-        try:
-            found["parity"][preset] = parity(scale, preset, device)
-        except Exception as error:
-            found["parity"][preset] = {"error": shown(error)}
-        clear(device)
-
-    yield f"parity, {preset}", check
-
-
-def contests(scale: Scale, device: torch.device) -> Iterator[Task]:
-    """Sizes with and without dropout, and kinds of rows; the peers for the first size alone."""
-    for place, (preset, num_rows) in enumerate(scale.presets.items()):
-        for dropout in (0.1, 0.0):
-            builders = our_contenders(scale, preset, dropout, device)
-            kinds = ["full"]
-            if place == 0 and dropout:
-                builders += peer_contenders(scale, preset, dropout, device)
-                kinds = ["natural", "full"]
-
-            def hold(
-                found: dict[str, Any],
-                target: Path,
-                preset: str = preset,
-                num_rows: int = num_rows,
-                dropout: float = dropout,
-                contenders: Sequence[Contender] = (*builders, roof(scale, device)),
-                kinds: Sequence[str] = kinds,
-            ) -> None:
-                for kind in kinds:
-                    work = draw(scale, kind, num_rows)
-                    result = compete(contenders, work, scale, device)
-                    config = our_config(scale, preset, dropout)
-                    title = f"{preset}, {kind} rows, dropout {dropout:g}"
-                    found["contests"].append({"title": title, **result, **arithmetic(config, work)})
-                    save(found, target)
-                found["profiles"][f"{preset}, dropout {dropout:g}"] = profile(
-                    contenders[0], work[0], device
-                )
-                for contender in contenders:
-                    contender.step = None
-                clear(device)
-
-            yield f"{preset}, dropout {dropout:g}", hold
+def hold(
+    scale: Scale,
+    preset: str,
+    dropout: float,
+    device: torch.device,
+    with_peers: bool,
+    found: dict[str, Any],
+    target: Path,
+) -> None:
+    """Hold the contests of a size: full rows, with peers before them natural ones."""
+    config = our_config(scale, preset, dropout)
+    contenders = [Contender(OURS, lambda: our_step(config, device))]
+    if scale.compiles:
+        contenders.append(Contender(COMPILED, lambda: our_step(config, device, compiled=True)))
+    if with_peers:
+        contenders += peer_contenders(scale, config, device)
+    contenders.append(roof(scale, device))
+    for kind in ("natural", "full") if with_peers else ("full",):
+        work = draw(scale, kind, scale.presets[preset])
+        contest = {
+            "title": f"{preset}, {kind} rows, dropout {dropout:g}",
+            "unit": "tokens/s",
+            "contenders": compete(contenders, work, scale),
+            **arithmetic(config, work),
+        }
+        found["contests"].append(contest)
+        save(found, target, page)
+    found["profiles"][f"{preset}, dropout {dropout:g}"] = profile(contenders[0], work[0])
 
 
 def arithmetic(config: BertConfig, work: Sequence[Work]) -> dict[str, Any]:
@@ -361,23 +347,8 @@ def our_config(scale: Scale, preset: str, dropout: float) -> BertConfig:
     return BertConfig.from_preset(preset, scale.vocab_size, **scale.shape, **changes)
 
 
-def our_contenders(
-    scale: Scale, preset: str, dropout: float, device: torch.device
-) -> list[Contender]:
-    """The packed engine, as it is and with all of a layer but attention compiled."""
-    found = [
-        Contender(OURS, lambda: our_step(our_config(scale, preset, dropout), device)),
-        Contender(
-            COMPILED, lambda: our_step(our_config(scale, preset, dropout), device, compiled=True)
-        ),
-    ]
-    return found if scale.compiles else found[:1]
-
-
-def our_step(
-    config: BertConfig, device: torch.device, *, compiled: bool = False
-) -> Callable[[int, Work], float]:
-    """A step as the training loop does it, without journal and display."""
+def our_step(config: BertConfig, device: torch.device, *, compiled: bool = False) -> Step:
+    """Build a step as the training loop does it, without journal and display."""
     torch.manual_seed(0)
     model = BertModel(config, build_heads(config, HEADS)).to(device)
     settings = OptimSettings(learning_rate=RATE, max_grad_norm=MAX_GRAD_NORM)
@@ -400,32 +371,24 @@ def our_step(
     return step
 
 
-def peer_contenders(
-    scale: Scale, preset: str, dropout: float, device: torch.device
-) -> list[Contender]:
-    """transformers' own model under autocast, in the ways that its documents name."""
-
-    def contender(name: str, attention: str, compiled: bool) -> Contender:
-        config = our_config(scale, preset, dropout)
-        return Contender(
-            name,
-            lambda: peer_step(config, attention, device, compiled=compiled),
-            is_grouped=name == GROUPED,
-        )
-
-    found = [
-        contender(SDPA, "sdpa", False),
-        contender(GROUPED, "sdpa", False),
-        contender(SDPA_COMPILED, "sdpa", True),
-        contender(FLASH_COMPILED, "flash_attention_2", True),
+def peer_contenders(scale: Scale, config: BertConfig, device: torch.device) -> list[Contender]:
+    """List transformers' own model under autocast, in the ways that its documents name."""
+    ways = {
+        SDPA: ("sdpa", False),
+        GROUPED: ("sdpa", False),
+        SDPA_COMPILED: ("sdpa", True),
+        FLASH_COMPILED: ("flash_attention_2", True),
+    }
+    if not scale.compiles:
+        del ways[SDPA_COMPILED]
+    return [
+        Contender(name, partial(peer_step, config, *way, device), is_grouped=name == GROUPED)
+        for name, way in ways.items()
     ]
-    return [each for each in found if scale.compiles or each.name != SDPA_COMPILED]
 
 
-def peer_step(
-    config: BertConfig, attention: str, device: torch.device, *, compiled: bool
-) -> Callable[[int, Work], Any]:
-    """A step as the Trainer does it with bf16=True: autocast, fused AdamW, clipping."""
+def peer_step(config: BertConfig, attention: str, compiled: bool, device: torch.device) -> Step:
+    """Build a step as the Trainer does it with bf16=True: autocast, fused AdamW, clipping."""
     torch.manual_seed(0)
     model = peer_model(config, attention).to(device).train()
     decayed = [parameter for parameter in model.parameters() if parameter.ndim > 1]
@@ -465,14 +428,14 @@ def roof(scale: Scale, device: torch.device) -> Contender:
     """Plain matrix products of random numbers; the amount is floating-point operations."""
     size = scale.roof_size
 
-    def build() -> Callable[[int, Work], Any]:
+    def build() -> Step:
         left, right = (torch.randn(size, size, device=device).bfloat16() for _ in range(2))
         return lambda number, work: left @ right
 
     return Contender(ROOF, build, amount=lambda work: 2.0 * size**3)
 
 
-def parity(scale: Scale, preset: str, device: torch.device) -> dict[str, float]:
+def measure_parity(scale: Scale, preset: str, device: torch.device) -> dict[str, float]:
     """How far loss and gradients are apart in fp32, and our loss in bf16 from that in fp32."""
     from transformers import BertForPreTraining
 
@@ -490,7 +453,7 @@ def parity(scale: Scale, preset: str, device: torch.device) -> dict[str, float]:
         terms = Rows().losses(ours, work.packed.to(device)).values()
         return torch.stack([term.sum / term.count for term in terms]).sum()
 
-    apart = difference(ours, theirs, our_loss, lambda: theirs(**padded).loss)
+    apart = compute_difference(ours, theirs, our_loss, lambda: theirs(**padded).loss)
     with torch.no_grad():
         exact = float(our_loss())
         ours.to(torch.bfloat16)
@@ -502,73 +465,78 @@ def parity(scale: Scale, preset: str, device: torch.device) -> dict[str, float]:
 
 
 def compete(
-    contenders: Sequence[Contender], work: Sequence[Work], scale: Scale, device: torch.device
-) -> dict[str, Any]:
-    """Warm everybody up, let them take turns, and give what they did."""
+    contenders: Sequence[Contender], work: Sequence[Work], scale: Scale
+) -> dict[str, dict[str, Any]]:
+    """Warm everybody up and let them take turns; return what they did by their names."""
     by_length = grouped(work)
-    for contender in contenders:
-        contender.turns = []
+
+    def attempt(what: Callable[[Contender, Sequence[Work]], object], contender: Contender) -> None:
         if contender.error is None:
-            with failures(contender, device):
-                warm_up(contender, by_length if contender.is_grouped else work, scale, device)
+            try:
+                what(contender, by_length if contender.is_grouped else work)
+            except Exception as error:  # the others go on
+                contender.error, contender.step = in_one_line(error), None
+                print(f"  {contender.name}: {contender.error}", flush=True)
+        if contender.error is not None:
+            clear()
+
+    for contender in contenders:
+        contender.bursts = []
+        attempt(partial(warm_up, seconds=scale.turn_seconds), contender)
     for number in range(scale.rounds):
         for contender in contenders if number % 2 == 0 else reversed(contenders):
-            if contender.error is None:
-                with failures(contender, device):
-                    chosen = by_length if contender.is_grouped else work
-                    contender.turns.append(take_turn(contender, chosen, device))
-    named = {
-        each.name: {"facts": each.facts, "turns": each.turns, "error": each.error}
+            attempt(lambda who, rows: who.bursts.append(take_turn(who, rows)), contender)
+    return {
+        each.name: {"facts": {**each.facts}, "bursts": each.bursts, "error": each.error}
         for each in contenders
     }
-    return {"contenders": named}
 
 
-def warm_up(contender: Contender, work: Sequence[Work], scale: Scale, device: torch.device) -> None:
+def warm_up(contender: Contender, work: Sequence[Work], seconds: float) -> None:
     """Build it if need be, go once through all steps, and find how often to do so in a turn."""
+    facts = contender.facts
     if contender.step is None:
-        before, began = allocated(device), time.perf_counter()
+        before, began = torch.cuda.memory_allocated(), time.perf_counter()
         contender.step = contender.build()
         contender.step(1, work[0])
-        wait(device)
-        contender.facts["first_seconds"] = time.perf_counter() - began
-        contender.facts["static_bytes"] = allocated(device) - before
-    contender.facts.pop("cycles", None)
-    first = take_turn(contender, work, device)
-    again = take_turn(contender, work, device)
-    contender.facts |= {
+        wait()
+        facts["first_seconds"] = time.perf_counter() - began
+        facts["static_bytes"] = torch.cuda.memory_allocated() - before
+    facts.pop("cycles", None)
+    first, again = take_turn(contender, work), take_turn(contender, work)
+    facts |= {
         "padding": 1 - sum(each.packed.num_tokens for each in work) / sum(e.cells for e in work),
-        "cycles": max(1, round(scale.turn_seconds / max(again["seconds"], 1e-6))),
+        "cycles": max(1, round(seconds / max(again["seconds"], 1e-6))),
         "loss": first["loss"],
     }
-    if device.type == "cuda":
-        contender.facts["waits"] = waits(contender.step, work[0])
+    if torch.cuda.is_initialized():
+        facts["waits"] = waits(contender.step, work[0])
 
 
-def take_turn(contender: Contender, work: Sequence[Work], device: torch.device) -> dict[str, float]:
-    """All prepared steps, some times over."""
+def take_turn(contender: Contender, work: Sequence[Work]) -> dict[str, float]:
+    """Do all prepared steps, some times over."""
     assert contender.step is not None
-    reset_peak(device)
-    before = allocated(device)
     cycles = contender.facts.get("cycles", 1)
-    wait(device)
+    if torch.cuda.is_initialized():
+        torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    wait()
     began = time.perf_counter()
     for number in range(cycles * len(work)):
         outcome = contender.step(number + 1, work[number % len(work)])
-    wait(device)
+    wait()
     seconds = time.perf_counter() - began
-    amount = cycles * sum(contender.amount(each) for each in work)
-    loss = 0.0 if contender.name == ROOF else float(outcome)
+    peak = torch.cuda.max_memory_allocated() - before
     return {
         "seconds": seconds,
-        "amount": amount,
-        "loss": loss,
-        "peak_bytes": peak(device) - before + contender.facts.get("static_bytes", 0),
+        "amount": cycles * sum(contender.amount(each) for each in work),
+        "loss": 0.0 if contender.name == ROOF else float(outcome),
+        "peak_bytes": peak + contender.facts.get("static_bytes", 0),
     }
 
 
-def waits(step: Callable[[int, Work], Any], work: Work) -> list[str]:
-    """Where a step waits for the GPU."""
+def waits(step: Step, work: Work) -> list[str]:
+    """List the places at which a step waits for the GPU."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         torch.cuda.set_sync_debug_mode("warn")
@@ -583,119 +551,87 @@ def waits(step: Callable[[int, Work], Any], work: Work) -> list[str]:
     ]
 
 
-def profile(contender: Contender, work: Work, device: torch.device) -> str:
-    """Where the time of a step goes, by kernel, longest first."""
+def profile(contender: Contender, work: Work) -> str:
+    """Return the time of a step by kernel, longest first."""
     if contender.step is None or contender.error is not None:
         return "not measured"
-    from torch.profiler import ProfilerActivity
     from torch.profiler import profile as record
 
-    activities = [ProfilerActivity.CPU]
-    if device.type == "cuda":
-        activities.append(ProfilerActivity.CUDA)
     try:
-        with record(activities=activities) as seen:
+        with record() as seen:
             contender.step(1, work)
-            wait(device)
-        column = "self_device_time_total" if device.type == "cuda" else "self_cpu_time_total"
+            wait()
+        device = "device" if torch.cuda.is_initialized() else "cpu"
+        column = f"self_{device}_time_total"
         return seen.key_averages().table(sort_by=column, row_limit=20, max_name_column_width=80)
     except Exception as error:
-        return shown(error)
+        return in_one_line(error)
 
 
-@contextlib.contextmanager
-def failures(contender: Contender, device: torch.device) -> Iterator[None]:
-    """Turn whatever a contender raises into its error; the others go on."""
-    try:
-        yield
-    except Exception as error:
-        contender.error = shown(error)
-        contender.step = None
-        say(f"  {contender.name}: {contender.error}")
-    if contender.error is not None:
-        clear(device)
-
-
-def shown(error: BaseException) -> str:
-    """An error in one line."""
+def in_one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:300]
 
 
-def wait(device: torch.device) -> None:
-    """Until the device has done all its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+def wait() -> None:
+    """Wait until the GPU has done all its work."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
-def allocated(device: torch.device) -> int:
-    """Bytes of tensors on a GPU."""
-    return torch.cuda.memory_allocated(device) if device.type == "cuda" else 0
-
-
-def reset_peak(device: torch.device) -> None:
-    """From here on `peak` counts."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def peak(device: torch.device) -> int:
-    """The most bytes of tensors since `reset_peak`."""
-    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else 0
-
-
-def clear(device: torch.device) -> None:
-    """Give back what nobody holds."""
+def clear() -> None:
+    """Give back the memory that nobody holds."""
     gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-
-
-def say(line: str) -> None:
-    """Tell whoever waits."""
-    print(line, flush=True)
+    torch.cuda.empty_cache()
 
 
 # The result
 
 
-def save(found: Mapping[str, Any], target: Path) -> None:
-    """Write the result and its page."""
-    target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    target.with_suffix(".md").write_text("\n".join(page(found)) + "\n", encoding="utf-8")
+INTRODUCTION = (
+    "Whole steps in bf16 with fp32 weights: masked LM, next sentence prediction, AdamW, clipping. "
+    "Random token ids with the frequencies of Zipf's law; both sides have the same rows and masks. "
+    "Real tokens only are counted. A ratio is the median over the rounds, in brackets the least "
+    "and the greatest; ours is the faster of our ways."
+)
+GOALS = {
+    SDPA: "2.5× (4×)",
+    GROUPED: "",
+    SDPA_COMPILED: "1.4× (2×), with FA2",
+    FLASH_COMPILED: "1.4× (2×)",
+}
+SHARE_GOALS = {"base": "35 % (45 %)", "large": "42 % (50 %)"}
 
 
-def page(found: Mapping[str, Any]) -> Iterator[str]:
-    """The result as Markdown; everything is computed from the JSON beside it."""
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
-    yield from (f"# Pre-training on a GPU, {found['date']}", "")
-    yield from (f"`{found['command']}`, {found['device']}. {versions}.", "")
-    yield from (f"bertsmith computes {found['computing']}.", "")
-    yield from (
-        "Whole steps in bf16 with fp32 weights: masked LM, next sentence prediction, AdamW, "
-        "clipping. Random token ids with the frequencies of Zipf's law; both sides have the same "
-        "rows and masks. Real tokens only are counted. A ratio is the median over the rounds, in "
-        "brackets the least and the greatest; ours is the faster of our ways.",
+def page(found: Mapping[str, Any]) -> str:
+    """Format the result; everything is computed from the JSON beside it."""
+    known = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    lines = [
+        f"# Pre-training on a GPU, {found['date']}",
         "",
-    )
-    yield from parity_lines(found["parity"])
-    yield from (
+        f"`{found['command']}`, {found['device']}. {known}.",
         "",
-        "| number | what | ours | beside | figure | goal |",
-        "|---|---|---|---|---|---|",
-    )
+        f"bertsmith computes {found['computing']}.",
+        "",
+        INTRODUCTION,
+        "",
+        *parity_lines(found["parity"]),
+        "",
+        *table(
+            ("number", "what", "ours", "beside", "figure", "goal"),
+            [row for contest in found["contests"] for row in ratio_rows(contest)],
+        ),
+    ]
     for contest in found["contests"]:
-        yield from ratio_lines(contest)
-        yield from share_lines(contest)
-    for contest in found["contests"]:
-        yield from contest_lines(contest)
-    for title, table in found["profiles"].items():
-        yield from ("", f"## A step of bertsmith: {title}", "", "```", table.strip(), "```")
+        lines += contest_lines(contest)
+    for title, kernels in found["profiles"].items():
+        lines += ["", f"## A step of bertsmith: {title}", "", "```", kernels.strip(), "```"]
     if found["left_out"]:
-        yield from ("", f"Not measured, for want of time: {'; '.join(found['left_out'])}.")
+        lines += ["", f"Not measured, for want of time: {'; '.join(found['left_out'])}."]
+    return "\n".join([*lines, ""])
 
 
 def parity_lines(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """What was checked before."""
+    """Yield the differences found before anything was timed."""
     for preset, apart in found.items():
         if "error" in apart:
             yield f"**Parity of {preset} could not be checked: {apart['error']}**"
@@ -706,89 +642,65 @@ def parity_lines(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield f"Parity of {preset} in fp32 (allowed {TOLERANCE:g}) {verdict}: {figures}."
 
 
-GOALS = {SDPA: "2.5× (4×)", SDPA_COMPILED: "1.4× (2×), with FA2", FLASH_COMPILED: "1.4× (2×)"}
-SHARE_GOALS = {"base": "35 % (45 %)", "large": "42 % (50 %)"}
-
-
-def ratio_lines(contest: Mapping[str, Any]) -> Iterator[str]:
-    """R12: ours beside each peer."""
-    ours = fastest(contest)
-    for name in (SDPA, GROUPED, SDPA_COMPILED, FLASH_COMPILED):
-        peer = contest["contenders"].get(name)
-        if peer is None or ours is None:
-            continue
-        ratios = [a / b for a, b in zip(speeds(contest, ours), speeds(contest, name), strict=False)]
-        figure = f"**{statistics.median(ratios):.2f}×** ({span(ratios)})" if ratios else "failed"
-        goal = GOALS.get(name, "")
-        yield f"| R12 | {contest['title']} | {ours} | {name} | {figure} | {goal} |"
-
-
-def share_lines(contest: Mapping[str, Any]) -> Iterator[str]:
-    """R13: the share of the roof that useful arithmetic comes to."""
-    ours = fastest(contest)
-    if ours is None or not speeds(contest, ROOF):
+def ratio_rows(contest: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    """Yield ours beside each peer (R12), and our share of the roof (R13)."""
+    title, ours = contest["title"], fastest(contest, [OURS, COMPILED])
+    if ours is None:
         return
-    roof_speed = statistics.median(speeds(contest, ROOF))
-    shares = [speed * contest["flops_per_token"] / roof_speed for speed in speeds(contest, ours)]
-    goal = SHARE_GOALS.get(contest["title"].split(",")[0], "")
-    figure = f"**{100 * statistics.median(shares):.1f} %** ({span([100 * s for s in shares])})"
-    yield f"| R13 | {contest['title']} | {ours} | {ROOF} | {figure} | {goal} |"
+    for name, goal in GOALS.items():
+        if name in contest["contenders"]:
+            ratios = compare(contest, {"ours": [ours], "peers": [name]})["ratios"]
+            figure = "failed"
+            if ratios:
+                figure = f"**{statistics.median(ratios):.2f}×** ({span(ratios, '.2f')})"
+            yield "R12", title, ours, name, figure, goal
+    if fastest(contest, [ROOF]):
+        roof_speed = statistics.median(speeds(contest, ROOF))
+        needed = 100 * contest["flops_per_token"]
+        shares = [speed * needed / roof_speed for speed in speeds(contest, ours)]
+        figure = f"**{statistics.median(shares):.1f} %** ({span(shares, '.2f')})"
+        yield "R13", title, ours, ROOF, figure, SHARE_GOALS.get(title.split(",")[0], "")
+
+
+CONTENDER_HEADING = (
+    "contender", "tokens/s, median", "least to greatest", "padding", "TFLOP/s", "peak memory, GB",
+    "built and first step, s", "waits for the GPU in a step", "",
+)  # fmt: skip
 
 
 def contest_lines(contest: Mapping[str, Any]) -> Iterator[str]:
-    """Every contender of a contest."""
+    """Yield the lines about every contender of a contest."""
     yield from ("", f"## {contest['title']}", "")
     yield (
         f"{contest['rows']} rows and {contest['tokens_per_step']:,.0f} real tokens a step, "
         f"{contest['flops_per_token'] / 1e6:,.0f} MFLOP a real token."
     )
     yield ""
-    yield "| contender | tokens/s, median | least to greatest | padding | TFLOP/s | peak memory, " \
-          "GB | built and first step, s | waits for the GPU in a step | |"  # fmt: skip
-    yield "|---|---|---|---|---|---|---|---|---|"
-    for name, result in contest["contenders"].items():
-        if result["error"] or not result["turns"]:
-            yield f"| {name} | failed | | | | | | | {result['error']} |"
-            continue
-        yield contender_line(contest, name, result)
+    yield from table(CONTENDER_HEADING, [cells(contest, name) for name in contest["contenders"]])
 
 
-def contender_line(contest: Mapping[str, Any], name: str, result: Mapping[str, Any]) -> str:
-    """A row of the table."""
+def cells(contest: Mapping[str, Any], name: str) -> Sequence[str]:
+    """Describe one contender, or why it failed."""
+    result = contest["contenders"][name]
+    if result["error"] or not result["bursts"]:
+        return (name, "failed", *[""] * 6, str(result["error"]))
     found, facts = speeds(contest, name), result["facts"]
-    memory = max(turn["peak_bytes"] for turn in result["turns"]) / 1e9
-    waited = facts.get("waits", [])
-    places = f"{len(waited)}: {', '.join(dict.fromkeys(waited))}" if waited else "0"
     median = statistics.median(found)
     if name == ROOF:
         flops = [speed / 1e12 for speed in found]
-        return f"| {name} | | | | {median / 1e12:.1f} ({span(flops)}) | | | | |"
-    is_ours = name in (OURS, COMPILED)
-    padding = "none" if is_ours else f"{facts['padding']:.0%}"
+        return (name, "", "", "", f"{median / 1e12:.1f} ({span(flops, '.2f')})", *[""] * 4)
+    waited = facts.get("waits", [])
     return (
-        f"| {name} | {median:,.0f} | {min(found):,.0f} to {max(found):,.0f} | {padding} "
-        f"| {median * contest['flops_per_token'] / 1e12:.1f} | {memory:.1f} "
-        f"| {facts['first_seconds']:.1f} | {places} | loss {facts['loss']:.3f} |"
+        name,
+        f"{median:,.0f}",
+        span(found, ",.0f"),
+        "none" if name in (OURS, COMPILED) else f"{facts['padding']:.0%}",
+        f"{median * contest['flops_per_token'] / 1e12:.1f}",
+        f"{max(burst['peak_bytes'] for burst in result['bursts']) / 1e9:.1f}",
+        f"{facts['first_seconds']:.1f}",
+        f"{len(waited)}: {', '.join(dict.fromkeys(waited))}" if waited else "0",
+        f"loss {facts['loss']:.3f}",
     )
-
-
-def fastest(contest: Mapping[str, Any]) -> str | None:
-    """The faster of our ways, by its median; None where none has finished."""
-    done = [name for name in (OURS, COMPILED) if speeds(contest, name)]
-    return max(done, key=lambda name: statistics.median(speeds(contest, name)), default=None)
-
-
-def speeds(contest: Mapping[str, Any], name: str) -> list[float]:
-    """What a contender did per second in each of its turns; nothing if it failed."""
-    result = contest["contenders"].get(name)
-    if result is None or result["error"]:
-        return []
-    return [turn["amount"] / turn["seconds"] for turn in result["turns"]]
-
-
-def span(values: Sequence[float]) -> str:
-    """The least and the greatest."""
-    return f"{min(values):.2f} to {max(values):.2f}"
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def test_the_whole_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert 0.1 < natural["padding"] < 0.9
     failed = {name for name, each in natural["contenders"].items() if each["error"]}
     assert failed == {gpu.FLASH_COMPILED}  # not on a CPU
-    losses = [each["facts"]["loss"] for each in natural["contenders"].values() if each["turns"]]
+    losses = [each["facts"]["loss"] for each in natural["contenders"].values() if each["bursts"]]
     assert all(loss == 0 or abs(loss - np.log(997 * 2)) < 0.5 for loss in losses)
     page = stored.with_suffix(".md").read_text(encoding="utf-8")
     assert "Parity of tiny in fp32 (allowed 1e-05) holds" in page

@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.speed.plan import ROOT, Plan
+from benchmarks.common import ROOT
+from benchmarks.speed.plan import Plan
 from benchmarks.speed.protocol import Burst
 
 PREPARE_SECONDS = 600.0

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.common import published_model
 from benchmarks.speed import onnx_peer
 from benchmarks.speed.contest import ChildError, Claim, Contender, Contest, call
-from benchmarks.speed.finetuning import published_model
 from benchmarks.speed.plan import Plan
 from benchmarks.speed.protocol import Gate
 
@@ -35,38 +35,25 @@ def checks(plan: Plan) -> Iterator[tuple[str, dict[str, float]]]:
 
 
 def contests(plan: Plan) -> Iterator[Contest]:
-    """The only one."""
-    texts = prepare(plan)
-    folder = plan.work / "onnx-minilm"
-    problem = exported(plan, published_model(), folder)
-    shared = {"texts": str(texts), "slice_size": slice_size(plan)}
-    onnx = {**shared, "threads": plan.threads}
-    contenders = [
-        *(
-            Contender(name, f"{HERE}:bertsmith", {**shared, "precision": precision})
-            for name, precision in our_precisions(plan)
-        ),
-        Contender("sentence-transformers D", f"{HERE}:peer", {**shared, "precision": "fp32"}),
-        Contender("sentence-transformers bf16", f"{HERE}:peer", {**shared, "precision": "bf16"}),
-        *(
-            Contender(
-                f"onnxruntime {precision}",
-                f"{HERE}:onnxruntime",
-                {**onnx, "model": str(folder / f"{precision}.onnx")},
-                problem=problem,
-            )
-            for precision in ("fp32", "int8")
-        ),
+    """Yield the only contest."""
+    found = contenders(plan, published_model(), plan.threads, slice_size(plan))
+    ours = tuple(each.name for each in found if each.name.startswith("bertsmith"))
+    shared = {"texts": str(prepare(plan)), "slice_size": slice_size(plan)}
+    found += [
+        Contender(name, f"{HERE}:peer", {**shared, "precision": precision})
+        for name, precision in (
+            ("sentence-transformers D", "fp32"),
+            ("sentence-transformers bf16", "bf16"),
+        )
     ]
-    names = [name for name, _ in our_precisions(plan)]
-    best, reduced = tuple(names), tuple(name for name in names if not name.endswith("fp32"))
+    reduced = tuple(name for name in ours if not name.endswith("fp32"))
     yield Contest(
         title="Encoding, sentences of 3 to 128 tokens",
         unit="tokens/s",
-        contenders=contenders,
+        contenders=found,
         claims=[
-            Claim("R7", "encoding", best, ("sentence-transformers D",), (3.5, 6)),
-            Claim("R8", "encoding", best, ("onnxruntime fp32",), (2, 3)),
+            Claim("R7", "encoding", ours, ("sentence-transformers D",), (3.5, 6)),
+            Claim("R8", "encoding", ours, ("onnxruntime fp32",), (2, 3)),
             Claim("R8 fp32", "encoding in fp32", ("bertsmith fp32",), ("onnxruntime fp32",)),
             Claim("R9", "encoding", reduced, ("onnxruntime int8",), (1.2, 1.7)),
         ],
@@ -75,6 +62,38 @@ def contests(plan: Plan) -> Iterator[Contest]:
             "for BERT, sorted by length, batches of 32; sentence-transformers: batches of 32."
         ],
     )
+
+
+def contenders(
+    plan: Plan, folder: Path, threads: int, slice_size: int, length: int | None = None
+) -> list[Contender]:
+    """List a model in each of our precisions and in onnxruntime's.
+
+    `length` keeps the sentences of so many tokens; vectors are compared without it alone.
+    """
+    options = {"texts": str(prepare(plan)), "folder": str(folder), "slice_size": slice_size,
+               "length": length}  # fmt: skip
+    out, problem = plan.work / f"onnx-{folder.name}", None
+    if not (out / "int8.onnx").exists():
+        try:
+            call("benchmarks.speed.onnx_peer:export", plan, folder=folder, out=out)
+        except ChildError as error:
+            problem = f"the export failed: {error}"
+    return [
+        *(
+            Contender(f"bertsmith {name}", f"{HERE}:bertsmith", {**options, "precision": name})
+            for name in call(f"{HERE}:known_precisions", plan)
+        ),
+        *(
+            Contender(
+                f"onnxruntime {precision}",
+                f"{HERE}:onnxruntime",
+                {**options, "model": str(out / f"{precision}.onnx"), "threads": threads},
+                problem=problem,
+            )
+            for precision in ("fp32", "int8")
+        ),
+    ]
 
 
 def slice_size(plan: Plan) -> int:
@@ -104,22 +123,6 @@ def write(source: str, target: str) -> None:
     write_json(Path(target), kept)
 
 
-def exported(plan: Plan, model: Path, folder: Path) -> str | None:
-    """Export a model for onnxruntime, if it is not there; gives what went wrong."""
-    if not (folder / "int8.onnx").exists():
-        try:
-            call("benchmarks.speed.onnx_peer:export", plan, folder=model, out=folder)
-        except ChildError as error:
-            return f"the export failed: {error}"
-    return None
-
-
-def our_precisions(plan: Plan) -> list[tuple[str, str]]:
-    """The number formats that `bertsmith.load` takes here."""
-    names = call(f"{HERE}:known_precisions", plan)
-    return [(f"bertsmith {name}", name) for name in names]
-
-
 def known_precisions() -> list[str]:
     """fp32, bf16, and int8 where a model can be loaded in it."""
     from bertsmith import load
@@ -133,20 +136,19 @@ def known_precisions() -> list[str]:
     return [*names, "int8"]
 
 
-def bertsmith(gate: Gate, *, texts: str, slice_size: int, precision: str) -> None:
-    """`bertsmith.load(folder).encode(texts)`."""
+def bertsmith(gate: Gate, *, folder: str, precision: str, **rows: Any) -> None:
+    """Take part with `bertsmith.load(folder).encode(texts)`."""
     from bertsmith.system.process_options import configure_process
 
     configure_process()
     from bertsmith import load
 
-    model = load(published_model(), device="cpu", precision=precision)
-    repeat(gate, model.encode, texts, slice_size, precision)
+    repeat(gate, load(folder, device="cpu", precision=precision).encode, precision, **rows)
 
 
-def peer(gate: Gate, *, texts: str, slice_size: int, precision: str) -> None:
-    """`SentenceTransformer(folder).encode(texts)`."""
-    repeat(gate, sentence_transformer(precision), texts, slice_size, precision)
+def peer(gate: Gate, *, precision: str, **rows: Any) -> None:
+    """Take part with `SentenceTransformer(folder).encode(texts)`."""
+    repeat(gate, sentence_transformer(precision), precision, **rows)
 
 
 def sentence_transformer(precision: str) -> Encode:
@@ -170,29 +172,32 @@ def sentence_transformer(precision: str) -> Encode:
     return encode
 
 
-def onnxruntime(gate: Gate, *, texts: str, slice_size: int, model: str, threads: int) -> None:
-    """An exported model in its session."""
-    tokenizer = str(published_model() / "tokenizer.json")
-    encoder = onnx_peer.Encoder(model, tokenizer, threads, MAX_LENGTH)
-    repeat(gate, encoder, texts, slice_size, Path(model).stem)
+def onnxruntime(gate: Gate, *, folder: str, model: str, threads: int, **rows: Any) -> None:
+    """Take part with an exported model in its session."""
+    encoder = onnx_peer.Encoder(model, str(Path(folder) / "tokenizer.json"), threads, MAX_LENGTH)
+    repeat(gate, encoder, Path(model).stem, **rows)
 
 
-def repeat(gate: Gate, encode: Encode, texts: str, slice_size: int, precision: str) -> None:
+def repeat(
+    gate: Gate, encode: Encode, precision: str, texts: str, slice_size: int,
+    length: int | None = None,
+) -> None:  # fmt: skip
     """Encode slice after slice for ever."""
     sized: list[tuple[str, int]] = json.loads(Path(texts).read_text(encoding="utf-8"))
-    slices = [sized[i * slice_size : (i + 1) * slice_size] for i in range(NUM_SLICES)]
-    cosine = least_cosine(encode([text for text, _ in sized[:PARITY_TEXTS]]), reference(texts))
-    gate.wait(precision=precision, least_cosine=cosine)
+    facts: dict[str, Any] = {"precision": precision}
+    if length is None:
+        expected: np.ndarray = np.load(Path(texts).with_suffix(".npy"))
+        found = encode([text for text, _ in sized[:PARITY_TEXTS]])
+        facts["least_cosine"] = least_cosine(found, expected)
+        sized = sized[: NUM_SLICES * slice_size]
+    else:
+        sized = [each for each in sized if each[1] == length]
+    slices = [sized[start : start + slice_size] for start in range(0, len(sized), slice_size)]
+    gate.wait(**facts)
     while True:
         for part in slices:
             encode([text for text, _ in part])
-            gate.step(sum(length for _, length in part))
-
-
-def reference(texts: str) -> np.ndarray:
-    """The vectors that the check found with sentence-transformers."""
-    vectors: np.ndarray = np.load(Path(texts).with_suffix(".npy"))
-    return vectors
+            gate.step(sum(size for _, size in part))
 
 
 def least_cosine(found: np.ndarray, expected: np.ndarray) -> float:

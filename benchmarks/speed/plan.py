@@ -1,11 +1,7 @@
 """How much is measured, on what, and where it is written."""
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("BERTSMITH_DATA", ROOT.parent / "shared" / "data"))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from benchmarks.speed.trainer_peer import (
     LEARNING_RATE,
     TUNINGS,
     Collator,
-    difference,
+    compute_difference,
     tune,
 )
 from benchmarks.speed.trainer_peer import train as train_peer
@@ -335,4 +335,4 @@ def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
         loss: torch.Tensor = theirs(**Collator(PARITY_ROWS, MAX_LENGTH)(unpacked(batch))).loss
         return loss
 
-    return difference(ours, theirs, our_loss, their_loss)
+    return compute_difference(ours, theirs, our_loss, their_loss)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed.plan import ROOT
+from benchmarks.common import ROOT
 from benchmarks.speed.report import compare
 
 README = ROOT / "README.md"

@@ -11,18 +11,18 @@ include measuring on held-out text eleven times, which the peer is spared.
 
 import dataclasses
 import json
-import statistics
 import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.common import spread, table
 from benchmarks.own_texts import plain_text
 from benchmarks.speed.contest import ChildError, call, say
 from benchmarks.speed.plan import Plan
 from benchmarks.speed.pretraining import drawn_rows
-from benchmarks.speed.trainer_peer import Collator, tune
+from benchmarks.speed.trainer_peer import Collator, build_trainer, tune
 
 if TYPE_CHECKING:
     from bertsmith.pretraining.job import PretrainJob
@@ -127,14 +127,7 @@ def transformers(corpus: str, out: str, minutes: float, threads: int) -> dict[st
 
 def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[str, Any]:
     """Pre-train for so many steps or seconds, and save the model with its tokenizer."""
-    from transformers import (
-        BertConfig,
-        BertForPreTraining,
-        Trainer,
-        TrainerCallback,
-        TrainingArguments,
-        set_seed,
-    )
+    from transformers import BertConfig, BertForPreTraining, set_seed
 
     from bertsmith.data.shards import Corpus
     from bertsmith.pretraining.resolve import resolve_unmeasured
@@ -153,39 +146,30 @@ def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[s
     times: list[float] = []
     tokens = 0
 
-    class Clock(TrainerCallback):  # type: ignore[misc]
-        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            nonlocal tokens
-            tokens += collate.sizes.popleft()[0]
-            times.append(time.perf_counter())
-            control.should_training_stop = times[-1] - began >= seconds
+    def on_step(control: Any) -> None:
+        nonlocal tokens
+        tokens += collate.sizes.popleft()[0]
+        times.append(time.perf_counter())
+        control.should_training_stop = times[-1] - began >= seconds
 
-    trainer = Trainer(
-        model=model,
-        args=TrainingArguments(
-            output_dir=out,
-            max_steps=steps,
-            per_device_train_batch_size=training.batch_size,
-            learning_rate=optim.learning_rate,
-            lr_scheduler_type="linear",
-            warmup_steps=round(optim.warmup_fraction * steps),
-            weight_decay=optim.weight_decay,
-            adam_beta2=optim.adam_beta2,
-            adam_epsilon=optim.adam_epsilon,
-            max_grad_norm=optim.max_grad_norm,
-            use_cpu=True,
-            bf16=True,
-            train_sampling_strategy="group_by_length",
-            remove_unused_columns=False,
-            save_strategy="no",
-            logging_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            seed=training.seed,
-        ),
-        train_dataset=rows,
-        data_collator=collate,
-        callbacks=[Clock()],
+    trainer = build_trainer(
+        model,
+        rows,
+        collate,
+        out,
+        on_step,
+        max_steps=steps,
+        per_device_train_batch_size=training.batch_size,
+        learning_rate=optim.learning_rate,
+        lr_scheduler_type="linear",
+        warmup_steps=round(optim.warmup_fraction * steps),
+        weight_decay=optim.weight_decay,
+        adam_beta2=optim.adam_beta2,
+        adam_epsilon=optim.adam_epsilon,
+        max_grad_norm=optim.max_grad_norm,
+        bf16=True,
+        train_sampling_strategy="group_by_length",
+        seed=training.seed,
     )
     began = time.perf_counter()
     trainer.train()
@@ -235,36 +219,29 @@ def sst2(model: str, work: str, data: str, threads: int) -> dict[str, list[float
 
 
 def lines(found: dict[str, dict[str, Any]]) -> Iterator[str]:
-    """A table for each text that was learnt from."""
+    """Format a table for each text that was trained on."""
+    heading = ("number", "system", "steps", "tokens, millions", "masked words right",
+               *CLS_ATTENTION.values())  # fmt: skip
     for number, (text, figures) in enumerate(found.items()):
         if number:
             yield ""
-        yield from table(text, figures)
-
-
-def table(text: str, found: dict[str, Any]) -> Iterator[str]:
-    """Both sides."""
-    yield (
-        f"{found['minutes']:g} minutes from scratch, {found['threads']} threads; BERT-tiny, "
-        f"{VOCAB_SIZE:,} pieces, recipe quarter-hour, `{TEXTS[text]}`, {found['date']}."
-    )
-    yield ""
-    starts = " | ".join(CLS_ATTENTION.values())
-    yield f"| number | system | steps | tokens, millions | masked words right | {starts} |"
-    yield "|---|---|---|---|---|---|---|"
-    for name, side in found["sides"].items():
-        if "error" in side:
-            yield f"| R16 | {name} | {json.dumps(side['error'])} | | | | |"
-            continue
         yield (
-            f"| R16 | {name} | {side['steps']:,} | {side['tokens'] / 1e6:.1f} "
-            f"| {side['masked_lm_accuracy']:.1f} % "
-            f"| {' | '.join(score(side['sst2'].get(start)) for start in CLS_ATTENTION)} |"
+            f"{figures['minutes']:g} minutes from scratch, {figures['threads']} threads; "
+            f"BERT-tiny, {VOCAB_SIZE:,} pieces, recipe quarter-hour, `{TEXTS[text]}`, "
+            f"{figures['date']}."
         )
+        yield ""
+        sides = [("R16", name, *cells(side)) for name, side in figures["sides"].items()]
+        yield from table(heading, sides)
 
 
-def score(accuracies: list[float] | None) -> str:
-    """Mean and standard deviation; a dash where it was not measured."""
-    if accuracies is None:
-        return "–"
-    return f"{statistics.mean(accuracies):.1f} ± {statistics.stdev(accuracies):.1f} %"
+def cells(side: dict[str, Any]) -> list[str]:
+    """Format one side's figures; a dash where one was not measured."""
+    if "error" in side:
+        return [json.dumps(side["error"]), "", "", "", ""]
+    return [
+        f"{side['steps']:,}",
+        f"{side['tokens'] / 1e6:.1f}",
+        f"{side['masked_lm_accuracy']:.1f} %",
+        *(f"{spread(side['sst2'][x])} %" if x in side["sst2"] else "–" for x in CLS_ATTENTION),
+    ]

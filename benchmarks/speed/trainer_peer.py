@@ -30,7 +30,7 @@ M_MMAP_MAX = -4
 
 
 def tune(tuning: str) -> None:
-    """Set what the process must have before torch is imported."""
+    """Configure the process. Call before importing torch."""
     if tuning == "T+":
         from bertsmith.system.process_options import configure_process
 
@@ -39,41 +39,54 @@ def tune(tuning: str) -> None:
             ctypes.CDLL(None).mallopt(M_MMAP_MAX, 0)
 
 
+def build_trainer(
+    model: Any,
+    rows: Sequence[Row],
+    collate: Any,
+    out: object,
+    on_step: Callable[[Any], object] = lambda control: None,
+    **arguments: Any,
+) -> Any:
+    """Build a Trainer that writes nothing; `on_step` is called at the end of each step."""
+    from transformers import Trainer, TrainerCallback, TrainingArguments
+
+    class Watch(TrainerCallback):  # type: ignore[misc]
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            on_step(control)
+
+    quiet = {"save_strategy": "no", "logging_strategy": "no", "report_to": "none"}
+    given = {"use_cpu": True, "disable_tqdm": True, "remove_unused_columns": False, **quiet}
+    return Trainer(
+        model=model,
+        args=TrainingArguments(output_dir=str(out), **given, **arguments),
+        train_dataset=rows,
+        data_collator=collate,
+        callbacks=[Watch()],
+    )
+
+
 def train(
     gate: Gate, model: Any, rows: Sequence[Row], collate: "Collator", *, tuning: str, out: str
 ) -> None:
     """Train for ever, meeting the gate at the end of each step."""
     import torch
-    from transformers import Trainer, TrainerCallback, TrainingArguments
-
-    class Stop(TrainerCallback):  # type: ignore[misc]
-        def on_step_end(self, *_: Any, **__: Any) -> None:
-            gate.step(*collate.sizes.popleft())
 
     tuned = tuning != "D"
     torch.set_float32_matmul_precision("medium" if tuned else "highest")
-    trainer = Trainer(
-        model=model,
-        args=TrainingArguments(
-            output_dir=out,
-            max_steps=ENDLESS,
-            per_device_train_batch_size=collate.batch_size,
-            learning_rate=LEARNING_RATE,
-            lr_scheduler_type="constant",
-            weight_decay=0.01,
-            use_cpu=True,
-            bf16=tuned,
-            # In order, D gets the very batches that bertsmith gets.
-            train_sampling_strategy="group_by_length" if tuned else "sequential",
-            remove_unused_columns=False,
-            save_strategy="no",
-            logging_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-        ),
-        train_dataset=rows,
-        data_collator=collate,
-        callbacks=[Stop()],
+    trainer = build_trainer(
+        model,
+        rows,
+        collate,
+        out,
+        lambda control: gate.step(*collate.sizes.popleft()),
+        max_steps=ENDLESS,
+        per_device_train_batch_size=collate.batch_size,
+        learning_rate=LEARNING_RATE,
+        lr_scheduler_type="constant",
+        weight_decay=0.01,
+        bf16=tuned,
+        # In order, D gets the very batches that bertsmith gets.
+        train_sampling_strategy="group_by_length" if tuned else "sequential",
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
     gate.wait(precision="bf16" if tuned else "fp32", parameters=parameters)
@@ -115,10 +128,10 @@ class Collator:
         return values + [padding] * (length - len(values))
 
 
-def difference(
+def compute_difference(
     ours: Any, theirs: Any, our_loss: Callable[[], Any], their_loss: Callable[[], Any]
 ) -> dict[str, float]:
-    """How far losses and gradients are apart: both relative to theirs, gradients as one vector."""
+    """Compute how far losses and gradients are apart, relative to theirs."""
     import torch
 
     from bertsmith.model.weight_names import canonical, their_names

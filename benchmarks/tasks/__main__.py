@@ -17,22 +17,33 @@ Results are written after each run; a run that stands in today's result is not r
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.speed.finetuning import published_model
-from benchmarks.speed.plan import DATA, ROOT
+from benchmarks.common import (
+    DATA,
+    RESULTS,
+    ROOT,
+    load,
+    machine,
+    published_model,
+    save,
+    spread,
+    table,
+)  # fmt: skip
 from benchmarks.speed.protocol import peak_megabytes
 from benchmarks.tasks.cases import CASES, Case, our_settings, read_lesson, task_type
 
 SYSTEMS = ("bertsmith", "transformers")
+MAX_SEEDS = 100
+HEADING = ("data set", "score", "bertsmith", "Trainer", "seconds", "Trainer", "time",
+           "peak memory, MB", "Trainer", "seeds")  # fmt: skip
 
 
 def main() -> None:
@@ -42,7 +53,7 @@ def main() -> None:
         print(json.dumps(run_job(**json.loads(args.job))))
         return
     target = args.results / f"tasks-{args.date}.json"
-    found = json.loads(target.read_text(encoding="utf-8")) if target.exists() else {}
+    found = load(target)
     for name in args.cases:
         for seed in range(args.seeds):
             for system in SYSTEMS if seed % 2 == 0 else SYSTEMS[::-1]:
@@ -53,7 +64,7 @@ def main() -> None:
                     found[key] = in_own_process(name, system, seed, args.data)
                     if args.scores_only:
                         found[key]["seconds"] = None
-                    write(found, target)
+                    save(found, target, page)
     print(target.with_suffix(".md"))
 
 
@@ -65,7 +76,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("cases", nargs="*", default=list(CASES), metavar="CASE", help=cases_help)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--scores-only", action="store_true", help="keep no seconds")
     date_help = "of the result to go on with; today if not given"
     parser.add_argument("--date", default=time.strftime("%Y-%m-%d"), help=date_help)
@@ -100,7 +111,7 @@ def run_job(name: str, system: str, seed: int, data: str) -> dict[str, Any]:
             "seconds": time.perf_counter() - began,
             "peak_megabytes": peak_megabytes(),
             "load_before": load,
-            "machine": machine(),
+            "machine": describe_machine(),
         }
 
 
@@ -130,13 +141,6 @@ def prepare(
     return run
 
 
-def write(found: Mapping[str, Any], target: Path) -> None:
-    """Write the result and its page."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    target.with_suffix(".md").write_text(page(found), encoding="utf-8")
-
-
 def page(found: Mapping[str, Any]) -> str:
     """Markdown, a table for each machine: runs on different ones cannot be compared."""
     lines = [
@@ -148,79 +152,44 @@ def page(found: Mapping[str, Any]) -> str:
         "Seconds are medians of the seeds that both sides ran alone on the machine, memory is the "
         "highest peak. Of two numbers of seeds, the second is the Trainer's.",
     ]
-    for machine in sorted({run["machine"] for run in found.values()}):
-        here = {key: run for key, run in found.items() if run["machine"] == machine}
-        lines += ["", machine, "", *table(here)]
+    for place in sorted({run["machine"] for run in found.values()}):
+        here = {key: run for key, run in found.items() if run["machine"] == place}
+        lines += ["", place, "", *table(HEADING, rows(here))]
     return "\n".join([*lines, ""])
 
 
-def table(found: Mapping[str, Any]) -> Iterator[str]:
-    """Mean and standard deviation of the scores, and what they cost."""
-    yield (
-        "| data set | score | bertsmith | Trainer | seconds | Trainer | time | peak memory, MB | "
-        "Trainer | seeds |"
-    )
-    yield "|---|---|---|---|---|---|---|---|---|---|"
+def rows(found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
+    """Yield scores and what they cost, for each data set that bertsmith was trained on."""
     for name, case in CASES.items():
         ours, theirs = (
-            {key: run for key, run in found.items() if key.startswith(f"{name}/{system}/")}
-            for system in SYSTEMS
+            {seed: run for seed in range(MAX_SEEDS) if (run := found.get(f"{name}/{side}/{seed}"))}
+            for side in SYSTEMS
         )
-        if ours:
-            yield row(case, by_seed(ours), by_seed(theirs))
+        if not ours:
+            continue
+        sides = [runs for runs in (ours, theirs) if runs]
+        timed = [{seed: run["seconds"] for seed, run in runs.items() if run["seconds"]}
+                 for runs in sides]  # fmt: skip
+        shared = set.intersection(*(set(seconds) for seconds in timed))
+        medians = [
+            statistics.median(chosen) if (chosen := [side[x] for x in shared or side]) else 0
+            for side in timed
+        ]
+        cost = [[f"{each:,.0f}" if each else "" for each in medians],
+                [f"{max(run['peak_megabytes'] for run in runs.values()):,.0f}" for runs in sides],
+                [spread((100 * run["score"] for run in runs.values()), 2) for runs in sides],
+                ]  # fmt: skip
+        seconds, memory, scores = (cells if theirs else [*cells, ""] for cells in cost)
+        ratio = f"{medians[0] / medians[1]:.2f}×" if theirs and all(medians) else ""
+        seeds = " and ".join(dict.fromkeys(str(len(runs)) for runs in sides))
+        yield case.title, case.metric, *scores, *seconds, ratio, *memory, seeds
 
 
-def by_seed(runs: Mapping[str, Any]) -> dict[str, Any]:
-    """The runs of one system by their seeds."""
-    return {key.rsplit("/", 1)[1]: run for key, run in runs.items()}
-
-
-def row(case: Case, ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> str:
-    """One data set, by seed; seconds are of the seeds that all ran, in turns."""
-    sides = [runs for runs in (ours, theirs) if runs]
-    timed = [
-        {seed: run["seconds"] for seed, run in runs.items() if run["seconds"]} for runs in sides
-    ]
-    shared = [seed for seed in timed[0] if all(seed in seconds for seconds in timed)]
-    seconds = [
-        statistics.median(side[seed] for seed in shared or side) if side else None for side in timed
-    ]
-    memory = [max(run["peak_megabytes"] for run in runs.values()) for runs in sides]
-    peer = bool(theirs)
-    cells = [
-        case.title,
-        case.metric,
-        spread(ours.values()),
-        spread(theirs.values()) if peer else "",
-        f"{seconds[0]:,.0f}" if seconds[0] else "",
-        f"{seconds[1]:,.0f}" if peer and seconds[1] else "",
-        f"{seconds[0] / seconds[1]:.2f}×" if peer and seconds[0] and seconds[1] else "",
-        f"{memory[0]:,.0f}",
-        f"{memory[1]:,.0f}" if peer else "",
-        " and ".join(dict.fromkeys(str(len(runs)) for runs in sides)),
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def spread(runs: Iterable[dict[str, Any]]) -> str:
-    """Mean ± standard deviation, in per cent; of one run its score alone."""
-    scores = [100 * run["score"] for run in runs]
-    if len(scores) == 1:
-        return f"{scores[0]:.2f}"
-    return f"{statistics.mean(scores):.2f} ± {statistics.stdev(scores):.2f}"
-
-
-def machine() -> str:
-    """What a run was measured on."""
-    import torch
+def describe_machine() -> str:
+    """Describe what a run was measured on."""
     import transformers
 
-    from benchmarks.speed.__main__ import processor
-
-    return (
-        f"{processor()}, {torch.get_num_threads()} threads, Python {platform.python_version()}, "
-        f"torch {torch.__version__}, transformers {transformers.__version__}."
-    )
+    return f"{machine()}, transformers {transformers.__version__}."
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.speed.finetuning import published_model
+from benchmarks.common import published_model
+from benchmarks.speed.trainer_peer import IGNORE_INDEX, build_trainer
 from benchmarks.tasks.cases import (
     BATCH_SIZE,
     DOCUMENT_STRIDE,
@@ -25,7 +26,6 @@ from benchmarks.tasks.cases import (
     read_lesson,
 )
 
-IGNORE_INDEX = -100
 NUM_CANDIDATES = 20
 
 Row = dict[str, Any]
@@ -36,7 +36,7 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
     """Import everything; the function that comes back trains and gives score and steps."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     import torch
-    from transformers import AutoTokenizer, Trainer, TrainingArguments, set_seed
+    from transformers import AutoTokenizer, set_seed
 
     torch.set_float32_matmul_precision("medium")
     prepare_task = PEERS[case.task]
@@ -48,25 +48,19 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
         tokenizer = AutoTokenizer.from_pretrained(published_model())
         tokenizer.model_max_length = case.max_length
         model, train, held_out, collate, score = prepare_task(case, dataset, tokenizer)
-        trainer = Trainer(
-            model=model,
-            args=TrainingArguments(
-                output_dir=str(folder / "trainer"),
-                learning_rate=case.learning_rate,
-                per_device_train_batch_size=BATCH_SIZE,
-                per_device_eval_batch_size=64,
-                num_train_epochs=case.epochs,
-                weight_decay=WEIGHT_DECAY,
-                bf16=case.precision == "bf16",
-                warmup_steps=case.warmup_fraction,
-                use_cpu=True,
-                seed=seed,
-                save_strategy="no",
-                report_to="none",
-                disable_tqdm=True,
-            ),
-            train_dataset=train,
-            data_collator=collate,
+        trainer = build_trainer(
+            model,
+            train,
+            collate,
+            folder / "trainer",
+            learning_rate=case.learning_rate,
+            per_device_train_batch_size=BATCH_SIZE,
+            per_device_eval_batch_size=64,
+            num_train_epochs=case.epochs,
+            weight_decay=WEIGHT_DECAY,
+            bf16=case.precision == "bf16",
+            warmup_steps=case.warmup_fraction,
+            seed=seed,
         )
         trainer.train()
         trainer.save_model(str(folder / "out"))

