@@ -9,15 +9,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
 
 from benchmarks.tasks.__main__ import page  # noqa: E402
-from benchmarks.tasks.cases import CASES, our_settings, read_lesson, task_type  # noqa: E402
+from benchmarks.tasks.cases import CASES, our_settings  # noqa: E402
 from benchmarks.tasks.peer import PEERS, first_pieces  # noqa: E402
+from bertsmith.tasks.catalog import task_named  # noqa: E402
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_bertsmith_takes_the_settings_of_every_case(name: str, tmp_path: Path) -> None:
     case = CASES[name]
     settings = our_settings(case, tmp_path, tmp_path / "model", tmp_path / "out", seed=1)
-    assert isinstance(settings, task_type(case).settings)
+    assert isinstance(settings, task_named(case.task).settings)
     assert settings.learning_rate == case.learning_rate
     assert case.task in PEERS
 
@@ -59,20 +60,3 @@ def test_runs_of_two_machines_are_not_mixed() -> None:
     rows = {lines[i - 4]: line for i, line in enumerate(lines) if line.startswith("| RTE")}
     assert "0.25×" in rows["this one"]
     assert "1.00×" in rows["another"]
-
-
-def test_numbers_are_standardized_by_those_of_training(tmp_path: Path) -> None:
-    rows = {"train": (1.0, 2.0, 3.0), "dev": (3.0, 2.0)}
-    folder = tmp_path / "glue" / "STS-B"
-    folder.mkdir(parents=True)
-    for name, scores in rows.items():
-        lines = ["sentence1\tsentence2\tscore", *(f"a\tb{score}\t{score}" for score in scores)]
-        (folder / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    case = CASES["stsb-600-standard"]
-    dataset = read_lesson(case, our_settings(case, tmp_path, tmp_path, tmp_path / "out", seed=1))
-    spread = (2 / 3) ** 0.5
-    assert [float(one.label) for one in dataset.train] == pytest.approx(
-        [-1 / spread, 0, 1 / spread]
-    )
-    assert [float(one.label) for one in dataset.held_out] == pytest.approx([1 / spread, 0])
-    assert dataset.task.spread == 1

@@ -38,7 +38,7 @@ from benchmarks.common import (
     table,
 )  # fmt: skip
 from benchmarks.speed.protocol import peak_megabytes
-from benchmarks.tasks.cases import CASES, Case, our_settings, read_lesson, task_type
+from benchmarks.tasks.cases import CASES, Case, our_settings
 
 SYSTEMS = ("bertsmith", "transformers")
 MAX_SEEDS = 100
@@ -127,13 +127,13 @@ def prepare(
 
     configure_process()
     from bertsmith.finetuning.run import finetune
+    from bertsmith.tasks.catalog import task_named
     from bertsmith.training.journal import read_journal
 
     settings = our_settings(case, data, published_model(), folder / "out", seed)
-    kind = task_type(case)
 
     def run() -> tuple[float, int]:
-        result = finetune(kind, settings, dataset=read_lesson(case, settings))
+        result = finetune(task_named(case.task), settings)
         figure = f"held_out_{case.task}_{case.metric}"
         entries = read_journal(settings.out / "journal.jsonl")
         return [entry[figure] for entry in entries if figure in entry][-1], result.training.steps
@@ -147,7 +147,7 @@ def page(found: Mapping[str, Any]) -> str:
         "# Fine-tuning every task, beside transformers' Trainer",
         "",
         "`python -m benchmarks.tasks`: all-MiniLM-L6-v2, the same examples, rate, epochs and "
-        "batches on both sides, in bf16 unless the table says otherwise, each run in a process of "
+        "batches on both sides, in bf16, each run in a process of "
         "its own; see its first lines.",
         "Seconds are medians of the seeds that both sides ran alone on the machine, memory is the "
         "highest peak. Of two numbers of seeds, the second is the Trainer's.",

@@ -4,13 +4,9 @@ Hyper-parameters are the same on both sides: 3 epochs, of the two largest sets 2
 with a rate that falls linearly from 1e-4 (what bertsmith takes by itself for this width), AdamW
 with weight decay 0.01 on matrices, dropout 0.1, bf16. AdamW's epsilon is each side's own: 1e-6, as
 in BERT's released code, and the Trainer's 1e-8. The tutorial's IMDB run has the tutorial's rate.
-The 600 pairs of STS-B are learnt as bertsmith does by itself: 4 epochs, of which the rate rises in
-the first tenth, in fp32.
 """
 
-import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +27,6 @@ class Case:
         metric: which figure of the task is compared.
         columns: how the files are read, for the task's class of columns.
         more: further settings of bertsmith.
-        standardize: whether numbers are given with mean 0 and spread 1 to both sides.
         has_peer: whether the Trainer can do the same.
     """
 
@@ -45,18 +40,10 @@ class Case:
     eval_limit: int | None = None
     learning_rate: float = 1e-4
     epochs: int = 3
-    warmup_fraction: float = 0.0
-    precision: str = "bf16"
-    standardize: bool = False
     columns: dict[str, Any] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
     has_peer: bool = True
 
-
-SIMILARITY = {
-    "text_column": "sentence1", "pair_column": "sentence2", "label_column": "score",
-}  # fmt: skip
-FEW = {"limit": 600, "epochs": 4, "warmup_fraction": 0.1, "precision": "fp32"}
 
 CASES = {
     "sst2": Case(
@@ -76,16 +63,8 @@ CASES = {
     ),
     "stsb": Case(
         "STS-B", "regress", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv", "pearson",
-        columns=SIMILARITY,
-    ),
-    "stsb-600": Case(
-        "STS-B, 600 pairs, fp32", "regress", "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv",
-        "pearson", columns=SIMILARITY, **FEW,
-    ),
-    "stsb-600-standard": Case(
-        "STS-B, 600 pairs, scores with mean 0 and spread 1, fp32", "regress",
-        "glue/STS-B/train.tsv", "glue/STS-B/dev.tsv", "pearson", columns=SIMILARITY,
-        standardize=True, **FEW,
+        columns={"text_column": "sentence1", "pair_column": "sentence2",
+                 "label_column": "score"},
     ),
     "conll": Case(
         "CoNLL-2003 names, 3,000 sentences", "tag", "conll2003/eng.train", "conll2003/eng.testa",
@@ -122,33 +101,9 @@ MAX_ANSWER_LENGTH = 30
 DOCUMENT_STRIDE = 128
 
 
-def task_type(case: Case) -> Any:
-    """The task's class."""
-    return task_named(case.task)
-
-
-def read_lesson(case: Case, settings: Any) -> Any:
-    """Read the examples, which are the same for both sides."""
-    dataset = task_type(case).read(settings)
-    if not case.standardize:
-        return dataset
-    numbers = [float(example.label) for example in dataset.train]
-    mean, spread = statistics.fmean(numbers), statistics.pstdev(numbers)
-
-    def standardized(examples: Sequence[Any]) -> list[Any]:
-        return [replace(one, label=repr((float(one.label) - mean) / spread)) for one in examples]
-
-    return replace(
-        dataset,
-        task=replace(dataset.task, spread=1.0),
-        train=standardized(dataset.train),
-        held_out=standardized(dataset.held_out),
-    )
-
-
 def our_settings(case: Case, data: Path, model: Path, out: Path, seed: int) -> Any:
     """The case in bertsmith's words."""
-    kind = task_type(case)
+    kind: Any = task_named(case.task)
     return kind.settings(
         model=model,
         train=data / case.train,
@@ -162,9 +117,9 @@ def our_settings(case: Case, data: Path, model: Path, out: Path, seed: int) -> A
         batch_size=BATCH_SIZE,
         learning_rate=case.learning_rate,
         weight_decay=WEIGHT_DECAY,
-        warmup_fraction=case.warmup_fraction,
+        warmup_fraction=0.0,
         seed=seed,
         device="cpu",
-        precision=case.precision,
+        precision="bf16",
         **case.more,
     )

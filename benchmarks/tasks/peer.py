@@ -23,8 +23,8 @@ from benchmarks.tasks.cases import (
     WEIGHT_DECAY,
     Case,
     our_settings,
-    read_lesson,
 )
+from bertsmith.tasks.catalog import task_named
 
 NUM_CANDIDATES = 20
 
@@ -43,7 +43,7 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
     settings = our_settings(case, data, published_model(), folder / "unused", seed)
 
     def run() -> tuple[float, int]:
-        dataset = read_lesson(case, settings)
+        dataset = task_named(case.task).read(settings)
         set_seed(seed)
         tokenizer = AutoTokenizer.from_pretrained(published_model())
         tokenizer.model_max_length = case.max_length
@@ -58,8 +58,7 @@ def prepare(case: Case, data: Path, folder: Path, seed: int) -> Callable[[], tup
             per_device_eval_batch_size=64,
             num_train_epochs=case.epochs,
             weight_decay=WEIGHT_DECAY,
-            bf16=case.precision == "bf16",
-            warmup_steps=case.warmup_fraction,
+            bf16=True,
             seed=seed,
         )
         trainer.train()
