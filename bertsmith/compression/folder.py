@@ -130,10 +130,10 @@ def save_beside(source: Source, smaller: Smaller, out: Path, trial: Trial) -> Co
             f"left out: {GENERATOR}/, so the folder serves fine-tuning, and 'pretrain --from' "
             "cannot go on with it",
         )
-    measure = None if trial.data else measure_on_corpus(source, smaller)
+    measure = None if trial.data else _measure_on_corpus(source, smaller)
     with atomic_dir(out) as folder:
         save_model(smaller.model.cpu(), folder, smaller.tokenizer)
-        copy_sentence_files(source.path, folder)
+        _copy_sentence_files(source.path, folder)
         comparison = compare(
             source.folder, read_folder(folder), replace(trial, texts=smaller.texts, measure=measure)
         )
@@ -148,7 +148,7 @@ def save_beside(source: Source, smaller: Smaller, out: Path, trial: Trial) -> Co
     return Compressed(out, smaller.done, smaller.facts, comparison, notes)
 
 
-def measure_on_corpus(source: Source, smaller: Smaller) -> Measure | None:
+def _measure_on_corpus(source: Source, smaller: Smaller) -> Measure | None:
     """Build the measure of a pre-trained model, given a corpus."""
     if source.corpus is None or "masked_lm" not in smaller.model.heads:
         return None
@@ -156,7 +156,7 @@ def measure_on_corpus(source: Source, smaller: Smaller) -> Measure | None:
     return held_out_figures(objective, smaller.kept_ids, source.tokenizer.unk_id)
 
 
-def copy_sentence_files(source: Path, folder: Path) -> None:
+def _copy_sentence_files(source: Path, folder: Path) -> None:
     """Copy the files that make a folder a sentence encoder, if it is one."""
     with summed(folder, *SENTENCE_FILES):
         for name in SENTENCE_FILES:

@@ -44,7 +44,7 @@ def head_importance(
         for batch in batches:
             counts.update(objective.counts(batch))
         for batch in batches:
-            for layer, found in enumerate(sensitivities(model, objective, batch, counts)):
+            for layer, found in enumerate(_sensitivities(model, objective, batch, counts)):
                 totals[layer] += found
     importance = np.zeros((len(totals), model.config.num_attention_heads))
     for layer, total in enumerate(totals):
@@ -53,22 +53,22 @@ def head_importance(
     return importance
 
 
-def sensitivities(
+def _sensitivities(
     model: BertModel, objective: Objective[BertModel, Batch], batch: Batch, counts: Counter[str]
 ) -> list[Tensor]:
     """Compute |∂loss/∂mask| summed over examples; a list of [heads] per layer."""
     batch = batch.to(model.device)
-    with computing_every_token(model), recorded_contexts(model) as contexts:
+    with computing_every_token(model), _recorded_contexts(model) as contexts:
         terms = objective.losses(model, batch)
     loss = torch.stack([term.sum.float() / counts[name] for name, term in terms.items()]).sum()
     gradients = torch.autograd.grad(loss, contexts)
     return [
-        by_example(context.detach() * gradient, batch, len(model.config.heads_of(layer)))
+        _by_example(context.detach() * gradient, batch, len(model.config.heads_of(layer)))
         for layer, (context, gradient) in enumerate(zip(contexts, gradients, strict=True))
     ]
 
 
-def by_example(products: Tensor, batch: Batch, num_heads: int) -> Tensor:
+def _by_example(products: Tensor, batch: Batch, num_heads: int) -> Tensor:
     """Sum [tokens, hidden] per head and example, then absolute sums over examples: [heads]."""
     heads = products[: batch.num_tokens].float().view(batch.num_tokens, num_heads, -1).sum(-1)
     sequences = torch.arange(batch.num_sequences)
@@ -79,7 +79,7 @@ def by_example(products: Tensor, batch: Batch, num_heads: int) -> Tensor:
 
 
 @contextmanager
-def recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
+def _recorded_contexts(model: BertModel) -> Iterator[list[Tensor]]:
     """Record the context vectors of all layers in the block, [tokens, heads * head_size] each."""
     contexts: list[Tensor] = []
 
@@ -106,7 +106,7 @@ def least_important(
     Raises:
         ConfigError: as `check_num_pruned`.
     """
-    check_num_pruned(config, num_pruned)
+    _check_num_pruned(config, num_pruned)
     layers = range(config.num_hidden_layers)
     best = {(i, max(config.heads_of(i), key=importance[i].__getitem__)) for i in layers}
     others = [place for place in all_heads(config) if place not in best]
@@ -121,7 +121,7 @@ def all_heads(config: BertConfig) -> list[tuple[int, int]]:
     return [(i, head) for i in range(config.num_hidden_layers) for head in config.heads_of(i)]
 
 
-def check_num_pruned(config: BertConfig, num_pruned: int) -> None:
+def _check_num_pruned(config: BertConfig, num_pruned: int) -> None:
     """Refuse to prune no head or too many for the layers.
 
     Raises:

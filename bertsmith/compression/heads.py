@@ -93,7 +93,7 @@ class HeadSettings:
                 "model with more, or take out layers (--num-layers)."
             )
         if self.prune_heads is not None:
-            return num_of_share(self.prune_heads, num_heads, num_layers)
+            return _num_of_share(self.prune_heads, num_heads, num_layers)
         assert self.num_heads is not None
         if not num_layers <= self.num_heads < num_heads:
             raise ConfigError(
@@ -110,7 +110,7 @@ class HeadSettings:
                 "one), one of them, to weigh heads by, and --num-examples above 0."
             )
         if self.examples is not None:
-            return task_objective(source, self.examples, self.num_examples)
+            return _task_objective(source, self.examples, self.num_examples)
         assert source.corpus is not None
         if "masked_lm" not in source.model.heads:
             raise CheckpointError(
@@ -120,7 +120,7 @@ class HeadSettings:
         return corpus_objective(source.corpus, source.model, source.tokenizer, self.num_examples)
 
 
-def num_of_share(share: float, num_heads: int, num_layers: int) -> int:
+def _num_of_share(share: float, num_heads: int, num_layers: int) -> int:
     """Convert a share of all heads to a number of heads."""
     found, most = round(share * num_heads), num_heads - num_layers
     if not 0 < share < 1 or not 1 <= found <= most:
@@ -131,7 +131,7 @@ def num_of_share(share: float, num_heads: int, num_layers: int) -> int:
     return found
 
 
-def task_objective(source: Source, path: Path, num_examples: int) -> FineTuning:
+def _task_objective(source: Source, path: Path, num_examples: int) -> FineTuning:
     """Build the loss of the model's task on the first examples of a file."""
     predictor = predictor_of(source.folder, device="cpu", precision="fp32")
     task = predictor.definition.with_columns(source.columns)

@@ -81,13 +81,13 @@ def held_out_figures(objective: Pretraining, kept_ids: Tensor | None, unk_id: in
     def measure(model: BertModel) -> dict[str, float]:
         batches = objective.held_out_batches(model)
         if kept_ids is not None and model.config.vocab_size == len(kept_ids):
-            batches = (in_kept_ids(batch, kept_ids, unk_id) for batch in batches)
+            batches = (_in_kept_ids(batch, kept_ids, unk_id) for batch in batches)
         return objective.figures(model, batches)
 
     return measure
 
 
-def in_kept_ids(batch: Batch, kept_ids: Tensor, unk_id: int) -> Batch:
+def _in_kept_ids(batch: Batch, kept_ids: Tensor, unk_id: int) -> Batch:
     """Map a batch to the ids of the kept tokens, with `unk_id` for others."""
 
     def now(ids: Tensor) -> Tensor:

@@ -140,9 +140,9 @@ def distill_pretraining(
     before = folder.read_choices() if resume else None
     computing = computing_on(said, before)
     with folder.held(check), computing as machine:
-        teacher, tokenizer = load_teacher(student.teacher)
+        teacher, tokenizer = _load_teacher(student.teacher)
         mark = fingerprint(teacher)
-        model, made_of = load_student(student, teacher, tokenizer)
+        model, made_of = _load_student(student, teacher, tokenizer)
         corpus = Corpus.open(job.corpus)
         check_vocabularies(student.teacher, tokenizer, corpus.directory, corpus.tokenizer())
         # Micro-batches are sized for the teacher, so that its cached vectors serve any student.
@@ -166,7 +166,7 @@ def distill_pretraining(
                 DTYPES[machine.precision],
                 hidden=student.hidden_weight > 0,
             )
-        cached = [] if cache is None else [describe_cache(job, cache)]
+        cached = [] if cache is None else [_describe_cache(job, cache)]
         objective = PretrainingDistillation(pretraining, reading, Teaching(*weights), mark, cache)
         checkpoint = newest_checkpoint(folder.checkpoints_dir) if resume else None
         if checkpoint is not None:
@@ -202,10 +202,10 @@ def distill_pretraining(
     facts = {"out": str(out), "student": made_of, **data}
     if cache is not None:
         facts |= cache.facts()
-    return result_of(trained.summary, facts, comparison)
+    return _result_of(trained.summary, facts, comparison)
 
 
-def describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
+def _describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
     """Describe the cache of the teacher's vectors: folder, size and reuse."""
     settings = job.pretraining
     share = 1.0 if cache.holds_all else settings.masking_rate
@@ -215,7 +215,7 @@ def describe_cache(job: DistillPretrainingJob, cache: VectorCache) -> str:
     return f"the teacher's vectors in {cache.directory}, up to {megabytes:,.1f} MB a step{again}"
 
 
-def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
+def _load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
     """Load the model and tokenizer of a folder with a masked-LM head.
 
     Raises:
@@ -230,7 +230,7 @@ def load_teacher(path: Path) -> tuple[BertModel, Tokenizer]:
     return build(folder, ["masked_lm"]), folder.tokenizer
 
 
-def load_student(
+def _load_student(
     settings: StudentSettings, teacher: BertModel, tokenizer: Tokenizer
 ) -> tuple[BertModel, str]:
     """Load the student, and describe its origin.
@@ -252,7 +252,7 @@ def load_student(
     return model, made_of
 
 
-def result_of(summary: Summary, facts: dict[str, Any], comparison: Comparison) -> dict[str, Any]:
+def _result_of(summary: Summary, facts: dict[str, Any], comparison: Comparison) -> dict[str, Any]:
     """Flatten the summary, facts and final losses; add the comparison."""
     found = asdict(summary)
     last_step, held_out = found.pop("last_step"), found.pop("held_out")

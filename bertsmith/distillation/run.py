@@ -24,7 +24,13 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import Comparison, Trial, compare
 from bertsmith.finetuning.cls_query_reset import begin_attention
 from bertsmith.finetuning.resolve import count_parts, resolve
-from bertsmith.finetuning.run import FineTuned, Plan, build_for_task, build_objective, finetune
+from bertsmith.finetuning.run import (
+    FineTuned,
+    PreparedRun,
+    build_for_task,
+    encode_examples,
+    finetune,
+)
 from bertsmith.model.bert import BertModel
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
@@ -115,7 +121,7 @@ def distill(
     student.check_out(settings.out)
     are_of_files = dataset is None
 
-    def conclude(plan: Plan, result: FineTuned) -> Distilled:
+    def conclude(plan: PreparedRun, result: FineTuned) -> Distilled:
         comparison = side_by_side(settings, student, say) if are_of_files else None
         num_unlabelled = plan.facts["distillation"]["num_unlabelled"]
         return Distilled(result, plan.load_report, num_unlabelled, comparison)
@@ -127,13 +133,13 @@ def distill(
         resume_command,
         dataset=dataset,
         before=before,
-        prepare=partial(prepare_student, task_type, student, say),
+        prepare=partial(_prepare_student, task_type, student, say),
         conclude=conclude,
     )
     return result
 
 
-def load_teacher(
+def _load_teacher(
     path: Path, task_type: type[Task[Any, Any]], task: Task[Any, Any]
 ) -> LoadedTeacher:
     """Load the model of a folder, if it does this task.
@@ -149,9 +155,9 @@ def load_teacher(
     does_it = task.head is None or task.head in model.heads
     if not (is_bare_encoder or (found is task_type and does_it)):
         raise CheckpointError(
-            f"{path}: {what_it_does(model, found)}; a teacher here is one that 'bertsmith finetune "
-            f"{task_type.name}' makes for the same kind of labels. Name such a folder, or distill "
-            "this one with its own task."
+            f"{path}: {_what_it_does(model, found)}; a teacher here is one that 'bertsmith "
+            f"finetune {task_type.name}' makes for the same kind of labels. Name such a folder, or "
+            "let this one teach its own task."
         )
     tokenizer = folder.tokenizer
     length = max_text_length(tokenizer, model.config.max_length, None)
@@ -159,7 +165,7 @@ def load_teacher(
     return LoadedTeacher(path, model, tokenizer, task_type.restore(loaded), fingerprint(model))
 
 
-def what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
+def _what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
     """Describe the fine-tuning of a folder's model."""
     if task is None:
         return "was not fine-tuned"
@@ -167,7 +173,7 @@ def what_it_does(model: BertModel, task: type[Task[Any, Any]] | None) -> str:
     return f"was fine-tuned to '{task.name}'" + (f" with the head {heads}" if heads else "")
 
 
-def task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, Any]:
+def _task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, Any]:
     """Return the task of the examples with the teacher's labels."""
     try:
         return task.with_teacher_labels(teacher.task)
@@ -175,17 +181,17 @@ def task_of_student(task: Task[Any, Any], teacher: LoadedTeacher) -> Task[Any, A
         raise ConfigError(f"{teacher.path}: {error}") from None
 
 
-def prepare_student(
+def _prepare_student(
     task_type: type[Task[Any, Any]],
     student: DistillSettings,
     say: Say,
     settings: FinetuneSettings,
     dataset: TaskDataset[Any],
     machine: Machine,
-) -> Plan:
+) -> PreparedRun:
     """Load teacher and student, and encode labelled and unlabelled examples."""
-    teacher = load_teacher(student.teacher, task_type, dataset.task)
-    dataset = replace(dataset, task=task_of_student(dataset.task, teacher))
+    teacher = _load_teacher(student.teacher, task_type, dataset.task)
+    dataset = replace(dataset, task=_task_of_student(dataset.task, teacher))
     folder = read_folder(settings.model)
     whole, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
     check_vocabularies(teacher.path, teacher.tokenizer, settings.model, tokenizer)
@@ -193,26 +199,28 @@ def prepare_student(
     begin_attention(model, folder, settings, dataset.task.head)
     if settings.from_scratch:
         made_of = "nothing but the shape; every weight begins at random (--from-scratch)"
-    teaching = teaching_of(student, model, teacher, dataset.task)
+    teaching = _teaching_of(student, model, teacher, dataset.task)
     positions = [each.config.max_length for each in (model, teacher.model)]
     limit = max_text_length(tokenizer, min(positions), settings.max_length)
     tokenizer.model_max_length = limit
-    unlabelled = read_unlabelled(settings, student, dataset)
-    datasets = build_datasets(settings, student, dataset, tokenizer, unlabelled, machine)
+    unlabelled = _read_unlabelled(settings, student, dataset)
+    datasets = _build_datasets(settings, student, dataset, tokenizer, unlabelled, machine)
     facts = {"teacher": teacher.fingerprint, "is_cached": student.cache is not None}
-    live = live_teacher(teacher, machine, hidden=teaching.hidden_weight > 0)
+    live = _live_teacher(teacher, machine, hidden=teaching.hidden_weight > 0)
     chosen: Teacher = live
     if student.cache is not None:
-        chosen = cached(student.cache, live, datasets, teacher, limit, say)
+        chosen = _cached(student.cache, live, datasets, teacher, limit, say)
     objective = Distillation(
         datasets[0], chosen, teaching, unlabelled=datasets[1] if unlabelled else None, facts=facts
     )
     config = resolve(settings, objective, model.config, limit, machine)
     known = facts_of(student, teacher.fingerprint, made_of) | {"num_unlabelled": len(unlabelled)}
-    return Plan(dataset, model, tokenizer, objective, config, made_of, {"distillation": known})
+    return PreparedRun(
+        dataset, model, tokenizer, objective, config, made_of, {"distillation": known}
+    )
 
 
-def teaching_of(
+def _teaching_of(
     student: DistillSettings, model: BertModel, teacher: LoadedTeacher, task: Task[Any, Any]
 ) -> Teaching:
     """Return the weights of the loss terms.
@@ -230,7 +238,7 @@ def teaching_of(
     return Teaching(student.soft_weight, student.soft_temperature, student.hidden_weight)
 
 
-def read_unlabelled(
+def _read_unlabelled(
     settings: FinetuneSettings, student: DistillSettings, dataset: TaskDataset[Any]
 ) -> list[Any]:
     """Read the examples without labels; empty if no file is given."""
@@ -245,7 +253,7 @@ def read_unlabelled(
     return limited(reader, None)
 
 
-def build_datasets(
+def _build_datasets(
     settings: FinetuneSettings,
     student: DistillSettings,
     dataset: TaskDataset[Any],
@@ -260,7 +268,7 @@ def build_datasets(
     sizes: Sequence[int] = (settings.batch_size,)
     if unlabelled:
         sizes = divide_batch(settings.batch_size, len(dataset.train), len(unlabelled))
-    labelled = build_objective(replace(settings, batch_size=sizes[0]), dataset, tokenizer, machine)
+    labelled = encode_examples(replace(settings, batch_size=sizes[0]), dataset, tokenizer, machine)
     labelled.train = with_row_numbers(labelled.train, 0)
     if not unlabelled:
         return [labelled]
@@ -287,14 +295,14 @@ def with_row_numbers(examples: TrainingExamples, first: int) -> TrainingExamples
     return replace(examples, encoded=replace(encoded, row_targets=targets))
 
 
-def live_teacher(teacher: LoadedTeacher, machine: Machine, *, hidden: bool) -> LiveTeacher:
+def _live_teacher(teacher: LoadedTeacher, machine: Machine, *, hidden: bool) -> LiveTeacher:
     """Move the teacher to the run's device and precision, heads in fp32."""
     model = teacher.model.to(DTYPES[machine.precision])
     model.heads.float()
     return LiveTeacher(teacher.task, model.to(machine.device), hidden=hidden)
 
 
-def cached(
+def _cached(
     directory: Path,
     live: LiveTeacher,
     datasets: Sequence[FineTuning],

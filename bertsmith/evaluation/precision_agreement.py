@@ -30,7 +30,7 @@ def agreement_with_fp32(predictor: Predictor[Any], examples: Sequence[Any]) -> A
 
     At most `SAMPLE_TOKENS` tokens are computed twice, however long the examples are.
     """
-    chosen = affordable(predictor, sample(examples))
+    chosen = _affordable(predictor, sample(examples))
     if not chosen:
         return NotCompared(0, SAMPLE_TOKENS)
     agreement: Agreement = predictor.definition.agreement(
@@ -39,7 +39,7 @@ def agreement_with_fp32(predictor: Predictor[Any], examples: Sequence[Any]) -> A
     return agreement
 
 
-def affordable(predictor: Predictor[Any], examples: Sequence[Any]) -> list[Any]:
+def _affordable(predictor: Predictor[Any], examples: Sequence[Any]) -> list[Any]:
     """Select examples, in order, that together fit into `SAMPLE_TOKENS`."""
     short = [example for example in examples if example.num_chars <= SAMPLE_CHARS]
     if not short:

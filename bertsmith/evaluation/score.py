@@ -154,7 +154,7 @@ def score_class_files(
     rows: dict[str, int] = {}
     places: dict[str, int] = {}
     first: Example | None = None
-    for place, (example, prediction) in enumerate(in_pairs(gold, reader, predictions), start=1):
+    for place, (example, prediction) in enumerate(_in_pairs(gold, reader, predictions), start=1):
         first = first or example
         right, given = str(example.label), str(prediction.label)
         rows.setdefault(right, example.row)
@@ -188,7 +188,7 @@ def _score_label_sets(gold: Path, predictions: Path, columns: ClassColumns) -> M
     reader = ExampleReader(gold, columns, empty_labels=True)
     both, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     num_texts = num_exact = 0
-    for example, prediction in in_pairs(gold, reader, predictions, several=True):
+    for example, prediction in _in_pairs(gold, reader, predictions, several=True):
         right, given = (set(label_set(each, separator)) for each in (example, prediction))
         both.update(right & given)
         predicted.update(given)
@@ -219,7 +219,7 @@ def score_number_files(
     """
     reader = ExampleReader(gold, columns)
     true, predicted = array("d"), array("d")
-    pairs = in_pairs(gold, reader, predictions, columns=NUMBER_COLUMNS)
+    pairs = _in_pairs(gold, reader, predictions, columns=NUMBER_COLUMNS)
     for place, (example, prediction) in enumerate(pairs, start=1):
         true.append(number(example.label, f"{gold}:{example.row}: the label"))
         what = f"{predictions}: prediction {place:,}:"
@@ -250,7 +250,7 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     givens = (s for s in TaggedReader(predictions, usual, beside=first.scheme) if s.words)
     counts: TagCounts | None = None
     for place, (right, given) in enumerate(zip_longest(chain([first], rights), givens), start=1):
-        check_words(gold, right, predictions, given, place)
+        _check_words(gold, right, predictions, given, place)
         counts = counts or TagCounts(given.scheme, strict=columns.strict)
         counts.remarks.update(right.remarks)
         counts.remarks["comments"] += given.remarks.count("comments")
@@ -263,7 +263,7 @@ def score_tag_files(gold: Path, predictions: Path, columns: TagColumns | None = 
     return counts.report(num_skipped=reader.num_skipped)
 
 
-def check_words(
+def _check_words(
     gold: Path,
     right: TaggedSentence | None,
     predictions: Path,
@@ -303,9 +303,9 @@ def score_choice_files(
     reader = ChoiceReader(gold, columns)
     num_right = 0
     sizes: Counter[int] = Counter()
-    for place, (example, prediction) in enumerate(in_pairs(gold, reader, predictions), start=1):
+    for place, (example, prediction) in enumerate(_in_pairs(gold, reader, predictions), start=1):
         size = len(example.choices)
-        num_right += choice_number(predictions, place, prediction, size) == example.label
+        num_right += _choice_number(predictions, place, prediction, size) == example.label
         sizes[size] += 1
     num_prompts = sizes.total()
     return ChoiceReport(
@@ -318,7 +318,7 @@ def score_choice_files(
     )
 
 
-def choice_number(path: Path, place: int, prediction: Example, num_choices: int) -> int:
+def _choice_number(path: Path, place: int, prediction: Example, num_choices: int) -> int:
     """Parse the number of a predicted choice.
 
     Raises:
@@ -334,7 +334,7 @@ def choice_number(path: Path, place: int, prediction: Example, num_choices: int)
     return number
 
 
-def in_pairs(
+def _in_pairs(
     gold: Path,
     examples: Iterable[Gold],
     predictions: Path,

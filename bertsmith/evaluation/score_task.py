@@ -117,13 +117,13 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
         "choose": lambda: ChoiceReader(gold, options.part(ChoiceColumns)),
         "classify": lambda: ExampleReader(gold, options.part(Columns), empty_labels=is_set),
     }
-    found = [task for task, reader in readers.items() if can_read(reader)]
+    found = [task for task, reader in readers.items() if _can_read(reader)]
     if "tag" in found and ".tsv" in gold.suffixes and all(map(str.strip, iter_lines(gold))):
         found.remove("tag")  # rows without an end of a sentence are a table's
     if "choose" in found and "classify" in found:
         found.remove("classify")
     if found == ["classify"] and not is_set:
-        found = tasks_of_labels(gold, predictions, options.part(Columns))
+        found = _tasks_of_labels(gold, predictions, options.part(Columns))
     if len(found) == 1:
         return found[0]
     asked = f"Give --task {' or '.join(found)}"
@@ -137,7 +137,7 @@ def find_task(gold: Path, predictions: Path, options: ScoreOptions) -> ScoredTas
     )
 
 
-def can_read(reader: Callable[[], Iterable[Any]]) -> bool:
+def _can_read(reader: Callable[[], Iterable[Any]]) -> bool:
     """Return whether a reader gets a first item."""
     try:
         return any(True for _ in reader())
@@ -145,29 +145,29 @@ def can_read(reader: Callable[[], Iterable[Any]]) -> bool:
         return False
 
 
-def tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[ScoredTask]:
+def _tasks_of_labels(gold: Path, predictions: Path, columns: Columns) -> list[ScoredTask]:
     """Return the tasks of a table's labels: classify, regress, or either."""
-    right = kinds_of_labels(ExampleReader(gold, columns))
+    right = _kinds_of_labels(ExampleReader(gold, columns))
     if None in right:
         return ["classify"]
     is_table = table_format(predictions) != "txt"
-    if is_table and can_read(lambda: read_labels(predictions, columns=["value"])):
+    if is_table and _can_read(lambda: read_labels(predictions, columns=["value"])):
         return ["regress"]  # predict writes a column of this name for numbers alone
-    fractional = {False in right, False in kinds_of_labels(read_labels(predictions))}
+    fractional = {False in right, False in _kinds_of_labels(read_labels(predictions))}
     if len(fractional) == 2:
         return ["classify", "regress"]
     return ["regress"] if True in fractional else ["classify"]
 
 
-def kinds_of_labels(examples: Iterable[Example]) -> set[bool | None]:
+def _kinds_of_labels(examples: Iterable[Example]) -> set[bool | None]:
     """Return whether labels are whole numbers, fractions, or (None) names."""
-    return {is_whole(str(example.label)) for example in islice(examples, LABELS_SEEN)}
+    return {_is_whole(str(example.label)) for example in islice(examples, LABELS_SEEN)}
 
 
-def is_whole(label: str) -> bool | None:
+def _is_whole(label: str) -> bool | None:
     """Return whether a label is a whole number; None for a name.
 
-    >>> [is_whole(label) for label in ("3", "3.0", "3.8", "sports", "nan")]
+    >>> [_is_whole(label) for label in ("3", "3.0", "3.8", "sports", "nan")]
     [True, True, False, None, None]
     """
     try:

@@ -127,7 +127,7 @@ class GlueReport:
                     "figure": spread([run.figure for run in runs]),
                     "scores": {
                         file: {score: spread(values) for score, values in scores.items()}
-                        for file, scores in by_score(runs).items()
+                        for file, scores in _by_score(runs).items()
                     },
                     "runs": [to_jsonable(asdict(run)) for run in runs],
                 }
@@ -143,9 +143,9 @@ class GlueReport:
         rows = [("task", "scores", "mean", f"{num_seeds} seed{'s' * (num_seeds > 1)}")]
         for name, runs in self.runs.items():
             seconds = sum(run.seconds for run in runs)
-            rows.append((name, shown_scores(runs), shown([run.figure for run in runs]),
+            rows.append((name, _shown_scores(runs), _shown([run.figure for run in runs]),
                          f"{seconds:.0f} s"))  # fmt: skip
-        rows.append(("average", "", shown(self.averages), ""))
+        rows.append(("average", "", _shown(self.averages), ""))
         widths = [max(len(row[column]) for row in rows) for column in range(4)]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -187,19 +187,19 @@ def run_glue(
         planned = [
             SeriesRun(f"{each.task.name}, seed {seed}", task_named(each.task.kind), asked)
             for seed in range(settings.seeds)
-            for asked in (run_settings(settings, each, seed),)
+            for asked in (_run_settings(settings, each, seed),)
         ]
         for run in planned:
             check_finetuned(run.settings)
-        series.run(planned, after=partial(note_scores, each, tell))
+        series.run(planned, after=partial(_note_scores, each, tell))
         runs[each.task.name] = [read_run(each.task, run) for run in planned]
-        submissions += conclude(each, runs[each.task.name], settings)
+        submissions += _conclude(each, runs[each.task.name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
     write_json(settings.out / "glue.json", report.to_json())
     return report
 
 
-def run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> FinetuneSettings:
+def _run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> FinetuneSettings:
     """Build the fine-tuning settings of one run."""
     task = found.task
     # Both kinds of task can draw a sample, which not every task can.
@@ -226,14 +226,14 @@ def run_settings(settings: GlueSettings, found: FoundTask, seed: int) -> Finetun
     return asked
 
 
-def note_scores(found: FoundTask, tell: Tell, run: SeriesRun) -> None:
+def _note_scores(found: FoundTask, tell: Tell, run: SeriesRun) -> None:
     """Add the official scores of all development files to `run.json`, if not there yet."""
     facts = run.folder.read_run()
     if "glue" in facts:
         return
     reports = {found.dev_files()[0][1]: facts["result"]["evaluation"]}
     for path, name in found.dev_files()[1:]:
-        reports[name] = score_file(run.settings, path, found.task.columns)
+        reports[name] = _score_file(run.settings, path, found.task.columns)
     noted = {
         "scores": {name: official(found.task, report) for name, report in reports.items()},
         "seconds": facts["summary"]["elapsed_seconds"],
@@ -241,7 +241,7 @@ def note_scores(found: FoundTask, tell: Tell, run: SeriesRun) -> None:
     }
     run.folder.write_run({**facts, "glue": noted})
     done = read_run(found.task, run)
-    tell(f"{run.name}: {shown_scores([done])}, {done.seconds:.0f} s")
+    tell(f"{run.name}: {_shown_scores([done])}, {done.seconds:.0f} s")
 
 
 def read_run(task: GlueTask, run: SeriesRun) -> GlueRun:
@@ -257,7 +257,7 @@ def read_run(task: GlueTask, run: SeriesRun) -> GlueRun:
     )
 
 
-def score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dict[str, Any]:
+def _score_file(settings: FinetuneSettings, path: Path, columns: Columns) -> dict[str, Any]:
     """Evaluate a run's model on another file."""
     with compute_settings(settings):
         predictor = load_predictor(
@@ -275,7 +275,7 @@ def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
     return {score: found[score] for score in task.scores}
 
 
-def conclude(found: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) -> list[Path]:
+def _conclude(found: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) -> list[Path]:
     """Predict the test files with the best run; delete other runs' weights."""
     best = max(runs, key=lambda run: run.figure)
     for run in runs:
@@ -288,17 +288,17 @@ def conclude(found: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) 
             "--seeds as before, or another --out."
         )
     return [
-        predict_test(found.task, best, path, settings.out / "submission" / f"{name}.tsv", settings)
+        _predict_test(found.task, best, path, settings.out / "submission" / f"{name}.tsv", settings)
         for path, name in files
     ]
 
 
-def predict_test(
+def _predict_test(
     task: GlueTask, run: GlueRun, path: Path, out: Path, settings: GlueSettings
 ) -> Path:
     """Predict a test file as a submission, unless up to date."""
     if out.exists() and all(
-        changed_at(out) >= changed_at(of) for of in (path, run.folder / WEIGHTS)
+        _changed_at(out) >= _changed_at(of) for of in (path, run.folder / WEIGHTS)
     ):
         return out
     indices: deque[str] = deque()
@@ -316,12 +316,12 @@ def predict_test(
     return out
 
 
-def changed_at(path: Path) -> int:
+def _changed_at(path: Path) -> int:
     """Return a file's modification time in nanoseconds."""
     return path.stat().st_mtime_ns
 
 
-def by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:
+def _by_score(runs: Sequence[GlueRun]) -> dict[str, dict[Score, list[float]]]:
     """Group scores by file and name, in order of seeds."""
     return {
         file: {score: [run.scores[file][score] for run in runs] for score in scores}
@@ -335,18 +335,18 @@ def spread(values: Sequence[float]) -> dict[str, Any]:
     return {"mean": float(np.mean(values)), "sd": sd, "values": list(values)}
 
 
-def shown(values: Sequence[float]) -> str:
+def _shown(values: Sequence[float]) -> str:
     """Format mean ± standard deviation, times 100."""
     figures = spread(values)
     sd = "" if figures["sd"] is None else f" ± {100 * figures['sd']:.1f}"
     return f"{100 * figures['mean']:.1f}{sd}"
 
 
-def shown_scores(runs: Sequence[GlueRun]) -> str:
+def _shown_scores(runs: Sequence[GlueRun]) -> str:
     """Format every official score with its name."""
-    found = by_score(runs)
+    found = _by_score(runs)
     return ", ".join(
-        f"{file + ' ' if len(found) > 1 else ''}{SCORE_NAMES[score]} {shown(values)}"
+        f"{file + ' ' if len(found) > 1 else ''}{SCORE_NAMES[score]} {_shown(values)}"
         for file, scores in found.items()
         for score, values in scores.items()
     )

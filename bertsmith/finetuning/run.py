@@ -116,7 +116,7 @@ def notes_on(result: Mapping[str, Any]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PreparedRun:
     """A checked run, of which nothing is written yet."""
 
     dataset: TaskDataset[Any]
@@ -129,7 +129,7 @@ class Plan:
     """Further entries of `run.json`."""
 
 
-Prepare = Callable[[FinetuneSettings, TaskDataset[Any], Machine], Plan]
+Prepare = Callable[[FinetuneSettings, TaskDataset[Any], Machine], PreparedRun]
 """Loads the model and encodes the examples of a run."""
 
 
@@ -142,7 +142,7 @@ def finetune(
     dataset: TaskDataset[Any] | None = None,
     before: Callable[[], object] = lambda: None,
     prepare: Prepare | None = None,
-    conclude: Callable[[Plan, FineTuned], Any] = lambda plan, result: result,
+    conclude: Callable[[PreparedRun, FineTuned], Any] = lambda plan, result: result,
 ) -> Any:
     """Fine-tune a model to a task, and score the saved model.
 
@@ -164,9 +164,9 @@ def finetune(
     with computing_on(settings, choices) as machine:
         is_single = dataset is None  # a series would repeat the warnings for each of its runs
         dataset = dataset or task_type.read(settings)
-        plan = (prepare or prepare_run)(settings, dataset, machine)
+        plan = (prepare or _prepare_run)(settings, dataset, machine)
         if is_single:
-            tell_unknown_tokens(plan, settings)
+            _tell_unknown_tokens(plan, settings)
         before()
         with folder.held(lambda: check_out(settings)):
             model, checkpoint = plan.model, None
@@ -183,7 +183,7 @@ def finetune(
                     model.to(machine.device),
                     plan.objective,
                     plan.config.run_config(plan.objective.identity()),
-                    partial(save_widened, model, used, plan.tokenizer),
+                    partial(_save_widened, model, used, plan.tokenizer),
                     {
                         "settings": to_jsonable(settings),
                         START_NOTE: note,
@@ -203,12 +203,12 @@ def finetune(
                     f"{folder.path}: stopped after its last step; the model is there and is not "
                     f"yet scored. Continue with: {resume_command}"
                 )
-            result = conclude(plan, score(task_type, settings, plan, trained))
+            result = conclude(plan, _score_saved(task_type, settings, plan, trained))
             folder.write_run({**folder.read_run(), "result": result.to_json()})
     return result
 
 
-def save_widened(
+def _save_widened(
     model: BertModel, used: VocabularySubset, tokenizer: Tokenizer, folder: Path
 ) -> None:
     """Save a model with the word embeddings of its whole vocabulary."""
@@ -216,14 +216,14 @@ def save_widened(
         save_model(model, folder, tokenizer)
 
 
-def score(
-    task_type: type[Task[Any, Any]], settings: FinetuneSettings, plan: Plan, trained: Trained
+def _score_saved(
+    task_type: type[Task[Any, Any]], settings: FinetuneSettings, plan: PreparedRun, trained: Trained
 ) -> FineTuned:
     """Score the saved folder, and store what the scores decide."""
     dataset, train, best = plan.dataset, plan.objective.train, trained.best
     assert best is not None
     dataset.task.write_files(settings.out)
-    evaluation = evaluate_saved(task_type, settings, dataset)
+    evaluation = _evaluate_saved(task_type, settings, dataset)
     scored = dataset.task.with_threshold(evaluation)
     write_task_settings(settings.out, named_settings(scored))
     return FineTuned(
@@ -247,7 +247,9 @@ def score(
     )
 
 
-def prepare_run(settings: FinetuneSettings, dataset: TaskDataset[Any], machine: Machine) -> Plan:
+def _prepare_run(
+    settings: FinetuneSettings, dataset: TaskDataset[Any], machine: Machine
+) -> PreparedRun:
     """Load the model, and encode the examples."""
     folder = read_folder(settings.model)
     model, tokenizer = build_for_task(folder, settings, dataset), folder.tokenizer
@@ -255,19 +257,19 @@ def prepare_run(settings: FinetuneSettings, dataset: TaskDataset[Any], machine: 
     # Saved with the model, so that it is used as it was trained.
     limit = max_text_length(tokenizer, model.config.max_length, settings.max_length)
     tokenizer.model_max_length = limit
-    objective = build_objective(settings, dataset, tokenizer, machine)
+    objective = encode_examples(settings, dataset, tokenizer, machine)
     config = resolve(settings, objective, model.config, limit, machine)
     load_report = str(model.load_report)
     if settings.from_scratch:
         load_report = "Loaded only the shape; all weights start at random (--from-scratch)."
-    return Plan(dataset, model, tokenizer, objective, config, load_report)
+    return PreparedRun(dataset, model, tokenizer, objective, config, load_report)
 
 
-def tell_unknown_tokens(plan: Plan, settings: FinetuneSettings) -> None:
+def _tell_unknown_tokens(plan: PreparedRun, settings: FinetuneSettings) -> None:
     """Warn of examples with many unknown tokens."""
     train, held_out = plan.objective.train, plan.objective.held_out
-    tell_unknown(count_unknown(train.encoded, plan.tokenizer), settings.train)
-    tell_unknown(count_unknown(held_out.encoded, plan.tokenizer), settings.eval)
+    tell_unknown(_count_unknown(train.encoded, plan.tokenizer), settings.train)
+    tell_unknown(_count_unknown(held_out.encoded, plan.tokenizer), settings.eval)
 
 
 def check_out(settings: FinetuneSettings) -> None:
@@ -276,7 +278,7 @@ def check_out(settings: FinetuneSettings) -> None:
     out = settings.out
     if settings.model.resolve().is_relative_to(out.resolve()):
         raise ConfigError(f"{out}: holds --model {settings.model}. Choose another --out.")
-    check_kind(settings)
+    _check_kind(settings)
     # A single run is complete when it is scored.
     last = "summary" if settings.is_series else "result"
     RunFolder(out).check(
@@ -287,7 +289,7 @@ def check_out(settings: FinetuneSettings) -> None:
     )
 
 
-def check_kind(settings: FinetuneSettings) -> None:
+def _check_kind(settings: FinetuneSettings) -> None:
     """Refuse to resume a series as a single run, or the reverse."""
     folder = RunFolder(settings.out)
     if not settings.resume or not folder.run_path.exists():
@@ -325,14 +327,14 @@ def build_for_task(
         labels = dict(enumerate(task.labels))
         if model.id2label != labels:
             model.heads.apply(model.initialize)
-        if is_head_new(model, labels) or settings.from_scratch:
+        if _is_head_new(model, labels) or settings.from_scratch:
             task.begin_head(model, dataset.train)
     model.id2label = labels
     model.task_settings = named_settings(task)
     return model
 
 
-def is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
+def _is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
     """Return whether the head was not loaded for these labels."""
     assert model.load_report is not None
     encoder = f"{model.config.model_type}."
@@ -340,7 +342,7 @@ def is_head_new(model: BertModel, labels: dict[int, str]) -> bool:
     return is_missing or model.id2label != labels
 
 
-def build_objective(
+def encode_examples(
     settings: FinetuneSettings, dataset: TaskDataset[Any], tokenizer: Tokenizer, machine: Machine
 ) -> FineTuning:
     """Encode all examples, and divide steps among this machine's processes."""
@@ -348,7 +350,7 @@ def build_objective(
     train = task.encode(tokenizer, dataset.train, limit, labelled=True)
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
     learnt = training_examples(task, train, settings.train, dataset.train)
-    found = describe_rate(count_unknown(train, tokenizer))
+    found = describe_rate(_count_unknown(train, tokenizer))
     return FineTuning(
         task,
         learnt if found is None else replace(learnt, notes=(*learnt.notes, found)),
@@ -359,14 +361,14 @@ def build_objective(
     )
 
 
-def count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
+def _count_unknown(encoded: EncodedExamples, tokenizer: Tokenizer) -> float:
     """The share of unknown tokens in all rows."""
     unknown = UnknownTokens()
     unknown.add(encoded.rows.ids, tokenizer)
     return unknown.rate
 
 
-def evaluate_saved(
+def _evaluate_saved(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, dataset: TaskDataset[Any]
 ) -> Evaluation:
     """Score the saved folder, as `bertsmith evaluate` does, on the eval examples."""

@@ -81,11 +81,11 @@ class Repeats:
         ]
         return "\n".join(
             [f"{len(self.names)} {self.kind}s, mean ± standard deviation; model of the best in "
-             f"{self.out}", *notes_on_runs(self.results), "", *lines]
+             f"{self.out}", *_notes_on_runs(self.results), "", *lines]
         )  # fmt: skip
 
 
-def notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
+def _notes_on_runs(results: Sequence[dict[str, Any]]) -> list[str]:
     """List remarks on all runs' examples, and on their common start."""
     totals: dict[str, Any] = {name: sum(result[name] for result in results) for name in NOTES}
     totals["start_note"] = results[0].get(START_NOTE, "")
@@ -143,7 +143,7 @@ class Series:
             self.say(f"{run.name}, {number} of {len(runs)}{was}")
             results.append(self.finish(run, begin if is_new else None))
             after(run)
-            drop_worse(runs, results)
+            _drop_worse(runs, results)
         return results
 
     def finish(self, run: SeriesRun, begin: Callable[[], object] | None = None) -> dict[str, Any]:
@@ -184,12 +184,12 @@ def finetune_repeatedly(
     choices = folder.read_choices() if settings.resume else None
     computing = computing_on(settings, choices)
     with computing as machine, ExitStack() as stack:
-        runs = list(runs_of(task_type, settings, kind))
-        facts = describe(settings, kind, machine)
-        check_series(folder, settings, facts)
+        runs = list(_runs_of(task_type, settings, kind))
+        facts = _describe(settings, kind, machine)
+        _check_series(folder, settings, facts)
 
         def take_folder() -> None:
-            stack.enter_context(folder.held(lambda: check_series(folder, settings, facts)))
+            stack.enter_context(folder.held(lambda: _check_series(folder, settings, facts)))
             if not settings.resume:
                 is_cpu = machine.device.type == "cpu"
                 chosen = compute_choices(machine.precision, attention_paths())
@@ -202,10 +202,10 @@ def finetune_repeatedly(
             results = series.run(runs)
         else:
             results = series.run(runs, begin=take_folder)
-        return conclude(folder, settings, kind, runs, results)
+        return _conclude(folder, settings, kind, runs, results)
 
 
-def runs_of(
+def _runs_of(
     task_type: type[Task[Any, Any]], settings: FinetuneSettings, kind: Kind
 ) -> Iterator[SeriesRun]:
     """Yield the runs of a series."""
@@ -233,14 +233,14 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
         ConfigError: fewer units than folds.
     """
     examples = dataset.train
-    units = units_of(dataset, seed)
+    units = _units_of(dataset, seed)
     if len(units) < num_folds:
         raise ConfigError(
             f"--folds: found {num_folds}; with {len(units)} different examples allowed is 2 to "
             f"{len(units)}."
         )
     strata = [str(dataset.task.fold_stratum(example)) for example in examples]
-    fold_of = deal(units, strata, num_folds)
+    fold_of = _deal(units, strata, num_folds)
     return [
         replace(
             dataset,
@@ -251,7 +251,7 @@ def split(dataset: TaskDataset[Any], num_folds: int, seed: int) -> list[TaskData
     ]
 
 
-def units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
+def _units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
     """Group the indices of training examples by unit, in random order."""
     units: dict[Any, list[int]] = {}
     for place in np.random.default_rng(seed).permutation(len(dataset.train)).tolist():
@@ -259,7 +259,7 @@ def units_of(dataset: TaskDataset[Any], seed: int) -> list[list[int]]:
     return list(units.values())
 
 
-def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> dict[int, int]:
+def _deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> dict[int, int]:
     """Assign each index to a fold, so that strata are balanced.
 
     A unit goes to the fold that has least of its stratum so far; large units go first, so that
@@ -278,7 +278,7 @@ def deal(units: Sequence[list[int]], strata: Sequence[str], num_folds: int) -> d
     return fold_of
 
 
-def describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[str, Any]:
+def _describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[str, Any]:
     """Build a series' entry in `run.json`: settings and hashes of its files."""
     parts = {"num_parts": count_parts(settings.batch_size, machine)}
     files = [path for path in (settings.train, settings.eval) if path.is_file()]
@@ -289,11 +289,11 @@ def describe(settings: FinetuneSettings, kind: Kind, machine: Machine) -> dict[s
     }
 
 
-def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
+def _check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[str, Any]) -> None:
     """Check that a series can begin, or resume, in the folder."""
     check_out(settings)
     if settings.resume:
-        check_series_same(folder, series)
+        _check_series_same(folder, series)
         return
     earlier = folder.series_runs()
     for name in run_names(series["series"], series["kind"]):
@@ -304,7 +304,7 @@ def check_series(folder: RunFolder, settings: FinetuneSettings, series: Mapping[
             )
 
 
-def check_series_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
+def _check_series_same(folder: RunFolder, series: Mapping[str, Any]) -> None:
     """Refuse to resume a series with other settings or examples."""
     run = folder.read_run()
     check_same(folder.path, run["series"], series["series"])
@@ -330,20 +330,20 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     check_same(folder.path, {"num_parts": run[CONFIG]["num_parts"]}, {"num_parts": parts})
 
 
-def drop_worse(runs: Sequence[SeriesRun], results: Sequence[dict[str, Any]]) -> None:
+def _drop_worse(runs: Sequence[SeriesRun], results: Sequence[dict[str, Any]]) -> None:
     """Delete the weights of all runs so far but the best."""
-    best = best_of(results)
+    best = _best_of(results)
     for place in range(len(results)):
         if place != best:
             (runs[place].settings.out / WEIGHTS).unlink(missing_ok=True)
 
 
-def best_of(results: Sequence[dict[str, Any]]) -> int:
+def _best_of(results: Sequence[dict[str, Any]]) -> int:
     """Return the index of the best score; the first of equals."""
     return max(range(len(results)), key=lambda place: (results[place]["best_score"], -place))
 
 
-def conclude(
+def _conclude(
     folder: RunFolder,
     settings: FinetuneSettings,
     kind: Kind,
@@ -351,7 +351,7 @@ def conclude(
     results: Sequence[dict[str, Any]],
 ) -> Repeats:
     """Move the best model to the series' folder; write the result."""
-    best = best_of(results)
+    best = _best_of(results)
     source = runs[best].settings.out
     for path in source.iterdir():
         if path.is_file() and path.name not in (folder.run_path.name, WEIGHTS):

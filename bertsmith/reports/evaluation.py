@@ -110,7 +110,7 @@ def write_page(
         lengths=survey.lengths(),
         is_distance=survey.is_distance,
         longest=max((abs(1 - group.score) for group in survey.lengths()), default=0.0) or 1.0,
-        confusion=confusion_of(evaluation),
+        confusion=_confusion_of(evaluation),
     )
 
 
@@ -123,7 +123,7 @@ def scores_of(evaluation: Evaluation) -> list[tuple[str, float]]:
     ]
 
 
-def confusion_of(evaluation: Evaluation) -> Confusion | None:
+def _confusion_of(evaluation: Evaluation) -> Confusion | None:
     """Return the evaluation's confusion matrix, if it has one that fits."""
     match evaluation:
         case ClassReport():
