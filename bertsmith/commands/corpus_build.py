@@ -29,8 +29,8 @@ class Settings:
 
     Documents are split into sentences (by rules for English and Chinese), and sentences into token
     ids. The corpus folder holds these ids, the bounds of sentences and documents, a copy of the
-    tokenizer, and a manifest that says what was read and what was skipped. A few documents are held
-    out of training, for evaluation.
+    tokenizer, and a manifest that lists what was read and what was skipped. A few documents are
+    held out: models are evaluated on them and never trained on them.
     """
 
     files: tyro.conf.Positional[tuple[str, ...]]
@@ -38,12 +38,13 @@ class Settings:
     each row), each also as .gz, .xz or .zst. Folders and patterns such as 'texts/*.txt' are
     searched."""
     tokenizer: Path
-    """Tokenizer folder, as written by 'tokenizer train', or a vocab.txt."""
+    """Tokenizer: a folder that `bertsmith tokenizer train` wrote, a model folder, or a
+    vocab.txt."""
     out: Path
-    """The folder to write the corpus to."""
+    """Folder to write the corpus to."""
     corpus: CorpusSettings = field(default_factory=CorpusSettings)
     processes: int | None = None
-    """Number of processes that split sentences and encode. None: one for each core."""
+    """Number of processes that split sentences and encode; by default one for each core."""
     overwrite: bool = False
     """Replace an earlier corpus in the folder, once the new one is complete."""
     json: bool = False

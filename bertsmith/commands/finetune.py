@@ -23,12 +23,13 @@ from bertsmith.training.display import Display
 
 TEACHER = """
 
-With --teacher, a larger model that was fine-tuned for the same task, the model learns from its
-outputs, too, also on texts without labels (--unlabelled). Without --model it begins as every second
-layer of its teacher. At the end both are set side by side."""
+With --teacher, the model also learns from the outputs of a larger model that was fine-tuned for the
+same task (distillation), also on texts without labels (--unlabelled). Without --model it starts as
+every second layer of its teacher. At the end the command compares both in size, speed and score."""
 RECIPE = """
 
-A recipe (a .toml file, first) sets any of the options below; options on the line replace it."""
+A recipe sets any of the options below. It is the first argument, a .toml file; options on the
+command line replace its values."""
 
 Json = Annotated[bool, tyro.conf.arg(help="Print one JSON object instead of text.")]
 Eval = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --folds)")]
@@ -37,8 +38,9 @@ Model = Annotated[Path, tyro.conf.arg(help_behavior_hint="(required, but with --
 
 @dataclass(frozen=True)
 class StudentOfTask(DistillSettings):
-    """The options of a run with a teacher."""
+    """Options of a run with a teacher."""
 
+    teacher: Annotated[Path, tyro.conf.arg(help_behavior_hint="")] = NOT_GIVEN
     student: Annotated[Path | None, tyro.conf.Suppress] = None  # --model in this command
 
 

@@ -26,20 +26,20 @@ from bertsmith.training.optim import OptimSettings
 from bertsmith.training.run_folder import RunFolder
 from bertsmith.training.trainer import TrainingSettings
 
-DESCRIPTION = """Teach a new BERT your texts.
+DESCRIPTION = """Pre-train a BERT on your texts.
 
-The model reads rows of your text in which some words are hidden, and learns to guess them
-(masked language modelling). Each row has two segments; it also learns to tell whether the second
-follows the first in the text (next sentence prediction), or which of the two comes first, or rows
-are one text (--pairs). A model of the family electra learns to tell words that a small generator
-has put in the place of hidden ones. No labels are needed. The result is a Hugging Face folder,
-ready for `bertsmith fill` and `bertsmith finetune`.
+The model reads rows of your text in which some tokens are hidden, and learns to predict them
+(masked LM). Each row has two segments, and the model also learns to tell whether the second follows
+the first in the text (next sentence prediction); --pairs chooses another task, or none. No labels
+are needed. The result is a Hugging Face folder for `bertsmith fill` and `bertsmith finetune`.
 
-With --from a model that has learnt from other texts goes on with yours, its vocabulary kept or, by
-`bertsmith tokenizer extend`, extended.
+With --from, the command continues a model that was pre-trained on other texts. It keeps the model's
+vocabulary; `bertsmith tokenizer extend` adds tokens to it.
 
-A recipe (a .toml file or a name, first) sets any of the options below; options on the line replace
-it. Named are: {names}.""".format(names=", ".join(shipped_recipes("pretrain")))
+A recipe sets any of the options below. It is the first argument, a .toml file or a name; options
+on the command line replace its values. Names: {names}.""".format(
+    names=", ".join(shipped_recipes("pretrain"))
+)
 
 
 NOTED_SHARE = 0.01

@@ -15,8 +15,10 @@ from bertsmith.evaluation.score_task import ScoredTask, ScoreOptions, find_task,
 class Settings:
     """Score predictions of any system, without a model.
 
-    Answers to questions get the metrics of the official scorers of SQuAD 1.1 and, where a question
-    has no answer or --no-answer-probs is given, of SQuAD 2.0; in Chinese those of CMRC 2018.
+    GOLD holds the right answers, PREDICTIONS those of the system. The command finds the task from
+    the files. Scores equal those of scikit-learn, scipy and conlleval, and for questions those of
+    the official scorers: SQuAD 1.1; SQuAD 2.0 if a question has no answer or --no-answer-probs is
+    given; CMRC 2018 in Chinese.
     """
 
     gold: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="GOLD")]
@@ -30,8 +32,9 @@ class Settings:
     or .jsonl with a column 'prediction' or 'label', of numbers also 'value'. Words: the same
     sentences, the label in the last column."""
     task: ScoredTask | None = None
-    """Task of the files. Default: found from them, and refused where it may be several."""
-    options: ScoreOptions = field(default_factory=ScoreOptions)
+    """Task of the files. Default: found from them; where several are possible, the command asks for
+    this option."""
+    columns: ScoreOptions = field(default_factory=ScoreOptions)
     json: bool = False
     """Print one JSON object instead of text."""
 
@@ -39,6 +42,6 @@ class Settings:
 def main(args: Sequence[str], prog: str) -> None:
     """Find the task, score, and print."""
     settings = parse(Settings, args, prog)
-    gold, predictions, options = settings.gold, settings.predictions, settings.options
+    gold, predictions, options = settings.gold, settings.predictions, settings.columns
     task = settings.task or find_task(gold, predictions, options)
     print_report(score(task, gold, predictions, options), settings.json)

@@ -28,13 +28,13 @@ class Settings:
     """Learn a vocabulary of subword tokens from your texts.
 
     BERT reads text as tokens: frequent words are one token, rare ones are spelled with several,
-    such as 'token ##izer'. This command finds the tokens that suit your texts and writes a
-    tokenizer folder that the other commands, and Hugging Face's libraries, open.
+    such as 'token ##izer'. This command learns the tokens that suit your texts. It writes a
+    tokenizer folder, which the other commands and Hugging Face's libraries open.
     """
 
     tokenizer: TokenizerSettings
     out: Path
-    """The folder to write the tokenizer to."""
+    """Folder to write the tokenizer to."""
     overwrite: bool = False
     """Replace an earlier tokenizer in that folder."""
     json: bool = False

@@ -24,8 +24,8 @@ from bertsmith.system.hardware import select_device
 
 @dataclass(frozen=True)
 class LayerSettings:
-    """Fewer layers: with half of them a model is about twice as fast, and has lost much: it is a
-    start for further training."""
+    """Fewer layers: with half of them a model is about twice as fast, and less accurate. Train it
+    further."""
 
     layers: str | None = None
     """Layers to keep, counted from 0, such as 0,2,5."""
@@ -81,10 +81,10 @@ class CompressSettings(InferenceCompute):
     heads: HeadSettings = field(default_factory=HeadSettings)
     vocabulary: VocabularySettings = field(default_factory=VocabularySettings)
     data: Path | None = None
-    """Labelled examples to score a fine-tuned model by, before and after: as --data of `bertsmith
-    evaluate`."""
+    """Labelled examples on which a fine-tuned model is scored before and after, as with `bertsmith
+    evaluate --data`."""
     limit: int | None = None
-    """Number of rows of --data to take, from the first."""
+    """Number of rows of --data to score, from the first; all by default."""
     corpus: Path | None = None
     """Corpus of a pre-trained model: a folder of `bertsmith corpus build` with the model's
     tokenizer. Its held-out rows score both models; its training rows rank heads, or tell which

@@ -44,8 +44,8 @@ class HeadSettings:
     num_examples: int = 1000
     """Number of examples, or rows of the corpus, that rank the heads."""
     keep_shape: bool = False
-    """Keep the shape: set heads to zero instead of removing them. Nothing is saved, but
-    transformers 5, which no longer supports pruned heads, opens the folder."""
+    """Keep the shape: set heads to zero instead of removing them. The model stays as large, and
+    transformers 5 opens it, which no longer supports pruned heads."""
 
     def shrink(self, source: Source) -> Smaller:
         """Remove the attention heads that matter least on the given data.

@@ -28,11 +28,11 @@ class VocabularySettings:
     """Texts whose tokens to keep: .txt, .jsonl, .csv, .tsv or .parquet, also as .gz, .xz or .zst;
     folders and patterns are searched. Without texts, the tokens of --corpus are kept."""
     min_count: int = 1
-    """Minimum count: keep a token that occurs at least so often."""
+    """Minimum count of a token that is kept."""
     keep_characters: bool = True
-    """Keep tokens of a single character in any case, so that new words of the same alphabet can
-    still be read. --no-keep-characters drops those that do not occur, which saves much in Chinese.
-    """
+    """Single characters: kept even if they do not occur, so that new words of the same alphabet can
+    still be read. --no-keep-characters drops those that do not occur, which saves much in
+    Chinese."""
     texts_column: str = "text"
     """Text column of .jsonl, .csv, .tsv and .parquet files of --vocabulary."""
     errors: Errors = "strict"

@@ -54,13 +54,12 @@ class AnswerOptions:
     """Options of answers to questions."""
 
     no_answer_probs: Path | None = None
-    """Numbers of answers: how likely each question has no answer. A .json file, one object from
-    each question's id to a number, or a .jsonl file of bertsmith predict --out. Also shows the best
-    thresholds."""
+    """Probability that a question has no answer, of answers: a .json file with one object from each
+    question's id to a number, or a .jsonl file of `bertsmith predict --out`. The best thresholds
+    are reported, too."""
     no_answer_threshold: float | None = None
-    """Threshold of answers: take back those whose number in --no-answer-probs is above this. 1
-    where not given, and none of a .jsonl file, whose numbers are differences of logits by which its
-    answers go already."""
+    """Threshold of answers: an answer counts as none if its number in --no-answer-probs is above
+    this. By default 1; a .jsonl file has no threshold, as its answers have been decided already."""
     language: ScoredLanguage = "auto"
     """Language of answers: compare words as SQuAD does (en), or characters as CMRC 2018 does (zh).
     auto: zh where most of the right answers hold Chinese characters."""

@@ -10,8 +10,8 @@ from bertsmith.data.examples import Columns, Example, ExampleReader
 from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceReader
 from bertsmith.data.predictions import read_labels
 from bertsmith.data.squad import QuestionReader
-from bertsmith.data.tables import TableFormat, table_format
-from bertsmith.data.tagged import TagColumns, TagFormat
+from bertsmith.data.tables import FoundFormat, table_format
+from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.text_files import iter_lines
 from bertsmith.errors import BertsmithError, ConfigError, InputError
@@ -26,6 +26,7 @@ from bertsmith.evaluation.score import (
 )
 
 ScoredTask = Literal["answer", "choose", "classify", "regress", "tag"]
+AnyFormat = Literal["auto", FoundFormat, "conll", "conllu", "text"]
 T = TypeVar("T")
 
 TASKS: dict[ScoredTask, tuple[type[Any], Callable[[Path, Path, Any], Any]]] = {
@@ -43,7 +44,7 @@ LABELS_SEEN = 1000
 
 @dataclass(frozen=True)
 class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerOptions):
-    """Options of all tasks."""
+    """Options for reading and scoring the files; each belongs to some of the tasks."""
 
     text_column: str | None = None
     """Column of the text or prompt: its name, or its number counted from 1. Default: the first of
@@ -56,7 +57,7 @@ class ScoreOptions(ClassColumns, ChoiceColumns, TagColumns, AnswerOptions):
     skip_incomplete: bool = False
     """Skip rows and sentences that are incomplete or cannot be read and count them, instead of
     stopping."""
-    format: TableFormat | TagFormat = "auto"  # type: ignore[assignment]
+    format: AnyFormat = "auto"  # type: ignore[assignment]
     """File format of the gold file, whatever its name says: csv, tsv or jsonl, of words conll,
     conllu or jsonl. auto: by its name, of words also by its first lines."""
 

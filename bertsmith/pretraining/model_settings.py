@@ -16,13 +16,13 @@ class ModelSettings:
     """Settings of the model. With --from, the defaults are those of that model."""
 
     preset: Literal["tiny", "mini", "small", "medium", "base", "large", "auto"] | None = None
-    """Model size, one of BERT's released ones: tiny learns in minutes on a laptop, large needs a
-    large GPU; auto times some steps and takes the size that will be best after --minutes on this
-    machine. By default mini, or the shape of --from."""
+    """Model size, as in BERT's release: tiny trains in minutes on a laptop, large needs a large
+    GPU. auto times some steps and takes the size that will be best after --minutes on this machine.
+    By default mini, or the shape of --from."""
     family: Literal["bert", "roberta", "albert", "distilbert", "electra"] | None = None
-    """Model family: bert; roberta and distilbert, without segments, the latter with half of a
-    size's layers; albert, whose layers share their weights; or electra, whose embeddings have their
-    own width. By default bert, or that of --from."""
+    """Model family: bert; roberta, without segments; distilbert, without segments and with half of
+    a size's layers; albert, whose layers share weights; or electra, whose embeddings have a width
+    of their own. By default bert, or that of --from."""
     max_position_embeddings: int | None = None
     """Number of position embeddings: the longest input in tokens that the model can ever read. By
     default 512, or that of --from; other numbers repeat or cut the positions of --from."""
@@ -34,12 +34,12 @@ class ModelSettings:
     attention_probs_dropout_prob: float | None = None
     """Dropout of attention weights. By default 0.1, or that of --from."""
     initializer_range: float | None = None
-    """Standard deviation of the initial weights. With 0.05 a tiny model leaves the plateau of mere
-    token frequencies much sooner. By default 0.02."""
+    """Standard deviation of the initial weights. With 0.05 a tiny model learns much sooner to use
+    the context, instead of token frequencies alone. By default 0.02."""
     position_initializer: Literal["normal", "sinusoidal"] | None = None
     """Initialization of position embeddings: normal, random as all weights; or sinusoidal, sines
-    and cosines, with which small models leave that plateau at steps that depend less on the seed.
-    They are trained in both cases. By default normal."""
+    and cosines, with which small models depend less on the seed. They are trained in both cases.
+    By default normal."""
     pooling: Literal["first_token", "mean"] | None = None
     """Pooling of a text's vector: first_token, the vector of [CLS], or mean, over all tokens. By
     default first_token."""

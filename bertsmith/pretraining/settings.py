@@ -31,9 +31,8 @@ class PretrainingSettings:
     max_length: int = 128
     """Maximum row length in tokens, special ones included. Shorter rows train faster."""
     start_steps: int = 0
-    """Number of first steps with rows of --start-length, of which a step has more. Short contexts
-    let a model leave the plateau of mere token frequencies sooner; some hundred steps are enough.
-    """
+    """Number of first steps with short rows, of --start-length tokens; a step then has more rows.
+    With them a model sooner learns more than token frequencies; some hundred steps are enough."""
     start_length: int = 16
     """Row length in tokens during --start-steps."""
     masking: Masking = "piece"
@@ -44,11 +43,10 @@ class PretrainingSettings:
     taken."""
     segmenter: str | None = field(default=None, metadata=NAMES_CODE)
     """Segmenter for masking Chinese by words, instead of a list: module:function of an installed
-    package, such as jieba:lcut. It is run, so it is named here, never in a recipe."""
+    package, such as jieba:lcut. It is code that runs, so a recipe cannot name it."""
     masking_rate: float = 0.15
     """Masking rate: the share of each row's tokens that the model must predict. Eval rows always
-    have 15 % of their tokens chosen, 80/10/10 (with replaced_token 85/0/15), so that runs can be
-    compared."""
+    have 15 % of their tokens chosen and the default shares, so that runs can be compared."""
     mask_share: float | None = None
     """Share of the chosen tokens that become [MASK]. By default 0.8, with replaced_token 0.85, as
     in ELECTRA's released code."""
@@ -70,9 +68,8 @@ class PretrainingSettings:
     final_keep_share: float | None = None
     """Share of kept tokens at the end of the schedule. By default that of the beginning."""
     duplicates: int = 0
-    """Number of static masks per row. With N, the masks of the first N rounds through the text are
-    repeated (BERT's released code has 10), without any file; with 0, masks are dynamic: drawn anew
-    each time."""
+    """Number of static masks per row: with N, the masks of the first N epochs are repeated (BERT's
+    released code has 10). 0 draws new masks each time (dynamic masking)."""
     pairs: PairTask | None = None
     """Task on two segments in a row: next_sentence (does the second follow the first in the text?),
     sentence_order (which of the two comes first?), or none, where a row is one text. By default
@@ -82,8 +79,8 @@ class PretrainingSettings:
     """Rows without pairs: document, a window of one document; or across document ends, filled with
     whole sentences, with a separator between documents (RoBERTa)."""
     short_seq_prob: float = SHORT_SEQ_PROB
-    """Share of rows with pairs that are cut to a random shorter length, so that the model sees
-    short texts. (Rows without pairs are short where documents end.)"""
+    """Share of short rows: rows of two segments that are cut to a random length, so that the model
+    sees short texts. Rows without pairs are short where documents end."""
     objective: ObjectiveName | None = None
     """Objective on tokens: masked_lm predicts masked tokens; replaced_token (ELECTRA) detects, for
     every token, whether a small generator, itself trained by masked LM, replaced it. By default

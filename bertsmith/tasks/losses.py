@@ -29,7 +29,7 @@ class LossSettings(FinetuneSettings):
     they are, or label=weight pairs such as spam=3 ham=1. Labels that are not named have 1."""
     label_smoothing: float = 0.0
     """Label smoothing: the share of the target probability that is spread over all labels, so that
-    the model is less sure where labels may be wrong; 0 by default."""
+    the model is less sure where labels may be wrong."""
     focal_gamma: float = 0.0
     """Gamma of the focal loss: above 0, examples that the model is sure of count less; 2 is usual,
     0 is off."""

@@ -86,9 +86,8 @@ class FinetuneSettings(Compute):
     cls_attention: ClsAttention = "auto"
     """Attention of [CLS] in the last layer at the start, for heads that read [CLS]. `keep`: as
     pre-trained. `reset`: uniform over all tokens, by setting the layer's queries to zero. `auto`:
-    reset if `bertsmith pretrain` trained the model from random weights and it learned hardly
-    anything about pairs of segments, as in runs of some minutes, or nothing, as with --pairs none.
-    """
+    reset if `bertsmith pretrain` trained the model from random weights and it learned next to
+    nothing about pairs of segments, as in a run of minutes or with --pairs none."""
     from_scratch: bool = False
     """Start from random weights instead of the model's own, as a baseline without pre-training."""
     seed: int = 0

@@ -34,7 +34,7 @@ def draw_curves(
             x, y = _thinned(steps, name)
             axes.plot(x, y, color=color, linewidth=1.2, alpha=0.7, label=f"{label}, training")
             x, y = _column(held_out, f"held_out_{name}")
-            axes.plot(x, y, "o-", color=color, markersize=4, label=f"{label}, held out")
+            axes.plot(x, y, "o-", color=color, markersize=4, label=f"{label}, eval")
         axes.set(xlabel="step", title=kind, ylim=(0, None))
         axes.grid(alpha=0.3)
     if reference_loss is not None:

@@ -61,29 +61,29 @@ CHECKPOINT_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class TrainingSettings(Compute):
-    """How long and on what a run trains, and what it leaves behind."""
+    """Length of a run, size of its steps, evaluations and checkpoints."""
 
     steps: int | None = None
-    """Stop after this many steps (updates of the weights). Give this or --minutes."""
+    """Length of the run in steps (updates of the weights). Give this or --minutes."""
     minutes: float | None = None
-    """Stop after this many minutes of training, evaluations included."""
+    """Length of the run in minutes, evaluations included."""
     batch_size: int = 64
-    """Rows of text per step."""
+    """Batch size: rows of text per step."""
     micro_batch_size: int | None = None
-    """Rows computed at once: fewer need less memory. The sum is the same, and only dropout draws
-    otherwise. Where not given, on a CPU at most 4,096 tokens for each core, and no more than keep
-    half a GB for the backward pass; elsewhere a whole step."""
+    """Micro-batch size: rows computed at once. Fewer rows need less memory; the gradient is the
+    same, apart from dropout. By default, on a CPU as many as have 4,096 tokens for each core and
+    keep at most half a GB for the backward pass; elsewhere the whole batch."""
     seed: int = 0
-    """Decides everything random: first weights, order of the text, masks, dropout."""
+    """Random seed of the initial weights, the order of the text, the masks and dropout."""
     eval_every: int | None = None
-    """Measure on held-out text every so many steps; ten times per run where not given."""
+    """Interval of evaluations on held-out text, in steps. By default ten evaluations in a run."""
     eval_rows: int | None = None
-    """Rows of held-out text measured each time. Where not given, 512; in a short run fewer rows,
-    and fewer times, so that all evaluations take at most a twentieth of it."""
+    """Number of held-out rows in each evaluation. By default 512; in a short run fewer rows and
+    fewer evaluations, which take at most a twentieth of its time."""
     checkpoint_every: int | None = None
-    """Save a checkpoint every so many steps; every ten minutes where not given."""
+    """Interval of checkpoints, in steps. By default one every ten minutes."""
     keep: int = 2
-    """How many checkpoints stay; older ones are removed. 0 saves none."""
+    """Number of most recent checkpoints to keep; 0 saves none."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained for, or saved by."""

@@ -49,7 +49,8 @@ class LearningSettings:
     text_column: str = "text"
     """Column that holds the text in .jsonl, .csv, .tsv and .parquet files."""
     errors: Errors = "strict"
-    """Handling of a line or row that cannot be read: stop there (strict), or skip and count it."""
+    """Lines or rows that cannot be read: stop at the first (strict), or skip and count them
+    (skip)."""
     processes: int | None = None
     """Number of processes that count words; by default one for each core."""
 
@@ -94,14 +95,14 @@ class TokenizerSettings(LearningSettings):
     """Accent stripping: whether 'café' and 'cafe' are the same word. By default they are, unless
     --no-lowercase is given."""
     surplus: float = 0.2
-    """Surplus of tokens to learn, as a share of those asked for. As many are dropped again, those
-    used least in encoding, among them tokens that only led to longer ones."""
+    """Surplus of tokens to learn, as a share of --vocab-size. As many are dropped again: those that
+    encoding uses least, such as tokens that were only a step towards longer ones."""
     model_max_length: int = 512
     """Maximum input length, in tokens, of the models that will use this tokenizer."""
     compare: Annotated[bool, tyro.conf.arg(help_behavior_hint="(default: it is, if installed)")] = (
         True
     )
-    """Whether the vocabulary is compared with one from the tokenizers library's trainer.
+    """Comparison with a vocabulary that the tokenizers library learns from the same texts.
     --no-compare saves that time."""
 
     def __post_init__(self) -> None:

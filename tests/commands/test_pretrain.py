@@ -63,7 +63,7 @@ def test_json_is_one_object_and_the_rest_goes_to_stderr(
     assert result["steps"] == 3
     assert result["held_out_unigram_entropy"] == pytest.approx(5.0, abs=0.3)
     assert result["single_sentence_share"] < 0.2
-    assert "held out" in captured.err
+    assert "eval: masked LM loss" in captured.err
     for name in ("curves.png", "journal.jsonl", "run.json", "config.json", "model.safetensors",
                  "tokenizer.json", "tokenizer_config.json", "vocab.txt"):  # fmt: skip
         assert (tmp_path / "run" / name).is_file()
