@@ -149,6 +149,23 @@ def test_links_lead_somewhere(page: Path, place: str, anchor: str) -> None:
         assert anchor[1:] in {as_anchor(heading) for heading in headings}
 
 
+PLACES = sorted(
+    set(
+        re.findall(
+            r"`(\w+/[\w/]+\.py)`(?:: `(\w+)`)?",
+            (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"),
+        )
+    )
+)
+
+
+@pytest.mark.parametrize("path, name", PLACES, ids=":".join)
+def test_places_in_the_architecture_exist(path: str, name: str) -> None:
+    [code] = [root / path for root in (ROOT, ROOT / "bertsmith") if (root / path).is_file()]
+    pattern = rf"^(    )?((def|class) )?{name}\b"
+    assert not name or re.search(pattern, code.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def as_anchor(heading: str) -> str:
     """What a heading is called in links, as GitHub has it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
