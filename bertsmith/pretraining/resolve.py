@@ -32,6 +32,7 @@ from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import Machine
+from bertsmith.training.trainer import TrainingSettings
 
 LEARNING_RATES = {
     "tiny": 3e-3,
@@ -73,8 +74,9 @@ def resolve(
         source: the model to continue.
         previous: the configuration of the run to resume, by which what was measured for it is not
             measured again.
-        largest: the shape by which memory bounds a micro-batch, if not the model's own.
-        is_timed: whether the evaluations of a run in minutes are planned by timing some rows.
+        largest: the shape by which memory bounds a micro-batch; a student's teacher.
+        is_timed: whether rows are timed to plan the evaluations of a run in minutes; `plan` times
+            steps of its own.
 
     Raises:
         ConfigError: settings exclude each other, or do not fit source, family, length or machine.
@@ -94,7 +96,9 @@ def resolve(
         preset = job.model.preset or NEW_MODEL["preset"]
         initializer = job.model.position_initializer or NEW_MODEL["position_initializer"]
         if preset == "auto" and previous is not None:
-            preset = previous.get("preset", "tiny")  # of another command, which is refused later
+            preset = previous.get(
+                "preset", "tiny"
+            )  # without it, the run is not ours: refused later
         elif preset == "auto":
             choice = choose_size(job, pretraining, corpus, machine)
             preset, notes = choice.preset, [str(choice)]
@@ -128,15 +132,29 @@ def resolve(
         keep=said.keep,
         notes=tuple(notes),
     )
-    if said.eval_rows is not None or machine is None:
+    if machine is None or said.eval_rows is not None:
         return config
-    if previous is not None and "evaluations" in previous:
+    return plan_evaluations(config, said, corpus, machine if is_timed else None, previous or {})
+
+
+def plan_evaluations(
+    config: PretrainConfig,
+    said: TrainingSettings,
+    corpus: Corpus,
+    machine: Machine | None,
+    previous: Mapping[str, Any],
+) -> PretrainConfig:
+    """Decide how many held-out rows are evaluated, and how often.
+
+    The numbers of the run to resume come first. A run in steps is planned by its numbers alone, one
+    in minutes by timing a few rows on `machine`.
+    """
+    if "evaluations" in previous:
         return replace(config, evaluations=EvaluationPlan(**previous["evaluations"]))
     if said.steps is not None:
-        return with_evaluations(
-            config, EvaluationPlan.of_steps(said.steps, said.batch_size), said.steps
-        )
-    return with_timed_evaluations(config, corpus, machine) if is_timed else config
+        plan = EvaluationPlan.of_steps(said.steps, said.batch_size)
+        return with_evaluations(config, plan, said.steps)
+    return config if machine is None else with_timed_evaluations(config, corpus, machine)
 
 
 def resolve_unmeasured(job: PretrainJob) -> PretrainConfig:

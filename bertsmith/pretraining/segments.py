@@ -1,4 +1,4 @@
-"""Token spans of pre-training rows: pairs, document windows, full sentences.
+"""Token spans of pre-training rows, with next-sentence and sentence-order labels.
 
 Every function works on vectors of rows and is pure given its generator, so that any row of a run
 can be computed from its number alone.

@@ -1,1 +1,6 @@
-"""Tasks and pre-training objectives, one per file."""
+"""Tasks of fine-tuning, their predictors, and what they share.
+
+The tasks: `text_classification`, `multi_label_classification`, `regression`,
+`token_classification`, `question_answering`, `multiple_choice`, `sentence_embedding`; without
+fine-tuning `fill_mask` and `text_vectors`. `catalog.TASKS` is their table.
+"""

@@ -1,4 +1,7 @@
-"""The families of models, by their `model_type`; a further one is a file and a line here."""
+"""The families of models, by their `model_type`.
+
+A further one is a file here, a line of `FAMILIES`, and its name in `ModelSettings.family`.
+"""
 
 from collections.abc import Sequence
 
