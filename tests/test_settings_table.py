@@ -18,7 +18,7 @@ from bertsmith.commands import finetune as finetune_command
 from bertsmith.commands import pretrain as pretrain_command
 from bertsmith.config import to_jsonable
 from bertsmith.errors import BertsmithError
-from bertsmith.finetuning.resolve import resolve_optim
+from bertsmith.finetuning.resolve import resolve_optim, resolve_steps
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.resolve import resolve_unmeasured
@@ -207,7 +207,7 @@ def resolve_finetune(line: str) -> dict[str, Any]:
         **asdict(settings),
         "figure": settings.figure,
         "is_series": settings.is_series,
-        **{f"steps of {n} an epoch": settings.num_steps(n) for n in STEPS_PER_EPOCH},
+        **{f"steps of {n} an epoch": resolve_steps(settings, n) for n in STEPS_PER_EPOCH},
         **{f"tiny {name}": value for name, value in asdict(resolve_optim(settings, tiny)).items()},
         **{f"base {name}": value for name, value in asdict(resolve_optim(settings, base)).items()},
     }

@@ -1,7 +1,7 @@
 """From what the user said to a fine-tuning with nothing left to decide.
 
-`resolve` is read from top to bottom: length, learning rate, evaluations. `run.json` holds the
-outcome, and a resumed run must come to the same.
+`resolve` is read from top to bottom: steps, learning rate, evaluations, the weights to keep.
+`run.json` holds the outcome, and a resumed run must come to the same.
 """
 
 from collections.abc import Mapping
@@ -21,6 +21,15 @@ from bertsmith.training.run_config import RunConfig, same_fields
 
 EVALUATION_SHARE = 0.1
 """Eval examples are scored after each epoch, but at most ten times in a run."""
+
+DEFAULT_EPOCHS = 4
+MIN_STEPS = 100
+"""Least number of steps for a new head, however few the examples. With 16 to 500 sentences 50, 200
+and 400 do no better, and 25 much worse (`benchmarks/results/few-labels.md`)."""
+BASE_LEARNING_RATE = 5e-5
+BASE_HIDDEN_SIZE = 768
+"""The largest rate that the paper recommends for its base model (appendix A.3); narrower models
+tolerate more."""
 
 MIN_EXAMPLES = 4
 """Examples of a step that justify a process of their own."""
@@ -81,8 +90,8 @@ def resolve(
         ConfigError: a setting that the model cannot meet.
     """
     epoch, task = objective.steps_per_epoch, objective.task
-    steps = settings.num_steps(epoch)
-    rate = settings.rate(shape.hidden_size)
+    steps, optim = resolve_steps(settings, epoch), resolve_optim(settings, shape)
+    assert optim.learning_rate is not None
     return FinetuneConfig(
         model=shape,
         max_length=max_length,
@@ -91,8 +100,8 @@ def resolve(
         num_parts=objective.num_parts,
         seed=settings.seed,
         dropout=settings.dropout,
-        optim=resolve_optim(settings, shape),
-        learning_rate=rate,
+        optim=optim,
+        learning_rate=optim.learning_rate,
         precision=machine.precision,
         best=BestSettings(
             f"held_out_{task.name}_{settings.figure}",
@@ -108,7 +117,7 @@ def resolve(
 def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOptim:
     """Build the optimizer settings for a model of this shape."""
     return LayerwiseOptim(
-        learning_rate=settings.rate(shape.hidden_size),
+        learning_rate=settings.learning_rate or default_rate(shape.hidden_size),
         weight_decay=settings.weight_decay,
         warmup_fraction=settings.warmup_fraction,
         num_layers=shape.num_layers,
@@ -117,6 +126,24 @@ def resolve_optim(settings: FinetuneSettings, shape: BertConfig) -> LayerwiseOpt
         freeze_layers=settings.freeze_layers,
         freeze_embeddings=settings.freeze_embeddings,
     )
+
+
+def resolve_steps(settings: FinetuneSettings, steps_per_epoch: int) -> int:
+    """Return the number of updates."""
+    if settings.steps is not None:
+        return settings.steps
+    if settings.epochs is not None:
+        return max(1, round(settings.epochs * steps_per_epoch))
+    return max(DEFAULT_EPOCHS * steps_per_epoch, MIN_STEPS)
+
+
+def default_rate(hidden_size: int) -> float:
+    """Return the learning rate for a model of this width.
+
+    >>> default_rate(384)
+    0.0001
+    """
+    return BASE_LEARNING_RATE * BASE_HIDDEN_SIZE / hidden_size
 
 
 def count_parts(batch_size: int, machine: Machine) -> int:

@@ -13,15 +13,7 @@ from bertsmith.system.compute import FREE, Compute
 ClsAttention = Literal["auto", "keep", "reset"]
 
 NOT_GIVEN = Path()
-"""Behaviour of runs that are older than a setting and do not record it."""
-DEFAULT_EPOCHS = 4
-MIN_STEPS = 100
-"""Least number of steps for a new head, however few the examples. With 16 to 500 sentences 50, 200
-and 400 do no better, and 25 much worse (`benchmarks/results/few-labels.md`)."""
-BASE_LEARNING_RATE = 5e-5
-BASE_HIDDEN_SIZE = 768
-"""The paper recommends this rate for its base model (appendix A.3); narrower models tolerate more.
-"""
+"""A path that the user did not give."""
 
 
 @dataclass(frozen=True)
@@ -159,20 +151,6 @@ class FinetuneSettings(Compute):
     def figure(self) -> str:
         """The key of `metric` among the eval scores."""
         return self.metric
-
-    def num_steps(self, steps_per_epoch: int) -> int:
-        """Compute the number of updates."""
-        if self.steps is not None:
-            return self.steps
-        if self.epochs is not None:
-            return max(1, round(self.epochs * steps_per_epoch))
-        return max(DEFAULT_EPOCHS * steps_per_epoch, MIN_STEPS)
-
-    def rate(self, hidden_size: int) -> float:
-        """Compute the learning rate for a model of width `hidden_size`."""
-        if self.learning_rate is not None:
-            return self.learning_rate
-        return BASE_LEARNING_RATE * BASE_HIDDEN_SIZE / hidden_size
 
 
 @dataclass(frozen=True)

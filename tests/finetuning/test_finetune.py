@@ -13,6 +13,7 @@ from tiny_tokenizers import TINY
 
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, Interrupted
 from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.resolve import default_rate, resolve_steps
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
@@ -221,9 +222,8 @@ def test_the_length_and_the_rate_of_a_run(settings):
         ({"steps": 7}, 200, 7),
     ):
         run = replace(settings, **{"steps": None, **given})
-        assert run.num_steps(steps_per_epoch=-(-examples // 16)) == steps
-    usual = replace(settings, learning_rate=None)
-    np.testing.assert_allclose([usual.rate(768), usual.rate(384)], [5e-5, 1e-4])
+        assert resolve_steps(run, steps_per_epoch=-(-examples // 16)) == steps
+    np.testing.assert_allclose([default_rate(768), default_rate(384)], [5e-5, 1e-4])
     for changes, words in (
         ({"epochs": 2}, "--epochs and --steps"),
         ({"batch_size": 0}, "--batch-size: found 0"),
