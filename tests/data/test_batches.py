@@ -18,9 +18,3 @@ def test_parts_have_as_many_tokens_but_for_one_sequence(lengths: list[int], num_
         assert [lengths[place] for place in part] == sorted(
             (lengths[place] for place in part), reverse=True
         )
-
-
-def test_neither_part_has_the_longer_one_of_each_pair() -> None:
-    lengths = [20, 17, 15, 12, 12, 12, 10, 9, 9, 9, 8, 8, 7, 7, 7, 5]
-    tokens = [sum(lengths[place] for place in part) for part in deal_by_length(lengths, 2)]
-    assert sorted(tokens) == [83, 84]

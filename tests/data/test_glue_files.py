@@ -7,7 +7,6 @@ from bertsmith.data.glue import (
     TASKS,
     find_tasks,
     iter_test_texts,
-    similarity,
     write_submission,
 )
 from bertsmith.errors import ConfigError, InputError
@@ -74,13 +73,15 @@ def test_only_what_is_complete_is_found(root):
         find_tasks(root, ["RTE"])
     with pytest.raises(ConfigError, match=r"'SNLI' is none of GLUE's tasks\. Choose from: CoLA"):
         find_tasks(root, ["SNLI"])
-
-
-def test_a_folder_without_tasks(tmp_path):
-    with pytest.raises(InputError, match="none of GLUE's tasks"):
-        find_tasks(tmp_path)
-    with pytest.raises(InputError, match="no such folder"):
-        find_tasks(tmp_path / "nowhere")
+    for folder, message in (
+        (root / "MRPC", "none of GLUE's tasks"),
+        (root / "x", "no such folder"),
+    ):
+        with pytest.raises(InputError, match=message):
+            find_tasks(folder)
+    path = write(root, "test.tsv", ["index\tsentence", "0\tShe\tran."])
+    with pytest.raises(InputError, match=r"test\.tsv:2: .* Fix the row\.$"):
+        list(iter_test_texts(path, ("sentence",)))
 
 
 def test_test_files_and_their_submissions(root):
@@ -98,17 +99,6 @@ def test_test_files_and_their_submissions(root):
     assert list(iter_test_texts(path, ("sentence1", "sentence2"))) == [("9", ("a", "b"))]
     write_submission(root / "out" / "CoLA.tsv", [("0", "1"), ("1", "0")])
     assert (root / "out" / "CoLA.tsv").read_text() == "index\tprediction\n0\t1\n1\t0\n"
-
-
-@pytest.mark.parametrize("row", ["0\tShe\tran.", "\tShe ran."])
-def test_broken_test_files_name_no_flag_that_there_is_not(tmp_path, row):
-    path = write(tmp_path, "test.tsv", ["index\tsentence", row])
-    with pytest.raises(InputError, match=r"test\.tsv:2: .* Fix the row\.$"):
-        list(iter_test_texts(path, ("sentence",)))
-
-
-def test_similarities_stay_within_the_scores():
-    assert [similarity(number) for number in (-0.2, 3.14159, 5.7)] == ["0.000", "3.142", "5.000"]
 
 
 def test_the_real_files(data_dir):

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from bertsmith.data.label_schemes import (
     LETTERS,
-    SCHEMES,
     Span,
     convert_labels,
     count_illegal,
@@ -101,32 +100,15 @@ def test_repair_makes_legal_and_leaves_the_legal_alone(scheme):
     check()
 
 
-@pytest.mark.parametrize(
-    "labels, scheme",
-    [
-        ("I-PER I-PER O I-LOC B-LOC", "IOB1"),
-        ("B-PER I-PER O I-LOC B-LOC B-LOC", "IOB2"),
-        ("B-PER E-PER O S-LOC", "BIOES"),
-        ("B-PER M-PER E-PER O", "BMES"),
-        ("B-PER L-PER O U-LOC", "BILOU"),
-        ("B E S S B M E", "BMES"),
-        ("B E S", "BMES"),
-        ("B I E S O", "BIOES"),
-        ("B I O", "IOB2"),
-        ("B-PER O", "IOB2"),
-        ("O O", "IOB2"),
-        ("NOUN VERB X O", "plain"),
-        ("$ , -LRB- NN", "plain"),
-    ],
-)
+@pytest.mark.parametrize("labels, scheme", [
+    ("I-PER I-PER O I-LOC B-LOC", "IOB1"), ("B-PER I-PER O I-LOC B-LOC B-LOC", "IOB2"),
+    ("B-PER E-PER O S-LOC", "BIOES"), ("B-PER M-PER E-PER O", "BMES"),
+    ("B-PER L-PER O U-LOC", "BILOU"), ("B E S S B M E", "BMES"), ("B E S", "BMES"),
+    ("B I E S O", "BIOES"), ("B I O", "IOB2"), ("B-PER O", "IOB2"), ("O O", "IOB2"),
+    ("NOUN VERB X O", "plain"), ("$ , -LRB- NN", "plain"),
+])  # fmt: skip
 def test_schemes_are_detected(labels, scheme):
     assert detect_scheme([labels.split(), []]) == scheme
-
-
-def test_every_scheme_is_detected_from_what_it_writes():
-    spans = [Span("X", 0, 1), Span("X", 1, 3), Span("Y", 4, 7), Span("Y", 9, 10)]
-    for scheme in SPAN_SCHEMES:
-        assert detect_scheme([write_labels(spans, 11, scheme)]) == scheme
 
 
 @pytest.mark.parametrize(
@@ -155,41 +137,3 @@ def test_a_label_without_a_letter_among_others_is_refused():
         detect_scheme([["B-PER", "I-PER", "B-LOC", "PERSON", "PERSON", "O"]])
     with pytest.raises(InputError, match="'NOUN' does not tell"):
         find_spans(["NOUN"], "IOB2")
-
-
-@pytest.mark.parametrize(
-    "labels, scheme, places",
-    [
-        ("I-A O I-A B-A", "IOB2", 2),
-        ("I-A B-A O B-A", "IOB1", 1),
-        ("B-A I-B", "IOB2", 1),
-        ("B-A I-A O", "BIOES", 1),
-        ("E-A S-A B-A", "BIOES", 2),
-        ("B E S M", "BMES", 2),
-        ("NOUN O", "plain", 0),
-        ("E-A", "IOB2", 1),
-    ],
-)
-def test_places_that_break_a_scheme_are_counted(labels, scheme, places):
-    assert count_illegal(labels.split(), scheme) == places
-
-
-def test_labels_alone_and_plain_labels():
-    assert find_spans(list("BESBME"), "BMES") == [("", 0, 2), ("", 2, 3), ("", 3, 6)]
-    assert write_labels([Span("", 0, 2), Span("", 2, 3)], 3, "BMES") == ["B", "E", "S"]
-    assert find_spans(["DET", "O", "NOUN"], "plain") == [("DET", 0, 1), ("NOUN", 2, 3)]
-    assert write_labels([Span("DET", 0, 2)], 3, "plain") == ["DET", "DET", "O"]
-    assert convert_labels(["DET"], "plain", "plain") == ["DET"]
-    with pytest.raises(InputError, match="cannot be written as IOB2"):
-        convert_labels(["DET"], "plain", "IOB2")
-
-
-def test_labels_without_spans_are_the_same_in_any_scheme():
-    for scheme in SCHEMES:
-        for target in SCHEMES:
-            assert convert_labels(["O", "O"], scheme, target) == ["O", "O"]
-            assert convert_labels([], scheme, target) == []
-
-
-def test_scheme_names_are_known():
-    assert set(SPAN_SCHEMES) | {"plain"} == set(SCHEMES)

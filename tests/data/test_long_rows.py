@@ -12,7 +12,6 @@ from bertsmith.data.documents import iter_documents
 from bertsmith.data.examples import ExampleReader
 from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.predictions import read_answers, read_labels
-from bertsmith.data.reading import SourceReport
 from bertsmith.data.squad import QuestionReader
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.errors import BertsmithError
@@ -62,25 +61,6 @@ def test_a_row_beyond_the_limit(tmp_path, low_limits, name):
     with pytest.raises(BertsmithError, match=r"(longer|more) than .*1,000") as error:
         read(path)
     assert str(path) in str(error.value)
-
-
-def test_rows_up_to_the_limit_are_read(tmp_path, low_limits):
-    path = tmp_path / "a.csv"
-    text = "w" * (LIMIT // 2)
-    path.write_text(f'text,label\n"{text}\n{text[:-20]}",1\n' * 1 + f'"{text}",0\n' * 9)
-    assert len(list(ExampleReader(path))) == 10
-    line = path.with_name("b.txt")
-    line.write_text("w" * (LIMIT - 1) + "\n")
-    assert len(list(ExampleReader(line, labelled=False))) == 1
-
-
-def test_a_long_row_of_a_corpus_can_be_skipped(tmp_path, low_limits):
-    path = tmp_path / "a.csv"
-    path.write_text('text\nfirst\n"' + '"a\n",' * 300 + '"\nlast one\n')
-    report = SourceReport()
-    documents = list(iter_documents([path], errors="skip", report=report))
-    assert documents[-1].text == "last one"
-    assert report.skipped["bad_rows"] >= 1
 
 
 def test_the_memory_of_a_line_without_end(tmp_path):

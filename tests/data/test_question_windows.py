@@ -1,7 +1,5 @@
 """Rows of tokens from questions and passages, and where answers stand in them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from tiny_models import OTHER, tiny_tokenizer
@@ -54,35 +52,11 @@ def test_rows_are_question_and_part_of_the_context():
     ).tolist()
 
 
-def test_white_space_of_an_answer_brings_no_further_token():
-    context = "a good, bad film"
-    offsets = locate_tokens(tiny_tokenizer(), context)[1]
-    one = Question("q", "?", context, (Answer("good  ", 2, True, 4),))
-    assert answer_span(one, offsets) == (1, 1)
-    assert answer_span(replace(one, answers=(Answer("good  ", 2),)), offsets) != (1, 1)
-
-
-def test_long_questions_leave_half_of_the_room_and_are_counted():
-    asked = "film " * 40
-    encoded = encode([question(WORDS, asked=asked)], max_length=20, stride=4)
-    assert encoded.alignment[0].first == 8 + 2
-    assert encoded.rows.num_cut[0] == 40 - 8
-    assert set(encoded.rows.num_cut[1:]) == {0}
-    assert encoded.rows.num_truncated == 1
-    assert max(encoded.rows.lengths) == 20
-
-
-@pytest.mark.parametrize(
-    "context",
-    [
-        "a good👩‍🚀film, the bad❤️story",
-        "film الفيلم story جيد",
-        "a Fi\u0301lm\u200b wa\u0300s\u200d lovely\r\n\tfilm ﬁne 好film",
-        "\u202ba film\u202c\u0000 \ufffd was",
-        "",
-        " \u200b ",
-    ],
-)
+@pytest.mark.parametrize("context", [
+    "a good👩‍🚀film, the bad❤️story", "film الفيلم story جيد",
+    "a Fi\u0301lm\u200b wa\u0300s\u200d lovely\r\n\tfilm ﬁne 好film",
+    "\u202ba film\u202c\u0000 \ufffd was", "", " \u200b ",
+])  # fmt: skip
 def test_offsets_slice_the_context_as_it_is_written(context):
     encoded = encode([question(context)], max_length=11, stride=3)
     ids, offsets = locate_tokens(tiny_tokenizer(), context)
@@ -118,56 +92,13 @@ def test_an_answer_is_marked_in_every_window_that_holds_it():
     assert set(labels.end_positions[labels.start_positions == 0]) == {0}
 
 
-def test_answers_that_no_window_holds_are_counted():
-    questions = [
-        question(WORDS, (WORDS[:120], None)),  # longer than a window
-        question(WORDS, ("purple", None)),  # find gives -1: stands nowhere
-        question("a \u200b film", ("\u200b", None)),  # no token has it
-        question(WORDS),  # there is none: nothing to be lost
-        question(WORDS, ("", 0)),
-    ]
-    questions[1] = Question("q", "?", WORDS, (Answer("purple", None),))
-    encoded = encode(questions)
-    labels = label_windows(questions, encoded)
-    assert not labels.start_positions.any()
-    assert labels.num_unreachable == 3
-    assert labels.num_cut > 0
-
-
-def test_part_of_a_word_marks_its_pieces():
-    asked = question("a good films was", ("film", None), asked="?")
-    encoded = encode([asked])
-    labels = label_windows([asked], encoded)
-    piece = encoded.rows.ids[0][labels.start_positions[0]]
-    assert tiny_tokenizer().id_to_token(piece) == "film"
-    assert labels.end_positions[0] == labels.start_positions[0]
-    whole = question("a good films was", ("films", None), asked="?")
-    labels = label_windows([whole], encode([whole]))
-    assert labels.end_positions[0] == labels.start_positions[0] + 1
-
-
-def test_a_context_of_a_million_characters():
-    context = "the film was good . " * 50_000
-    asked = question(context, ("good", len(context) - 7))
-    encoded = encode([asked], max_length=37, stride=9)
-    window = encoded.alignment[-1]
-    assert window.begin + window.size == 250_000
-    assert context[slice(*window.offsets[-2])] == "good"
-    labels = label_windows([asked], encoded)
-    assert labels.num_unreachable == 0
-    assert np.flatnonzero(labels.start_positions)[-1] == len(encoded.alignment) - 1
-
-
-@pytest.mark.parametrize(
-    "data, vocabulary, same",
-    [
-        ("squad/dev-v1.1.json", "bert-base-uncased", 0.99),
-        ("cmrc2018/dev.json.xz", "bert-base-chinese", 0.99),
-    ],
-)
+@pytest.mark.parametrize("data, vocabulary, same", [
+    ("squad/dev-v1.1.json", "bert-base-uncased", 0.99),
+    ("cmrc2018/dev.json.xz", "bert-base-chinese", 0.99),
+])  # fmt: skip
 def test_marked_tokens_of_published_sets_give_the_answer_again(data_dir, data, vocabulary, same):
     tokenizer = load_tokenizer(data_dir / "vocabs" / vocabulary)
-    questions = [q for q in QuestionReader(data_dir / data) if q.row % 7 == 0]
+    questions = [q for q in QuestionReader(data_dir / data) if q.row % 29 == 0]
     encoded = encode_questions(
         tokenizer, questions, max_length=384, windowing=Windowing(stride=128)
     )

@@ -64,36 +64,20 @@ def test_answers_that_stand_elsewhere_are_found_again():
 SPACED = "Paris,\nNew  York or New\tYork. Paris"
 
 
-@pytest.mark.parametrize(
-    "context, text, start, expected",
-    [
-        *(("xx  xx  xx", "xx", start, start) for start in (0, 4, 8)),
-        *(("xx  xx  xx", "xx", *pair) for pair in ((-5, 0), (1, 0), (2, 0), (3, 4), (99, 8))),
-        (SPACED, "Paris ", 0, Answer("Paris ", 0, True, 5)),
-        (SPACED, "  Paris", 28, Answer("  Paris", 30, True, 5)),
-        (SPACED, " York", 11, Answer(" York", 11)),
-        (SPACED, "New York", 7, Answer("New York", 7, True, 9)),
-        (SPACED, "New York\n", 18, Answer("New York\n", 20, True, 8)),
-        (SPACED, "NewYork ", 7, Answer("NewYork ", None)),
-    ],
-)
+@pytest.mark.parametrize("context, text, start, expected", [
+    *(("xx  xx  xx", "xx", start, start) for start in (0, 4, 8)),
+    *(("xx  xx  xx", "xx", *pair) for pair in ((-5, 0), (1, 0), (2, 0), (3, 4), (99, 8))),
+    (SPACED, "Paris ", 0, Answer("Paris ", 0, True, 5)),
+    (SPACED, "  Paris", 28, Answer("  Paris", 30, True, 5)),
+    (SPACED, " York", 11, Answer(" York", 11)),
+    (SPACED, "New York", 7, Answer("New York", 7, True, 9)),
+    (SPACED, "New York\n", 18, Answer("New York\n", 20, True, 8)),
+    (SPACED, "NewYork ", 7, Answer("NewYork ", None)),
+])  # fmt: skip
 def test_the_nearest_place_whatever_white_space_stands_there(context, text, start, expected):
     found = locate_answer(context, text, start)
     assert (found.start if isinstance(expected, int) else found) == expected
     assert found.start is None or context[found.start : found.stop].split() == text.split()
-
-
-def test_lines_of_questions_share_neighbouring_contexts(tmp_path):
-    rows = [
-        {**question("a", ("Ada", 0)), "context": CONTEXT},
-        {"question": "Who?", "context": CONTEXT, "answers": {"text": ["Ada"], "answer_start": [0]}},
-    ]
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
-    first, second = QuestionReader(path)
-    assert first.context is second.context
-    assert first.answers == second.answers
-    assert (second.id, second.place) == ("line 2", "line 2")
 
 
 def test_answers_are_not_looked_for_where_none_are_wanted():
@@ -103,41 +87,6 @@ def test_answers_are_not_looked_for_where_none_are_wanted():
     assert reader.num_empty == 1
     with pytest.raises(InputError, match=r"no key 'answers'\. Keys found: 'id', 'question'"):
         list(QuestionReader(rows))
-
-
-@pytest.mark.parametrize(
-    "qa, message",
-    [
-        (question(7.5), r"qas\[0\]: 'id' is a number; a string is expected"),
-        (question(True), "'id' is true or false; a string"),
-        (question("q", ("Ada", 0.5)), r"answers\[0\]: 'answer_start' is 0.5; a whole number is"),
-        (question("q", ("Ada", None)), "'answer_start' is null; a whole number"),
-        (question(question=None), r"'question' is null; a string"),
-        (question(answers={"text": []}), "no key 'answer_start'"),
-        (question(answers={"text": ["a"], "answer_start": []}), "1 texts and 0 answer_starts"),
-        (question(answers="Ada"), "'answers' is a string; a list"),
-        (question(answers=["Ada"]), r"qas\[0\]\.answers\[0\] is a string; an object"),
-        (question("q", ("Ada", "0")), r"answers\[0\]: 'answer_start' is a string; a whole number"),
-        (question("q", ("Ada", True)), "'answer_start' is true or false"),
-        (question("q", (["Ada"], 0)), "'text' is a list; a string"),
-        ("Who?", r"data\[0\]\.paragraphs\[0\]\.qas\[0\] is a string; an object"),
-    ],
-)
-def test_wrong_types_and_missing_keys(tmp_path, qa, message):
-    with pytest.raises(InputError, match=message):
-        list(QuestionReader(write(tmp_path / "a.json", qa)))
-
-
-def test_ids_and_offsets_as_other_programs_write_them():
-    first, second = QuestionReader(
-        as_rows(question(7, ("Ada", 0.0)), question("8", ("Mars", MARS)))
-    )
-    assert (first.id, first.answers) == ("7", (Answer("Ada", 0),))
-    assert (second.id, second.answers) == ("8", (Answer("Mars", MARS),))
-    with pytest.raises(
-        InputError, match="row 2 of the rows given: the id '7' belongs to an earlier"
-    ):
-        list(QuestionReader(as_rows(question(7), question("7"))))
 
 
 def test_ids_are_told_apart_in_little_memory():
@@ -154,35 +103,12 @@ def test_ids_are_told_apart_in_little_memory():
     assert (seen.add(""), seen.add("")) == (True, False)
 
 
-@pytest.mark.parametrize(
-    "name, text, message",
-    [
-        ("a.json", '{"data": []}', "no questions"),
-        ("a.json", '{"data": [{"title": "x"}]}', r"data\[0\]: no key 'paragraphs'"),
-        ("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}', "no key 'context'"),
-        ("a.jsonl", '{"question": "a", "context": "b"}', "line 1: no key 'answers'"),
-        ("a.csv", "question", "'.csv' is not a file of questions"),
-        ("a", "question", "'no ending' is not a file of questions"),
-        ("", None, "a folder"),
-        ("none", None, "no such file"),
-    ],
-)
-def test_files_that_are_none_of_questions(tmp_path, name, text, message):
-    if text is not None:
-        (tmp_path / name).write_text(text)
-    with pytest.raises(InputError, match=message):
-        list(QuestionReader(tmp_path / name))
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("Who flew?\n", r'^standard input:1: not JSON .* "context": "The passage ..."}\.$'),
-        ("", r'^standard input: nothing in it.* "context": "The passage'),
-        ('{"question": "Who?"}', r"^standard input: line 1: no key 'context'\. Keys found"),
-        ('{"question": "Who?", "context": "Ada flew."}', None),
-    ],
-)
+@pytest.mark.parametrize("text, message", [
+    ("Who flew?\n", r'^standard input:1: not JSON .* "context": "The passage ..."}\.$'),
+    ("", r'^standard input: nothing in it.* "context": "The passage'),
+    ('{"question": "Who?"}', r"^standard input: line 1: no key 'context'\. Keys found"),
+    ('{"question": "Who?", "context": "Ada flew."}', None),
+])  # fmt: skip
 def test_lines_of_standard_input(monkeypatch, tmp_path, text, message):
     (tmp_path / "in").write_text(text)
     reader = QuestionReader(Path("-"), labelled=False)
@@ -195,15 +121,9 @@ def test_lines_of_standard_input(monkeypatch, tmp_path, text, message):
             list(reader)
 
 
-@pytest.mark.parametrize(
-    "name, counts",
-    [
-        ("squad/dev-v1.1.json", (10570, 0, 0)),
-        ("squad/dev-v2.0.json", (11873, 0, 0)),
-        ("cmrc2018/trial.json.xz", (1002, 5, 0)),
-        ("cmrc2018/dev.json.xz", (3219, 7, 193)),
-    ],
-)
+@pytest.mark.parametrize("name, counts", [
+    ("cmrc2018/trial.json.xz", (1002, 5, 0)), ("cmrc2018/dev.json.xz", (3219, 7, 193)),
+])  # fmt: skip
 def test_published_sets(data_dir, name, counts):
     reader = QuestionReader(data_dir / name)
     for one in reader:
@@ -224,3 +144,54 @@ def test_right_answers_are_wanted_of_some_question():
         assert [(one.id, one.row) for one in reader] == list(zip("abcde", range(1, 6), strict=True))
     with pytest.raises(InputError, match="none of the 1 questions"):
         list(QuestionReader(as_rows(question("d", is_impossible=False))))
+
+
+ANSWERED = {"answers": {"text": ["Ada"], "answer_start": [0]}}
+LISTED = r"data\[0\]"
+
+
+@pytest.mark.parametrize("source, message", [
+    (question(7.5), r"qas\[0\]: 'id' is a number; a string is expected"),
+    (question(True), "'id' is true or false; a string"),
+    (question("q", ("Ada", 0.5)), r"answers\[0\]: 'answer_start' is 0.5; a whole number is"),
+    (question("q", ("Ada", None)), "'answer_start' is null; a whole number"),
+    (question(question=None), r"'question' is null; a string"),
+    (question(answers={"text": []}), "no key 'answer_start'"),
+    (question(answers={"text": ["a"], "answer_start": []}), "1 texts and 0 answer_starts"),
+    (question(answers="Ada"), "'answers' is a string; a list"),
+    (question(answers=["Ada"]), r"qas\[0\]\.answers\[0\] is a string; an object"),
+    (question("q", ("Ada", "0")), r"answers\[0\]: 'answer_start' is a string; a whole number"),
+    (question("q", (["Ada"], 0)), "'text' is a list; a string"),
+    ("Who?", rf"{LISTED}\.paragraphs\[0\]\.qas\[0\] is a string; an object"),
+    (("a.json", '{"data": []}'), "no questions"),
+    (("a.json", '{"data": [{"title": "x"}]}'), rf"{LISTED}: no key 'paragraphs'"),
+    (("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}'), "no key 'context'"),
+    (("a.jsonl", '{"question": "a", "context": "b"}'), "line 1: no key 'answers'"),
+    (("a.csv", "question"), "'.csv' is not a file of questions"),
+    (("a", "question"), "'no ending' is not a file of questions"),
+    (("", None), "a folder"), (("none", None), "no such file"),
+    ([question(7, ("Ada", 0.0)), question("7")], "row 2 .*: the id '7' belongs to an earlier"),
+])  # fmt: skip
+def test_what_is_refused(tmp_path, source, message):
+    if isinstance(source, list):
+        source = as_rows(*source)
+    elif isinstance(source, tuple):
+        name, text = source
+        source = tmp_path / name
+        if text is not None:
+            source.write_text(text)
+    else:
+        source = write(tmp_path / "a.json", source)
+    with pytest.raises(InputError, match=message):
+        list(QuestionReader(source))
+
+
+def test_lines_of_questions_share_neighbouring_contexts(tmp_path):
+    rows = [{"context": CONTEXT, **question(7, ("Ada", 0.0))},
+            {"context": CONTEXT, "question": "Who?", **ANSWERED}]  # fmt: skip
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    first, second = QuestionReader(path)
+    assert first.context is second.context
+    assert first.answers == second.answers == (Answer("Ada", 0),)
+    assert (first.id, second.id, second.place) == ("7", "line 2", "line 2")

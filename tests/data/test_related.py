@@ -36,17 +36,11 @@ def test_pairs_and_triples_of_a_table(tmp_path):
     assert read(table, **asked, negative_columns="2,3")[0].negatives == ("b", "c")
 
 
-@pytest.mark.parametrize(
-    "rows, negatives",
-    [
-        ([{**PAIR, "neg": ["c", "d"]}, {**PAIR, "neg": []}, PAIR], [("c", "d"), (), ()]),
-        (
-            [PAIR, {**PAIR, "neg1": "c"}, {**PAIR, "neg1": "d", "neg2": "e"}],
-            [(), ("c",), ("d", "e")],
-        ),
-        ([PAIR, {**PAIR, "note": 1}, {**PAIR, "negatives": ["c"]}], [(), (), ("c",)]),
-    ],
-)
+@pytest.mark.parametrize("rows, negatives", [
+    ([{**PAIR, "neg": ["c", "d"]}, {**PAIR, "neg": []}, PAIR], [("c", "d"), (), ()]),
+    ([PAIR, {**PAIR, "neg1": "c"}, {**PAIR, "neg1": "d", "neg2": "e"}], [(), ("c",), ("d", "e")],),
+    ([PAIR, {**PAIR, "note": 1}, {**PAIR, "negatives": ["c"]}], [(), (), ("c",)]),
+])  # fmt: skip
 def test_rows_with_any_number_of_negatives(rows, negatives):
     assert [row.negatives for row in read(rows)] == negatives
 
@@ -60,47 +54,23 @@ def test_scored_pairs_and_the_same_as_pairs():
     assert rows == [RelatedTexts("good", "fine", (), 4.0, 1)]
 
 
-@pytest.mark.parametrize("score", ["high", "nan", "inf", "1,5"])
-def test_a_score_that_is_no_number(score):
-    with pytest.raises(InputError, match=rf"^row 1 .* '{score}'.*--loss contrastive"):
-        read([SCORED | {"score": score}])
-
-
-@pytest.mark.parametrize(
-    "rows, kind, message",
-    [
-        ([SCORED | {"score": ""}], None, "row 1 of the rows given: 'score' is empty"),
-        ([PAIR], "scored", r"no column looks like the score.*--label-column"),
-        ([{"text": "a"}], None, r"no column looks like the pair.*--pair-column"),
-        ([PAIR, {**PAIR, "score": 0.5}], None, r"row 2 .* has a score \('score'\).*lack"),
-    ],
-)
-def test_what_is_missing(rows, kind, message):
-    with pytest.raises(InputError, match=message):
-        read(rows, kind)
-
-
-def test_rows_without_a_score_are_skipped_on_request_and_counted():
-    columns = RelatedColumns(skip_incomplete=True)
-    rows, num_skipped = RelatedReader([SCORED | {"score": ""}, SCORED], columns).read()
-    assert (len(rows), num_skipped) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("scores", "expected"),
-    [([0.2, 0.9], (0, 1)), ([-0.5, 1.0], (0, 1)), ([0.0, 5.0, 3.2], (0, 5)), ([1.0, 5.0], (1, 5))],
-)
-def test_ranges_of_scores(scores, expected):
-    assert score_range(scores) == expected
-
-
-def test_equal_scores_teach_nothing():
-    with pytest.raises(InputError, match="found 1 in every row"):
-        score_range([1.0, 1.0])
-
-
 def test_sts_b(data_dir):
     for name, count in (("train", 5749), ("dev", 1500)):
         rows = read(data_dir / "glue" / "STS-B" / f"{name}.tsv")
         assert len(rows) == count
         assert score_range([row.score for row in rows]) == (0, 5)
+
+
+@pytest.mark.parametrize("rows, kind, message", [
+    *(([SCORED | {"score": score}], None, rf"^row 1 .* '{score}'.*--loss contrastive")
+      for score in ("high", "nan", "inf", "1,5")),
+    ([SCORED | {"score": ""}], None, "row 1 of the rows given: 'score' is empty"),
+    ([PAIR], "scored", r"no column looks like the score.*--label-column"),
+    ([{"text": "a"}], None, r"no column looks like the pair.*--pair-column"),
+    ([PAIR, {**PAIR, "score": 0.5}], None, r"row 2 .* has a score \('score'\).*lack"),
+])  # fmt: skip
+def test_what_is_refused(rows, kind, message):
+    with pytest.raises(InputError, match=message):
+        read(rows, kind)
+    with pytest.raises(InputError, match="found 1 in every row"):
+        score_range([1.0, 1.0])

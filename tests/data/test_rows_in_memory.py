@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from bertsmith.data.examples import Columns, ExampleReader
-from bertsmith.data.multiple_choice import ChoiceColumns, ChoiceReader
+from bertsmith.data.multiple_choice import ChoiceReader
 from bertsmith.data.sentence_pairs import RelatedReader
 from bertsmith.data.squad import QuestionReader
-from bertsmith.data.tagged import TagColumns
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.errors import InputError
 
@@ -69,19 +68,3 @@ def test_values_as_tables_in_memory_have_them():
     assert example.choices == ("a", "b")
     with pytest.raises(InputError, match=r"row 1 of the rows given: 'text' is of the type bytes"):
         list(ExampleReader([{"text": b"a", "label": 1}]))
-
-
-def test_columns_are_chosen_and_missed_as_in_files():
-    rows = [{"said": "a", "verdict": "x"}]
-    (example,) = ExampleReader(rows, Columns(text_column="said", label_column="verdict"))
-    assert (example.text, example.label) == ("a", "x")
-    with pytest.raises(InputError, match=r"^the rows given: no column looks like the text\."):
-        list(ExampleReader(rows))
-    (choice,) = ChoiceReader(
-        [{"a": "p", "b": "x", "c": "y"}],
-        ChoiceColumns(text_column="a", choice_columns="b,c"),
-        labelled=False,
-    )
-    assert choice.choices == ("x", "y")
-    (sentence,) = TaggedReader([{"text": "so it"}], TagColumns(split="characters"), labelled=False)
-    assert sentence.words == ("s", "o", "i", "t")

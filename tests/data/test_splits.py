@@ -2,7 +2,6 @@
 
 from collections import defaultdict
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from test_bounded_memory import peak
@@ -47,12 +46,3 @@ def test_copies_of_the_document_that_waits_take_no_memory() -> None:
 
     small, large = (peak(lambda count=count: place(count)) for count in (100, 4000))
     assert large - small < 4000 * 20
-
-
-@pytest.mark.parametrize("share", [0.01, 0.1, 0.5])
-def test_the_share_is_kept_and_order_does_not_matter(share: float) -> None:
-    texts = [f"text {n}" for n in range(20_000)]
-    held_out = {text for text, split in place_all(texts, share) if split == "held_out"}
-    assert len(held_out) / len(texts) == pytest.approx(share, rel=0.15)
-    backwards = {text for text, split in place_all(texts[::-1], share) if split == "held_out"}
-    assert held_out ^ backwards <= {texts[0], texts[-1]}  # the first one is always trained on

@@ -32,16 +32,6 @@ def test_npy_is_one_array_whatever_the_pieces(tmp_path: Path, stops: tuple[int, 
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy", mmap_mode="r"), VECTORS)
 
 
-def test_jsonl_holds_rows_texts_and_the_exact_numbers(tmp_path: Path) -> None:
-    write(tmp_path / "v.jsonl", 4)
-    rows = [json.loads(line) for line in (tmp_path / "v.jsonl").read_bytes().split(b"\n")[:-1]]
-    assert [row["row"] for row in rows] == list(range(13))
-    assert [row["text"] for row in rows] == [example.text for example in EXAMPLES]
-    assert [row.get("pair") for row in rows] == [example.pair for example in EXAMPLES]
-    found = np.array([row["vector"] for row in rows], np.float32)
-    np.testing.assert_array_equal(found, VECTORS)
-
-
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl"])
 def test_an_error_on_the_way_leaves_what_was_there(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("earlier")
@@ -50,11 +40,13 @@ def test_an_error_on_the_way_leaves_what_was_there(tmp_path: Path, name: str) ->
         raise InputError("bad row")
     assert (tmp_path / name).read_text() == "earlier"
     assert [path.name for path in tmp_path.iterdir()] == [name]
+    with pytest.raises(ConfigError, match=r"'v\.txt'.*\.npy.*\.jsonl"):
+        vector_writer(tmp_path / "v.txt", 7).__enter__()
 
 
-def test_an_ending_that_names_no_format(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ConfigError, match=r"'v\.txt'.*\.npy.*\.jsonl"),
-        vector_writer(tmp_path / "v.txt", 7),
-    ):
-        pass
+def test_jsonl_holds_rows_texts_and_the_exact_numbers(tmp_path: Path) -> None:
+    write(tmp_path / "v.jsonl", 4)
+    rows = [json.loads(line) for line in (tmp_path / "v.jsonl").read_bytes().split(b"\n")[:-1]]
+    found = [(row["row"], row["text"], row.get("pair")) for row in rows]
+    assert found == [(place, e.text, e.pair) for place, e in enumerate(EXAMPLES)]
+    np.testing.assert_array_equal(np.array([row["vector"] for row in rows], np.float32), VECTORS)

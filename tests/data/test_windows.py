@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_tokenizer
 
-from bertsmith.data.encoded_texts import encode_texts
 from bertsmith.data.windows import Windowing, encode_windowed, make_windows, window_spans
 from bertsmith.errors import ConfigError
 
@@ -79,22 +78,6 @@ def test_a_window_says_which_tokens_it_shows(first, second, max_length, windowed
     if windowed is None and first + second <= max_length - 3:
         assert len(windows.rows) == 1
         assert windows.num_cut == 0
-
-
-def test_short_texts_are_encoded_as_ever_and_cutting_can_be_chosen():
-    texts = [("a good film", None), ("good", "bad film"), (words(80), None), (words(9), words(50))]
-    plain = encode_texts(TOKENIZER, texts, 37)
-    for choice in (Windowing(), Windowing("cut")):
-        encoded = encode_windowed(TOKENIZER, texts, 37, choice)
-        for place in (0, 1):
-            row = encoded.rows_of(place)[0]
-            assert encoded.rows.ids[row].tolist() == plain.ids[place].tolist()
-            assert encoded.rows.type_ids[row].tolist() == plain.type_ids[place].tolist()
-    assert encoded.num_windowed == 0
-    assert encoded.num_truncated == 2
-    windowed = encode_windowed(TOKENIZER, texts, 37, Windowing())
-    assert windowed.num_rows == [1, 1, 3, 3]
-    assert windowed.num_truncated == 0
 
 
 def test_too_many_rows_are_thinned_evenly_and_counted():

@@ -1,8 +1,5 @@
 """Scores of a model on a file, as figures, as text and as JSON."""
 
-import json
-
-import numpy as np
 import pytest
 import sklearn.metrics
 from tiny_models import reviews, save_tiny, write_reviews
@@ -10,7 +7,6 @@ from tiny_models import reviews, save_tiny, write_reviews
 from bertsmith.data.examples import Columns
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.metrics.class_report import summarize
 from bertsmith.tasks.auto import load, load_predictor
 
 
@@ -61,23 +57,3 @@ def test_an_unknown_label(classifier, tmp_path):
     path.write_text("text,label\ngood,pos\nbad,negative\n")
     with pytest.raises(InputError, match=r"a\.csv:3: .*'negative'.*Known labels: 'neg', 'pos'"):
         evaluate(classifier, path)
-
-
-def test_the_table_and_the_json_say_the_same():
-    result = summarize(np.array([[3, 1], [0, 1234]]), ("a long name", "b"))
-    text = str(result)
-    assert f"{result.accuracy:.4f}" in text
-    rows = [line.split() for line in text.splitlines()]
-    assert ["a", "long", "name", "1.0000", "0.7500", "0.8571", "4"] in rows
-    assert ["a", "long", "name", "3", "1"] in rows
-    assert ["b", "0", "1,234"] in rows
-    values = json.loads(json.dumps(result.to_json()))
-    assert values["confusion"] == [[3, 1], [0, 1234]]
-    assert values["classes"][0]["label"] == "a long name"
-
-
-def test_many_classes_are_not_drawn_as_a_matrix():
-    names = tuple(f"class {i}" for i in range(30))
-    text = str(summarize(np.eye(30, dtype=np.int64), names))
-    assert "predicted" not in text
-    assert "class 29" in text

@@ -1,9 +1,7 @@
 """Wrong answers in a file and on a page, as the predictions have them."""
 
-import csv
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,10 +13,7 @@ from bertsmith.data.examples import Example
 from bertsmith.data.tables import read_csv
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.errors_file import write_misses
-from bertsmith.evaluation.score import score_answer_files
-from bertsmith.metrics.answers import ENDLESS
 from bertsmith.metrics.calibration import Calibration
-from bertsmith.reports.evaluation import Survey, scores_of
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.scoring import Outcome
 
@@ -55,16 +50,6 @@ def test_every_miss_the_most_confident_first(place, capsys):
     confidences = [row["confidence"] for row in rows]
     assert confidences == sorted(confidences, reverse=True)
     assert all(0.5 <= confidence <= 1 for confidence in confidences)
-
-
-def test_numbers_the_farthest_first_as_csv(place, capsys):
-    out = place / "new" / "errors.csv"
-    evaluate(capsys, place / "regressor", "--data", place / "scores.csv", "--errors", out)
-    with out.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    distances = [abs(float(row["gold"]) - float(row["predicted"])) for row in rows]
-    assert distances == sorted(distances, reverse=True)
-    assert {row["text"] for row in rows} == {"a film", "good", "bad <b>x</b>"}
 
 
 def test_nothing_is_left_after_an_error(tmp_path):
@@ -122,57 +107,3 @@ def test_the_page_shows_what_the_figures_say(place, capsys):
     assert "Can its confidence be believed?" in text
     assert "of its answers are not exactly right" in text
     assert "0 to 32" in text
-
-
-def test_the_page_of_a_task_without_confidence(place, capsys):
-    page = place / "report.html"
-    evaluate(capsys, place / "regressor", "--data", place / "scores.csv", "--report", page)
-    text = page.read_text()
-    assert "Can its confidence be believed?" not in text
-    assert "What is taken for what" not in text
-    assert "distance from the right number" in text
-    assert "not exactly right" not in text
-    regressor = load(place / "regressor", device="cpu", precision="fp32")
-    golds = {"a film": 3, "good": -2.5, "bad <b>x</b>": 7}
-    found = zip(golds.values(), regressor(list(golds)), strict=True)
-    distance = np.mean([abs(gold - one.value) for gold, one in found])
-    assert f"on average its answers are {distance:.4f} from what is right" in text
-
-
-def test_of_numbers_only_the_farthest_are_listed(place, capsys):
-    rows = [f"good,{number}" for number in range(137)]
-    (place / "many.csv").write_text("\n".join(["text,label", *rows]) + "\n")
-    out = place / "errors.jsonl"
-    evaluate(capsys, place / "regressor", "--data", place / "many.csv", "--errors", out)
-    golds = [float(json.loads(line)["gold"]) for line in out.read_text().splitlines()]
-    assert len(golds) == 100
-    assert golds == sorted(golds, reverse=True) and golds[0] == 136
-
-
-def test_lengths_are_grouped_by_doubling():
-    survey = Survey()
-    sizes = [1, 32, 33, 64, 65, 128, 129]
-    survey.see(
-        [Example("a" * size) for size in sizes],
-        [Outcome("t", "a", "b", score) for score in (1, 0, 1, 1, 0.5, 0, 1)],
-    )
-    assert [(g.first, g.last, g.count, g.score) for g in survey.lengths()] == [
-        (0, 32, 2, 0.5), (33, 64, 2, 1.0), (65, 128, 2, 0.25), (129, 256, 1, 1.0)
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("threshold", [ENDLESS, -ENDLESS, 0.25])
-def test_a_threshold_that_lets_all_or_nothing_pass_is_no_figure(tmp_path, threshold):
-    gold, given = tmp_path / "gold.jsonl", tmp_path / "given.json"
-    question = {
-        "id": "a",
-        "question": "Who?",
-        "context": "Ada came.",
-        "answers": [],
-        "is_impossible": True,
-    }
-    gold.write_text(json.dumps(question))
-    given.write_text('{"a": ""}')
-    shown = dict(scores_of(replace(score_answer_files(gold, given), threshold=threshold)))
-    assert shown["f1"] == 100
-    assert shown.get("threshold") == (threshold if threshold == 0.25 else None)

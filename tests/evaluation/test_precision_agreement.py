@@ -17,12 +17,6 @@ from bertsmith.tasks.text_vectors import TextVectors
 TEXTS = [example.text for example in reviews(71)]
 
 
-def test_a_sample_is_spread_over_the_texts():
-    assert sample(TEXTS[:5]) == TEXTS[:5]
-    chosen = sample([str(i) for i in range(1000)])
-    assert (len(chosen), chosen[0], chosen[-1]) == (32, "0", "999")
-
-
 def test_cosines_of_an_encoder(tmp_path):
     folder = save_tiny(tmp_path)
     encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32", normalize=True)

@@ -34,13 +34,3 @@ def test_the_error_is_the_papers(count, cut, seed):
     bins = found.bins()
     assert sum(each.count for each in bins) == count
     assert [each.confidence for each in bins] == sorted(each.confidence for each in bins)
-
-
-def test_the_ends_and_nothing():
-    found = Calibration()
-    assert (found.error, found.bins()) == (0.0, [])
-    found.add(np.array([0.0, 1.0, 1.0]), np.array([0.0, 1.0, 0.0]))
-    assert [(b.confidence, b.accuracy, b.count) for b in found.bins()] == [
-        (0.0, 0.0, 1), (1.0, 0.5, 2)
-    ]  # fmt: skip
-    assert found.error == pytest.approx(1 / 3)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sklearn.metrics
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.metrics import classification as metrics
@@ -17,18 +17,14 @@ def labelled(draw):
     return np.array(draw(column)), np.array(draw(column)), num_classes
 
 
-@given(labelled())
-def test_confusion_matrix_equals_scikit_learn(case):
-    labels, predictions, num_classes = case
-    ours = metrics.confusion_matrix(labels, predictions, num_classes)
-    theirs = sklearn.metrics.confusion_matrix(labels, predictions, labels=range(num_classes))
-    assert ours.tolist() == theirs.tolist()
-
-
+@settings(max_examples=40)
 @given(labelled())
 def test_per_class_figures_equal_scikit_learn(case):
     labels, predictions, num_classes = case
-    ours = metrics.class_scores(metrics.confusion_matrix(labels, predictions, num_classes))
+    confusion = metrics.confusion_matrix(labels, predictions, num_classes)
+    expected = sklearn.metrics.confusion_matrix(labels, predictions, labels=range(num_classes))
+    assert confusion.tolist() == expected.tolist()
+    ours = metrics.class_scores(confusion)
     theirs = sklearn.metrics.precision_recall_fscore_support(
         labels, predictions, labels=range(num_classes), zero_division=0
     )
@@ -38,6 +34,7 @@ def test_per_class_figures_equal_scikit_learn(case):
         assert mine.tolist() == reference.tolist()
 
 
+@settings(max_examples=40)
 @given(labelled())
 def test_summary_figures_equal_scikit_learn(case):
     labels, predictions, num_classes = case
@@ -54,8 +51,3 @@ def _scikit_learn_mcc(labels, predictions):
     if len(np.union1d(labels, predictions)) == 1:
         return 0.0  # scikit-learn warns that one class is no problem to score, then says 0
     return sklearn.metrics.matthews_corrcoef(labels, predictions)
-
-
-def test_a_class_that_never_occurs_does_not_dilute_macro_f1():
-    confusion = np.array([[3, 0, 0], [0, 2, 0], [0, 0, 0]])
-    assert metrics.macro_f1(confusion) == 1.0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.data.label_schemes import LETTERS, convert_labels
+from bertsmith.data.label_schemes import LETTERS
 from bertsmith.metrics.entities import TagCounts
 
 TYPES = ("PER", "LOC", "ORG")
@@ -94,65 +94,6 @@ def test_strict_figures_are_those_of_seqevals_strict_mode(scheme):
     check()
 
 
-def conlleval(pairs):
-    """The counting of conlleval.pl, told anew from its rules: (right, predicted, gold) by type."""
-
-    def tag(label):
-        letter, _, type_ = label.partition("-")
-        return letter, type_
-
-    def starts(before, now):
-        if now[0] == "B" or (now[0] == "I" and before[0] == "O"):
-            return True
-        return now[0] == "I" and before[1] != now[1]
-
-    def ends(before, now):
-        return before[0] != "O" and (now[0] in "OB" or before[1] != now[1])
-
-    right, predicted, gold = {}, {}, {}
-    in_correct, last = False, (("O", ""), ("O", ""))
-    for labels in pairs:
-        for pair in [*zip(*labels, strict=True), ("O", "O")]:
-            now = (tag(pair[0]), tag(pair[1]))
-            ended = ends(last[0], now[0]), ends(last[1], now[1])
-            if in_correct and any(ended):
-                if all(ended) and last[0][1] == last[1][1]:
-                    right[last[0][1]] = right.get(last[0][1], 0) + 1
-                in_correct = False
-            started = starts(last[0], now[0]), starts(last[1], now[1])
-            if all(started) and now[0][1] == now[1][1]:
-                in_correct = True
-            if started[0]:
-                gold[now[0][1]] = gold.get(now[0][1], 0) + 1
-            if started[1]:
-                predicted[now[1][1]] = predicted.get(now[1][1], 0) + 1
-            last = now
-    return right, predicted, gold
-
-
-@pytest.mark.parametrize("scheme", ["IOB1", "IOB2"])
-def test_counts_are_conllevals(scheme):
-    @given(sentences(scheme))
-    def check(drawn):
-        pairs = [split(sentence) for sentence in drawn]
-        right, predicted, gold = conlleval(pairs)
-        for score in counted(pairs, scheme).types:
-            assert score.num_correct == right.get(score.label, 0)
-            assert score.num_predicted == predicted.get(score.label, 0)
-            assert score.support == gold.get(score.label, 0)
-
-    check()
-
-
-def test_the_scheme_of_gold_may_be_another():
-    gold = ["I-PER", "I-PER", "B-PER", "O", "I-LOC"]
-    predicted = convert_labels(gold, "IOB1", "BIOES")
-    counts = TagCounts("BIOES")
-    counts.add(gold, predicted, gold_scheme="IOB1")
-    report = counts.report()
-    assert report.f1 == report.macro_f1 == report.accuracy == 1.0
-
-
 def test_plain_labels_are_scored_word_by_word():
     gold, predicted = ["DET", "NOUN", "VERB", "DET"], ["DET", "VERB", "VERB", "NOUN"]
     report = counted([(gold, predicted)], "plain")
@@ -168,22 +109,3 @@ def test_words_are_counted_by_what_their_type_was_taken_for():
     assert report.confusion == ((0, 2, 1), (0, 1, 0), (1, 0, 1))
     bounds = counted([(list("BES"), list("BEB"))], "BMES")
     assert (bounds.word_types, bounds.confusion[2]) == (("B", "E", "S"), (1, 0, 0))
-
-
-def test_illegal_sentences_are_counted_and_nothing_is_divided_by_nothing():
-    report = counted([(["O", "B-A"], ["I-A", "I-A"]), (["I-A"], ["O"]), ([], [])], "IOB2")
-    assert (report.num_illegal, report.num_illegal_gold, report.num_sentences) == (1, 1, 3)
-    empty = counted([], "IOB2")
-    assert (empty.accuracy, empty.f1, empty.macro_f1) == (0.0, 0.0, 0.0)
-
-
-def test_the_report_reads_well_and_is_plain_json():
-    import json
-
-    report = counted([(["B-A", "I-A", "O", "B-B"], ["B-A", "I-A", "O", "B-A"])], "IOB2")
-    lines = str(report).splitlines()
-    assert lines[0].startswith("F1        0.5000   (of 2 entities, all words and the type right;")
-    assert lines[-1].split() == ["all", "0.5000", "0.5000", "0.5000", "2", "2", "1"]
-    assert "0 predicted, 0 gold, of 1" in str(report)
-    assert json.loads(json.dumps(report.to_json()))["f1"] == 0.5
-    assert "label" in str(counted([(["X"], ["X"])], "plain"))

@@ -27,7 +27,7 @@ def test_correlations_equal_scipys(columns):
 @pytest.mark.parametrize("unit", [1.0, 1e150, 1e300, 1e-200])
 def test_correlations_are_scipys_to_the_last_bit_in_any_unit(unit):
     generator = np.random.default_rng(0)
-    for length in [2, 3, *range(5, 400, 3), 4001]:
+    for length in [2, 3, *range(5, 400, 17), 4001]:
         true, noise = generator.normal(size=(2, length))
         for predicted in (noise, true, true + noise / 100, np.round(noise), -np.sort(true)):
             right, found = true * unit, predicted * unit
@@ -35,11 +35,6 @@ def test_correlations_are_scipys_to_the_last_bit_in_any_unit(unit):
                 continue
             assert pearson(right, found) == scipy.stats.pearsonr(right, found).statistic
             assert spearman(right, found) == scipy.stats.spearmanr(right, found).statistic
-
-
-def test_the_same_order_has_a_correlation_of_1():
-    places = np.array([1.0, 2.0, 3.0])
-    assert spearman(places, np.exp(places)) == spearman(places, places) == 1.0
 
 
 @given(COLUMNS)

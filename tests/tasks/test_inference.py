@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from tiny_models import tiny_model
 
-from bertsmith.data.batches import divide_by_length
 from bertsmith.data.encoded_texts import EncodedTexts
 from bertsmith.model import attention_paths
 from bertsmith.tasks.inference import compute_in_order, compute_tokens_in_order, set_precision
@@ -40,7 +39,7 @@ def vectors(rows: EncodedTexts, threads: int) -> NDArray[np.float32]:
     return compute_in_order(tiny_model(), rows, mean_vectors)
 
 
-@pytest.mark.parametrize("count", [1, 20, 100, 1000])
+@pytest.mark.parametrize("count", [1, 20, 300])
 def test_threads_do_not_change_what_is_computed(count: int) -> None:
     rows = texts(count)
     alone = np.concatenate([vectors(text_at(rows, i), 1) for i in range(count)])
@@ -66,53 +65,15 @@ def test_each_text_gets_the_vectors_of_its_own_tokens(threads: int) -> None:
     assert (threading.get_ident() in readers) == (threads == 1)
 
 
-@pytest.mark.parametrize("num_groups", [1, 2, 5, 64, 1000])
-def test_groups_have_about_as_many_tokens_each(num_groups: int) -> None:
-    lengths = np.random.default_rng(1).integers(2, 129, 400).tolist()
-    groups = divide_by_length(lengths, num_groups)
-    assert sorted(place for group in groups for place in group) == list(range(400))
-    assert len(groups) <= num_groups
-    tokens = [sum(lengths[place] for place in group) for group in groups]
-    mean, longest = sum(lengths) / num_groups, max(lengths)
-    assert max(tokens) <= mean + longest
-    if longest <= mean:
-        assert len(groups) == num_groups
-        assert min(tokens) >= mean - longest
-    in_turn = [lengths[place] for group in groups for place in group]
-    assert in_turn == sorted(lengths, reverse=True)
-
-
-@pytest.mark.parametrize("precision", ["auto", "fp32", "bf16", "int8"])
 def test_the_machine_is_measured_before_threads_read(
-    precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     torch.set_num_threads(2)
     attention_paths.measured_paths.cache_clear()
     model = tiny_model()
-    set_precision(model, precision, torch.device("cpu"))
+    set_precision(model, "auto", torch.device("cpu"))
     monkeypatch.setattr(attention_paths, "measure_paths", None)  # even if the cache is lost
     (tmp_path / "bertsmith" / "measurements.json").unlink()
     compute_in_order(model, texts(200), mean_vectors)
     attention_paths.measured_paths.cache_clear()
-
-
-def test_the_mode_is_given_back_when_something_fails() -> None:
-    model = tiny_model().train()
-
-    def fail(model: object, batch: object) -> torch.Tensor:
-        raise ValueError("no")
-
-    with pytest.raises(ValueError, match="no"):
-        compute_in_order(model, texts(200), fail)
-    assert model.training
-
-
-def test_no_texts_are_no_groups() -> None:
-    assert divide_by_length([], 0) == []
-    assert compute_tokens_in_order(tiny_model(), texts(0), mean_vectors) == []
-
-
-def test_two_long_texts_are_two_groups() -> None:
-    assert divide_by_length([512, 512], 2) == [[0], [1]]
-    assert divide_by_length([512, 500, 40], 2) == [[0], [1, 2]]

@@ -1,7 +1,6 @@
 """One kind of predictor for every head: what it takes, refuses and gives, and how it is loaded."""
 
 import copy
-import json
 import pickle
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
@@ -12,17 +11,18 @@ import numpy as np
 import pyarrow
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from tiny_models import NUM_POSITIONS, reviews, save_tiny, tiny_tokenizer
+from tiny_models import NUM_POSITIONS, save_tiny, tiny_tokenizer
 
 import bertsmith
-from bertsmith.data.examples import Example
+from bertsmith.commands.predict import typed_examples
 from bertsmith.errors import CheckpointError, ConfigError, InputError
 from bertsmith.model.int8 import can_quantize
-from bertsmith.tasks import auto
-from bertsmith.tasks.auto import iter_predictions, load_predictor
 from bertsmith.tasks.fill_mask import FillMask
 from bertsmith.tasks.predictor import Predictor
+from bertsmith.tasks.question_answering import Answer
+from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.token_classification import Tag
 
 TEXT = {"text": "a good film"}
 CALLS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
@@ -69,10 +69,6 @@ def test_records_texts_and_examples_give_the_same(load: Callable[..., Any], head
     for found in predictor(several):
         assert_equal(rounded(found.answer), rounded(expected.answer))
     assert predictor.predict([]) == predictor([]) == []
-    assert predictor.num_tokens(example) > 2
-    row = {**example.to_json(), **expected.to_json()}
-    assert json.loads(json.dumps(row, allow_nan=False)) == row
-    assert "\n" not in str(expected.line(example))
     assert predictor.encode(["a film", ("a", "film")]).shape == (2, 24)
 
 
@@ -84,13 +80,14 @@ def rounded(answer: Any) -> Any:
 def test_what_is_no_record_or_text_is_refused(load: Callable[..., Any], head: str) -> None:
     predictor, record = load(head), CALLS[head][2]
     values = tuple(record.values())
-    for table in (pyarrow.table({"text": ["a good film"]}),):
-        with pytest.raises(InputError, match=r"only the names of columns.*such as list\("):
-            predictor(table)
-    with pytest.raises(InputError, match=r"found NoneType\. Give a list"):
-        predictor(None)
-    with pytest.raises(InputError, match="found set, which has no order"):
-        predictor({"a film"})
+    for given, message in (
+        (pyarrow.table({"text": ["a good film"]}), r"only the names of columns.*such as list\("),
+        (None, r"found NoneType\. Give a list"),
+        ({"a film"}, "found set, which has no order"),
+        ([(*values, "more", "and more")], "found tuple of"),
+    ):
+        with pytest.raises(InputError, match=message):
+            predictor(given)
     for strange in (None, float("nan"), 5, b"a film", {"label": "pos"}, {**record, "text": 5}):
         if head != "answer" or "text" not in (strange if isinstance(strange, dict) else ()):
             with pytest.raises(InputError, match=r"examples\[1\]: "):
@@ -98,8 +95,6 @@ def test_what_is_no_record_or_text_is_refused(load: Callable[..., Any], head: st
     for name in predictor.definition.fields[: len(record)]:
         with pytest.raises(InputError, match=f"{name}|text|words|choices"):
             predictor.example({**record, name: None})
-    with pytest.raises(InputError, match="found tuple of"):
-        predictor([(*values, "more", "and more")])
 
 
 @pytest.mark.parametrize("head", ["classify", "multi_label", "regress", "tag", "masked_lm", ""])
@@ -152,44 +147,6 @@ def vars_of(prediction: Any) -> dict[str, Any]:
     return {field.name: getattr(prediction, field.name) for field in fields(prediction)}
 
 
-def test_a_regression_of_several_numbers_gives_no_vectors_unasked(tmp_path: Path) -> None:
-    folder = save_tiny(tmp_path, "classify", labels=("height", "weight"))
-    config = folder / "config.json"
-    config.write_text(config.read_text().replace("single_label_classification", "regression"))
-    with pytest.raises(CheckpointError, match="problem_type is 'regression'"):
-        bertsmith.load(folder)
-    with pytest.raises(CheckpointError):
-        bertsmith.load(tmp_path / "nothing here")
-
-
-def test_predictions_come_in_order_whatever_the_piece(
-    load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    classifier, examples = load("classify"), [*reviews(22), Example("a good film", "a bad film")]
-    whole = list(iter_predictions(classifier, examples))
-    monkeypatch.setattr(auto, "CHUNK_EXAMPLES", 5)
-    pieces = list(iter_predictions(classifier, iter(examples)))
-    assert [example for example, _ in pieces] == examples
-    for (_, one), (_, other) in zip(whole, pieces, strict=True):
-        assert one.label == other.label
-        assert one.probability == pytest.approx(other.probability, abs=1e-6)
-
-
-@pytest.mark.parametrize("lost", [("bert.pooler.dense.weight",), ("classifier.bias",),
-                                  ("bert.pooler.dense.weight", "bert.pooler.dense.bias"),
-                                  ("classifier.weight", "classifier.bias")])  # fmt: skip
-def test_a_folder_that_lacks_what_predictions_need_is_refused(
-    tmp_path: Path, lost: tuple[str, ...]
-) -> None:
-    folder = save_tiny(tmp_path / "m", "classify", labels=("neg", "pos"))
-    weights = load_file(folder / "model.safetensors")
-    kept = {name: value for name, value in weights.items() if name not in lost}
-    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
-    for read in (bertsmith.load, load_predictor):
-        with pytest.raises(CheckpointError, match=r"missing|no classification head"):
-            read(folder, device="cpu", precision="fp32")
-
-
 def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path: Path) -> None:
     from transformers import BertForPreTraining
 
@@ -214,7 +171,7 @@ def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path: Path) -
     assert sorted(word.token for word in every) == sorted(tiny_tokenizer().vocab[5:])
 
 
-def test_masks_that_cannot_be_filled(load: Callable[..., Any], tmp_path: Path) -> None:
+def test_masks_that_cannot_be_filled(load: Callable[..., Any]) -> None:
     filler = load("masked_lm")
     long = "[MASK] " + "good " * NUM_POSITIONS + "[MASK]"
     for text, message in (("no mask at all", r"no \[MASK\] in the text\. Write \[MASK\]"),
@@ -224,5 +181,44 @@ def test_masks_that_cannot_be_filled(load: Callable[..., Any], tmp_path: Path) -
             filler(text)
     with pytest.raises(ConfigError, match="top: found 0"):
         filler.with_options(top=0)
-    with pytest.raises(CheckpointError, match="no masked-LM head"):
-        Predictor.load(save_tiny(tmp_path, "classify", labels=("a", "b")), FillMask)
+
+
+@pytest.mark.parametrize("head, texts, size, bad", [
+    ("classify", ["a", "b"], 2, []), ("regress", ["a"], 1, []), ("tag", ["a b"], 1, [["a", " "]]),
+    ("answer", ["who ?", "a", "what ?", "b"], 2, [["who ?"], ["who ?", " "], ["a", "b", "c"]]),
+    ("choose", ["a", "good", "bad"], 1, [["a", "b"], ["a", "b", " "]]),
+    ("embed", ["a", "b"], 1, [["a"], ["a", "b", "c"], ["a", " "]]),
+    ("pairs", ["a", "b", "c", "d"], 2, [["a"], ["a", "b", "c"]]),
+])  # fmt: skip
+def test_typed_texts_make_as_many_examples(load, head, texts, size, bad) -> None:
+    task = Regress(pairs=True) if head == "pairs" else load(head).definition
+    examples = typed_examples(task, texts)
+    assert [example.row for example in examples] == list(range(1, size + 1))
+    for wrong in bad:
+        with pytest.raises(InputError, match=r"found \d texts?, but this|text \d is empty"):
+            typed_examples(task, wrong)
+
+
+@pytest.mark.parametrize("kind, message", [
+    (Classify, r"no classification head.*finetune classify"), (Tag, "no token classification head"),
+    (Answer, r"no question answering head.*finetune answer"), (FillMask, "no masked-LM head"),
+    ("regression", "problem_type is 'regression'"), ("vocabulary", "520 tokens, the embedding 20"),
+    ("nothing", "no such file or folder|nothing|no config|is no"),
+])  # fmt: skip
+def test_folders_that_do_not_fit_are_refused(tmp_path: Path, kind: Any, message: str) -> None:
+    if not isinstance(kind, str):
+        with pytest.raises(CheckpointError, match=message):
+            Predictor.load(save_tiny(tmp_path), kind)
+        return
+    if kind != "nothing":
+        save_tiny(tmp_path, "classify", labels=("height", "weight"))
+    if kind == "regression":
+        config = tmp_path / "config.json"
+        config.write_text(config.read_text().replace("single_label_classification", kind))
+    elif kind == "vocabulary":
+        tokenizer = tiny_tokenizer()
+        more = [f"more{number}" for number in range(500)]
+        type(tokenizer)([*tokenizer.vocab, *more]).save(tmp_path)
+    for read in (bertsmith.load, lambda folder: Predictor.load(folder, Classify)):
+        with pytest.raises(CheckpointError, match=message):
+            read(tmp_path)

@@ -10,137 +10,82 @@ from bertsmith.errors import CheckpointError
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.sentence_folder import SentenceFolder
 
-
-def write(folder: Path, name: str, value: Any) -> None:
-    (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text(json.dumps(value))
-
-
-def pooling(folder: Path, **modes: bool | str) -> None:
-    write(folder, "1_Pooling/config.json", {"word_embedding_dimension": 3, **modes})
-
-
-def test_a_plain_folder_says_nothing(tmp_path: Path) -> None:
-    assert SentenceFolder.read(SmallFiles(tmp_path)) == SentenceFolder(None, False, None)
-
-
-def test_everything_is_read(tmp_path: Path) -> None:
-    kinds = ["Transformer", "Pooling", "Normalize"]
-    write(
-        tmp_path,
-        "modules.json",
-        [{"type": f"sentence_transformers.models.{kind}"} for kind in kinds],
-    )
-    pooling(tmp_path, pooling_mode_cls_token=True, pooling_mode_mean_tokens=False)
-    write(tmp_path, "sentence_bert_config.json", {"max_seq_length": 19})
-    assert SentenceFolder.read(SmallFiles(tmp_path)) == SentenceFolder("first_token", True, 19)
-
-
-@pytest.mark.parametrize(
-    ("modes", "expected"),
-    [
-        ({"pooling_mode_mean_tokens": True}, "mean"),
-        ({"pooling_mode": "mean"}, "mean"),
-        ({"pooling_mode": "cls"}, "first_token"),
-        ({"pooling_mode": ["cls"]}, "first_token"),
-        ({}, None),
-    ],
-)
-def test_ways_of_pooling(tmp_path: Path, modes: Any, expected: str | None) -> None:
-    pooling(tmp_path, **modes)
-    assert SentenceFolder.read(SmallFiles(tmp_path)).pooling == expected
-
-
-def test_pooling_in_a_folder_of_another_name(tmp_path: Path) -> None:
-    kind = "sentence_transformers.models.Pooling"
-    write(tmp_path, "modules.json", [{"type": kind, "path": "1_Mine"}])
-    write(tmp_path, "1_Mine/config.json", {"pooling_mode_cls_token": True})
-    assert SentenceFolder.read(SmallFiles(tmp_path)).pooling == "first_token"
-
-
-@pytest.mark.parametrize(
-    "modes",
-    [
-        {"pooling_mode_max_tokens": True},
-        {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
-        {"pooling_mode": "lasttoken"},
-        {"pooling_mode": ["cls", "mean"]},
-        {"pooling_mode": 7},
-    ],
-)
-def test_pooling_that_we_have_not(tmp_path: Path, modes: Any) -> None:
-    pooling(tmp_path, **modes)
-    with pytest.raises(CheckpointError, match=r"config\.json: asks for pooling by .*--pooling"):
-        SentenceFolder.read(SmallFiles(tmp_path))
-
-
-def test_early_names_of_the_file_with_the_length(tmp_path: Path) -> None:
-    write(tmp_path, "sentence_distilbert_config.json", {"max_seq_length": 21})
-    assert SentenceFolder.read(SmallFiles(tmp_path)).max_length == 21
-    write(tmp_path, "sentence_bert_config.json", {"max_seq_length": 19})
-    assert SentenceFolder.read(SmallFiles(tmp_path)).max_length == 19
-    write(tmp_path, "sentence_bert_config.json", {})
-    assert SentenceFolder.read(SmallFiles(tmp_path)).max_length == 21
-
-
+MODULES, LENGTH, POOLING = "modules.json", "sentence_bert_config.json", "1_Pooling/config.json"
+EARLY, PROMPT = "sentence_distilbert_config.json", "config_sentence_transformers.json"
 PROMPTS = {"query": "query: ", "document": ""}
+KINDS = [{"type": f"sentence_transformers.models.{x}"} for x in ("Pooling", "Normalize", "Dense")]
+FIRST = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+
+
+def write(folder: Path, files: dict[str, Any]) -> SmallFiles:
+    for name, value in files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
+    return SmallFiles(folder)
 
 
 @pytest.mark.parametrize(
-    ("name", "prompts"),
-    [(None, PROMPTS), ("document", PROMPTS), ("other", PROMPTS), ("query", None), (["query"], {})],
-)
-def test_a_prompt_that_says_nothing(tmp_path: Path, name: Any, prompts: Any) -> None:
-    settings = {"default_prompt_name": name, "prompts": prompts}
-    write(tmp_path, "config_sentence_transformers.json", settings)
-    assert SentenceFolder.read(SmallFiles(tmp_path)) == SentenceFolder()
+    ("files", "expected"),
+    [
+        ({}, (None, False, None)),
+        (
+            {MODULES: KINDS[:2], POOLING: FIRST, LENGTH: {"max_seq_length": 19}},
+            ("first_token", True, 19),
+        ),
+        ({POOLING: {"pooling_mode_mean_tokens": True}}, ("mean", False, None)),
+        ({POOLING: {"pooling_mode": "mean"}}, ("mean", False, None)),
+        ({POOLING: {"pooling_mode": ["cls"]}}, ("first_token", False, None)),
+        ({POOLING: {}}, (None, False, None)),
+        (
+            {MODULES: [KINDS[0] | {"path": "1_Mine"}], "1_Mine/config.json": FIRST},
+            ("first_token", False, None),
+        ),
+        ({EARLY: {"max_seq_length": 21}}, (None, False, 21)),
+        ({EARLY: {"max_seq_length": 21}, LENGTH: {"max_seq_length": 19}}, (None, False, 19)),
+        ({EARLY: {"max_seq_length": 21}, LENGTH: {}}, (None, False, 21)),
+        *(
+            ({PROMPT: {"default_prompt_name": name, "prompts": prompts}}, (None, False, None))
+            for name, prompts in (
+                (None, PROMPTS), ("document", PROMPTS), ("other", PROMPTS), ("query", None),
+                (["query"], {}),
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_said_is_read(tmp_path: Path, files: dict[str, Any], expected: Any) -> None:
+    assert SentenceFolder.read(write(tmp_path, files)) == SentenceFolder(*expected)
 
 
-def test_a_prompt_before_every_text_is_refused(tmp_path: Path) -> None:
-    settings = {"default_prompt_name": "query", "prompts": PROMPTS}
-    write(tmp_path, "config_sentence_transformers.json", settings)
-    with pytest.raises(CheckpointError, match='is "query", which puts "query: "'):
-        SentenceFolder.read(SmallFiles(tmp_path))
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        *(
+            (POOLING, content, "asks for pooling by .*--pooling")
+            for content in (
+                {"pooling_mode_max_tokens": True}, {"pooling_mode": 7},
+                {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": True},
+                {"pooling_mode": "lasttoken"}, {"pooling_mode": ["cls", "mean"]},
+            )
+        ),
+        *(
+            (LENGTH, {"max_seq_length": length}, "max_seq_length is .*3")
+            for length in (-5, 0, 1, True, "16", 16.5, float("inf"), [16])
+        ),
+        (LENGTH, [], "holds .*an object"),
+        (PROMPT, {"default_prompt_name": "query", "prompts": PROMPTS}, 'which puts "query: "'),
+        (MODULES, KINDS, "asks for Dense"),
+        *((MODULES, content, "not valid JSON") for content in ("{", "[1", "[" * 200_000)),
+        *((MODULES, rows, "found .* list of objects") for rows in (["x"], [{}, 5], [None])),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_done_is_refused(
+    tmp_path: Path, name: str, content: Any, message: str
+) -> None:
+    with pytest.raises(CheckpointError, match=rf"{Path(name).name}: .*{message}"):
+        SentenceFolder.read(write(tmp_path, {name: content}))
 
 
-def test_a_module_that_we_have_not(tmp_path: Path) -> None:
-    write(tmp_path, "modules.json", [{"type": "sentence_transformers.models.Dense"}])
-    with pytest.raises(CheckpointError, match=r"modules\.json: asks for Dense"):
-        SentenceFolder.read(SmallFiles(tmp_path))
-
-
-@pytest.mark.parametrize("content", ["{", "[1"])
-def test_a_damaged_file(tmp_path: Path, content: str) -> None:
-    (tmp_path / "modules.json").write_text(content)
-    with pytest.raises(CheckpointError, match=r"modules\.json: not valid JSON"):
-        SentenceFolder.read(SmallFiles(tmp_path))
-
-
-def test_a_file_of_another_kind(tmp_path: Path) -> None:
-    write(tmp_path, "sentence_bert_config.json", [])
-    with pytest.raises(CheckpointError, match=r"sentence_bert_config\.json: holds .*an object"):
-        SentenceFolder.read(SmallFiles(tmp_path))
-
-
-@pytest.mark.parametrize("length", [-5, 0, 1, True, "16", 16.5, float("inf"), [16]])
-def test_a_length_that_is_none(tmp_path: Path, length: Any) -> None:
-    write(tmp_path, "sentence_bert_config.json", {"max_seq_length": length})
-    with pytest.raises(CheckpointError, match=r"sentence_bert_config\.json: max_seq_length is .*3"):
-        SentenceFolder.read(SmallFiles(tmp_path))
-
-
-@pytest.mark.parametrize("modules", [["x"], [{}, 5], [None]])
-def test_modules_that_are_no_objects(tmp_path: Path, modules: Any) -> None:
-    write(tmp_path, "modules.json", modules)
-    with pytest.raises(CheckpointError, match=r"modules\.json: found .* list of objects"):
-        SentenceFolder.read(SmallFiles(tmp_path))
-
-
-def test_a_file_that_is_a_folder_or_too_deep(tmp_path: Path) -> None:
-    (tmp_path / "modules.json").mkdir()
+def test_a_file_that_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / MODULES).mkdir()
     with pytest.raises(CheckpointError, match=r"modules\.json: a folder"):
-        SentenceFolder.read(SmallFiles(tmp_path))
-    (tmp_path / "modules.json").rmdir()
-    (tmp_path / "modules.json").write_text("[" * 200_000)
-    with pytest.raises(CheckpointError, match=r"modules\.json: not valid JSON"):
         SentenceFolder.read(SmallFiles(tmp_path))
