@@ -17,7 +17,7 @@ from bertsmith.data import encoding
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError, CorpusError, InputError
+from bertsmith.errors import CorpusError, InputError
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -142,21 +142,6 @@ def test_bad_input_leaves_the_earlier_corpus(tmp_path, texts, tokenizer):
     build_corpus([texts], tokenizer, out, overwrite=True)
     assert contents(tmp_path) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "texts.txt"]
-
-
-class EndsItsProcess(WordPieceTokenizer):
-    def encode_batch_ids(self, texts):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def __reduce__(self):
-        return EndsItsProcess, (VOCAB,)
-
-
-def test_a_worker_that_dies_leaves_no_corpus(tmp_path, texts, monkeypatch):
-    monkeypatch.setattr(encoding, "PARTITION_BYTES", 100)
-    with pytest.raises(ConfigError, match="a worker process was killed"):
-        build_corpus([texts], EndsItsProcess(VOCAB), tmp_path / "out", executor=LocalProcesses(2))
-    assert not (tmp_path / "out").exists()
 
 
 BUILD = """

@@ -1,7 +1,5 @@
 """Label schemes: detected, read as seqeval reads them, converted, counted where broken."""
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +17,6 @@ from bertsmith.data.label_schemes import (
 from bertsmith.errors import InputError
 
 SPAN_SCHEMES = tuple(LETTERS)
-STRICT = {"IOB2": "IOB2", "BIOES": "IOBES", "BILOU": "BILOU", "BMES": "IOBES"}
 TYPES = ("PER", "LOC", "a-b")
 
 
@@ -44,35 +41,6 @@ def spans_of(size):
             ]
         )
     )
-
-
-@pytest.mark.parametrize("letters", ["BI", "BIES"])
-def test_spans_are_those_of_seqeval_whatever_the_sequence(letters):
-    from seqeval.metrics.sequence_labeling import get_entities
-
-    @given(sequences(letters))
-    def check(labels):
-        expected = [Span(type_, start, end + 1) for type_, start, end in get_entities(labels)]
-        for scheme in ("IOB1", "IOB2") if letters == "BI" else ("BIOES",):
-            assert find_spans(labels, scheme) == expected
-
-    check()
-
-
-@pytest.mark.parametrize("scheme", STRICT)
-def test_strict_spans_are_those_of_seqevals_strict_mode(scheme):
-    import seqeval.scheme
-
-    theirs = getattr(seqeval.scheme, STRICT[scheme])
-
-    @given(sequences(LETTERS[scheme]))
-    def check(labels):
-        spelled = [re.sub("^M-", "I-", label) for label in labels]
-        found = seqeval.scheme.Tokens(spelled, theirs).entities
-        expected = [Span(entity.tag, entity.start, entity.end) for entity in found]
-        assert find_spans(labels, scheme, strict=True) == expected
-
-    check()
 
 
 @pytest.mark.parametrize("scheme", SPAN_SCHEMES)

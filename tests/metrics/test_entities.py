@@ -1,4 +1,4 @@
-"""Scores of labelled words: seqeval's figures to the last digit, and conlleval's counting."""
+"""Scores of labelled words: seqeval's figures to the last digit."""
 
 import re
 import warnings

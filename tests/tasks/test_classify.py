@@ -1,17 +1,14 @@
 """The contract of a task, for classification: batches, losses, and what becomes of labels."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import torch
-from tiny_models import loss_of, reviews, save_tiny, tiny_model, tiny_tokenizer
+from tiny_models import loss_of, save_tiny, tiny_model, tiny_tokenizer
 
 from bertsmith.data.examples import Example
 from bertsmith.data.windows import Windowing
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load, load_predictor
-from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, TrainingExamples, collate
+from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.inference import compute_in_order
 from bertsmith.tasks.logits import softmax
 from bertsmith.tasks.text_classification import Classify
@@ -20,34 +17,6 @@ NAMES = ("neg", "pos")
 
 
 CLASSIFY = Classify(NAMES)
-
-
-def labelled(examples):
-    return CLASSIFY.encode(tiny_tokenizer(), examples, 37, labelled=True)
-
-
-def objective(count=23, **settings):
-    examples, held_out = reviews(count), reviews(11, seed=1)
-    return FineTuning(
-        CLASSIFY,
-        TrainingExamples(labelled(examples), Path("a.csv"), [e.row for e in examples]),
-        HeldOutExamples(labelled(held_out), Path("b.csv"), held_out),
-        **settings,
-    )
-
-
-def test_evaluation_tells_loss_and_scores_and_leaves_the_mode():
-    model = tiny_model("classify", num_labels=2).train()
-    task = objective()
-    figures = task.evaluate(model)
-    assert model.training
-    rows = task.held_out.encoded.rows
-    logits = torch.from_numpy(compute_in_order(model, rows, CLASSIFY.outputs))
-    labels = torch.from_numpy(task.held_out.encoded.example_targets["labels"])
-    expected = torch.nn.functional.cross_entropy(logits, labels)
-    assert figures["held_out_loss"] == pytest.approx(expected.item(), rel=1e-5)
-    assert figures["held_out_classify_accuracy"] == (logits.argmax(-1) == labels).float().mean()
-    assert 0 <= figures["held_out_classify_macro_f1"] <= 1
 
 
 def test_a_long_text_has_the_mean_logits_of_its_windows(tmp_path):
