@@ -1,9 +1,10 @@
 # Set-up and checks. `make demo` and `make test` are all that a newcomer needs.
 PYTHON ?= python3
 BIN := .venv/bin
-INSTRUCTION_TESTS := tests/test_int8.py tests/test_hardware.py tests/model/test_prepacked.py \
-  tests/model/test_families.py tests/tasks/test_inference.py tests/tasks/test_agreement.py \
-  tests/tasks/test_classify.py tests/commands/test_embed_command.py \
+INSTRUCTION_TESTS := tests/model/test_int8.py tests/system/test_hardware.py \
+  tests/model/test_prepacked.py tests/model/test_families.py tests/tasks/test_inference.py \
+  tests/tasks/test_transformers.py tests/tasks/test_predictors.py \
+  tests/evaluation/test_precision_agreement.py tests/commands/test_embed_command.py \
   tests/commands/test_pair_commands.py tests/commands/test_task_commands.py
 
 .PHONY: demo test test-avx2 test-slow bench bench-quick bench-quality check format lock clean
