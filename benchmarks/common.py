@@ -65,13 +65,12 @@ def versions(*packages: str) -> dict[str, str]:
     return found
 
 
-def machine(threads: int | None = None) -> str:
+def machine() -> str:
     """Describe what a figure was measured on."""
     import torch
 
-    count = threads or torch.get_num_threads()
     said = ", ".join(f"{name} {version}" for name, version in versions("torch").items())
-    return f"{processor()}, {count} threads, {said}"
+    return f"{processor()}, {torch.get_num_threads()} threads, {said}"
 
 
 def spread(values: Iterable[float], digits: int = 1) -> str:

@@ -33,7 +33,7 @@ import numpy as np
 import torch
 
 from benchmarks.common import RESULTS, processor, save, table, versions
-from benchmarks.speed.pretraining import unpacked
+from benchmarks.speed.pretraining import peer_config, unpacked
 from benchmarks.speed.report import compare, fastest, span, speeds
 from benchmarks.speed.roof import training_flops_per_token
 from benchmarks.speed.trainer_peer import IGNORE_INDEX, Collator, compute_difference
@@ -389,8 +389,11 @@ def peer_contenders(scale: Scale, config: BertConfig, device: torch.device) -> l
 
 def peer_step(config: BertConfig, attention: str, compiled: bool, device: torch.device) -> Step:
     """Build a step as the Trainer does it with bf16=True: autocast, fused AdamW, clipping."""
+    from transformers import BertForPreTraining
+
     torch.manual_seed(0)
-    model = peer_model(config, attention).to(device).train()
+    theirs = peer_config(config, attn_implementation=attention)
+    model = BertForPreTraining(theirs).to(device).train()
     decayed = [parameter for parameter in model.parameters() if parameter.ndim > 1]
     spared = [parameter for parameter in model.parameters() if parameter.ndim <= 1]
     groups = [{"params": decayed, "weight_decay": 0.01}, {"params": spared, "weight_decay": 0.0}]
@@ -408,20 +411,6 @@ def peer_step(config: BertConfig, attention: str, compiled: bool, device: torch.
         return loss.detach()
 
     return step
-
-
-def peer_model(config: BertConfig, attention: str) -> Any:
-    """The same model in transformers' words."""
-    from transformers import BertConfig as TheirConfig
-    from transformers import BertForPreTraining
-
-    shared = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-              "intermediate_size", "max_position_embeddings", "hidden_dropout_prob",
-              "attention_probs_dropout_prob")  # fmt: skip
-    theirs = TheirConfig(
-        **{name: getattr(config, name) for name in shared}, attn_implementation=attention
-    )
-    return BertForPreTraining(theirs)
 
 
 def roof(scale: Scale, device: torch.device) -> Contender:

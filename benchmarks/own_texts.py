@@ -16,7 +16,6 @@ import argparse
 import csv
 import json
 import lzma
-import os
 import statistics
 import time
 from collections.abc import Iterator
@@ -30,6 +29,7 @@ RECIPE = "quarter-hour"
 VOCAB_SIZE = 8000
 LABEL_COUNTS = (2000, 200)
 SEEDS = (0, 1, 2)
+RATES = (5e-4, 1e-3)
 STRENGTHS = (1.0, 10.0, 100.0)
 NUM_CHOOSE_BY = 500
 
@@ -65,20 +65,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("road", choices=ROADS)
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--work", type=Path, required=True, help="folder of the models")
+    parser.add_argument(
+        "--work",
+        type=Path,
+        required=True,
+        help="a model in it is taken",
+    )
     parser.add_argument("--minutes", type=float, default=15.0)
-    parser.add_argument("--learning-rates", type=float, nargs="+", default=[5e-4, 1e-3])
-    parser.add_argument("--threads", type=int, help="of each process; all cores if not given")
-    parser.add_argument("--reuse", action="store_true", help="take the model already in --work")
     args = parser.parse_args()
     road = ROADS[args.road]
     args.work.mkdir(parents=True, exist_ok=True)
-    if args.threads:
-        os.environ["OMP_NUM_THREADS"] = str(args.threads)
-    if not args.reuse:
+    if not (args.work / "model" / "config.json").exists():
         corpus = build_corpus(plain_text(args.data / road.text, args.work), VOCAB_SIZE, args.work)
         bertsmith("pretrain", RECIPE, "--corpus", corpus, "--out", args.work / "model",
-                  "--minutes", args.minutes, "--overwrite", *road.pretrain_flags)  # fmt: skip
+                  "--minutes", args.minutes, *road.pretrain_flags)  # fmt: skip
     rows = [row for num_labels in LABEL_COUNTS for row in compare(args, road, num_labels)]
     text = report(args, road, rows)
     (RESULTS / f"own-texts-{args.road}.md").write_text(text, encoding="utf-8")
@@ -135,7 +135,7 @@ def compare(args: argparse.Namespace, road: Road, num_labels: int) -> Iterator[t
     systems: dict[str, dict[str, list[Scores]]] = {
         name: {
             f"learning rate {rate:g}": [finetune(seed, rate, *flags) for seed in SEEDS]
-            for rate in args.learning_rates
+            for rate in RATES
         }
         for name, flags in (("pre-trained", ()), ("from scratch", ("--from-scratch",)))
     }
@@ -175,7 +175,7 @@ def report(args: argparse.Namespace, road: Road, rows: list[tuple[object, ...]])
         f"# Own texts, few labels: {road.text} → {road.task}",
         "",
         f"`python -m benchmarks.own_texts {words} --work DIR`, {time.strftime('%Y-%m-%d')}, "
-        f"{machine(args.threads)}. Rates tried: {args.learning_rates}.",
+        f"{machine()}. Rates tried: {RATES}.",
         "",
         f"Vocabulary of {VOCAB_SIZE:,} pieces; pre-training with the recipe `{RECIPE}"
         f"{' '.join(('', *road.pretrain_flags))}`:",

@@ -12,8 +12,8 @@ from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
 from bertsmith.cli import COMMANDS, main
 from bertsmith.commands import distill_pretraining, finetune, pretrain
 from bertsmith.config import to_jsonable
+from bertsmith.demo.folder import Places
 from bertsmith.demo.page import next_steps, program
-from bertsmith.demo.places import Places
 from bertsmith.model.loading import load_model
 
 ROOT = Path(__file__).resolve().parent.parent

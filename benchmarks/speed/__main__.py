@@ -38,7 +38,7 @@ def main() -> None:
     if missing := [name for name in PEERS if not find_spec(name.replace("-", "_"))]:
         raise SystemExit(f"Not installed: {', '.join(missing)}. Run: pip install -e .[bench]")
     work, data = args.work.resolve() / "speed", args.data.resolve()
-    plan = Plan(data, work, args.threads, args.quick, args.minutes, tuple(args.texts))
+    plan = Plan(data, work, args.threads, args.quick, args.minutes)
     results = args.results or (args.work if plan.is_quick else RESULTS)
     # What an earlier run prepared was prepared by other code.
     shutil.rmtree(work, ignore_errors=True)
@@ -65,7 +65,7 @@ def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.speed", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    add, all_parts, texts = parser.add_argument, (*PARTS, QUALITY), [*time_to_quality.TEXTS]
+    add, all_parts = parser.add_argument, (*PARTS, QUALITY)
     parts_help = f"of {', '.join(all_parts)}; all but the last if not given"
     add("parts", nargs="*", default=PARTS, metavar="PART", help=parts_help)
     add("--quick", action="store_true", help="fewer sizes, rounds and sentences")
@@ -76,8 +76,6 @@ def parse() -> argparse.Namespace:
     add("--results", type=Path, help=results_help)
     add("--threads", type=int, default=len(os.sched_getaffinity(0)))
     add("--minutes", type=float, default=10.0, help=f"how long each side of {QUALITY} trains")
-    texts_help = f"what {QUALITY} trains on; all if not given"
-    add("--texts", nargs="+", choices=texts, default=texts, help=texts_help)
     args = parser.parse_args()
     if unknown := sorted(set(args.parts) - set(all_parts)):
         parser.error(f"found {', '.join(unknown)}; allowed are {', '.join(all_parts)}.")

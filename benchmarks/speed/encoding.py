@@ -82,7 +82,7 @@ def contenders(
     return [
         *(
             Contender(f"bertsmith {name}", f"{HERE}:bertsmith", {**options, "precision": name})
-            for name in call(f"{HERE}:known_precisions", plan)
+            for name in ("fp32", "bf16", "int8")
         ),
         *(
             Contender(
@@ -121,19 +121,6 @@ def write(source: str, target: str) -> None:
     kept = [entry for entry in sized if entry[1] in LENGTHS]
     np.random.default_rng(0).shuffle(kept)
     write_json(Path(target), kept)
-
-
-def known_precisions() -> list[str]:
-    """fp32, bf16, and int8 where a model can be loaded in it."""
-    from bertsmith import load
-    from bertsmith.errors import BertsmithError
-
-    names = ["fp32", "bf16"]
-    try:
-        load(published_model(), device="cpu", precision="int8")
-    except BertsmithError:
-        return names
-    return [*names, "int8"]
 
 
 def bertsmith(gate: Gate, *, folder: str, precision: str, **rows: Any) -> None:

@@ -14,8 +14,6 @@ class Plan:
     is_quick: bool
     minutes: float = 10.0
     """How long each side of `time_to_quality` trains."""
-    texts: tuple[str, ...] = ()
-    """What it trains on, by name."""
 
     @property
     def rounds(self) -> int:

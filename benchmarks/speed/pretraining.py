@@ -92,29 +92,28 @@ def contests(plan: Plan) -> Iterator[Contest]:
 
 def processes_contest(plan: Plan, preset: str) -> Contest:
     """Two processes of one thread each against one, with the same rows in a step."""
-    shared = {"corpus": str(plan.work / "corpus"), "preset": preset, "rows": "full"}
-    contenders = [
-        Contender(
-            f"bertsmith, {number} {'process' if number == 1 else 'processes'}",
-            f"{HERE}:bertsmith",
-            {
-                **shared,
-                "out": str(plan.work / f"{preset}-{number}"),
-                "precision": "auto",
-                "threads": number,
-            },
-        )
-        for number in (2, 1)
-    ]
-    two, one = (contender.name for contender in contenders)
+    two, one = "bertsmith, 2 processes", "bertsmith, 1 process"
     what = f"pre-training, {preset}: two processes against one"
     return Contest(
         title=f"Two processes, {preset}",
         unit="tokens/s",
-        contenders=contenders,
+        contenders=[
+            our_contender(plan, name, preset, "full", "auto", threads)
+            for name, threads in ((two, 2), (one, 1))
+        ],
         claims=[Claim("R15", what, (two,), (one,), PROCESSES_GOAL)],
         notes=["One thread each, the same rows in a step; 2× would be ideal."],
     )
+
+
+def our_contender(
+    plan: Plan, name: str, preset: str, rows: str, precision: str, threads: int
+) -> Contender:
+    """Describe `bertsmith pretrain` as a contender."""
+    options = {"corpus": str(plan.work / "corpus"), "preset": preset, "rows": rows,
+               "out": str(plan.work / f"{preset}-{precision}-{threads}"), "precision": precision,
+               "threads": threads}  # fmt: skip
+    return Contender(name, f"{HERE}:bertsmith", options)
 
 
 def sizes(plan: Plan) -> list[str]:
@@ -124,14 +123,12 @@ def sizes(plan: Plan) -> list[str]:
 
 def contenders(plan: Plan, preset: str, rows: str) -> Iterator[Contender]:
     """Ours, the peer's ways, and the roof; with full rows also all of it in fp32."""
-    shared = {"corpus": str(plan.work / "corpus"), "preset": preset, "rows": rows}
-    for name, precision in ((OURS, "auto"), (OURS_FP32, "fp32")):
-        if precision == "auto" or rows == "full":
-            out = str(plan.work / f"{preset}-{precision}")
-            options = {**shared, "out": out, "precision": precision, "threads": plan.threads}
-            yield Contender(name, f"{HERE}:bertsmith", options)
+    yield our_contender(plan, OURS, preset, rows, "auto", plan.threads)
+    if rows == "full":
+        yield our_contender(plan, OURS_FP32, preset, rows, "fp32", plan.threads)
     for tuning in TUNINGS:
-        options = {**shared, "out": str(plan.work / "trainer"), "tuning": tuning}
+        options = {"corpus": str(plan.work / "corpus"), "preset": preset, "rows": rows,
+                   "out": str(plan.work / "trainer"), "tuning": tuning}  # fmt: skip
         yield Contender(f"transformers {tuning}", f"{HERE}:transformers", options)
     yield from roof.contenders()
 
@@ -226,15 +223,13 @@ def bertsmith(
     configure_process()
 
     from bertsmith.model.config import PRESETS
-    from bertsmith.pretraining.build import build_objective
-    from bertsmith.pretraining.resolve import resolve_unmeasured
     from bertsmith.pretraining.run import pretrain
     from bertsmith.system.hardware import compute_settings
 
     wanted = job(corpus, preset, rows, precision=precision, threads=threads)
     with compute_settings(wanted.training) as (_, chosen):
         pass
-    objective = build_objective(resolve_unmeasured(wanted))
+    objective = objective_of(wanted)
     batches = [batch for step in range(1, 9) for batch in objective.micro_batches(step)]
     flops = roof.training_flops_per_token(
         {**PRESETS[preset], "vocab_size": objective.train.corpus.vocab_size},
@@ -250,32 +245,39 @@ def transformers(gate: Gate, *, corpus: str, preset: str, rows: str, out: str, t
     tune(tuning)
     from transformers import BertForPreTraining
 
+    from bertsmith.data.shards import Corpus
+    from bertsmith.model.config import BertConfig
+
     wanted = job(corpus, preset, rows)
+    ours = BertConfig.from_preset(preset, Corpus.open(wanted.corpus).vocab_size)
     collate = Collator(BATCH_SIZES[preset], MAX_LENGTH if tuning == "D" else None)
-    model = BertForPreTraining(peer_config(wanted))
+    model = BertForPreTraining(peer_config(ours))
     drawn = drawn_rows(wanted, DRAWN_STEPS)
     train_peer(gate, model, drawn, collate, tuning=tuning, out=out)
 
 
-def peer_config(wanted: "PretrainJob") -> Any:
-    """The same model in transformers' words."""
+def objective_of(wanted: "PretrainJob") -> Any:
+    """Build the objective of a job: its rows, masks and losses."""
+    from bertsmith.pretraining.build import build_objective
+    from bertsmith.pretraining.resolve import resolve_unmeasured
+
+    return build_objective(resolve_unmeasured(wanted))
+
+
+def peer_config(ours: Any, **more: Any) -> Any:
+    """Return transformers' config of the same shape."""
     from transformers import BertConfig
 
-    from bertsmith.data.shards import Corpus
-    from bertsmith.model.config import BertConfig as OurConfig
-
-    ours = OurConfig.from_preset(wanted.model.preset, Corpus.open(wanted.corpus).vocab_size)
     shared = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
-              "intermediate_size", "max_position_embeddings")  # fmt: skip
-    return BertConfig(**{name: getattr(ours, name) for name in shared})
+              "intermediate_size", "max_position_embeddings", "hidden_dropout_prob",
+              "attention_probs_dropout_prob")  # fmt: skip
+    return BertConfig(**{name: getattr(ours, name) for name in shared}, **more)
 
 
 def drawn_rows(wanted: "PretrainJob", steps: int) -> list[dict[str, Any]]:
     """The rows of the first steps, in the order in which they were drawn, as plain lists."""
-    from bertsmith.pretraining.build import build_objective
-    from bertsmith.pretraining.resolve import resolve_unmeasured
 
-    objective = build_objective(resolve_unmeasured(wanted))
+    objective = objective_of(wanted)
     rows = []
     for step in range(1, steps + 1):
         for batch in objective.micro_batches(step):
@@ -315,12 +317,10 @@ def parity(corpus: str, preset: str, folder: str) -> dict[str, float]:
     from bertsmith.model.config import BertConfig
     from bertsmith.model.families import build_heads
     from bertsmith.model.saving import save_model
-    from bertsmith.pretraining.build import build_objective
-    from bertsmith.pretraining.resolve import resolve_unmeasured
 
     torch.manual_seed(0)
     wanted = job(corpus, preset, "mixed", PARITY_ROWS)
-    objective = build_objective(resolve_unmeasured(wanted))
+    objective = objective_of(wanted)
     config = BertConfig.from_preset(preset, objective.train.corpus.vocab_size)
     ours = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).eval()
     save_model(ours, Path(folder))

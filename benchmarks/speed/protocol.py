@@ -39,7 +39,6 @@ class Burst:
     steps: int
     seconds: float
     median_seconds: float
-    processor_seconds: float
     amount: float
     cells: float | None
     peak_megabytes: float
@@ -79,7 +78,6 @@ class Gate:
             steps=len(pauses),
             seconds=self._times[-1] - self._times[0],
             median_seconds=statistics.median(pauses),
-            processor_seconds=time.process_time() - self._processor_zero,
             amount=self._amount,
             cells=self._cells,
             peak_megabytes=peak_megabytes(),
@@ -93,7 +91,6 @@ class Gate:
         assert words[0] == "go", words
         self._left = int(words[1])
         self._amount, self._cells = 0.0, None
-        self._processor_zero = time.process_time()
         self._times = [time.perf_counter()]
 
     def _answer(self, answer: dict[str, Any]) -> None:

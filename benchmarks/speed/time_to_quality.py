@@ -15,18 +15,18 @@ import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from subprocess import CalledProcessError
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.common import spread, table
+from benchmarks.common import bertsmith, build_corpus, spread, table
 from benchmarks.own_texts import plain_text
 from benchmarks.speed.contest import ChildError, call, say
 from benchmarks.speed.plan import Plan
-from benchmarks.speed.pretraining import drawn_rows
+from benchmarks.speed.pretraining import drawn_rows, objective_of
 from benchmarks.speed.trainer_peer import Collator, build_trainer, tune
 
 if TYPE_CHECKING:
     from bertsmith.pretraining.job import PretrainJob
-    from bertsmith.tasks.settings import ClsAttention
 
 HERE = "benchmarks.speed.time_to_quality"
 TEXTS = {"enwiki": "enwiki/small.txt", "imdb": "imdb/train.csv.xz"}
@@ -35,81 +35,65 @@ VOCAB_SIZE = 8000
 SEEDS = (0, 1, 2)
 NUM_LABELS = 2000
 FINETUNING_RATE = 5e-4
-CLS_ATTENTION: "dict[ClsAttention, str]" = {
+CLS_ATTENTION = {
     "keep": "SST-2, [CLS] as pre-trained",
     "reset": "SST-2, [CLS] reset",
 }
 """Both, since each side would choose the better."""
 TRIAL_STEPS = 30
-SIDES = {"bertsmith": f"{HERE}:bertsmith", "transformers T+": f"{HERE}:transformers"}
+OURS = "bertsmith"
+SIDES = (OURS, "transformers T+")
 
 
 def measure(plan: Plan) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Train and measure both sides on each text; gives its name and the figures of each side."""
-    for name in plan.texts:
-        yield name, {"minutes": plan.minutes, "threads": plan.threads, "sides": sides(plan, name)}
+    """Train and measure both sides on each text; yield its name and the figures."""
+    for name, file in TEXTS.items():
+        work = plan.work / f"{name}-own-vocabulary"
+        work.mkdir(parents=True, exist_ok=True)
+        corpus = build_corpus(plain_text(plan.file(file), work), VOCAB_SIZE, work)
+        sides: dict[str, dict[str, Any]] = {side: {} for side in SIDES}
+        for side, found in sides.items():
+            say(f"Time to quality: {side} trains on {name} for {plan.minutes:g} minutes")
+            try:
+                for figures in measure_side(plan, side, corpus, work / side.split()[0]):
+                    found.update(figures)
+            except (ChildError, CalledProcessError) as error:
+                found["error"] = str(error)
+            say(f"  {found}")
+        yield name, {"minutes": plan.minutes, "threads": plan.threads, "sides": sides}
 
 
-def sides(plan: Plan, text: str) -> dict[str, dict[str, Any]]:
-    """The figures of each side, or its error."""
-    corpus = plan.work / f"{text}-own-vocabulary"
-    if not corpus.exists():
-        call(f"{HERE}:build", plan, text=plan.file(TEXTS[text]), out=corpus)
-    found: dict[str, dict[str, Any]] = {}
-    for name, function in SIDES.items():
-        out = plan.work / f"quality-{text}-{name.split()[0]}"
-        shared = {"corpus": corpus, "out": out}
-        try:
-            say(f"Time to quality: {name} trains on {text} for {plan.minutes:g} minutes")
-            found[name] = call(function, plan, **shared, minutes=plan.minutes, threads=plan.threads)
-            found[name] |= call(f"{HERE}:held_out", plan, **shared, minutes=plan.minutes)
-            say(f"  {found[name]}")
-            scores = call(f"{HERE}:sst2", plan, model=out, work=plan.work / "quality-sst2",
-                          data=plan.file("glue/SST-2"), threads=plan.threads)  # fmt: skip
-            found[name] |= {"sst2": scores}
-        except ChildError as error:
-            found.setdefault(name, {})["error"] = str(error)
-            say(f"  failed: {error}")
-    return found
+def measure_side(plan: Plan, side: str, corpus: Path, out: Path) -> Iterator[dict[str, Any]]:
+    """Yield what training took, figures on held-out text, and accuracies on SST-2 in percent."""
+    computing = ("--device", "cpu", "--threads", plan.threads, "--overwrite")
+    shared = {"corpus": corpus, "out": out, "minutes": plan.minutes}
+    if side == OURS:
+        result = bertsmith("pretrain", RECIPE, "--corpus", corpus, "--out", out, "--minutes",
+                           plan.minutes, *computing)  # fmt: skip
+        yield {"steps": result["steps"], "tokens": result["real_tokens"]}
+    else:
+        yield call(f"{HERE}:transformers", plan, **shared)
+    yield call(f"{HERE}:held_out", plan, **shared)
+    sst2, scores = plan.file("glue/SST-2"), {start: [0.0] * 0 for start in CLS_ATTENTION}
+    for start, seed in product(CLS_ATTENTION, SEEDS):
+        tuned = bertsmith(
+            "finetune", "classify", "--model", out, "--train", sst2 / "train.tsv", "--eval",
+            sst2 / "dev.tsv", "--out", out / "sst2", "--limit", NUM_LABELS, "--learning-rate",
+            FINETUNING_RATE, "--cls-attention", start, "--seed", seed, *computing,
+        )  # fmt: skip
+        scores[start].append(100 * tuned["evaluation"]["accuracy"])
+    yield {"sst2": scores}
 
 
-def build(text: str, out: str) -> None:
-    """A vocabulary of the text's own, and its corpus."""
-    from bertsmith.cli import main
-
-    work = Path(f"{out}-work")
-    work.mkdir(exist_ok=True)
-    text, tokenizer = str(plain_text(Path(text), work)), str(work / "tokenizer")
-    main(["tokenizer", "train", text, "--vocab-size", str(VOCAB_SIZE), "--out", tokenizer,
-          "--overwrite"])  # fmt: skip
-    main(["corpus", "build", text, "--tokenizer", tokenizer, "--out", out])
-
-
-def job(corpus: str, minutes: float, threads: int | None = None) -> "PretrainJob":
-    """The recipe's run for so many minutes."""
-    from bertsmith.commands.pretrain import parse
-    from bertsmith.pretraining.job import PretrainJob
+def job(corpus: str, minutes: float) -> "PretrainJob":
+    """Build the recipe's run of so many minutes."""
+    from bertsmith.commands.pretrain import build_job, parse
 
     words = [RECIPE, "--corpus", corpus, "--out", "-", "--minutes", str(minutes)]
-    settings = parse([*words, "--device", "cpu"], "bertsmith pretrain")
-    names = {field.name for field in dataclasses.fields(PretrainJob)}
-    wanted = PretrainJob(**{name: getattr(settings, name) for name in names})
-    training = dataclasses.replace(wanted.training, threads=threads)
-    return dataclasses.replace(wanted, training=training)
+    return build_job(parse([*words, "--device", "cpu"], "bertsmith pretrain"))
 
 
-def bertsmith(corpus: str, out: str, minutes: float, threads: int) -> dict[str, Any]:
-    """`bertsmith pretrain`, as the command line runs it."""
-    from bertsmith.system.process_options import configure_process
-
-    configure_process()
-    from bertsmith.pretraining.run import pretrain
-
-    result = pretrain(job(corpus, minutes, threads), Path(out), overwrite=True)
-    return {"steps": result["steps"], "tokens": result["real_tokens"]}
-
-
-def transformers(corpus: str, out: str, minutes: float, threads: int) -> dict[str, Any]:
+def transformers(corpus: str, out: str, minutes: float) -> dict[str, Any]:
     """The Trainer on the same rows, stopped when its minutes are over."""
     tune("T+")
     import torch
@@ -179,43 +163,14 @@ def train(wanted: "PretrainJob", out: str, steps: int, seconds: float) -> dict[s
 
 
 def held_out(corpus: str, out: str, minutes: float) -> dict[str, float]:
-    """Figures on held-out rows, the same with the same masks for both sides."""
+    """Compute figures on held-out rows, the same with the same masks for both sides."""
     from bertsmith.model.loading import load_model
-    from bertsmith.pretraining.build import build_objective
-    from bertsmith.pretraining.resolve import resolve_unmeasured
 
-    figures = build_objective(resolve_unmeasured(job(corpus, minutes))).evaluate(
-        load_model(out).eval()
-    )
+    figures = objective_of(job(corpus, minutes)).evaluate(load_model(out).eval())
     return {
         "masked_lm_accuracy": 100 * figures["held_out_mlm_accuracy"],
         "masked_lm_loss": figures["held_out_mlm_loss"],
     }
-
-
-def sst2(model: str, work: str, data: str, threads: int) -> dict[str, list[float]]:
-    """Accuracy on the development set in percent, for each of `CLS_ATTENTION` and each seed."""
-    from bertsmith.finetuning.run import finetune
-    from bertsmith.tasks.text_classification import Classify, ClassifySettings
-
-    scores: dict[str, list[float]] = {name: [] for name in CLS_ATTENTION}
-    for cls_attention, seed in product(CLS_ATTENTION, SEEDS):
-        settings = ClassifySettings(
-            model=Path(model),
-            train=Path(data) / "train.tsv",
-            eval=Path(data) / "dev.tsv",
-            out=Path(work),
-            limit=NUM_LABELS,
-            learning_rate=FINETUNING_RATE,
-            cls_attention=cls_attention,
-            seed=seed,
-            device="cpu",
-            threads=threads,
-            overwrite=True,
-        )
-        accuracy = finetune(Classify, settings).evaluation.accuracy
-        scores[cls_attention].append(100 * accuracy)
-    return scores
 
 
 def lines(found: dict[str, dict[str, Any]]) -> Iterator[str]:

@@ -4,8 +4,7 @@ Both sides start from the same published checkpoint (all-MiniLM-L6-v2, 6 layers,
 the same examples and hyper-parameters for the same number of epochs. Runs alternate, each in a
 process of its own, and who goes first changes from seed to seed. The score is that of the last
 weights on the development set. Seconds are those of the whole job from reading the files to the
-score, imports left out. bertsmith also scores after every epoch, which the Trainer is spared. With
---scores-only other work may run beside: scores are kept, seconds are not.
+score, imports left out. bertsmith also scores after every epoch, which the Trainer is spared.
 
     pip install -e .[bench]
     python -m benchmarks.tasks                      # everything: hours on two cores
@@ -62,8 +61,6 @@ def main() -> None:
                 key = f"{name}/{system}/{seed}"
                 if key not in found:
                     found[key] = in_own_process(name, system, seed, args.data)
-                    if args.scores_only:
-                        found[key]["seconds"] = None
                     save(found, target, page)
     print(target.with_suffix(".md"))
 
@@ -77,7 +74,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--scores-only", action="store_true", help="keep no seconds")
     date_help = "of the result to go on with; today if not given"
     parser.add_argument("--date", default=time.strftime("%Y-%m-%d"), help=date_help)
     parser.add_argument("--job", help=argparse.SUPPRESS)
@@ -168,19 +164,19 @@ def rows(found: Mapping[str, Any]) -> Iterator[Sequence[str]]:
         if not ours:
             continue
         sides = [runs for runs in (ours, theirs) if runs]
-        timed = [{seed: run["seconds"] for seed, run in runs.items() if run["seconds"]}
-                 for runs in sides]  # fmt: skip
-        shared = set.intersection(*(set(seconds) for seconds in timed))
+        timed = [{seed for seed, run in runs.items() if run["seconds"]} for runs in sides]
         medians = [
-            statistics.median(chosen) if (chosen := [side[x] for x in shared or side]) else 0
-            for side in timed
+            statistics.median(runs[seed]["seconds"] for seed in set.intersection(*timed))
+            for runs in sides
+            if set.intersection(*timed)
         ]
-        cost = [[f"{each:,.0f}" if each else "" for each in medians],
-                [f"{max(run['peak_megabytes'] for run in runs.values()):,.0f}" for runs in sides],
-                [spread((100 * run["score"] for run in runs.values()), 2) for runs in sides],
-                ]  # fmt: skip
-        seconds, memory, scores = (cells if theirs else [*cells, ""] for cells in cost)
-        ratio = f"{medians[0] / medians[1]:.2f}×" if theirs and all(medians) else ""
+        cells = [
+            [spread((100 * run["score"] for run in runs.values()), 2) for runs in sides],
+            [f"{each:,.0f}" for each in medians],
+            [f"{max(run['peak_megabytes'] for run in runs.values()):,.0f}" for runs in sides],
+        ]
+        scores, seconds, memory = ([*pair, "", ""][:2] for pair in cells)
+        ratio = f"{medians[0] / medians[1]:.2f}×" if len(medians) > 1 else ""
         seeds = " and ".join(dict.fromkeys(str(len(runs)) for runs in sides))
         yield case.title, case.metric, *scores, *seconds, ratio, *memory, seeds
 

@@ -1,7 +1,7 @@
 """Metrics of a comparison by recipe: mean, spread over seeds, significant differences."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -105,21 +105,14 @@ def figures_of(comparison: Comparison, results: Sequence[RunResult]) -> list[Fig
     names = dict.fromkeys(name for result in results for name in result.figures)
     own = {name: title_of(name) for name in names if name not in COMMON and name not in tasks}
     titles = {**COMMON, **own, **{name: title.replace("_", " ") for name, title in tasks.items()}}
-    return [
-        Figure(name, title, values_of(name, comparison, results))
-        for name, title in titles.items()
-        if name in names
-    ]
 
+    def values_of(name: str) -> dict[str, list[float | None]]:
+        return {
+            recipe.name: [each.figures.get(name) for each in results if each.recipe == recipe.name]
+            for recipe in comparison.recipes
+        }
 
-def values_of(
-    name: str, comparison: Comparison, results: Sequence[RunResult]
-) -> dict[str, list[float | None]]:
-    """Collect a metric's values by recipe and seed."""
-    return {
-        recipe.name: [each.figures.get(name) for each in results if each.recipe == recipe.name]
-        for recipe in comparison.recipes
-    }
+    return [Figure(name, title, values_of(name)) for name, title in titles.items() if name in names]
 
 
 def title_of(name: str) -> str:
@@ -143,7 +136,7 @@ def to_json(figure: Figure) -> dict[str, Any]:
             for name, values in figure.values.items()
         },
         "differences": {
-            name: {**vars(each), "is_larger_than_noise": each.is_clear}
+            name: {**asdict(each), "is_larger_than_noise": each.is_clear}
             for name, each in found.items()
         },
     }

@@ -1,11 +1,11 @@
 """The report of a comparison as text, Markdown and JSON."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bertsmith.comparison.figures import METHOD, Figure, figures_of, to_json
-from bertsmith.comparison.runs import RunResult, as_json
+from bertsmith.comparison.runs import RunResult
 from bertsmith.comparison.settings import Comparison
 from bertsmith.config import to_jsonable
 from bertsmith.data.shards import Corpus
@@ -84,15 +84,15 @@ class ComparisonReport:
 
     def cost_rows(self) -> list[Row]:
         """Build a table of the recipes' costs, with a heading."""
-        heading = ("recipe", "parameters", "steps", "M tokens", "minutes")
-        return [heading, *(self._cost_row(name) for name in self.names)]
-
-    def _cost_row(self, name: str) -> Row:
-        cost = self.cost(name)
-        if not cost:
-            return (name, "–", "–", "–", "–")
-        return (name, f"{cost['parameters']:,.0f}", f"{cost['steps']:,.0f}",
-                f"{cost['tokens'] / 1e6:.2f}", f"{cost['minutes']:.2f}")  # fmt: skip
+        formats = {"parameters": ",.0f", "steps": ",.0f", "M tokens": ".2f", "minutes": ".2f"}
+        rows: list[Row] = [("recipe", *formats)]
+        for name in self.names:
+            cost = self.cost(name)
+            if cost:
+                cost["M tokens"] = cost["tokens"] / 1e6
+            cells = (f"{cost[key]:{spec}}" if cost else "–" for key, spec in formats.items())
+            rows.append((name, *cells))
+        return rows
 
     def difference_rows(self) -> list[Row]:
         """Build a table of differences from the first recipe, with a heading."""
@@ -115,14 +115,15 @@ class ComparisonReport:
             "differing": self.comparison.differing(),
             "method": METHOD,
             "figures": {figure.name: to_json(figure) for figure in self.figures},
-            "runs": [as_json(result) for result in self.results],
+            "runs": [asdict(result) for result in self.results],
             "errors": self.errors,
         }
 
     def __str__(self) -> str:
         """Format metrics and costs, a column per recipe, then the significant differences."""
         rows = [*transposed(self.score_rows()), *transposed(self.cost_rows())[1:]]
-        return "\n".join([aligned(rows), "", *self.verdicts(), *self.failures()])
+        failed = ["", "failed:", *(f"  {error}" for error in self.errors)] if self.errors else []
+        return "\n".join([aligned(rows), "", *self.verdicts(), *failed])
 
     def verdicts(self) -> list[str]:
         """List the differences larger than noise, after a line with their number."""
@@ -131,9 +132,6 @@ class ComparisonReport:
         head = f"larger than noise: {len(clear)} of {count} differences from {self.names[0]}"
         lines = [f"  {title}: {name} {words}, {found}" for title, name, words, found in clear]
         return [head, *lines]
-
-    def failures(self) -> list[str]:
-        return ["", "failed:", *(f"  {error}" for error in self.errors)] if self.errors else []
 
     def to_markdown(self) -> str:
         parts = [

@@ -10,7 +10,7 @@ recorded with its error; the others go on, and the next call tries it again.
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -93,22 +93,15 @@ def run_all(work: Work) -> list[RunResult]:
         Interrupted: the user asked to stop; the same call continues from there.
     """
     comparison = work.comparison
-    for recipe, seed in each_run(comparison):
+    runs = [(recipe, seed) for seed in range(comparison.num_seeds) for recipe in comparison.recipes]
+    for recipe, seed in runs:
         check_earlier(comparison, recipe, seed)
-    runs = list(each_run(comparison))
     results = [
         run_one(work, recipe, seed, f"{number} of {len(runs)}")
         for number, (recipe, seed) in enumerate(runs, start=1)
     ]
     order = [recipe.name for recipe in comparison.recipes]
     return sorted(results, key=lambda result: (order.index(result.recipe), result.seed))
-
-
-def each_run(comparison: Comparison) -> Iterator[tuple[Recipe, int]]:
-    """Yield recipes and seeds in the order in which they run."""
-    for seed in range(comparison.num_seeds):
-        for recipe in comparison.recipes:
-            yield recipe, seed
 
 
 def run_one(work: Work, recipe: Recipe, seed: int, of: str) -> RunResult:
@@ -157,7 +150,11 @@ def pretrain_one(work: Work, recipe: Recipe, seed: int, name: str, result: RunRe
 
 
 def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
-    """Finish a run's training if needed and return its metrics and cost."""
+    """Finish a run's training if needed and return its metrics and cost.
+
+    The saved model is evaluated in fp32 on both kinds of common rows.
+    """
+    settings = work.comparison.settings
     if not folder.is_pretrained:
         pretrain(
             job,
@@ -165,41 +162,28 @@ def measured(work: Work, job: PretrainJob, folder: RunFolder) -> dict[str, Any]:
             resume=folder.run_path.exists(),
             callbacks=work.callbacks,
             resume_command=work.command,
-            measure=work.common_eval(work.comparison.settings.eval_rows),
+            measure=work.common_eval(settings.eval_rows),
         )
     summary = folder.read_run()["summary"]
-    figures, num_parameters = measure_saved(work, job, folder)
+    figures: dict[str, float] = {}
+    with compute_settings(job.training) as (device, _), torch.inference_mode():
+        model = load_model(folder.path).to(device).eval()
+        for kind, paired in (("one_segment", False), ("two_segments", True)):
+            scores = work.common_eval(settings.final_rows, paired=paired)(model)
+            figures |= {f"{kind}_{name}": value for name, value in scores.items()}
     cost = {
-        "parameters": num_parameters,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "steps": summary["steps"],
         "tokens": summary["real_tokens"],
         "minutes": summary["elapsed_seconds"] / 60,
     }
-    return {
-        "rows": rows_of(work.comparison),
-        "figures": {**figures, **own_figures(summary["held_out"])},
-        "cost": cost,
-    }
+    figures |= own_figures(summary["held_out"])
+    return {"rows": common_rows(work.comparison), "figures": figures, "cost": cost}
 
 
-def rows_of(comparison: Comparison) -> dict[str, int]:
+def common_rows(comparison: Comparison) -> dict[str, int]:
     """Return the settings that decide the common rows, apart from the corpus."""
     return {"final_rows": comparison.settings.final_rows, "max_length": comparison.max_length}
-
-
-def measure_saved(work: Work, job: PretrainJob, folder: RunFolder) -> tuple[dict[str, float], int]:
-    """Evaluate the saved model in fp32 and count its parameters.
-
-    Metrics are of both kinds of common rows.
-    """
-    num_rows = work.comparison.settings.final_rows
-    with compute_settings(job.training) as (device, _), torch.inference_mode():
-        model = load_model(folder.path).to(device).eval()
-        single = work.common_eval(num_rows)(model)
-        paired = work.common_eval(num_rows, paired=True)(model)
-    figures = {f"one_segment_{name}": value for name, value in single.items()}
-    figures |= {f"two_segments_{name}": value for name, value in paired.items()}
-    return figures, sum(parameter.numel() for parameter in model.parameters())
 
 
 def own_figures(held_out: Mapping[str, Any]) -> dict[str, float]:
@@ -267,7 +251,7 @@ def check_pretrained(folder: RunFolder, job: PretrainJob) -> None:
 def check_rows(folder: RunFolder, comparison: Comparison) -> None:
     """Refuse a run that was evaluated on other rows."""
     run = folder.read_run() if folder.run_path.exists() else {}
-    wanted = rows_of(comparison)
+    wanted = common_rows(comparison)
     if (rows := run.get(NOTED, {}).get("rows", wanted)) != wanted:
         raise ConfigError(
             f"{folder.run_path}: measured on {rows['final_rows']} rows of {rows['max_length']} "
@@ -278,7 +262,3 @@ def check_rows(folder: RunFolder, comparison: Comparison) -> None:
 
 def shown(figures: Mapping[str, float]) -> str:
     return ", ".join(f"{name.replace('_', ' ')} {value:.3f}" for name, value in figures.items())
-
-
-def as_json(result: RunResult) -> dict[str, Any]:
-    return asdict(result)

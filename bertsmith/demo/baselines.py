@@ -1,4 +1,4 @@
-"""What a model must beat: labelled paragraphs in, the scores of two plain methods out."""
+"""Two plain methods for comparison, scored on labelled paragraphs."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -12,32 +12,32 @@ from bertsmith.metrics.classification import accuracy, confusion_matrix, macro_f
 
 
 class Score(NamedTuple):
-    """How many of the answers are right, and the mean F1 of the classes; both from 0 to 1."""
+    """Accuracy and macro-F1, from 0 to 1."""
 
     accuracy: float
     macro_f1: float
 
 
 def majority_class(train: Sequence[Example], test: Sequence[Example]) -> Score:
-    """Always the label that is most frequent in training; on a tie the first by name."""
+    """Score always answering the most frequent training label; on a tie the first by name."""
     counts = Counter(str(example.label) for example in train)
     best = min(counts, key=lambda label: (-counts[label], label))
-    return score([best] * len(test), test)
+    return score_labels([best] * len(test), test)
 
 
 def tfidf_with_logistic_regression(train: Sequence[Example], test: Sequence[Example]) -> Score:
-    """Words and pairs of words, weighted by TF-IDF, under scikit-learn's logistic regression.
+    """Score logistic regression on words and pairs of words, weighted by TF-IDF.
 
     Raises:
         ConfigError: scikit-learn is not installed.
     """
     model = build_tfidf()
     model.fit([example.text for example in train], [example.label for example in train])
-    return score(model.predict([example.text for example in test]), test)
+    return score_labels(model.predict([example.text for example in test]), test)
 
 
 def build_tfidf() -> Any:
-    """The pipeline, not yet fitted.
+    """Build the pipeline of TF-IDF and logistic regression, not yet fitted.
 
     Raises:
         ConfigError: scikit-learn is not installed.
@@ -55,13 +55,10 @@ def build_tfidf() -> Any:
     return make_pipeline(vectorizer, LogisticRegression(C=10.0, max_iter=1000))
 
 
-def score(predicted: Sequence[str], test: Sequence[Example]) -> Score:
-    """Accuracy and macro-F1 of predicted labels."""
+def score_labels(predicted: Sequence[str], test: Sequence[Example]) -> Score:
+    """Compute accuracy and macro-F1 of predicted labels."""
     true = [str(example.label) for example in test]
-    numbers = {label: i for i, label in enumerate(sorted({*true, *predicted}))}
-    confusion = confusion_matrix(
-        np.array([numbers[label] for label in true]),
-        np.array([numbers[label] for label in predicted]),
-        len(numbers),
-    )
+    labels = sorted({*true, *predicted})
+    gold, found = (np.array([labels.index(name) for name in names]) for names in (true, predicted))
+    confusion = confusion_matrix(gold, found, len(labels))
     return Score(accuracy(confusion), macro_f1(confusion))

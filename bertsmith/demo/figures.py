@@ -1,6 +1,5 @@
-"""What each step of the demo gave → plain values for `demo.json` and the report."""
+"""Results of the demo's steps as plain values for `demo.json` and the report."""
 
-import statistics
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +8,7 @@ from bertsmith.data.manifest import Manifest
 from bertsmith.demo.baselines import Score
 from bertsmith.demo.corpus import Documentation
 from bertsmith.demo.question import Question
-from bertsmith.metrics.class_report import ClassReport
+from bertsmith.finetuning.glue import spread
 from bertsmith.model.bert import BertModel
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -30,7 +29,7 @@ def of_documentation(documentation: Documentation) -> dict[str, Any]:
 
 
 def of_vocabulary(tokenizer: Tokenizer, report: TokenizerReport) -> dict[str, Any]:
-    """The vocabulary, how it fits text it was not learnt from, and how it cuts a few words."""
+    """Summarize the vocabulary: size, fit to held-out text, and the pieces of a few words."""
     stats = report.stats["bertsmith"]
     return {
         "size": tokenizer.vocab_size,
@@ -56,7 +55,7 @@ def of_corpus(manifest: Manifest) -> dict[str, Any]:
 
 
 def of_model(model: BertModel, job: PretrainJob) -> dict[str, Any]:
-    """The size of the model and what it practised."""
+    """Summarize the size of the model and its pre-training."""
     return {
         "preset": job.model.preset,
         "num_layers": model.config.num_hidden_layers,
@@ -68,26 +67,27 @@ def of_model(model: BertModel, job: PretrainJob) -> dict[str, Any]:
 
 
 def of_question(question: Question) -> dict[str, Any]:
-    """The answers and how many paragraphs there are of each."""
-    labels = sorted(question.label_counts(), key=str)
+    """Summarize the answers and the paragraphs of each."""
+    counts, num_train = question.label_counts(), len(question.draws[0])
+    labels = sorted(counts, key=str)
     return {
         "labels": labels,
-        "num_train": len(question.draws[0]),
-        "num_train_each": len(question.draws[0]) // len(labels),
+        "num_train": num_train,
+        "num_train_each": num_train // len(labels),
         "num_dev": len(question.dev),
         "num_test": len(question.test),
         "num_draws": len(question.draws),
-        "test_counts": {label: question.label_counts()[label] for label in labels},
+        "test_counts": {label: counts[label] for label in labels},
     }
 
 
 def of_comparison(scores: Mapping[str, Sequence[Score]]) -> list[dict[str, Any]]:
-    """Mean and standard deviation of every method, and which one is the best."""
+    """Compute mean and standard deviation of every method, and which one is the best."""
     rows: list[dict[str, Any]] = [
         {
             "name": name,
-            "accuracy": mean_and_sd([score.accuracy for score in group]),
-            "macro_f1": mean_and_sd([score.macro_f1 for score in group]),
+            "accuracy": spread([score.accuracy for score in group]),
+            "macro_f1": spread([score.macro_f1 for score in group]),
         }
         for name, group in scores.items()
     ]
@@ -95,20 +95,8 @@ def of_comparison(scores: Mapping[str, Sequence[Score]]) -> list[dict[str, Any]]
     return [{**row, "is_best": row["accuracy"]["mean"] == best} for row in rows]
 
 
-def of_answers(evaluation: ClassReport) -> dict[str, Any]:
-    """One classifier's scores by answer, and what was taken for what."""
-    facts = evaluation.to_json()
-    return {"classes": facts["classes"], "confusion": facts["confusion"]}
-
-
-def mean_and_sd(values: Sequence[float]) -> dict[str, Any]:
-    """The mean, the sample standard deviation (None of a single value), and the values."""
-    sd = statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": statistics.fmean(values), "sd": sd, "values": list(values)}
-
-
 def peak_memory_bytes() -> int | None:
-    """The most memory that this process held, or None where the system does not tell."""
+    """Return the peak memory of this process; None where the system does not tell."""
     if sys.platform == "win32":
         return None
     import resource

@@ -1,4 +1,4 @@
-"""The demo's folder: it takes the place of an earlier demo's, and of nothing else.
+"""The demo's folder and its parts; it replaces an earlier demo, and nothing else.
 
 A run is built where it will stay, so that every path written into it is right. The earlier run
 waits beside it meanwhile, and comes back if the new one fails.
@@ -8,6 +8,7 @@ import contextlib
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from bertsmith.errors import ConfigError
@@ -15,6 +16,48 @@ from bertsmith.system.files import locked, write_error, write_json
 
 RESULT_NAME = "demo.json"
 COMMAND = "demo"
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folders and files of a demo."""
+
+    out: Path
+
+    @property
+    def text(self) -> Path:
+        return self.out / "documentation.txt"
+
+    @property
+    def tokenizer(self) -> Path:
+        return self.out / "tokenizer"
+
+    @property
+    def corpus(self) -> Path:
+        return self.out / "corpus"
+
+    @property
+    def pretrained(self) -> Path:
+        return self.out / "pretrained"
+
+    @property
+    def classifier(self) -> Path:
+        """The pre-trained model after fine-tuning on the first draw."""
+        return self.out / "classifier"
+
+    @property
+    def dev(self) -> Path:
+        """Labelled paragraphs that choose the best weights."""
+        return self.out / "question" / "dev.csv"
+
+    @property
+    def test(self) -> Path:
+        """Labelled paragraphs to score on."""
+        return self.out / "question" / "test.csv"
+
+    def train(self, draw: int) -> Path:
+        """Return the file of labelled paragraphs to train on."""
+        return self.out / "question" / ("train.csv" if draw == 0 else f"train-{draw + 1}.csv")
 
 
 @contextlib.contextmanager

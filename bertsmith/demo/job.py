@@ -1,4 +1,4 @@
-"""The whole road in one call: the documentation on this computer in, a report of it all out.
+"""The whole road in one call, from the documentation on this computer to a report.
 
 Every step is the same public function that the command of its name calls; what is particular to
 the demo is only where the text and the question come from, and the report.
@@ -6,7 +6,7 @@ the demo is only where the text and the question come from, and the report.
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from bertsmith.demo.baselines import (
 )
 from bertsmith.demo.corpus import Documentation, Installation, read_documentation
 from bertsmith.demo.figures import PRETRAINED, UNTRAINED
-from bertsmith.demo.folder import COMMAND, RESULT_NAME, fresh_folder
+from bertsmith.demo.folder import COMMAND, RESULT_NAME, Places, fresh_folder
 from bertsmith.demo.pace import (
     ENDING,
     READING_SECONDS,
@@ -33,7 +33,6 @@ from bertsmith.demo.pace import (
     measure_pace,
 )
 from bertsmith.demo.page import METHODS, write_page
-from bertsmith.demo.places import Places
 from bertsmith.demo.question import (
     LABELS,
     Question,
@@ -97,7 +96,7 @@ Say = Callable[[str], object]
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """Where to, and for how long."""
+    """Output folder and length of a demo."""
 
     out: Path = Path("runs/demo")
     """The folder for everything: text, vocabulary, corpus, models, and report.html. An earlier
@@ -126,7 +125,7 @@ QUICK = Scale(
 
 
 class Clock:
-    """Tells each step as it begins, and keeps how long it took."""
+    """A timer of the demo's steps that announces each as it begins."""
 
     def __init__(self, say: Say) -> None:
         self.seconds: dict[str, float] = {}
@@ -154,12 +153,12 @@ def run_demo(
     callbacks: Sequence[Callback] = (),
     installation: Installation | None = None,
 ) -> dict[str, Any]:
-    """Go the whole road; gives the figures that `demo.json` and the report hold.
+    """Go the whole road and return the figures that `demo.json` and the report hold.
 
     Args:
-        settings: where to, and for how long.
-        say: told what happens, in sentences.
-        callbacks: see every entry of pre-training.
+        settings: output folder and length.
+        say: called with each message.
+        callbacks: called with every entry of pre-training.
         installation: whose documentation to read; this Python's where not given.
 
     Raises:
@@ -193,7 +192,14 @@ def _run(
         )
     with clock.step("reading", "Reading the documentation of the installed packages."):
         seconds = READING_SECONDS if is_planned else None
-        documentation = read(installation, scale, seconds, clock.say)
+        documentation = read_documentation(
+            installation,
+            tuple(LABELS),
+            max_chars=scale.max_chars,
+            max_chars_per_library=scale.max_chars_per_library,
+            seconds=seconds,
+            say=clock.say,
+        )
         if seconds is not None and clock.total > seconds:
             scale = replace(scale, question=replace(scale.question, test=SMALL_TEST))
         question = ask(documentation.documents, scale.question, scale.num_draws)
@@ -218,10 +224,18 @@ def _run(
         num_draws = len(evaluations[PRETRAINED])
         question = replace(question, draws=question.draws[:num_draws])
     with clock.step("baselines", "Asking two plain methods the same question."):
-        scores = {**as_scores(evaluations), **compare_baselines(question, clock.say)}
+        scores = {
+            name: [Score(report.accuracy, report.macro_f1) for report in group]
+            for name, group in evaluations.items()
+        }
+        scores["tfidf"] = []
+        for number, draw in enumerate(question.draws, start=1):
+            clock.say(f"TF-IDF with logistic regression, labels {number} of {num_draws}.")
+            scores["tfidf"].append(tfidf_with_logistic_regression(draw, question.test))
+        scores["majority"] = [majority_class(question.draws[0], question.test)]
     with clock.step("examples", "Filling masks and answering a few paragraphs."):
-        examples = {"fills": fill(places), "predictions": predict(places, question)}
-    run = RunFolder(places.pretrained).read_run()
+        examples = {"fills": fill_masks(places), "predictions": predict_first(places, question)}
+    run, answers = RunFolder(places.pretrained).read_run(), evaluations[PRETRAINED][0].to_json()
     results = {
         "command": COMMAND,
         "is_complete": True,
@@ -235,7 +249,7 @@ def _run(
         "model": figures.of_model(load_model(places.pretrained), job),
         "question": figures.of_question(question),
         "comparison": figures.of_comparison(scores),
-        **figures.of_answers(evaluations[PRETRAINED][0]),
+        **{name: answers[name] for name in ("classes", "confusion")},
         **examples,
         **{name: run[name] for name in ("versions", "machine", "precision")},
         "seconds": {**clock.seconds, "total": clock.total},
@@ -245,25 +259,8 @@ def _run(
     return results
 
 
-def read(
-    installation: Installation,
-    scale: Scale,
-    seconds: float | None = None,
-    say: Say = lambda line: None,
-) -> Documentation:
-    """The documentation, that of the libraries in question first, for so many seconds."""
-    return read_documentation(
-        installation,
-        tuple(LABELS),
-        max_chars=scale.max_chars,
-        max_chars_per_library=scale.max_chars_per_library,
-        seconds=seconds,
-        say=say,
-    )
-
-
 def write_texts(places: Places, documentation: Documentation, question: Question) -> None:
-    """The text for the corpus and the files of the question."""
+    """Write the text for the corpus and the files of the question."""
     write_documents(places.text, filter(is_for_corpus, documentation.documents))
     write_examples(places.dev, question.dev)
     write_examples(places.test, question.test)
@@ -332,7 +329,16 @@ def compare_models(
                 )
                 is_kept = name == PRETRAINED and draw == 0
                 out = places.classifier if is_kept else Path(folder) / f"{name}-{draw}"
-                settings = finetune_settings(places, scale, name, out, draw)
+                settings = ClassifySettings(
+                    model=places.pretrained,
+                    train=places.train(draw),
+                    eval=places.dev,
+                    out=out,
+                    steps=scale.finetune_steps,
+                    learning_rate=FINETUNE_LEARNING_RATE,
+                    from_scratch=name == UNTRAINED,
+                    seed=draw,
+                )
                 finetune(Classify, settings, callbacks)
                 group.append(cast(ClassReport, evaluate(load_predictor(out), places.test)))
             ends_at = 2 * clock.total - began + ending
@@ -342,52 +348,16 @@ def compare_models(
     return evaluations
 
 
-def finetune_settings(
-    places: Places, scale: Scale, name: str, out: Path, draw: int
-) -> ClassifySettings:
-    """Build the settings of both models, which differ in their first weights alone."""
-    return ClassifySettings(
-        model=places.pretrained,
-        train=places.train(draw),
-        eval=places.dev,
-        out=out,
-        steps=scale.finetune_steps,
-        learning_rate=FINETUNE_LEARNING_RATE,
-        from_scratch=name == UNTRAINED,
-        seed=draw,
-    )
-
-
-def as_scores(evaluations: Mapping[str, Sequence[ClassReport]]) -> dict[str, list[Score]]:
-    """Accuracy and macro-F1 of each evaluation."""
-    return {
-        name: [Score(evaluation.accuracy, evaluation.macro_f1) for evaluation in group]
-        for name, group in evaluations.items()
-    }
-
-
-def compare_baselines(question: Question, say: Say) -> dict[str, list[Score]]:
-    """Both plain methods on every draw."""
-    tfidf = []
-    for number, draw in enumerate(question.draws, start=1):
-        say(f"TF-IDF with logistic regression, labels {number} of {len(question.draws)}.")
-        tfidf.append(tfidf_with_logistic_regression(draw, question.test))
-    return {
-        "tfidf": tfidf,
-        "majority": [majority_class(question.draws[0], question.test)],
-    }
-
-
-def fill(places: Places) -> list[dict[str, Any]]:
-    """The pre-trained model's guesses for words hidden in a few sentences."""
+def fill_masks(places: Places) -> list[dict[str, Any]]:
+    """Guess the words hidden in a few sentences by the pre-trained model."""
     filler = Predictor.load(places.pretrained, FillMask)
     return [
         {"text": text, "words": [asdict(word) for word in filler(text).masks[0]]} for text in FILLS
     ]
 
 
-def predict(places: Places, question: Question) -> list[dict[str, Any]]:
-    """The classifier's answer to the first paragraph of each library among those scored on."""
+def predict_first(places: Places, question: Question) -> list[dict[str, Any]]:
+    """Classify the first paragraph of each library among those scored on."""
     first = {example.label: example for example in reversed(question.test)}
     examples = [first[label] for label in sorted(first, key=str)]
     predictions = load(places.classifier)([example.text for example in examples])

@@ -38,7 +38,7 @@ MIN_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything a demo takes."""
+    """Amounts of text, labels and training of a demo."""
 
     max_chars: int = 8_000_000
     max_chars_per_library: int = 800_000
@@ -53,7 +53,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class Pace:
-    """What fits in: the scale, and how fast this computer pre-trains."""
+    """The scale that fits in, and the speed of pre-training on this computer."""
 
     full: Scale
     scale: Scale
@@ -100,7 +100,7 @@ class Pace:
         return max(1, -int(-self.full_seconds // 60))
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as plain values."""
+        """Return the plan as plain values."""
         return {
             "is_full": self.is_full,
             "scale": asdict(self.scale),
@@ -164,7 +164,7 @@ def plan_pace(full: Scale, speed: float, step_tokens: int, num_test: int, left: 
 
 
 def finetuning_seconds(scale: Scale, speed: float, num_test: int) -> float:
-    """Seconds in which both models learn and are scored, over all draws."""
+    """Estimate the seconds of training and scoring both models, over all draws."""
     learnt = scale.finetune_steps * FINETUNE_ROWS * EXAMPLE_TOKENS
     tokens = learnt + DEV_TOKENS + TEST_TOKENS * num_test
     return 2 * scale.num_draws * tokens / (FINETUNING_SPEED * speed)

@@ -1,4 +1,4 @@
-"""The demo's figures → `report.html`: what happened, in words for a reader new to BERT."""
+"""The page `report.html` about a demo, in words for a reader new to BERT."""
 
 import shlex
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bertsmith.demo.figures import PRETRAINED, UNTRAINED
-from bertsmith.demo.places import Places
+from bertsmith.demo.folder import Places
 from bertsmith.reports.page import Chart, Point, Series, write_report
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.journal import is_held_out, read_journal
@@ -41,7 +41,7 @@ def write_page(places: Places, results: Mapping[str, Any]) -> None:
     ]
     by_name = {row["name"]: row for row in rows}
     write_report(
-        places.report,
+        places.out / "report.html",
         "demo/report.html",
         **{**results, "comparison": rows},
         pretrained=by_name[PRETRAINED],
@@ -55,7 +55,7 @@ def write_page(places: Places, results: Mapping[str, Any]) -> None:
 
 
 def verdict(comparison: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The comparison in sentences, whichever method is ahead."""
+    """Describe the comparison in sentences, whichever method is ahead."""
     accuracy = {row["name"]: row["accuracy"]["mean"] for row in comparison}
     return [
         f"Pre-training {_gain(accuracy[PRETRAINED] - accuracy[UNTRAINED])}: the model gets "
@@ -126,7 +126,7 @@ def _against_words(difference: float, accuracy: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words.
+    """Format seconds in words.
 
     >>> duration(59.6), duration(241)
     ('1 minute', '4 minutes and 1 second')
@@ -138,7 +138,7 @@ def duration(seconds: float) -> str:
 
 
 def charts(entries: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> list[Chart]:
-    """Loss of the hidden words, and accuracy of both exercises, over the minutes."""
+    """Build charts of the loss of the hidden words and the accuracies, over the minutes."""
     steps = [entry for entry in entries if not is_held_out(entry)]
     held_out = [entry for entry in entries if is_held_out(entry)]
     by_frequency = results["pretraining"]["held_out_unigram_entropy"]
@@ -172,50 +172,35 @@ def _points(entries: Sequence[Mapping[str, Any]], name: str) -> list[Point]:
 
 
 def next_steps(places: Places) -> list[dict[str, Any]]:
-    """Commands that work as they stand, and those for the reader's own texts."""
-    run, longer = program(), shlex.quote(str(places.out.parent / "longer"))
-    pretrained, classifier, corpus, test, train, dev, another = (
+    """List commands that work as they stand, and those for the reader's own texts."""
+    run, beside = program(), places.out.parent
+    pretrained, classifier, corpus, test, train, dev, longer, another = (
         shlex.quote(str(place))
-        for place in (
-            places.pretrained,
-            places.classifier,
-            places.corpus,
-            places.test,
-            places.train(0),
-            places.dev,
-            places.out.parent / "classifier",
-        )
-    )
-    return [
-        {
-            "title": "Try the models of this demo",
-            "commands": [
-                f'{run} fill {pretrained} "The function returns a [MASK]."',
-                f'{run} predict {classifier} "Solve the equation for its symbols."',
-                f"{run} evaluate {classifier} --data {test}",
-                f"{run} corpus inspect {corpus}",
-            ],
-        },
-        {
-            "title": "Pre-train longer, on the same corpus",
-            "commands": [
-                f"{run} pretrain quarter-hour --corpus {corpus} --out {longer}",
-                f"{run} finetune classify --model {longer} --train {train} --eval {dev} "
-                f"--out {another}",
-            ],
-        },
-        {
-            "title": "The same with your own texts and labels",
-            "commands": [
-                f"{run} tokenizer train texts/*.txt --vocab-size 8000 --out mine/tokenizer",
-                f"{run} corpus build texts/*.txt --tokenizer mine/tokenizer --out mine/corpus",
-                f"{run} pretrain quarter-hour --corpus mine/corpus --out mine/pretrained",
-                f"{run} finetune classify --model mine/pretrained --train train.csv "
-                "--eval dev.csv --out mine/classifier",
-                f'{run} predict mine/classifier "a text of yours"',
-            ],
-        },
-    ]
+        for place in (places.pretrained, places.classifier, places.corpus, places.test,
+                      places.train(0), places.dev, beside / "longer", beside / "classifier")
+    )  # fmt: skip
+    steps = {
+        "Try the models of this demo": [
+            f'{run} fill {pretrained} "The function returns a [MASK]."',
+            f'{run} predict {classifier} "Solve the equation for its symbols."',
+            f"{run} evaluate {classifier} --data {test}",
+            f"{run} corpus inspect {corpus}",
+        ],
+        "Pre-train longer, on the same corpus": [
+            f"{run} pretrain quarter-hour --corpus {corpus} --out {longer}",
+            f"{run} finetune classify --model {longer} --train {train} --eval {dev} "
+            f"--out {another}",
+        ],
+        "The same with your own texts and labels": [
+            f"{run} tokenizer train texts/*.txt --vocab-size 8000 --out mine/tokenizer",
+            f"{run} corpus build texts/*.txt --tokenizer mine/tokenizer --out mine/corpus",
+            f"{run} pretrain quarter-hour --corpus mine/corpus --out mine/pretrained",
+            f"{run} finetune classify --model mine/pretrained --train train.csv --eval dev.csv "
+            "--out mine/classifier",
+            f'{run} predict mine/classifier "a text of yours"',
+        ],
+    }
+    return [{"title": title, "commands": commands} for title, commands in steps.items()]
 
 
 def program() -> str:

@@ -12,8 +12,8 @@ from bertsmith import cli
 from bertsmith.config import read_recipe
 from bertsmith.data.examples import read_examples
 from bertsmith.demo.corpus import Installation
+from bertsmith.demo.folder import Places
 from bertsmith.demo.job import FULL, QUICK, DemoSettings, pretrain_job, run_demo
-from bertsmith.demo.places import Places
 from bertsmith.demo.question import has_name
 from bertsmith.errors import ConfigError, InputError
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bertsmith.data.examples import Example
-from bertsmith.demo.baselines import majority_class, score, tfidf_with_logistic_regression
+from bertsmith.demo.baselines import majority_class, score_labels, tfidf_with_logistic_regression
 from bertsmith.demo.pace import (
     FEWEST_STEPS,
     FINETUNING_SHARE,
@@ -34,7 +34,10 @@ def test_plain_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     assert majority_class(TRAIN, TEST).accuracy == 0.5
     assert majority_class(TRAIN[1:], TEST) == majority_class(TRAIN[:0:-1], TEST)
     assert tfidf_with_logistic_regression(TRAIN, TEST) == (1.0, 1.0)
-    assert score(["car", "car"], TEST) == (0.5, pytest.approx(1 / 3))  # fruit: never predicted
+    assert score_labels(["car", "car"], TEST) == (
+        0.5,
+        pytest.approx(1 / 3),
+    )  # fruit: never predicted
     for name in [name for name in sys.modules if name.partition(".")[0] == "sklearn"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "sklearn", None)
