@@ -80,7 +80,8 @@ class Distilled:
     def __str__(self) -> str:
         lines = [f"student: {self.made_of}", str(self.student)]
         if self.num_unlabelled:
-            lines.insert(1, f"the teacher alone spoke of {self.num_unlabelled:,} further texts")
+            told = f"{self.num_unlabelled:,} texts without labels"
+            lines.insert(1, f"{told}, with the teacher's outputs as targets")
         return "\n".join(
             [*lines, "", "teacher (before) and student (after):", str(self.comparison)]
         )
