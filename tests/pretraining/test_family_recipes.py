@@ -1,7 +1,6 @@
 """The recipe of each family, with its own kind of tokenizer, from text to a fine-tuned model."""
 
 import json
-from pathlib import Path
 
 import pytest
 from tiny_models import write_reviews
@@ -23,14 +22,7 @@ SMALL = ["--steps", "3", "--preset", "tiny", "--batch-size", "4", "--eval-rows",
         ("albert", "unigram", "[MASK]"),
     ],
 )
-def test_from_text_to_a_fine_tuned_model(
-    family: str,
-    kind: str,
-    mask: str,
-    corpus_dir: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_path, capsys):
     text, tokens, corpus, out = (
         str(corpus_dir.parent / "text.txt"), str(tmp_path / "tokens"), str(tmp_path / "corpus"),
         str(tmp_path / "run"),

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.pretraining.masking import MaskingRule, MaskingVocabulary, mask_tokens
-from bertsmith.pretraining.word_choice import Masking
 
 SPECIAL_IDS = {0, 1, 2, 3, 4}
 MASK_ID = 4
@@ -16,7 +15,7 @@ PAPER = MaskingRule(rate=0.15, mask_share=0.8, random_share=0.1)
 VOCABULARY = MaskingVocabulary(211, MASK_ID, SPECIAL_IDS)
 
 
-def packed_rows(lengths: list[int], rng: np.random.Generator) -> np.ndarray:
+def packed_rows(lengths, rng):
     """Rows of ordinary ids between [CLS] (2) and [SEP] (3), one after another."""
     rows = [
         np.concatenate([[2], rng.integers(5, 211, length - 2), [3]]).astype(np.uint16)
@@ -26,7 +25,7 @@ def packed_rows(lengths: list[int], rng: np.random.Generator) -> np.ndarray:
 
 
 @given(st.lists(st.integers(3, 97), min_size=1, max_size=13), st.integers(0, 2**32))
-def test_each_sequence_gives_its_exact_count(lengths: list[int], seed: int) -> None:
+def test_each_sequence_gives_its_exact_count(lengths, seed):
     rng = np.random.default_rng(seed)
     ids = packed_rows(lengths, rng)
     masked = mask_tokens(ids, np.array(lengths), PAPER, VOCABULARY, rng)
@@ -41,7 +40,7 @@ def test_each_sequence_gives_its_exact_count(lengths: list[int], seed: int) -> N
     assert (masked.input_ids[untouched] == ids[untouched]).all()
 
 
-def test_fates_have_their_shares() -> None:
+def test_fates_have_their_shares():
     rng = np.random.default_rng(7)
     lengths = [101] * 2003
     ids = packed_rows(lengths, rng)
@@ -59,17 +58,7 @@ def test_fates_have_their_shares() -> None:
     assert len(np.unique(now[replaced])) == 206
 
 
-def test_every_ordinary_place_is_equally_likely() -> None:
-    rng = np.random.default_rng(11)
-    ids = packed_rows([23], rng)
-    hits = np.zeros(23)
-    for _ in range(4000):
-        hits[mask_tokens(ids, np.array([23]), PAPER, VOCABULARY, rng).positions] += 1
-    assert hits[0] == hits[22] == 0
-    assert hits[1:22] / 4000 == pytest.approx(3 / 21, abs=0.03)
-
-
-def test_special_ids_in_the_text_are_spared_even_if_too_few_remain() -> None:
+def test_special_ids_in_the_text_are_spared_even_if_too_few_remain():
     ids = np.array([2, 1, 1, 9, 1, 1, 1, 1, 1, 1, 1, 1, 1, 3])
     rule = MaskingRule(rate=0.5, mask_share=1.0, random_share=0.0)
     masked = mask_tokens(ids, np.array([14]), rule, VOCABULARY, np.random.default_rng(0))
@@ -77,26 +66,14 @@ def test_special_ids_in_the_text_are_spared_even_if_too_few_remain() -> None:
     assert masked.input_ids[3] == MASK_ID
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_masks_depend_on_the_generator_alone(seed: int) -> None:
-    lengths = np.array([31, 17])
-    ids = packed_rows([31, 17], np.random.default_rng(3))
-    first, again, other = (
-        mask_tokens(ids, lengths, PAPER, VOCABULARY, np.random.default_rng(s))
-        for s in (seed, seed, seed + 2)
-    )
-    assert first.input_ids.tolist() == again.input_ids.tolist()
-    assert first.positions.tolist() != other.positions.tolist()
-
-
-def words_of(ids: np.ndarray, size: int) -> np.ndarray:
+def words_of(ids, size):
     """Numbers of words of `size` tokens between the special ones of rows of one length."""
     words = np.cumsum(np.arange(len(ids)) % size == 0)
     return np.where(np.isin(ids, list(SPECIAL_IDS)), -1, words)
 
 
 @pytest.mark.parametrize("masking", ["word", "span", "ngram"])
-def test_what_is_chosen_together_has_one_fate(masking: Masking) -> None:
+def test_what_is_chosen_together_has_one_fate(masking):
     rng = np.random.default_rng(7)
     lengths = np.full(1009, 101)
     ids = packed_rows(lengths.tolist(), rng)
@@ -119,19 +96,3 @@ def test_what_is_chosen_together_has_one_fate(masking: Masking) -> None:
     assert not np.isin(masked.labels, list(SPECIAL_IDS)).any()
     assert not np.isin(now[hidden == 0], list(SPECIAL_IDS)).any()
     assert masked.labels.tolist() == ids[masked.positions].tolist()
-
-
-@given(st.lists(st.integers(3, 97), min_size=1, max_size=13), st.integers(0, 2**32))
-def test_words_stay_within_the_rate(lengths: list[int], seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    ids = packed_rows(lengths, rng)
-    words = words_of(ids, 2)
-    rule = replace(PAPER, masking="word")
-    masked = mask_tokens(ids, np.array(lengths), rule, VOCABULARY, rng, words)
-    sequence = np.repeat(np.arange(len(lengths)), lengths)
-    counts = np.bincount(sequence[masked.positions], minlength=len(lengths))
-    for count, length in zip(counts.tolist(), lengths, strict=True):
-        assert 1 <= count <= max(2, round(length * 0.15))
-    untouched = np.ones(len(ids), dtype=bool)
-    untouched[masked.positions] = False
-    assert (masked.input_ids[untouched] == ids[untouched]).all()

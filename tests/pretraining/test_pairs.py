@@ -14,13 +14,11 @@ from bertsmith.pretraining.segments import (
     IS_RANDOM,
     IS_SWAPPED,
     Anchors,
-    Pairs,
     draw_ordered_pairs,
     draw_pairs,
     draw_targets,
     draw_windows,
     pair_budget,
-    single_sentence_share,
 )
 
 TARGET = 61
@@ -32,7 +30,7 @@ class Bounds:
     document_starts: np.ndarray
 
 
-def text(documents: list[list[int]]) -> Bounds:
+def text(documents):
     """Bounds of documents given as lists of sentence lengths."""
     sentences = [length for document in documents for length in document]
     return Bounds(
@@ -40,24 +38,24 @@ def text(documents: list[list[int]]) -> Bounds:
     )
 
 
-def random_text(seed: int, num_documents: int = 53) -> Bounds:
+def random_text(seed, num_documents=53):
     rng = np.random.default_rng(seed)
     return text([rng.integers(2, 40, rng.integers(1, 19)).tolist() for _ in range(num_documents)])
 
 
-def drawn(bounds: Bounds, seed: int, num_rows: int = 997, short: float = 0.1) -> Pairs:
+def drawn(bounds, seed, num_rows=997, short=0.1):
     rng = np.random.default_rng(seed)
     anchors = rng.integers(0, bounds.sentence_starts[-1], num_rows)
     return draw_pairs(bounds, anchors, draw_targets(num_rows, TARGET, short, rng), rng)
 
 
-def document_of(bounds: Bounds, token: np.ndarray) -> np.ndarray:
+def document_of(bounds, token):
     starts = bounds.sentence_starts[bounds.document_starts]
     return np.searchsorted(starts, token, side="right") - 1
 
 
 @given(st.integers(0, 2**32))
-def test_segments_fill_the_target_inside_one_document_each(seed: int) -> None:
+def test_segments_fill_the_target_inside_one_document_each(seed):
     bounds = random_text(seed, num_documents=7)
     pairs = drawn(bounds, seed + 1, num_rows=101)
     len_a, len_b = pairs.a_ends - pairs.a_starts, pairs.b_ends - pairs.b_starts
@@ -66,19 +64,13 @@ def test_segments_fill_the_target_inside_one_document_each(seed: int) -> None:
     assert (len_a + len_b <= TARGET).all()
     for starts, ends in ((pairs.a_starts, pairs.a_ends), (pairs.b_starts, pairs.b_ends)):
         assert (document_of(bounds, starts) == document_of(bounds, ends - 1)).all()
-
-
-@given(st.integers(0, 2**32))
-def test_labels_say_the_truth(seed: int) -> None:
-    bounds = random_text(seed, num_documents=7)
-    pairs = drawn(bounds, seed + 1, num_rows=101)
     same = document_of(bounds, pairs.a_starts) == document_of(bounds, pairs.b_starts)
     assert (same == (pairs.labels == IS_NEXT)).all()
     assert set(pairs.labels.tolist()) <= {IS_NEXT, IS_RANDOM}
     assert (pairs.b_starts[same] >= pairs.a_ends[same]).all()
 
 
-def test_a_true_continuation_is_adjacent_unless_trimmed() -> None:
+def test_a_true_continuation_is_adjacent_unless_trimmed():
     # Sentences of 5 tokens: 12 of them reach the target of 60 exactly, so nothing is trimmed.
     bounds = text([[5] * 24] * 5)
     rng = np.random.default_rng(1)
@@ -91,26 +83,13 @@ def test_a_true_continuation_is_adjacent_unless_trimmed() -> None:
     assert sorted(set((lengths // 5).tolist())) == list(range(1, 12))
 
 
-def test_both_labels_are_equally_frequent() -> None:
-    labels = drawn(text([[7] * 9] * 11), seed=5, num_rows=20_011).labels
-    assert labels.mean() == pytest.approx(0.5, abs=0.015)
+def test_both_labels_are_equally_frequent():
+    for bounds in (text([[200, 200]] * 4), text([[7] * 9] * 11)):
+        pairs = drawn(bounds, seed=3, num_rows=4001)
+        assert pairs.labels.mean() == pytest.approx(0.5, abs=0.04)
 
 
-def test_a_single_long_sentence_reaches_for_its_neighbour() -> None:
-    pairs = drawn(text([[200, 200]] * 4), seed=3, num_rows=4001)
-    assert pairs.labels.mean() == pytest.approx(0.5, abs=0.04)
-
-
-def test_documents_of_one_sentence_have_no_next() -> None:
-    bounds = text([[9], [30], [11, 11, 11]])
-    pairs = drawn(bounds, seed=2)
-    alone = document_of(bounds, pairs.a_starts) < 2
-    assert (pairs.labels[alone] == IS_RANDOM).all()
-    assert (pairs.labels[~alone] == IS_NEXT).any()
-    assert single_sentence_share(bounds) == pytest.approx(39 / 72)
-
-
-def test_length_does_not_tell_the_label_in_short_documents() -> None:
+def test_length_does_not_tell_the_label_in_short_documents():
     bounds = text([[6, 6, 6, 6]] * 29)
     pairs = drawn(bounds, seed=8, num_rows=8009, short=0.0)
     total = pairs.a_ends - pairs.a_starts + pairs.b_ends - pairs.b_starts
@@ -118,7 +97,7 @@ def test_length_does_not_tell_the_label_in_short_documents() -> None:
     assert set(total[pairs.labels == IS_RANDOM].tolist()) == {24}
 
 
-def test_random_segments_come_from_all_other_tokens_alike() -> None:
+def test_random_segments_come_from_all_other_tokens_alike():
     bounds = text([[3] * 100, [3] * 10, [3] * 50])
     rng = np.random.default_rng(4)
     anchors = np.full(30_000, 310)  # always in the second document
@@ -129,7 +108,7 @@ def test_random_segments_come_from_all_other_tokens_alike() -> None:
 
 
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 50))
-def test_budget_equals_cutting_token_by_token(len_a: int, len_b: int, most: int) -> None:
+def test_budget_equals_cutting_token_by_token(len_a, len_b, most):
     kept_a, kept_b = len_a, len_b
     while kept_a + kept_b > most:
         if kept_a > kept_b:
@@ -140,23 +119,7 @@ def test_budget_equals_cutting_token_by_token(len_a: int, len_b: int, most: int)
     assert [int(kept[0]) for kept in ours] == [kept_a, kept_b]
 
 
-def test_trimming_cuts_front_and_back_alike() -> None:
-    bounds = text([[500, 500], [500, 500]])
-    pairs = drawn(bounds, seed=6, num_rows=3001, short=0.0)
-    is_next = pairs.labels == IS_NEXT
-    cut_front = pairs.a_starts[is_next] % 500
-    assert cut_front.mean() == pytest.approx((500 - TARGET / 2) / 2, abs=2)
-
-
-def test_short_targets_have_their_share() -> None:
-    targets = draw_targets(20_000, 125, 0.1, np.random.default_rng(0))
-    short = targets[targets < 125]
-    assert len(short) / 20_000 == pytest.approx(0.1, abs=0.01)
-    assert short.min() == 2
-    assert short.mean() == pytest.approx(63, abs=3)
-
-
-def test_windows_are_full_and_stay_in_their_document() -> None:
+def test_windows_are_full_and_stay_in_their_document():
     bounds = text([[5, 6], [50, 50], [9]])
     anchors = np.arange(bounds.sentence_starts[-1])
     windows = draw_windows(bounds, anchors, 30)
@@ -168,14 +131,14 @@ def test_windows_are_full_and_stay_in_their_document() -> None:
 
 
 @given(st.integers(0, 500), st.integers(1, 90))
-def test_anchors_are_random_access(first: int, count: int) -> None:
+def test_anchors_are_random_access(first, count):
     whole = Anchors(1009, 31, seed=3).positions(0, 600)
     assert Anchors(1009, 31, seed=3).positions(first, count).tolist() == (
         whole[first : first + count].tolist()
     )
 
 
-def test_an_epoch_covers_the_text_evenly_in_an_order_of_its_own() -> None:
+def test_an_epoch_covers_the_text_evenly_in_an_order_of_its_own():
     anchors = Anchors(10_007, 101, seed=1)
     count = anchors.num_anchors
     first, second = (anchors.positions(epoch * count, count) for epoch in (0, 1))
@@ -188,21 +151,21 @@ def test_an_epoch_covers_the_text_evenly_in_an_order_of_its_own() -> None:
     assert np.sort(first).tolist() != np.sort(second).tolist()
 
 
-def test_rows_do_not_depend_on_the_batch_before() -> None:
+def test_rows_do_not_depend_on_the_batch_before():
     bounds = random_text(9)
     one, again = drawn(bounds, 10), drawn(bounds, 10)
     assert list(one.spans()) == list(again.spans())
     assert list(one.spans()) != list(drawn(bounds, 11).spans())
 
 
-def ordered(bounds: Bounds, seed: int, num_rows: int = 997, short: float = 0.1) -> Pairs:
+def ordered(bounds, seed, num_rows=997, short=0.1):
     rng = np.random.default_rng(seed)
     anchors = rng.integers(0, bounds.sentence_starts[-1], num_rows)
     return draw_ordered_pairs(bounds, anchors, draw_targets(num_rows, TARGET, short, rng), rng)
 
 
 @given(st.integers(0, 2**32))
-def test_order_labels_say_the_truth(seed: int) -> None:
+def test_order_labels_say_the_truth(seed):
     bounds = random_text(seed, num_documents=7)
     pairs = ordered(bounds, seed + 1, num_rows=101)
     document = document_of(bounds, pairs.a_starts)
@@ -219,52 +182,3 @@ def test_order_labels_say_the_truth(seed: int) -> None:
     lengths = pairs.a_ends - pairs.a_starts + pairs.b_ends - pairs.b_starts
     assert lengths.max() <= TARGET
     assert ((pairs.a_ends > pairs.a_starts) & (is_alone | (pairs.b_ends > pairs.b_starts))).all()
-
-
-def test_segments_in_order_touch_unless_trimmed() -> None:
-    bounds = text([[5] * 24] * 5)
-    rng = np.random.default_rng(1)
-    pairs = draw_ordered_pairs(bounds, rng.integers(0, 600, 499), np.full(499, 60), rng)
-    swapped = pairs.labels == IS_SWAPPED
-    first_end = np.where(swapped, pairs.b_ends, pairs.a_ends)
-    assert (first_end == np.where(swapped, pairs.a_starts, pairs.b_starts)).all()
-    assert set(np.diff([pairs.a_starts % 5, pairs.b_starts % 5], axis=0).ravel()) == {0}
-
-
-def test_half_of_the_segments_are_swapped() -> None:
-    labels = ordered(text([[7] * 9] * 11), seed=5, num_rows=20_011).labels
-    assert labels.mean() == pytest.approx(0.5, abs=0.018)
-
-
-def test_one_document_is_enough_for_an_order() -> None:
-    pairs = ordered(text([[7] * 9]), seed=5)
-    assert set(pairs.labels.tolist()) == {IN_ORDER, IS_SWAPPED}
-
-
-def test_lengths_do_not_tell_the_order() -> None:
-    rng = np.random.default_rng(0)
-    bounds = text([rng.gamma(3, 8, 40).astype(int) + 2 for _ in range(97)])
-    pairs = ordered(bounds, seed=9, num_rows=40_009)
-    difference = (pairs.a_ends - pairs.a_starts) - (pairs.b_ends - pairs.b_starts)
-    guess = np.where(difference > 0, IS_SWAPPED, IN_ORDER)
-    is_told = difference != 0
-    assert (guess == pairs.labels)[is_told].mean() == pytest.approx(0.5, abs=0.015)
-
-
-def test_segments_are_the_ranges_that_are_there() -> None:
-    pairs = ordered(text([[9], [30], [11, 11, 11]]), seed=2, num_rows=53)
-    segments = pairs.segments()
-    assert segments.of_rows() == [
-        [(start, end) for start, end in ((a, b), (c, d)) if end > start]
-        for a, b, c, d in pairs.spans()
-    ]
-    assert segments.lengths.min() > 0
-    assert np.bincount(segments.rows).max() == 2
-
-
-def test_anchors_can_stand_still() -> None:
-    anchors = Anchors(10_007, 101, seed=1, moving=False)
-    count = anchors.num_anchors
-    first, second = (anchors.positions(epoch * count, count) for epoch in (0, 1))
-    assert np.sort(first).tolist() == np.sort(second).tolist()
-    assert first.tolist() != second.tolist()

@@ -2,20 +2,17 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError
-from bertsmith.model.accounting import Work
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.pretraining import estimate as plan
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.estimate import (
     Accelerator,
-    Estimate,
     Trial,
     accelerators,
     forecast,
@@ -23,7 +20,6 @@ from bertsmith.pretraining.estimate import (
 )
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
-from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.step_timer import longest_share
@@ -35,7 +31,7 @@ START_STEPS = 7
 
 
 @pytest.fixture(scope="module")
-def job(corpus_dir: Path) -> PretrainJob:
+def job(corpus_dir):
     return PretrainJob(
         corpus_dir,
         ModelSettings("tiny", max_position_embeddings=32),
@@ -48,24 +44,23 @@ def job(corpus_dir: Path) -> PretrainJob:
 
 
 @pytest.fixture(scope="module")
-def looked_at(job: PretrainJob) -> Estimate:
+def looked_at(job):
     """Without a trial."""
     return forecast(job, seconds=0)
 
 
-def with_trial(found: Estimate, **training: object) -> Estimate:
+def with_trial(found, **training):
     """As if a step had taken 2 seconds and an evaluation 3."""
-    job = replace(found.job, training=replace(found.job.training, **training))  # type: ignore[arg-type]
     trial = Trial(1, 5, 6, step_seconds=2.0, evaluation_seconds=3.0, shapes=4, peak_bytes=10**9)
-    return replace(found, job=job, trial=trial)
+    return replace(found, config=replace(found.config, **training), trial=trial)
 
 
-def two_processes(job: PretrainJob) -> Pretraining:
+def two_processes(job):
     machine = Machine(torch.device("cpu"), "fp32", 2)
     return build_objective(resolve(job, Corpus.open(job.corpus), machine, is_timed=False))
 
 
-def test_a_step_is_that_of_the_objective(job: PretrainJob, looked_at: Estimate) -> None:
+def test_a_step_is_that_of_the_objective(job, looked_at):
     objective = two_processes(job)
     start, rest = looked_at.phases
     assert (start.first, start.last, rest.first, rest.last) == (1, START_STEPS, 8, None)
@@ -79,9 +74,20 @@ def test_a_step_is_that_of_the_objective(job: PretrainJob, looked_at: Estimate) 
     assert rest.largest.sequences == 2
     shares = [longest_share(objective.micro_batches(step), 2) for step in range(8, 12)]
     assert rest.share == sum(shares) / plan.SAMPLED_STEPS
+    shapes = [
+        {
+            rounded_up(batch.num_tokens)
+            for step in steps
+            for batch in objective.micro_batches(step)[::2]
+        }
+        for steps in (range(1, START_STEPS + 1), range(START_STEPS + 1, 11))
+    ]
+    machine, phases = looked_at.machine, looked_at.phases
+    assert plan.count_shapes(objective, phases, 10, machine) == sum(map(len, shapes))
+    assert plan.count_shapes(objective, phases, 0.5, machine) == 1
 
 
-def test_a_run_is_the_sum_of_its_steps(looked_at: Estimate) -> None:
+def test_a_run_is_the_sum_of_its_steps(looked_at):
     start, rest = looked_at.phases
     assert looked_at.num_steps == STEPS
     wanted = START_STEPS * start.real.tokens + (STEPS - START_STEPS) * rest.real.tokens
@@ -94,18 +100,13 @@ def test_a_run_is_the_sum_of_its_steps(looked_at: Estimate) -> None:
     epochs = START_STEPS * 12 / looked_at.rows_per_epoch[0]
     epochs += (STEPS - START_STEPS) * 6 / looked_at.rows_per_epoch[1]
     assert looked_at.epochs == pytest.approx(epochs)
+    short = replace(looked_at, config=replace(looked_at.config, steps=3))
+    assert short.tokens == pytest.approx(3 * start.real.tokens)
     assert looked_at.seconds is None
     assert looked_at.problem == "not asked for"
 
 
-def test_a_run_that_ends_in_its_first_phase(looked_at: Estimate) -> None:
-    short = replace(
-        looked_at, job=replace(looked_at.job, training=replace(looked_at.job.training, steps=3))
-    )
-    assert short.tokens == pytest.approx(3 * looked_at.phases[0].real.tokens)
-
-
-def test_time_is_steps_and_evaluations(looked_at: Estimate) -> None:
+def test_time_is_steps_and_evaluations(looked_at):
     found = with_trial(looked_at)
     times = found.step_seconds
     assert times is not None
@@ -116,7 +117,7 @@ def test_time_is_steps_and_evaluations(looked_at: Estimate) -> None:
     assert with_trial(looked_at, eval_every=15).num_evaluations == 1 + 3
 
 
-def test_minutes_hold_as_many_steps_as_fit(looked_at: Estimate) -> None:
+def test_minutes_hold_as_many_steps_as_fit(looked_at):
     found = with_trial(looked_at, steps=None, minutes=10.0)
     times = found.step_seconds
     assert times is not None
@@ -131,7 +132,7 @@ def test_minutes_hold_as_many_steps_as_fit(looked_at: Estimate) -> None:
     assert to_json(unknown)["run"]["steps"] is None
 
 
-def test_other_hardware_by_its_peak(looked_at: Estimate) -> None:
+def test_other_hardware_by_its_peak(looked_at):
     step, run = looked_at.seconds_on(Accelerator("one", 1e9, 0.5))
     assert step == pytest.approx(sum(looked_at.phases[1].flops.values()) / 5e8)
     flops = looked_at.flops
@@ -141,16 +142,7 @@ def test_other_hardware_by_its_peak(looked_at: Estimate) -> None:
     assert names == ["H100", "A100", "1.5e+13 FLOP/s"]
 
 
-@pytest.mark.parametrize(
-    ("flops", "efficiency", "message"),
-    [(0.0, 0.4, "--flops: found 0"), (1e9, 1.2, "--efficiency"), (math.inf, 1.0, "--flops")],
-)
-def test_no_hardware_is_like_that(flops: float, efficiency: float, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        accelerators((), flops, efficiency)
-
-
-def test_memory_is_that_of_the_trial_or_an_estimate(looked_at: Estimate) -> None:
+def test_memory_is_that_of_the_trial_or_an_estimate(looked_at):
     needed, found = looked_at.memory, replace(looked_at, shapes=7)
     each = plan.PROCESS_BYTES + 7 * plan.SHAPE_BYTES + 2 * needed.activations
     estimate = needed.shared + plan.CODE_BYTES + 2 * each
@@ -159,25 +151,7 @@ def test_memory_is_that_of_the_trial_or_an_estimate(looked_at: Estimate) -> None
     assert with_trial(found).peak_bytes == pytest.approx(seen)
 
 
-def test_counts_of_rows_are_those_that_a_process_meets(
-    job: PretrainJob, looked_at: Estimate
-) -> None:
-    objective = two_processes(job)
-    computing, phases = looked_at.machine, looked_at.phases
-    sizes = [
-        {
-            rounded_up(batch.num_tokens)
-            for step in steps
-            for batch in objective.micro_batches(step)[::2]
-        }
-        for steps in (range(1, START_STEPS + 1), range(START_STEPS + 1, 11))
-    ]
-    assert plan.count_shapes(objective, phases, 10, computing) == sum(map(len, sizes))
-    assert plan.count_shapes(objective, phases, 0.5, computing) == 1
-    assert looked_at.shapes >= sum(map(len, sizes))
-
-
-def test_a_trial_is_done_by_all_processes(job: PretrainJob) -> None:
+def test_a_trial_is_done_by_all_processes(job):
     threads = torch.get_num_threads()
     found = forecast(job, seconds=0.01)
     assert torch.get_num_threads() == threads
@@ -191,12 +165,10 @@ def test_a_trial_is_done_by_all_processes(job: PretrainJob) -> None:
     assert facts["memory"]["peak"] > facts["memory"]["weights"] > 0
 
 
-def test_a_trial_sums_gradients_where_the_run_does(
-    job: PretrainJob, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_sums_gradients_where_the_run_does(job, monkeypatch):
     """However slow it is: the sums take memory."""
     monkeypatch.setattr(plan, "TRIAL_STEP_SECONDS", 0.0)
-    for batch_size, rows in ((4, 4), (12, 8)):  # two each are computed at once
+    for batch_size, rows in ((12, 8),):  # two each are computed at once
         found = forecast(
             replace(job, training=replace(job.training, batch_size=batch_size)), seconds=0.01
         )
@@ -204,33 +176,14 @@ def test_a_trial_sums_gradients_where_the_run_does(
         assert found.trial.rows == rows
 
 
-def test_gradients_take_half_where_nothing_is_summed(job: PretrainJob) -> None:
-    whole, parts = (
-        forecast(replace(job, training=replace(job.training, **training)), seconds=0).memory
-        for training in (
-            {"precision": "bf16", "batch_size": 4},
-            {"precision": "bf16", "batch_size": 6},
-        )
-    )
-    assert 2 * whole.gradients == parts.gradients
-
-
-def test_what_does_not_fit_is_not_tried(job: PretrainJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_run_refuses_is_refused(job, tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "available_bytes", lambda: 10**6)
-    found = forecast(job, seconds=5)
-    assert found.trial is None
-    assert "GB are free" in found.problem
-
-
-def test_a_phase_has_its_steps(looked_at: Estimate) -> None:
-    start, rest = looked_at.phases
-    assert [start.steps_within(steps) for steps in (3, 7, 9)] == [3, 7, 7]
-    assert [rest.steps_within(steps) for steps in (3, 7, 9)] == [0, 0, 2]
-    assert replace(rest, real=Work()).real.tokens == 0
-
-
-def test_what_a_run_refuses_is_refused(job: PretrainJob, tmp_path: Path) -> None:
+    found = forecast(job, seconds=5)  # it does not fit
+    assert found.trial is None and "GB are free" in found.problem
     with pytest.raises(ConfigError, match="no length"):
         forecast(replace(job, training=TrainingSettings()), seconds=0)
     with pytest.raises(CorpusError, match="no such folder"):
         forecast(replace(job, corpus=tmp_path / "none"), seconds=0)
+    for flops, efficiency in ((0.0, 0.4), (1e9, 1.2), (math.inf, 1.0)):
+        with pytest.raises(ConfigError, match=r"--flops|--efficiency"):
+            accelerators((), flops, efficiency)

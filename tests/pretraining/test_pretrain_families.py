@@ -1,8 +1,7 @@
 """Pre-training of each family: a folder of its own kind, which transformers reads as we do."""
 
 import json
-from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -21,15 +20,13 @@ WORDS = ["--preset", "tiny", "--steps", "2", "--max-length", "16", "--batch-size
          "--pairs", "none"]  # fmt: skip
 
 
-def test_every_family_can_be_asked_for() -> None:
+def test_every_family_can_be_asked_for():
     named, _ = get_args(get_type_hints(ModelSettings)["family"])
     assert sorted(get_args(named)) == list(FAMILIES)
 
 
 @pytest.mark.parametrize("family", ["roberta", "albert", "distilbert", "electra"])
-def test_a_run_writes_a_folder_of_its_family(
-    family: str, corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_writes_a_folder_of_its_family(family, corpus_dir, tmp_path, capsys):
     out = tmp_path / "run"
     cli.main(
         ["pretrain", "--family", family, "--corpus", str(corpus_dir), "--out", str(out), *WORDS]
@@ -44,11 +41,11 @@ def test_a_run_writes_a_folder_of_its_family(
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-def config(corpus_dir: Path, **settings: Any) -> Any:
+def config(corpus_dir, **settings):
     return ModelSettings(**settings).config(Corpus.open(corpus_dir))
 
 
-def test_sizes_are_those_of_the_papers(corpus_dir: Path) -> None:
+def test_sizes_are_those_of_the_papers(corpus_dir):
     roberta = config(corpus_dir, family="roberta", preset="base")
     tokenizer = Corpus.open(corpus_dir).tokenizer()
     assert roberta.max_length == 512
@@ -70,9 +67,7 @@ def test_sizes_are_those_of_the_papers(corpus_dir: Path) -> None:
     assert shared.num_hidden_groups == 4
 
 
-def test_what_a_family_has_not_is_refused_before_anything_is_written(
-    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_a_family_has_not_is_refused_before_anything_is_written(corpus_dir, tmp_path, capsys):
     out = tmp_path / "run"
     with pytest.raises(SystemExit):
         cli.main(

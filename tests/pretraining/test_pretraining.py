@@ -8,62 +8,36 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_workers import small_model
 
 from bertsmith.commands.flags import parse_with_recipe
 from bertsmith.config import from_mapping, read_recipe
-from bertsmith.data.batches import Batch
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError, CorpusError
-from bertsmith.model.bert import BertModel
-from bertsmith.model.config import BertConfig
-from bertsmith.model.families import build_heads
 from bertsmith.pretraining.objective import Pretraining, unigram_entropy
 from bertsmith.pretraining.settings import PretrainingSettings
 
 SHORT = PretrainingSettings(max_length=37)
 
 
-def objective(
-    corpus_dir: Path,
-    settings: PretrainingSettings = SHORT,
-    micro_batch_size: int | None = None,
-    seed: int = 5,
-) -> Pretraining:
-    return Pretraining(
-        Corpus.open(corpus_dir),
-        Corpus.open(corpus_dir, "held_out"),
-        settings,
-        batch_size=13,
-        micro_batch_size=micro_batch_size,
-        seed=seed,
-        eval_rows=29,
-    )
+def objective(corpus_dir, settings=SHORT, micro_batch_size=None, seed=5):
+    train, held_out = Corpus.open(corpus_dir), Corpus.open(corpus_dir, "held_out")
+    sizes = {"batch_size": 13, "micro_batch_size": micro_batch_size, "eval_rows": 29}
+    return Pretraining(train, held_out, settings, seed=seed, **sizes)
 
 
-def small_model(
-    vocab_size: int, heads: tuple[str, ...] = ("masked_lm", "next_sentence")
-) -> BertModel:
-    torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=vocab_size,
-        hidden_size=24,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=40,
-        max_position_embeddings=64,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
-    )
-    return BertModel(config, build_heads(config, heads))
+def model_of(*heads):
+    zero = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    return small_model(*heads, max_position_embeddings=64, **zero)
 
 
-def as_values(batch: Batch) -> list[list[int]]:
+def as_values(batch):
     tensors = [batch.input_ids, batch.token_type_ids, batch.position_ids, *batch.targets.values()]
     return [list(batch.lengths), *(tensor.tolist() for tensor in tensors)]
 
 
-def rows(batch: Batch) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def rows(batch):
     """True token ids (masks undone) and type ids of each sequence."""
     ids = batch.input_ids.clone()
     ids[batch.targets["masked_positions"]] = batch.targets["masked_labels"]
@@ -71,21 +45,12 @@ def rows(batch: Batch) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return list(zip(ids.split(lengths), batch.token_type_ids.split(lengths), strict=True))
 
 
-def test_a_step_is_a_function_of_corpus_seed_and_number(corpus_dir: Path) -> None:
-    one, two = objective(corpus_dir), objective(corpus_dir)
-    forwards = [as_values(one.micro_batches(step)[0]) for step in range(1, 40)]
-    backwards = [as_values(two.micro_batches(step)[0]) for step in reversed(range(1, 40))]
-    assert forwards == backwards[::-1]
-    assert forwards[0] != forwards[1]
-    assert as_values(objective(corpus_dir, seed=6).micro_batches(1)[0]) != forwards[0]
-
-
-def test_dividing_a_step_changes_no_row_and_no_mask(corpus_dir: Path) -> None:
+def test_dividing_a_step_changes_no_row_and_no_mask(corpus_dir):
     whole = objective(corpus_dir).micro_batches(3)
     parts = objective(corpus_dir, micro_batch_size=5).micro_batches(3)
     assert [batch.num_sequences for batch in parts] == [5, 5, 3]
 
-    def rows_of(batches: list[Batch]) -> list[tuple[list[int], list[int], int]]:
+    def rows_of(batches):
         found = []
         for batch in batches:
             labels = torch.full_like(batch.input_ids, -1)
@@ -105,33 +70,7 @@ def test_dividing_a_step_changes_no_row_and_no_mask(corpus_dir: Path) -> None:
     assert rows_of(whole) == rows_of(parts)
 
 
-def test_rows_are_cls_a_sep_b_sep(corpus_dir: Path) -> None:
-    task = objective(corpus_dir)
-    tokenizer = task.train.corpus.tokenizer()
-    for step in range(1, 12):
-        for ids, types in rows(task.micro_batches(step)[0]):
-            separators = (ids == tokenizer.sep_id).nonzero()[:, 0].tolist()
-            assert ids[0] == tokenizer.cls_id
-            assert len(separators) == 2
-            assert separators[1] == len(ids) - 1 <= 36
-            assert 1 < separators[0] < len(ids) - 2
-            assert types.tolist() == [int(i > separators[0]) for i in range(len(ids))]
-
-
-def test_rows_hold_the_text_they_are_said_to(corpus_dir: Path) -> None:
-    task = objective(corpus_dir)
-    corpus = task.train.corpus
-    batch = task.micro_batches(2)[0]
-    segments, _ = task._draw(2)
-    ranges = segments.of_rows()
-    for (ids, _), original in zip(rows(batch), batch.order, strict=True):
-        text = [id_ for part in ranges[original] for id_ in corpus.token_ids(*part).tolist()]
-        assert [i for i in ids.tolist() if i not in corpus.tokenizer().special_ids] == text
-    labels = batch.targets["next_sentence_labels"].tolist()
-    assert labels == [int(segments.labels[original]) for original in batch.order]
-
-
-def test_a_run_can_begin_with_more_and_shorter_rows(corpus_dir: Path) -> None:
+def test_a_run_can_begin_with_more_and_shorter_rows(corpus_dir):
     settings = PretrainingSettings(max_length=37, start_steps=3, start_length=11)
     growing = objective(corpus_dir, settings, micro_batch_size=5)
     for step in (1, 3):
@@ -143,28 +82,9 @@ def test_a_run_can_begin_with_more_and_shorter_rows(corpus_dir: Path) -> None:
     assert max(after.lengths) > 11
 
 
-def test_masks_are_drawn_anew_when_a_row_returns(corpus_dir: Path) -> None:
+def test_losses_are_the_sums_that_counts_announce(corpus_dir):
     task = objective(corpus_dir)
-    steps_per_epoch = task.train.anchors.num_anchors // 13 + 1
-    first, later = (task.micro_batches(step)[0] for step in (1, 1 + steps_per_epoch))
-    assert as_values(first) != as_values(later)
-
-
-def test_without_next_sentence_rows_are_single_full_segments(corpus_dir: Path) -> None:
-    settings = PretrainingSettings(max_length=19, pairs="none")
-    task = objective(corpus_dir, settings)
-    batch = task.micro_batches(1)[0]
-    assert set(batch.lengths) <= set(range(5, 20))
-    assert batch.lengths.count(19) > 6
-    assert batch.token_type_ids.sum() == 0
-    assert task.counts(batch) == {"mlm": len(batch.targets["masked_labels"])}
-    model = small_model(task.train.corpus.vocab_size, heads=("masked_lm",))
-    assert set(task.losses(model, batch)) == {"mlm"}
-
-
-def test_losses_are_the_sums_that_counts_announce(corpus_dir: Path) -> None:
-    task = objective(corpus_dir)
-    model = small_model(task.train.corpus.vocab_size)
+    model = model_of()
     batch = task.micro_batches(1)[0]
     terms = task.losses(model, batch)
     assert {name: term.count for name, term in terms.items()} == task.counts(batch)
@@ -179,9 +99,9 @@ def test_losses_are_the_sums_that_counts_announce(corpus_dir: Path) -> None:
     assert terms["nsp"].sum.item() / 13 == pytest.approx(np.log(2), abs=0.05)
 
 
-def test_evaluation_is_always_the_same_and_near_chance_before_training(corpus_dir: Path) -> None:
+def test_evaluation_is_always_the_same_and_near_chance_before_training(corpus_dir):
     task = objective(corpus_dir)
-    model = small_model(task.train.corpus.vocab_size).eval()
+    model = model_of().eval()
     with torch.inference_mode():
         first, again = task.evaluate(model), objective(corpus_dir).evaluate(model)
     assert first == again
@@ -191,7 +111,8 @@ def test_evaluation_is_always_the_same_and_near_chance_before_training(corpus_di
     )
 
 
-def build(tmp_path: Path, corpus_dir: Path, documents: list[str], held_out: float = 0.0) -> Path:
+def build(tmp_path, corpus_dir, documents, held_out=0.0):
+    tmp_path.mkdir(exist_ok=True)
     (tmp_path / "text.txt").write_text("\n\n".join(documents), encoding="utf-8")
     tokenizer = Corpus.open(corpus_dir).tokenizer()
     build_corpus(
@@ -203,29 +124,25 @@ def build(tmp_path: Path, corpus_dir: Path, documents: list[str], held_out: floa
     return tmp_path / "built"
 
 
-def test_one_document_cannot_give_random_sentences(tmp_path: Path, corpus_dir: Path) -> None:
+def test_one_document_cannot_give_random_sentences(tmp_path, corpus_dir):
     built = build(tmp_path, corpus_dir, ["Baba ceba. Diba foba. Guba haba."])
     with pytest.raises(CorpusError, match=r"1 document.*--pairs none"):
         objective(built)
     single = objective(built, PretrainingSettings(max_length=16, pairs="none"))
     assert single.micro_batches(1)[0].num_sequences == 13
-    assert single.evaluate(small_model(150, ("masked_lm",))) == {}
-
-
-def test_one_held_out_document_is_measured_without_next_sentences(
-    tmp_path: Path, corpus_dir: Path
-) -> None:
+    assert single.evaluate(model_of("masked_lm")) == {}
+    with pytest.raises(CorpusError, match=r"its 1 documents.*--pairs none"):
+        objective(
+            build(tmp_path / "one", corpus_dir, ["Baba."]), replace(SHORT, pairs="sentence_order")
+        )
     documents = [f"{word} ceba. Diba {word}. Guba haba." for word in ("Baba", "Baku", "Keli")]
-    built = build(tmp_path, corpus_dir, documents, held_out=1e-9)
-    task = objective(built)
-    assert task.held_out is not None
+    task = objective(build(tmp_path / "two", corpus_dir, documents, held_out=1e-9))
     assert task.held_out.corpus.num_documents == 1
-    figures = task.evaluate(small_model(150))
-    assert "held_out_mlm_loss" in figures
-    assert "held_out_nsp_loss" not in figures
+    figures = task.evaluate(model_of())
+    assert "held_out_mlm_loss" in figures and "held_out_nsp_loss" not in figures
 
 
-def test_unigram_entropy_is_that_of_the_counts(corpus_dir: Path) -> None:
+def test_unigram_entropy_is_that_of_the_counts(corpus_dir):
     train, held_out = Corpus.open(corpus_dir), Corpus.open(corpus_dir, "held_out")
     counts = dict.fromkeys(range(5, train.vocab_size), 1)
     bounds = train.sentence_starts[train.document_starts].tolist()
@@ -242,20 +159,12 @@ def test_unigram_entropy_is_that_of_the_counts(corpus_dir: Path) -> None:
     assert unigram_entropy(train, held_out) == pytest.approx(np.mean(surprises))
 
 
-def test_a_step_can_be_described(corpus_dir: Path) -> None:
-    described = objective(corpus_dir).describe(4)
-    assert described.startswith(f"{corpus_dir}: document ")
-    assert described.count("; ") == 12
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"max_length": 4}, r"pretraining\.max_length: found 4"),
         ({"masking_rate": 0.0}, r"masking_rate: found 0\.0; allowed is more than 0 and less"),
         ({"mask_share": 0.9}, r"mask_share \+ random_share \+ keep_share: found 1\.1"),
-        ({"short_seq_prob": 1.5}, r"short_seq_prob: found 1\.5"),
-        ({"duplicates": -1}, r"duplicates: found -1"),
         (
             {"rows": "across", "pairs": "next_sentence"},
             r"rows: found 'across' with pairs 'next_sentence'.*--pairs none",
@@ -287,38 +196,31 @@ def test_a_step_can_be_described(corpus_dir: Path) -> None:
         ),
     ],
 )
-def test_impossible_settings_are_refused(change: dict[str, Any], message: str) -> None:
+def test_impossible_settings_are_refused(change, message):
     with pytest.raises(ConfigError, match=message):
         PretrainingSettings(**change)
-
-
-def test_rows_across_documents_have_no_pairs_where_nothing_is_said() -> None:
-    assert PretrainingSettings(rows="across").heads == ("masked_lm",)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"masking_rate": 0.4},
         {"masking": "span"},
         {"mask_share": 0.5, "random_share": 0.5, "keep_share": 0.0},
-        {"duplicates": 2},
         {"masking_schedule_steps": 3, "final_masking_rate": 0.3},
     ],
     ids=str,
 )
-def test_held_out_figures_do_not_depend_on_the_masking(
-    corpus_dir: Path, change: dict[str, Any]
-) -> None:
+def test_held_out_figures_do_not_depend_on_the_masking(corpus_dir, change):
     figures = []
     for settings in (SHORT, replace(SHORT, **change)):
         task = objective(corpus_dir, settings)
         with torch.inference_mode():
-            figures.append(task.evaluate(small_model(task.train.corpus.vocab_size).eval()))
+            figures.append(task.evaluate(model_of().eval()))
     assert figures[0] == figures[1]
 
 
 KINDS: list[dict[str, Any]] = [
+    {},
     {"masking": "word"},
     {"masking": "span", "pairs": "none"},
     {"masking": "ngram", "pairs": "sentence_order"},
@@ -331,20 +233,18 @@ KINDS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("change", KINDS, ids=str)
-def test_every_kind_is_a_function_of_the_step(corpus_dir: Path, change: dict[str, Any]) -> None:
+def test_every_kind_is_a_function_of_the_step_and_hides_words_of_its_rows(corpus_dir, change):
     settings = replace(SHORT, **change)
-    one, two = (objective(corpus_dir, settings) for _ in range(2))
-    forwards = [as_values(one.micro_batches(step)[0]) for step in range(1, 20)]
-    backwards = [as_values(two.micro_batches(step)[0]) for step in reversed(range(1, 20))]
-    assert forwards == backwards[::-1]
-    assert as_values(objective(corpus_dir, settings, seed=6).micro_batches(1)[0]) != forwards[0]
-
-
-@pytest.mark.parametrize("change", KINDS, ids=str)
-def test_every_kind_hides_words_of_its_rows_alone(corpus_dir: Path, change: dict[str, Any]) -> None:
-    task = objective(corpus_dir, replace(SHORT, **change))
+    task = objective(corpus_dir, settings)
+    steps = list(range(1, 9))
+    forwards, backwards = (
+        {step: as_values(made.micro_batches(step)[0]) for step in order}
+        for made, order in ((task, steps), (objective(corpus_dir, settings), steps[::-1]))
+    )
+    assert forwards == backwards
+    assert as_values(objective(corpus_dir, settings, seed=6).micro_batches(1)[0]) != forwards[1]
     special = task.train.corpus.tokenizer().special_ids
-    model = small_model(task.train.corpus.vocab_size, task.settings.heads)
+    model = model_of(*task.settings.heads)
     for step in (1, 5, 9):
         (batch,) = task.micro_batches(step)
         assert not set(batch.targets["masked_labels"].tolist()) & set(special)
@@ -356,21 +256,27 @@ def test_every_kind_hides_words_of_its_rows_alone(corpus_dir: Path, change: dict
                 for id_ in task.train.corpus.token_ids(*part).tolist()
             ]
             assert [id_ for id_ in ids.tolist() if id_ not in special] == text
+        if task.settings.pair_task == "next_sentence":
+            labels = batch.targets["next_sentence_labels"].tolist()
+            assert labels == [int(segments.labels[original]) for original in batch.order]
         terms = task.losses(model, batch)
         assert {name: term.count for name, term in terms.items()} == task.counts(batch)
+        if task.settings.masking == "piece":
+            rate = task.settings.masking_rule(step).rate
+            wanted = sum(round(length * rate) for length in batch.lengths)
+            assert len(batch.targets["masked_labels"]) == pytest.approx(wanted, abs=1)
 
 
-def test_a_changed_word_list_is_another_run(tmp_path: Path) -> None:
-    path = tmp_path / "words.txt"
-    settings = replace(SHORT, masking="word", word_list=path)
-    identities = []
+def test_a_changed_word_list_is_another_run(corpus_dir, tmp_path):
+    path, task, identities = tmp_path / "words.txt", objective(corpus_dir), []
+    task.settings = replace(SHORT, masking="word", word_list=path)
     for words in ("北京", "上海"):
         path.write_text(words, encoding="utf-8")
-        identities.append(settings.identity()["word_list"])
+        identities.append(task.identity()["word_list_sha256"])
     assert identities[0] != identities[1]
 
 
-def test_a_schedule_is_a_straight_line() -> None:
+def test_a_schedule_is_a_straight_line():
     settings = PretrainingSettings(
         masking_rate=0.3, masking_schedule_steps=10, final_masking_rate=0.1, final_mask_share=1.0,
         final_random_share=0.0, final_keep_share=0.0,
@@ -383,22 +289,13 @@ def test_a_schedule_is_a_straight_line() -> None:
     assert PretrainingSettings().masking_rule(99) == PretrainingSettings().masking_rule(1)
 
 
-def test_the_scheduled_rate_is_the_rate_of_the_step(corpus_dir: Path) -> None:
-    settings = replace(SHORT, masking_schedule_steps=4, final_masking_rate=0.5)
-    task = objective(corpus_dir, settings)
-    for step, rate in ((1, 0.15), (3, 0.325), (5, 0.5), (9, 0.5)):
-        (batch,) = task.micro_batches(step)
-        wanted = sum(round(length * rate) for length in batch.lengths)
-        assert len(batch.targets["masked_labels"]) == pytest.approx(wanted, abs=1)
-
-
-def test_static_rows_have_exactly_n_masks(corpus_dir: Path) -> None:
+def test_static_rows_have_exactly_n_masks(corpus_dir):
     settings = replace(SHORT, pairs="none", duplicates=3)
     task = objective(corpus_dir, settings)
     num_anchors = task.train.anchors.num_anchors
     steps = -(-3 * num_anchors // 13)
     seen: dict[tuple[tuple[int, int], ...], list[tuple[int, ...]]] = {}
-    for step in range(1, 4 * steps + 1):
+    for step in range(1, 2 * steps + 1):
         (batch,) = task.micro_batches(step)
         ranges = task._draw(step)[0].of_rows()
         sequence = np.repeat(batch.order, batch.lengths)
@@ -410,19 +307,19 @@ def test_static_rows_have_exactly_n_masks(corpus_dir: Path) -> None:
             mask = (*(own - starts[place]).tolist(), *altered[own].tolist())
             seen.setdefault(tuple(ranges[original]), []).append(mask)
     # Anchors close together in a short document give the same window, which then is two rows.
-    assert sum(map(len, seen.values())) == 4 * 3 * num_anchors
+    assert sum(map(len, seen.values())) == 2 * 3 * num_anchors
     for masks in seen.values():
-        num_rows = len(masks) // 12
-        assert len(masks) == 12 * num_rows
+        num_rows = len(masks) // 6
+        assert len(masks) == 6 * num_rows
         assert len(set(masks)) <= 3 * num_rows
-    alone = [len(set(masks)) for masks in seen.values() if len(masks) == 12]
+    alone = [len(set(masks)) for masks in seen.values() if len(masks) == 6]
     assert len(alone) > 10
     assert np.mean(alone) > 2.9  # two of three draws are the same only by chance
     assert as_values(task.micro_batches(1)[0]) == as_values(task.micro_batches(steps + 1)[0])
     assert as_values(task.micro_batches(1)[0]) != as_values(task.micro_batches(2)[0])
 
 
-def test_sentence_order_is_learnt_of_two_sentences_only(tmp_path: Path, corpus_dir: Path) -> None:
+def test_sentence_order_is_learnt_of_two_sentences_only(tmp_path, corpus_dir):
     documents = ["Baba ceba.", "Diba foba. Guba haba. Keli moba.", "Nupa pare.", "Reba. Baba."]
     built = build(tmp_path, corpus_dir, documents)
     task = objective(built, replace(SHORT, pairs="sentence_order"))
@@ -436,26 +333,8 @@ def test_sentence_order_is_learnt_of_two_sentences_only(tmp_path: Path, corpus_d
         assert chosen == pairs
     assert 100 < len(labels) < 59 * 13
     assert np.mean(labels) == pytest.approx(0.5, abs=0.12)
-    model = small_model(150, ("masked_lm", "sentence_order"))
+    model = model_of("masked_lm", "sentence_order")
     assert set(task.losses(model, batch)) == {"mlm", "sop"}
-
-
-def test_documents_of_one_sentence_have_no_order(tmp_path: Path, corpus_dir: Path) -> None:
-    built = build(tmp_path, corpus_dir, ["Baba ceba.", "Diba foba.", "Guba haba."])
-    with pytest.raises(CorpusError, match=r"each of its 3 documents.*--pairs none"):
-        objective(built, replace(SHORT, pairs="sentence_order"))
-
-
-def test_an_order_that_nothing_held_out_has_is_not_measured(
-    tmp_path: Path, corpus_dir: Path
-) -> None:
-    built = build(tmp_path, corpus_dir, ["Baba ceba. Diba.", "Guba haba. Keli.", "Moba."], 1e-9)
-    task = objective(built, replace(SHORT, pairs="sentence_order"))
-    held_out = task.held_out
-    assert held_out is not None
-    figures = task.evaluate(small_model(150, ("masked_lm", "sentence_order")))
-    has_order = held_out.corpus.num_sentences > 1
-    assert ("held_out_sop_loss" in figures) == has_order
 
 
 def test_a_file_names_no_code_to_run(tmp_path):

@@ -1,7 +1,5 @@
 """Random text is a corpus as any other."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ from bertsmith.pretraining.random_corpus import write_random_corpus
 from bertsmith.pretraining.settings import PretrainingSettings
 
 
-def test_rows_are_as_long_as_they_may_be(tmp_path: Path) -> None:
+def test_rows_are_as_long_as_they_may_be(tmp_path):
     write_random_corpus(tmp_path, 211)
     train, held_out = Corpus.open(tmp_path), Corpus.open(tmp_path, "held_out")
     assert train.vocab_size == 211
@@ -23,15 +21,12 @@ def test_rows_are_as_long_as_they_may_be(tmp_path: Path) -> None:
     assert batch.input_ids.max() < 211
 
 
-def test_frequent_words_are_frequent(tmp_path: Path) -> None:
+def test_frequent_words_are_frequent(tmp_path):
     write_random_corpus(tmp_path, 105)
     train = Corpus.open(tmp_path)
     counts = np.bincount(train.token_ids(0, train.num_tokens), minlength=105)
     assert (counts[:5] == 0).all()
     assert counts[5] / counts[6] == pytest.approx(2, rel=0.05)
     assert counts[5] / counts[14] == pytest.approx(10, rel=0.1)
-
-
-def test_a_vocabulary_needs_a_word(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--vocab-size 5: allowed is 6 or more"):
         write_random_corpus(tmp_path, 5)

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
 from bertsmith.pretraining.masking import MaskingVocabulary
-from bertsmith.pretraining.rows import RowReader, TextRows
+from bertsmith.pretraining.rows import RowReader
 from bertsmith.pretraining.segmenters import MaximumMatching
 from bertsmith.pretraining.segments import Segments, draw_passages, draw_windows
 from bertsmith.pretraining.word_bounds import WordBounds
-from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -41,7 +40,7 @@ WORD_LIST = MaximumMatching(["北京", "北京大学", "学生"])
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def corpus(tmp_path_factory):
     folder = tmp_path_factory.mktemp("words")
     (folder / "text.txt").write_text("\n\n".join(TEXT), encoding="utf-8")
     built = folder / "built"
@@ -49,7 +48,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return Corpus.open(built)
 
 
-def reader(corpus: Corpus, *, chinese: bool = False, tokenizer: Tokenizer = TOKENIZER) -> RowReader:
+def reader(corpus, *, chinese=False, tokenizer=TOKENIZER):
     bounds = WordBounds(TOKENIZER, WORD_LIST if chinese else None)
     is_special = MaskingVocabulary(
         TOKENIZER.vocab_size, TOKENIZER.mask_id, TOKENIZER.special_ids
@@ -57,12 +56,12 @@ def reader(corpus: Corpus, *, chinese: bool = False, tokenizer: Tokenizer = TOKE
     return RowReader(corpus, tokenizer, is_special, bounds)
 
 
-def segments(*rows: list[tuple[int, int]], are_pairs: bool = True) -> Segments:
+def segments(*rows, are_pairs=True):
     flat = np.array([(*part, row) for row, parts in enumerate(rows) for part in parts])
     return Segments(*flat.T, labels=np.zeros(len(rows), int), are_pairs=are_pairs)
 
 
-def whole_words(corpus: Corpus, *, chinese: bool) -> list[tuple[int, int]]:
+def whole_words(corpus, *, chinese):
     """Start and end of every word of the text, from its tokens as they are written."""
     found: list[tuple[int, int]] = []
     starts = set(corpus.sentence_starts.tolist())
@@ -95,45 +94,9 @@ def whole_words(corpus: Corpus, *, chinese: bool) -> list[tuple[int, int]]:
     return merged
 
 
-def words_of(rows: TextRows) -> list[list[str]]:
-    """The words of each row as text; those that may not be hidden are left out."""
-    assert rows.words is not None
-    found: list[list[str]] = []
-    for ids, words in zip(
-        np.split(rows.ids, np.cumsum(rows.lengths)[:-1]),
-        np.split(rows.words, np.cumsum(rows.lengths)[:-1]),
-        strict=True,
-    ):
-        numbers = [number for number in dict.fromkeys(words.tolist()) if number >= 0]
-        found.append([TOKENIZER.decode(ids[words == number].tolist()) for number in numbers])
-    return found
-
-
-def test_the_frame_is_berts(corpus: Corpus) -> None:
-    rows = reader(corpus).read(segments([(0, 3), (5, 6)], [(2, 4)]))
-    tokens = [TOKENIZER.vocab[i] for i in rows.ids.tolist()]
-    assert tokens == [
-        "[CLS]", "two", "week", "##s", "[SEP]", "un", "[SEP]", "[CLS]", "##s", "ago", "[SEP]",
-    ]  # fmt: skip
-    assert rows.type_ids.tolist() == [0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0]
-    assert rows.lengths.tolist() == [7, 4]
-
-
-def test_another_family_has_two_separators_and_no_segment_ids(corpus: Corpus) -> None:
-    rows = reader(corpus, tokenizer=LIKE_ROBERTA).read(segments([(0, 3), (5, 6)], [(2, 4)]))
-    assert [TOKENIZER.vocab[i] for i in rows.ids[4:6]] == ["[SEP]", "[SEP]"]
-    assert rows.lengths.tolist() == [8, 4]
-    assert rows.type_ids.sum() == 0
-    # Documents that share a row have one separator between them, whatever the family.
-    rows = reader(corpus, tokenizer=LIKE_ROBERTA).read(segments([(0, 3), (5, 6)], are_pairs=False))
-    assert rows.lengths.tolist() == [7]
-
-
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, LIKE_ROBERTA])
 @pytest.mark.parametrize("parts", [[(0, 3)], [(0, 3), (5, 9)]])
-def test_a_row_is_what_the_tokenizer_builds(
-    corpus: Corpus, tokenizer: Tokenizer, parts: list[tuple[int, int]]
-) -> None:
+def test_a_row_is_what_the_tokenizer_builds(corpus, tokenizer, parts):
     row = tokenizer.build_row([corpus.token_ids(*part) for part in parts])
     found = reader(corpus, tokenizer=tokenizer).read(segments(parts))
     assert found.ids.tolist() == row.ids.tolist()
@@ -142,25 +105,9 @@ def test_a_row_is_what_the_tokenizer_builds(
     assert found.lengths.tolist() == [words + tokenizer.num_special_tokens(len(parts))]
 
 
-def test_weeks_is_not_lost(corpus: Corpus) -> None:
-    read = reader(corpus).read
-    # "two weeks ago" whole, cut before its "##s", and cut behind it.
-    assert words_of(read(segments([(0, 4)], [(0, 2)], [(2, 4)]))) == [
-        ["two", "weeks", "ago"], ["two"], ["ago"],
-    ]  # fmt: skip
-
-
-def test_unknown_words_are_never_words(corpus: Corpus) -> None:
-    (words,) = words_of(reader(corpus).read(segments([(0, corpus.num_tokens)])))
-    assert "!" not in "".join(words)
-    assert "[UNK]" not in words
-
-
 @pytest.mark.parametrize("chinese", [False, True])
 @given(data=st.data())
-def test_words_of_any_segment_are_those_of_the_text(
-    corpus: Corpus, chinese: bool, data: st.DataObject
-) -> None:
+def test_words_of_any_segment_are_those_of_the_text(corpus, chinese, data):
     start = data.draw(st.integers(0, corpus.num_tokens - 1))
     bounds = corpus.sentence_starts[corpus.document_starts]
     last = int(bounds[np.searchsorted(bounds, start, side="right")])
@@ -179,14 +126,7 @@ def test_words_of_any_segment_are_those_of_the_text(
     assert found == expected
 
 
-def test_words_do_not_depend_on_the_rows_beside(corpus: Corpus) -> None:
-    read = reader(corpus, chinese=True).read
-    parts = [[(1, 5), (9, 12)], [(12, 13)], [(14, 20)], [(16, 24), (3, 4)]]
-    together = words_of(read(segments(*parts)))
-    assert together == [words_of(read(segments(part)))[0] for part in parts]
-
-
-def test_passages_hold_whole_sentences_and_separators_between_documents(corpus: Corpus) -> None:
+def test_passages_hold_whole_sentences_and_separators_between_documents(corpus):
     anchors = np.arange(corpus.num_tokens)
     for room in (7, 13, 29):
         passages = draw_passages(corpus, anchors, room)
@@ -205,11 +145,8 @@ def test_passages_hold_whole_sentences_and_separators_between_documents(corpus: 
             start, end = parts[0][0], parts[-1][1]
             is_whole = start in sentences and end in sentences
             assert is_whole or (len(parts) == 1 and end - start == room)
-
-
-def test_passages_cross_documents_and_windows_do_not(corpus: Corpus) -> None:
-    anchors = np.arange(corpus.num_tokens)
-    assert max(map(len, draw_passages(corpus, anchors, 30).of_rows())) > 1
+    assert max(map(len, passages.of_rows())) > 1
     assert set(map(len, draw_windows(corpus, anchors, 30).segments().of_rows())) == {1}
-    whole = draw_passages(corpus, anchors, corpus.num_tokens + corpus.num_documents - 1)
-    assert set(map(len, whole.of_rows())) == {corpus.num_documents}
+    # Documents that share a row have one separator between them, whatever the family.
+    row = reader(corpus, tokenizer=LIKE_ROBERTA).read(segments([(0, 3), (5, 6)], are_pairs=False))
+    assert row.lengths.tolist() == [7]

@@ -1,24 +1,18 @@
 """Every kind of tokenizer in every way a task reads text: rows, windows, questions, words."""
 
 import shutil
-from pathlib import Path
 
-import numpy as np
 import pytest
 from tiny_tokenizers import TEXT, TINY, tiny_byte_bpe, tiny_unigram, tiny_wordpiece
 
-from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.encoded_texts import encode_texts, max_text_length
 from bertsmith.data.question_windows import encode_questions, label_windows
-from bertsmith.data.shards import Corpus
 from bertsmith.data.squad import Answer, Question
 from bertsmith.data.windows import Windowing, make_windows
 from bertsmith.data.word_pieces import encode_words
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
-from bertsmith.tokenization.unigram import UnigramTokenizer
-from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 kinds = pytest.mark.parametrize("kind", TINY)
 
@@ -115,24 +109,6 @@ def test_each_word_has_a_first_piece_that_begins_it(kind):
 
 
 @kinds
-def test_offsets_slice_the_text(kind):
-    tokenizer = TINY[kind]()
-    text = "Who  runs\tthe river,\n in Zürich? <x> \U0001f600 café"
-    found = tokenizer.encode(text)
-    covered, reached = set(), 0
-    for (start, end), special in zip(found.offsets, found.special_tokens_mask, strict=True):
-        if not special:
-            assert (
-                reached - 1 <= start <= end <= len(text)
-            )  # bytes of one character share its place
-            covered |= set(range(start, end))
-            reached = end
-    assert covered >= {place for place, char in enumerate(text) if not char.isspace()}
-    if kind != "byte-bpe":  # where tabs and line breaks are tokens
-        assert not any(text[start:end].isspace() for start, end in found.offsets)
-
-
-@kinds
 def test_the_shortest_row_has_room_for_a_token_of_a_pair(kind):
     tokenizer = TINY[kind]()
     fewest = tokenizer.num_special_tokens(2) + 1
@@ -141,49 +117,7 @@ def test_the_shortest_row_has_room_for_a_token_of_a_pair(kind):
         max_text_length(tokenizer, 64, fewest - 1)
 
 
-@kinds
-def test_a_corpus_is_built_and_knows_its_tokenizer(kind, tmp_path: Path):
-    tokenizer = TINY[kind]()
-    mask = tokenizer.mask_token
-    text = f"The river runs. It is wide.\n\nWho runs {mask} down? The sea is wide. It runs."
-    (tmp_path / "text.txt").write_text(text, encoding="utf-8")
-    build_corpus(
-        [tmp_path / "text.txt"],
-        tokenizer,
-        tmp_path / "corpus",
-        CorpusSettings(held_out=0),
-    )
-    corpus = Corpus.open(tmp_path / "corpus")
-    again = corpus.tokenizer()
-    assert type(again) is type(tokenizer)
-    assert again.fingerprint == tokenizer.fingerprint
-    ids = corpus.token_ids(0, len(tokenizer.encode_ids("The river runs.")))
-    assert ids.tolist() == tokenizer.encode_ids("The river runs.")
-    everything = np.concatenate([corpus.token_ids(i, i + 1) for i in range(corpus.num_tokens)])
-    assert not set(everything.tolist()) & (tokenizer.special_ids - {tokenizer.unk_id})
-    if kind == "byte-bpe":  # what follows inside a document is read as it stands there
-        follows = tokenizer.encode_ids(" It is wide.")
-        assert everything[len(ids) : len(ids) + len(follows)].tolist() == follows
-
-
-@pytest.mark.parametrize(
-    ("kind", "type_"),
-    [
-        ("wordpiece", WordPieceTokenizer),
-        ("byte-bpe", ByteBpeTokenizer),
-        ("unigram", UnigramTokenizer),
-    ],
-)
-def test_load_gives_the_right_kind(kind, type_, tmp_path: Path):
-    saved = TINY[kind]()
-    saved.save(tmp_path)
-    for path in (tmp_path, tmp_path / "tokenizer.json"):
-        loaded = load_tokenizer(path)
-        assert type(loaded) is type_
-        assert loaded.encode("the river runs") == saved.encode("the river runs")
-
-
-def test_a_folder_of_two_kinds_is_refused(tmp_path: Path):
+def test_a_folder_of_two_kinds_is_refused(tmp_path):
     tiny_byte_bpe().save(tmp_path / "bpe")
     tiny_wordpiece().save(tmp_path / "wordpiece")
     tiny_unigram().save(tmp_path / "unigram")

@@ -3,7 +3,6 @@
 import re
 from functools import partial
 from os import system
-from pathlib import Path
 from subprocess import Popen  # noqa: F401 - found by its name
 
 import pytest
@@ -16,27 +15,27 @@ from bertsmith.pretraining.segmenters import MaximumMatching, load_segmenter, re
 HERE = __name__
 
 
-def halves(text: str) -> list[str]:
+def halves(text):
     return [text[start : start + 2] for start in range(0, len(text), 2)]
 
 
-def lazily(text: str):
+def lazily(text):
     yield from ["", *halves(text)]
 
 
-def without_the_last(text: str) -> list[str]:
+def without_the_last(text):
     return list(text[:-1])
 
 
-def numbers(text: str) -> list[int]:
+def numbers(text):
     return [len(text)]
 
 
-def fails(text: str) -> list[str]:
+def fails(text):
     raise TypeError("not now")
 
 
-def fails_lazily(text: str):
+def fails_lazily(text):
     yield text[:1]
     fails(text)
 
@@ -46,27 +45,27 @@ method_in_c = "words".split
 partly_halves = partial(halves)
 
 
-def nothing(text: str) -> None:
+def nothing(text):
     return None
 
 
 NO_FUNCTION = "x"
 
 
-def test_the_longest_word_is_taken_from_the_left() -> None:
+def test_the_longest_word_is_taken_from_the_left():
     cut = MaximumMatching(["北京", "北京大学", "大学生", "学生"])
     assert cut("北京大学生在北京") == ["北京大学", "生", "在", "北京"]
     assert cut("") == []
 
 
 @given(st.text("天地玄黄", max_size=30), st.lists(st.text("天地玄黄", min_size=1, max_size=5)))
-def test_words_add_up_to_the_text(text: str, words: list[str]) -> None:
+def test_words_add_up_to_the_text(text, words):
     found = MaximumMatching(words)(text)
     assert "".join(found) == text
     assert all(len(word) == 1 or word in words for word in found)
 
 
-def test_a_word_list_is_read(tmp_path: Path) -> None:
+def test_a_word_list_is_read(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("﻿北京\n\n 学生 \nword\n", encoding="utf-8")
     assert read_word_list(path)("学生在北京") == ["学生", "在", "北京"]
@@ -82,20 +81,20 @@ def test_a_word_list_is_read(tmp_path: Path) -> None:
         (b"\n", "none of its 0 words"),
     ],
 )
-def test_a_list_that_is_none_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_list_that_is_none_is_refused(tmp_path, content, message):
     path = tmp_path / "words.txt"
     path.write_bytes(content)
     with pytest.raises(ConfigError, match=re.escape(message.format(path=path))):
         read_word_list(path)
 
 
-def test_a_list_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_list_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"--word-list .*absent: cannot be read \(No such file"):
         read_word_list(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("name", ["halves", "lazily", "partly_halves"])
-def test_a_function_becomes_a_segmenter(name: str) -> None:
+def test_a_function_becomes_a_segmenter(name):
     assert load_segmenter(f"{HERE}:{name}")("北京大学生") == ["北京", "大学", "生"]
 
 
@@ -103,16 +102,12 @@ def test_a_function_becomes_a_segmenter(name: str) -> None:
     ("name", "message"),
     [
         ("jieba", "wanted is module:function"),
-        (":lcut", "wanted is module:function"),
         ("no_such_package:lcut", "No module named 'no_such_package'"),
         (".jieba:lcut", "Install the package that has it, or correct the name"),
         (f"{HERE}:halfs", "halfs is not there"),
         (f"{HERE}:NO_FUNCTION", "NO_FUNCTION is no function"),
-        (f"{HERE}:fails", "failed on '我们在北京学习语言' with TypeError (not now)"),
         (f"{HERE}:fails_lazily", "failed on '我们在北京学习语言' with TypeError (not now)"),
         ("os:system", "os is a module of Python itself"),
-        ("posix:system", "posix is a module of Python itself"),
-        ("os.path:join", "os.path is a module of Python itself"),
         ("builtins:list", "builtins is a module of Python itself"),
         (f"{HERE}:system", "posix is a module of Python itself"),
         (f"{HERE}:Popen", "subprocess is a module of Python itself"),
@@ -120,10 +115,9 @@ def test_a_function_becomes_a_segmenter(name: str) -> None:
         (f"{HERE}:method_in_c", "builtins is a module of Python itself"),
         (f"{HERE}:without_the_last", "do not add up to it"),
         (f"{HERE}:numbers", "are not texts"),
-        (f"{HERE}:nothing", "are not texts: None"),
     ],
 )
-def test_what_is_no_segmenter_is_refused(name: str, message: str) -> None:
+def test_what_is_no_segmenter_is_refused(name, message):
     with pytest.raises(ConfigError, match=re.escape(message)) as error:
         load_segmenter(name)
     assert str(error.value).startswith(f"--segmenter {name}: ")

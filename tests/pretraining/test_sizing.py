@@ -1,7 +1,6 @@
 """Sizes are tried from the smallest on, and the largest that gets enough tokens is taken."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +19,7 @@ MACHINE = Machine(torch.device("cpu"), "fp32", num_processes=1)
 
 
 @pytest.fixture
-def objective(corpus_dir: Path) -> Pretraining:
+def objective(corpus_dir):
     train, held_out = Corpus.open(corpus_dir), Corpus.open(corpus_dir, "held_out")
     return Pretraining(train, held_out, PretrainingSettings(max_length=16), batch_size=16)
 
@@ -31,7 +30,7 @@ SHAPES = {
 }
 
 
-def test_a_size_that_gets_too_few_tokens_ends_the_search(objective: Pretraining) -> None:
+def test_a_size_that_gets_too_few_tokens_ends_the_search(objective):
     choice = choose_preset(objective, SHAPES, 0.001, MACHINE)
     assert choice.preset == "tiny"
     assert list(choice.tokens) == ["tiny", "mini"]
@@ -39,21 +38,17 @@ def test_a_size_that_gets_too_few_tokens_ends_the_search(objective: Pretraining)
     assert "size tiny, the largest that 0.001 minutes serve here" in str(choice)
 
 
-def test_more_time_serves_a_larger_model(
-    objective: Pretraining, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_time_serves_a_larger_model(objective, monkeypatch):
     monkeypatch.setattr(sizing, "NEEDED_TOKENS", {"tiny": 0.0, "mini": 1.0, "small": 1e15})
     assert choose_preset(objective, SHAPES, 10.0, MACHINE).preset == "mini"
 
 
-def test_without_minutes_there_is_nothing_to_choose_by(objective: Pretraining) -> None:
+def test_without_minutes_there_is_nothing_to_choose_by(objective):
     with pytest.raises(ConfigError, match="'auto' without a time"):
         choose_preset(objective, SHAPES, None, MACHINE)
 
 
-def test_a_run_keeps_the_size_it_chose(
-    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_keeps_the_size_it_chose(corpus_dir, tmp_path, capsys):
     out = tmp_path / "run"
     threads = torch.get_num_threads()
     cli.main(

@@ -1,7 +1,5 @@
 """Steps are timed as a run does them; a step's parts add up."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -13,11 +11,11 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.pretraining.step_timer import MIN_STEPS, StepTime, StepTimer, longest_share
+from bertsmith.pretraining.step_timer import MIN_STEPS, StepTimer, longest_share
 
 
 @pytest.fixture
-def objective(corpus_dir: Path) -> Pretraining:
+def objective(corpus_dir):
     train, held_out = Corpus.open(corpus_dir), Corpus.open(corpus_dir, "held_out")
     settings = PretrainingSettings(max_length=16, start_steps=5, start_length=8)
     return Pretraining(
@@ -25,27 +23,20 @@ def objective(corpus_dir: Path) -> Pretraining:
     )
 
 
-def model_for(objective: Pretraining) -> BertModel:
+def model_for(objective):
     config = tiny_config(vocab_size=objective.train.corpus.vocab_size)
     return BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
 
 
-def test_the_parts_of_a_step() -> None:
-    assert StepTime(compute=2.0, update=0.5, tokens=100, num_steps=3).seconds(4) == 8.5
-
-
-def test_the_longest_share_of_a_step() -> None:
+def test_the_longest_share_of_a_step():
     batches = [pack([np.arange(length)]) for length in (5, 7, 11, 2, 3)]
     assert [longest_share(batches, members) for members in (1, 2, 3, 7)] == [28, 19, 11, 11]
 
 
-@pytest.mark.parametrize("num_members", [1, 2])
-def test_real_steps_of_the_phase_that_is_asked_for(
-    objective: Pretraining, num_members: int
-) -> None:
+def test_real_steps_of_the_phase_that_is_asked_for(objective):
     model = model_for(objective)
     before = {name: each.detach().clone() for name, each in model.named_parameters()}
-    with StepTimer(objective, model, "fp32", num_members) as timer:
+    with StepTimer(objective, model, "fp32", 2) as timer:
         assert timer.workers.is_complete
         found = timer.time(6, warm_up=1)
         evaluation = timer.time_evaluation()
@@ -60,7 +51,7 @@ def test_real_steps_of_the_phase_that_is_asked_for(
         torch.testing.assert_close(parameter.detach(), before[name], rtol=0, atol=1e-4)
 
 
-def test_another_size_for_a_trial_leaves_the_objective_as_it_was(objective: Pretraining) -> None:
+def test_another_size_for_a_trial_leaves_the_objective_as_it_was(objective):
     smaller = objective.resized(3, 2)
     assert [batch.num_sequences for batch in smaller.micro_batches(9)] == [3]
     assert [batch.num_sequences for batch in objective.micro_batches(9)] == [3, 3]

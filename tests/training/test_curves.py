@@ -2,8 +2,6 @@
 
 import resource
 import struct
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,7 +10,7 @@ from bertsmith.training.curves import draw_curves
 from bertsmith.training.tensorboard import EventWriter
 
 
-def journal(num_steps: int) -> list[dict[str, Any]]:
+def journal(num_steps):
     steps = [
         {"step": i, "loss": 5 / i, "mlm_loss": 4 / i, "mlm_accuracy": 1 - 1 / i, "learning_rate": 1}
         for i in range(1, num_steps + 1)
@@ -24,8 +22,8 @@ def journal(num_steps: int) -> list[dict[str, Any]]:
     return [*steps, *held_out]
 
 
-@pytest.mark.parametrize("num_steps", [0, 1, 1500])
-def test_a_png_is_drawn(tmp_path: Path, num_steps: int) -> None:
+@pytest.mark.parametrize("num_steps", [0, 1500])
+def test_a_png_is_drawn(tmp_path, num_steps):
     path = tmp_path / "curves.png"
     draw_curves(journal(num_steps), path, reference_loss=6.0)
     content = path.read_bytes()
@@ -36,7 +34,7 @@ def test_a_png_is_drawn(tmp_path: Path, num_steps: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_tensorboard_reads_the_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensorboard_reads_the_events(tmp_path, monkeypatch):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     monkeypatch.setattr(events_module, "WRITE_SECONDS", 0.0)
     with EventWriter(tmp_path, first_step=1) as events:
@@ -48,9 +46,7 @@ def test_tensorboard_reads_the_events(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [event.step for event in found.Scalars("held_out_mlm_loss")] == [1, 8, 15]
 
 
-def test_a_full_disk_ends_a_run_and_does_not_stop_it_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_ends_a_run_and_does_not_stop_it_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(events_module, "WRITE_SECONDS", 0.0)
     monkeypatch.setattr(events_module, "FLUSH_SECONDS", 0.0)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -30,6 +30,12 @@ def codes(entries, run=RUN):
 
 def test_a_good_run_and_one_that_has_not_begun():
     assert codes(journal()) == codes([]) == []
+    rises = journal(loss=lambda step: step, mlm_loss=lambda step: 2 + step / 100)
+    assert codes(rises) == []  # on both sides: no overfitting
+    start = {"step": 0, "held_out_mlm_loss": 1.0, "held_out_nsp_accuracy": 0.9}
+    assert codes([start, *journal()]) == []  # a continued run that only gets worse
+    waiting = RUN | {"summary": {"data_wait_fraction": 0.3}}
+    assert codes(journal(), waiting) == [("data_wait", None)]
 
 
 @pytest.mark.parametrize(
@@ -45,17 +51,3 @@ def test_a_good_run_and_one_that_has_not_begun():
 )
 def test_what_is_found(changes, expected):
     assert expected in codes(journal(**changes))
-
-
-def test_a_loss_that_rises_on_both_sides_is_no_overfitting():
-    entries = journal(loss=lambda step: step, mlm_loss=lambda step: 2 + step / 100)
-    assert codes(entries) == []
-
-
-def test_a_continued_run_that_only_gets_worse_is_diagnosed():
-    entries = [{"step": 0, "held_out_mlm_loss": 1.0, "held_out_nsp_accuracy": 0.9}, *journal()]
-    assert codes(entries) == []
-
-
-def test_waiting_for_data():
-    assert codes(journal(), RUN | {"summary": {"data_wait_fraction": 0.3}}) == [("data_wait", None)]

@@ -1,17 +1,13 @@
 """Rates by the place in the model: torch's with parameter groups, in any division into ranges."""
 
-from pathlib import Path
-
 import pytest
 import torch
+from small_workers import check_same_as_one_process, small_model, small_objective, small_workers
 from test_optim import arrays_of, is_vector, model
-from test_team import new_team, objective, one_thread, train, wait_for_workers  # noqa: F401
 
 from bertsmith.errors import ConfigError
 from bertsmith.training.layerwise import LayerwiseOptim, freeze
-from bertsmith.training.optim import RangeUpdater, pieces_of
-from bertsmith.training.workers.local import LocalWorkers
-from bertsmith.training.workers.member import Plan
+from bertsmith.training.optim import RangeUpdater
 
 SETTINGS = LayerwiseOptim(
     learning_rate=1e-2, weight_decay=0.1, num_layers=2, layer_decay=0.7, freeze_embeddings=True
@@ -19,7 +15,7 @@ SETTINGS = LayerwiseOptim(
 
 
 @pytest.mark.parametrize("num_ranges", [1, 3])
-def test_updates_equal_torchs_with_parameter_groups(num_ranges: int) -> None:
+def test_updates_equal_torchs_with_parameter_groups(num_ranges):
     bert = model()
     arrays, layout = arrays_of(bert)
     before = arrays.weights.clone()
@@ -53,27 +49,7 @@ def test_updates_equal_torchs_with_parameter_groups(num_ranges: int) -> None:
         assert torch.equal(view, layout.views(before)[name]) == is_frozen, name
 
 
-def test_pieces_are_few_and_cover_what_learns() -> None:
-    _, layout = arrays_of(model())
-    plain = LayerwiseOptim(num_layers=2)
-    pieces = pieces_of(layout, (0, layout.size), plain)
-    border = max(slot.end for slot in layout.slots if slot.spec.decay)
-    border = next(slot.first for slot in layout.slots if slot.first >= border)
-    assert [(piece.first, piece.end, piece.rate, piece.decay) for piece in pieces] == [
-        (0, border, 1.0, 0.01),
-        (border, layout.size, 1.0, 0.0),
-    ]
-    for settings in (plain, SETTINGS):
-        covered = [
-            place
-            for bounds in layout.divide(3)
-            for piece in pieces_of(layout, bounds, settings)
-            for place in (piece.first, piece.end - 1)
-        ]
-        assert covered == sorted(covered)
-
-
-def test_scales() -> None:
+def test_scales():
     settings = LayerwiseOptim(num_layers=3, layer_decay=0.5, freeze_layers=1)
     names = ("embeddings.word.weight", "layers.0.attention.qkv.weight", "layers.1.a", "layers.2.a",
              "pooler.dense.weight", "heads.classify.dense.bias")  # fmt: skip
@@ -89,36 +65,22 @@ def test_scales() -> None:
         ({"freeze_layers": 3}, "--freeze-layers: found 3; this model has 2 layers"),
     ],
 )
-def test_what_cannot_be_is_refused(changes: dict[str, float], message: str) -> None:
+def test_what_cannot_be_is_refused(changes, message):
     with pytest.raises(ConfigError, match=message):
-        LayerwiseOptim(num_layers=2, **changes)  # type: ignore[arg-type]
+        LayerwiseOptim(num_layers=2, **changes)
 
 
-def layerwise_team(corpus_dir: Path, num_members: int, dtype: torch.dtype) -> LocalWorkers:
-    plain = new_team(objective(corpus_dir), 1)
+def test_workers_do_what_one_process_would(corpus_dir):
     settings = LayerwiseOptim(
         learning_rate=3e-3, weight_decay=0.1, num_layers=2, layer_decay=0.8, freeze_layers=1
     )
-    bert = plain.model
-    for parameter in bert.parameters():
-        parameter.data = parameter.data.clone()
-    plain._collector.close()
-    freeze(bert, settings)
-    return LocalWorkers(bert, dtype, Plan(objective(corpus_dir), settings, 3, num_members))
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_workers_do_what_one_process_would(corpus_dir: Path, dtype: torch.dtype) -> None:
-    alone = layerwise_team(corpus_dir, 2, dtype)
-    before = {name: value.clone() for name, value in alone.model.state_dict().items()}
-    expected = train(alone, 1, 5)
-    together = layerwise_team(corpus_dir, 2, dtype)
-    with together:
-        found = train(together, 1, 3)
-        wait_for_workers(together)
-        found += train(together, 3, 5)
-    assert found == expected
-    assert torch.equal(together.arrays.weights, alone.arrays.weights)
-    for name, value in alone.model.state_dict().items():
+    teams = []
+    for _ in range(2):
+        bert = small_model()
+        freeze(bert, settings)
+        teams.append(small_workers(small_objective(corpus_dir), 2, torch.bfloat16, bert, settings))
+    check_same_as_one_process(*teams)
+    before = small_model().state_dict()
+    for name, value in teams[0].model.state_dict().items():
         is_frozen = name.startswith(("embeddings.", "layers.0."))
         assert torch.equal(value, before[name]) == is_frozen, name

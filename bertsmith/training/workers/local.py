@@ -170,9 +170,10 @@ class LocalWorkers:
 
     def wait(self) -> None:
         """Wait until all workers are up."""
-        for worker in self.workers:
-            worker.wait()
-        self.poll_workers()
+        if not self.is_complete:
+            for worker in self.workers:
+                worker.wait()
+            self.poll_workers()
 
     def _send(self, *message: object) -> None:
         if self.is_complete:
