@@ -2,7 +2,6 @@
 
 import io
 
-import pytest
 from rich.console import Console
 
 from bertsmith.training import display as display_module
@@ -33,7 +32,7 @@ HELD_OUT = {
 STATUS = Status(progress=0.25, elapsed_seconds=61.0, data_wait_fraction=0.015)
 
 
-def shown(*, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> str:
+def shown(*, terminal, monkeypatch):
     monkeypatch.setattr(display_module, "LIVE_SECONDS", 0.0)
     monkeypatch.setattr(display_module, "PLAIN_SECONDS", 0.0)
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None)
@@ -45,7 +44,7 @@ def shown(*, terminal: bool, monkeypatch: pytest.MonkeyPatch) -> str:
     return console.file.getvalue()
 
 
-def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_lines_where_there_is_no_terminal(monkeypatch):
     lines = shown(terminal=False, monkeypatch=monkeypatch).splitlines()
     assert lines == [
         "step 1,200 · masked LM loss 3.000 (accuracy 25.0 %), "
@@ -59,7 +58,7 @@ def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch)
     ]
 
 
-def test_a_panel_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_panel_on_a_terminal(monkeypatch):
     text = shown(terminal=True, monkeypatch=monkeypatch)
     for part in ("masked LM", "3.250", "70.0 %", "20,000 tokens/s", "3:03 to go", "1.5%"):
         assert part in text
@@ -67,7 +66,7 @@ def test_a_panel_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert titles[-1] == ["loss", "accuracy", "eval", "loss", "eval", "score"]
 
 
-def test_scores_that_are_no_accuracy_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_that_are_no_accuracy_have_their_names(monkeypatch):
     figures = {"embed_loss": 0.25, "embed_score": 0.5, "embed_spearman": 0.5, "embed_pearson": 0.75}
     entry = {"step": 7, **{f"held_out_{name}": value for name, value in figures.items()}}
     for terminal in (True, False):
@@ -78,16 +77,7 @@ def test_scores_that_are_no_accuracy_have_their_names(monkeypatch: pytest.Monkey
         assert "spearman 0.500, pearson 0.750" in console.file.getvalue()
 
 
-def test_how_it_computes_is_said_first() -> None:
-    console = Console(file=io.StringIO(), width=40)
-    Display(console).begin("on cpu in bf16, 2 processes of 1 thread, fused attention")
-    assert isinstance(console.file, io.StringIO)
-    assert console.file.getvalue() == (
-        "computing on cpu in bf16, 2 processes of 1 thread, fused attention\n"
-    )
-
-
-def test_lines_are_means_and_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_are_means_and_few(monkeypatch):
     monkeypatch.setattr(display_module, "PLAIN_SECONDS", 3600.0)
     console = Console(file=io.StringIO(), width=100)
     display = Display(console)
