@@ -13,6 +13,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.families import FAMILIES
 from bertsmith.model.loading import load_model
 from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.resolve import new_shape
 
 WORDS = ["--preset", "tiny", "--steps", "2", "--max-length", "16", "--batch-size", "4",
          "--eval-rows", "4", "--max-position-embeddings", "32", "--threads", "1",
@@ -42,7 +43,8 @@ def test_a_run_writes_a_folder_of_its_family(family, corpus_dir, tmp_path, capsy
 
 
 def config(corpus_dir, **settings):
-    return ModelSettings(**settings).config(Corpus.open(corpus_dir))
+    said = ModelSettings(**settings)
+    return new_shape(said, said.preset, Corpus.open(corpus_dir))
 
 
 def test_sizes_are_those_of_the_papers(corpus_dir):
