@@ -48,7 +48,6 @@ def test_a_resumed_run_needs_no_facts_that_it_can_count_again(
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda run: run.pop("settings"), "'settings' is missing"),
         (lambda run: run.pop("config"), "'config' is missing"),
         (lambda run: run.update(settings=[]), "settings is [], and must be an object"),
         (lambda run: run.update(config="x"), 'config is "x", and must be an object'),
