@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
-from tiny_models import OTHER, SPECIAL_TOKENS, reviews, save_tiny, tiny_model, write_reviews
+from tiny_models import reviews, save_tiny, tiny_model, write_reviews
 from tiny_tokenizers import TINY
 
 from bertsmith.cli import main
@@ -86,34 +86,6 @@ def record(folder):
     return json.loads((folder / "compression.json").read_text())
 
 
-def test_layers(compress, place):
-    before = {file: sha256_file(file) for file in (place / "classifier").iterdir()}
-    report, out = compress("classifier", "--num-layers", 2, "--data", place / "data.csv")
-    assert report["kept_layers"] == [0, 2]
-    model, whole = load_model(out), load_model(place / "classifier")
-    assert model.id2label == whole.id2label
-    for mine, theirs in ((0, 0), (1, 2)):
-        for name, value in model.layers[mine].state_dict().items():
-            assert torch.equal(value, whole.layers[theirs].state_dict()[name])
-    assert 3 * report["after"]["parameters"]["encoder"] == (
-        2 * report["before"]["parameters"]["encoder"]
-    )
-    assert set(report["after"]["scores"]) > {"accuracy", "macro_f1"}
-    assert load_tokenizer(out).fingerprint == load_tokenizer(place / "classifier").fingerprint
-    assert {file: sha256_file(file) for file in (place / "classifier").iterdir()} == before
-    (step,) = record(out)
-    assert step["method"] == "layers" and step["after"] == report["after"]
-
-
-def test_layers_by_name_as_text(capsys, place, tmp_path):
-    main(["compress", str(place / "pretrained"), "--layers", "0,1", *FP32,
-          "--out", str(tmp_path / "out")])  # fmt: skip
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "kept 2 of 3 layers: 0, 1"
-    assert lines[1] == f"model in {tmp_path / 'out'}"
-    assert any(line.startswith("texts per second") for line in lines)
-
-
 def test_a_sentence_encoder_stays_one_and_is_scored_by_pairs(compress, place):
     data = place / "pairs.tsv"
     pairs = zip(reviews(9), reviews(10)[1:], strict=True)
@@ -126,66 +98,6 @@ def test_a_sentence_encoder_stays_one_and_is_scored_by_pairs(compress, place):
         assert report[side]["scores"]["spearman"] == scores["spearman"]
 
 
-def test_steps_add_up_and_a_model_is_replaced_only_if_asked(compress, refused, place):
-    _, first = compress("classifier", "--layers", "0,1", out="first")
-    _, second = compress(first, "--vocabulary", place / "texts.txt", out="second")
-    assert [step["method"] for step in record(second)] == ["layers", "vocabulary"]
-    message = refused(first, "--layers", "0", "--out", second)
-    assert "holds a model. Pass --overwrite" in message
-    _, second = compress(first, "--layers", "0", "--overwrite", out="second")
-    assert [step["kept_layers"] for step in record(second)] == [[0, 1], [0]]
-
-
-@pytest.mark.parametrize("amount", [("--prune-heads", 0.3), ("--num-heads", 6)])
-def test_heads_of_a_fine_tuned_model(compress, place, amount, capsys):
-    data = place / "data.csv"
-    report, out = compress("classifier", "--examples", data, "--data", data, *amount)
-    pruned = {int(layer): heads for layer, heads in report["pruned_heads"].items()}
-    assert sum(map(len, pruned.values())) == 3
-    assert load_model(out).config.pruned_heads == pruned
-    assert report["after"]["weight_bytes"] < report["before"]["weight_bytes"]
-    assert "transformers 5 cannot" in report["notes"][0]
-    # The folder serves as any other.
-    main(["evaluate", str(out), "--data", str(place / "data.csv"), "--json", *FP32])
-    scores = json.loads(capsys.readouterr().out)
-    assert scores["accuracy"] == report["after"]["scores"]["accuracy"]
-    main(["embed", str(out), str(place / "data.csv"), "--out", str(out.parent / "v.npy"), *FP32])
-    main(["finetune", "classify", "--model", str(out), "--train", str(place / "data.csv"), "--eval",
-          str(place / "data.csv"), "--out", str(out.parent / "again"), "--steps", "2",
-          *FP32])  # fmt: skip
-    again = load_model(out.parent / "again")
-    assert again.config.pruned_heads == pruned
-    assert not torch.equal(
-        again.layers[0].attention.qkv.weight, load_model(out).layers[0].attention.qkv.weight
-    )
-
-
-def test_a_pruned_model_predicts_as_the_one_that_kept_its_shape(compress, place):
-    args = ("--examples", place / "data.csv", "--prune-heads", 0.4)
-    report, pruned = compress("classifier", *args, out="pruned")
-    other, silent = compress("classifier", *args, "--keep-shape", out="silent")
-    assert other["pruned_heads"] == report["pruned_heads"] and other["notes"] == []
-    assert load_model(silent).config.pruned_heads == {}
-    ids = torch.arange(5, 16)[None]
-    with torch.no_grad():
-        torch.testing.assert_close(
-            load_model(pruned)(ids).logits, load_model(silent)(ids).logits, rtol=1e-5, atol=1e-5
-        )
-
-
-def test_heads_of_a_pretrained_model(compress, corpus_dir, place):
-    report, out = compress(
-        "on-corpus", "--corpus", corpus_dir, "--num-heads", 2, "--num-examples", 40
-    )
-    assert [len(heads) for heads in report["pruned_heads"].values()] == [2, 2]
-    assert set(load_model(out).heads) == {"masked_lm", "next_sentence"}
-    objective = on_corpus(corpus_dir)
-    for folder, side in ((place / "on-corpus", "before"), (out, "after")):
-        with torch.no_grad():
-            assert report[side]["scores"] == objective.evaluate(load_model(folder))
-    assert report["before"]["scores"] != report["after"]["scores"]
-
-
 def on_corpus(corpus_dir):
     """What both models are asked, by 37 tokens that they can read."""
     held_out = Corpus.open(corpus_dir, "held_out")
@@ -193,47 +105,10 @@ def on_corpus(corpus_dir):
     return Pretraining(Corpus.open(corpus_dir), held_out, settings, batch_size=1)
 
 
-def test_layers_of_a_pretrained_model_are_scored_by_a_corpus(compress, corpus_dir, place):
-    report, out = compress("on-corpus", "--num-layers", 1, "--corpus", corpus_dir)
-    objective = on_corpus(corpus_dir)
-    for folder, side in ((place / "on-corpus", "before"), (out, "after")):
-        with torch.no_grad():
-            assert report[side]["scores"] == objective.evaluate(load_model(folder))
-
-
-def test_vocabulary_of_texts(compress, place):
-    report, out = compress(
-        "classifier", "--vocabulary", place / "texts.txt", "--data", place / "data.csv"
-    )
-    words = {word for example in reviews(9) for word in example.text.split()}
-    smaller, whole = load_tokenizer(out), load_tokenizer(place / "classifier")
-    characters = {token for token in OTHER if len(token.removeprefix("##")) == 1}
-    assert set(smaller.vocab) == {*SPECIAL_TOKENS, *words, *characters}
-    assert report["vocab_size"] == smaller.vocab_size < whole.vocab_size
-    assert report["covered"] == 1.0
-    models = load_model(out), load_model(place / "classifier")
-    for example in reviews(9):
-        encodings = smaller.encode(example.text), whole.encode(example.text)
-        assert encodings[0].tokens == encodings[1].tokens
-        with torch.no_grad():
-            logits = [
-                model(torch.tensor([encoding.ids])).logits
-                for model, encoding in zip(models, encodings, strict=True)
-            ]
-        assert torch.equal(*logits)
-
-
-def test_vocabulary_of_a_corpus(compress, corpus_dir, place):
+def test_a_trimmed_model_is_scored_on_the_same_hidden_words(compress, corpus_dir, place):
     report, out = compress("on-corpus", "--vocabulary", "--corpus", corpus_dir, "--min-count", 20)
     counts = Corpus.open(corpus_dir).count_tokens()
     assert report["covered"] == counts[counts >= 20].sum() / counts.sum() < 1
-    assert report["vocab_size"] == load_tokenizer(out).vocab_size
-    whole, _ = compress("on-corpus", "--vocabulary", "--corpus", corpus_dir, out="whole")
-    assert whole["covered"] == 1.0 and whole["vocab_size"] > report["vocab_size"]
-
-
-def test_a_trimmed_model_is_scored_on_the_same_hidden_words(compress, corpus_dir, place):
-    report, out = compress("on-corpus", "--vocabulary", "--corpus", corpus_dir, "--min-count", 20)
     objective, model = on_corpus(corpus_dir), load_model(place / "on-corpus")
     with torch.no_grad():
         assert report["before"]["scores"] == objective.evaluate(model)
@@ -303,7 +178,36 @@ def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, args, part)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_places_where_something_would_be_lost(refused, place, tmp_path):
+def test_layers(compress, place, capsys):
+    before = {file: sha256_file(file) for file in (place / "classifier").iterdir()}
+    report, out = compress("classifier", "--num-layers", 2, "--data", place / "data.csv")
+    assert report["kept_layers"] == [0, 2]
+    model, whole = load_model(out), load_model(place / "classifier")
+    assert model.id2label == whole.id2label
+    for mine, theirs in ((0, 0), (1, 2)):
+        for name, value in model.layers[mine].state_dict().items():
+            assert torch.equal(value, whole.layers[theirs].state_dict()[name])
+    sizes = [report[side]["parameters"]["encoder"] for side in ("before", "after")]
+    assert 3 * sizes[1] == 2 * sizes[0]
+    assert set(report["after"]["scores"]) > {"accuracy", "macro_f1"}
+    assert load_tokenizer(out).fingerprint == load_tokenizer(place / "classifier").fingerprint
+    assert {file: sha256_file(file) for file in (place / "classifier").iterdir()} == before
+    (step,) = record(out)
+    assert step["method"] == "layers" and step["after"] == report["after"]
+    main(["compress", str(place / "pretrained"), "--layers", "0,1", *FP32,
+          "--out", str(out.parent / "text")])  # fmt: skip
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["kept 2 of 3 layers: 0, 1", f"model in {out.parent / 'text'}"]
+
+
+def test_steps_add_up_and_nothing_is_lost(compress, refused, place, tmp_path):
+    _, first = compress("classifier", "--layers", "0,1", out="first")
+    _, second = compress(first, "--vocabulary", place / "texts.txt", out="second")
+    assert [step["method"] for step in record(second)] == ["layers", "vocabulary"]
+    message = refused(first, "--layers", "0", "--out", second)
+    assert "holds a model. Pass --overwrite" in message
+    _, second = compress(first, "--layers", "0", "--overwrite", out="second")
+    assert [step["kept_layers"] for step in record(second)] == [[0, 1], [0]]
     (tmp_path / "file").write_text("mine")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "diary.txt").write_text("mine")
@@ -315,44 +219,79 @@ def test_places_where_something_would_be_lost(refused, place, tmp_path):
     assert (tmp_path / "notes" / "diary.txt").read_text() == "mine"
 
 
-def test_layers_that_share_their_attention_have_no_heads_of_their_own(refused, tmp_path):
-    tokenizer = TINY["unigram"]()
-    config = family_named("albert").config(
-        tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=64, embedding_size=11
+def test_heads_of_a_fine_tuned_model(compress, place, capsys):
+    args = ("--examples", place / "data.csv", "--data", place / "data.csv", "--prune-heads")
+    report, out = compress("classifier", *args, 0.3)
+    by_number, _ = compress("classifier", *args[:4], "--num-heads", 6, out="by-number")
+    other, silent = compress("classifier", *args, 0.3, "--keep-shape", out="silent")
+    assert by_number["pruned_heads"] == other["pruned_heads"] == report["pruned_heads"]
+    pruned = {int(layer): heads for layer, heads in report["pruned_heads"].items()}
+    assert sum(map(len, pruned.values())) == 3
+    assert load_model(out).config.pruned_heads == pruned
+    assert report["after"]["weight_bytes"] < report["before"]["weight_bytes"]
+    assert "transformers 5 cannot" in report["notes"][0]
+    assert load_model(silent).config.pruned_heads == {} and other["notes"] == []
+    ids = torch.arange(5, 16)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(
+            load_model(out)(ids).logits, load_model(silent)(ids).logits, rtol=1e-5, atol=1e-5
+        )
+    # The folder serves as any other.
+    data = str(place / "data.csv")
+    main(["evaluate", str(out), "--data", data, "--json", *FP32])
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["accuracy"] == report["after"]["scores"]["accuracy"]
+    main(["finetune", "classify", "--model", str(out), "--train", data, "--eval", data,
+          "--out", str(out.parent / "again"), "--steps", "1", *FP32])  # fmt: skip
+    assert load_model(out.parent / "again").config.pruned_heads == pruned
+
+
+@pytest.mark.parametrize("way", [("--num-heads", 2, "--num-examples", 40), ("--num-layers", 1)])
+def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place, way):
+    report, out = compress("on-corpus", "--corpus", corpus_dir, *way)
+    if "--num-heads" in way:
+        assert [len(heads) for heads in report["pruned_heads"].values()] == [2, 2]
+    assert set(load_model(out).heads) == {"masked_lm", "next_sentence"}
+    objective = on_corpus(corpus_dir)
+    for folder, side in ((place / "on-corpus", "before"), (out, "after")):
+        with torch.no_grad():
+            assert report[side]["scores"] == objective.evaluate(load_model(folder))
+
+
+def save_of(folder, kind, family):
+    """A model of a family with random weights; gives its tokenizer."""
+    tokenizer, config_type = TINY[kind](), family_named(family).config
+    ids = config_type.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
+    sizes = {"embedding_size": 11} if family != "roberta" else {}
+    config = config_type(
+        tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=64, **ids, **sizes
     )
-    save_model(BertModel(config, build_heads(config, ["classify"], 2)), tmp_path, tokenizer)
-    args = ("--prune-heads", 0.5, "--examples", tmp_path / "x.csv", "--out", tmp_path / "out")
-    message = refused(tmp_path, *args)
-    assert f"{tmp_path}: its 2 layers share their attention, so no layer has heads" in message
+    save_model(BertModel(config, build_heads(config, ["classify"], 2)), folder, tokenizer)
+    return tokenizer
 
 
 @pytest.mark.parametrize(
     ("kind", "family"), [("byte-bpe", "roberta"), ("unigram", "albert"), ("wordpiece", "electra")]
 )
-def test_vocabulary_of_other_kinds(kind, family, compress, tmp_path):
-    tokenizer = TINY[kind]()
-    sizes = {"embedding_size": 11} if family != "roberta" else {}
-    kind_of_config = family_named(family).config
-    ids = kind_of_config.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
-    config = kind_of_config(
-        tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=64, **ids, **sizes
-    )
-    model = BertModel(config, build_heads(config, ["classify"], 2))
-    save_model(model, tmp_path / "whole", tokenizer)
-    text = "The river runs to the sea."
+def test_vocabulary_of_texts(kind, family, compress, refused, tmp_path):
+    tokenizer, text = save_of(tmp_path / "whole", kind, family), "The river runs to the sea."
     (tmp_path / "texts.txt").write_text(text)
     report, out = compress(tmp_path / "whole", "--vocabulary", tmp_path / "texts.txt")
     smaller = load_tokenizer(out)
     assert report["vocab_size"] == smaller.vocab_size < tokenizer.vocab_size
+    assert report["covered"] == 1.0
     encodings = [each.encode(text) for each in (tokenizer, smaller)]
     assert encodings[0].tokens == encodings[1].tokens
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(out).eval()
     with torch.no_grad():
         logits = [
             load_model(folder)(torch.tensor([encoding.ids])).logits
             for folder, encoding in zip((tmp_path / "whole", out), encodings, strict=True)
         ]
-    assert torch.equal(*logits)
-    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(out).eval()
-    with torch.no_grad():
         expected = theirs(torch.tensor([encodings[1].ids])).logits
+    assert torch.equal(*logits)
     torch.testing.assert_close(logits[1], expected, rtol=1e-5, atol=1e-5)
+    if family == "albert":
+        args = ("--prune-heads", 0.5, "--examples", "x.csv", "--out", tmp_path / "heads")
+        message = refused(tmp_path / "whole", *args)
+        assert "its 2 layers share their attention, so no layer has heads" in message

@@ -1,7 +1,6 @@
 """Multiple choice and sentence vectors as they are typed."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,15 +78,6 @@ def test_embed_is_learnt_scored_and_used(bertsmith, place, tmp_path):
     assert texts == ["good", "very bad"]
 
 
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_less_exact_vectors_say_how_close_they_are(bertsmith, place, precision):
-    less = ("--device", "cpu", "--precision", precision, "--json")
-    report = json.loads(
-        bertsmith("evaluate", place / "encoder", "--data", place / "scored.tsv", *less)
-    )
-    assert 0.9 < report["cosine_beside_fp32"]["worst"] <= 1.001
-
-
 def test_a_folder_overwritten_by_another_task_is_no_encoder_any_more(bertsmith, place, tmp_path):
     out, data = tmp_path / "out", place / "scored.tsv"
     common = ("--out", out, "--steps", 1, *FP32)
@@ -101,20 +91,18 @@ def test_a_folder_overwritten_by_another_task_is_no_encoder_any_more(bertsmith, 
     assert not (out / "earlier-run").exists()
 
 
-def test_one_text_is_no_pair(place, capsys):
-    with pytest.raises(SystemExit):
-        main(["predict", str(Path(place / "encoder")), "good", *FP32])
-    assert "reads a text and its pair" in capsys.readouterr().err
-
-
-def test_a_file_in_place_of_a_text_is_not_predicted_by_its_name(place, capsys, monkeypatch):
+def test_typed_texts_that_are_no_pair(place, capsys, monkeypatch):
     monkeypatch.chdir(place)
     (place / "good").write_text("a file whose name is a word")
-    for words in (["scored.tsv"], ["good", str(place / "good")]):
+    for words, parts in (
+        (["good-not-a-file"], ["reads a text and its pair"]),
+        (["scored.tsv"], ["is a file", "--file scored.tsv"]),
+        (["good", str(place / "good")], ["is a file", f"--file {place / 'good'}"]),
+    ):
         with pytest.raises(SystemExit) as stop:
             main(["predict", "encoder", *words, *FP32])
         assert stop.value.code == 2
         message = capsys.readouterr().err
-        assert "is a file" in message and f"--file {words[-1]}" in message
+        assert all(part in message for part in parts)
     main(["predict", "encoder", "good", "no such file.tsv " * 99, *FP32])
     assert "no such file.tsv" in capsys.readouterr().out

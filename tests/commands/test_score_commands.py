@@ -110,6 +110,5 @@ def test_reports_are_printed(files, capsys):
 def test_scores_need_no_torch(files):
     program = "import sys; from bertsmith.cli import main; main(sys.argv[1:]); "
     program += "assert 'torch' not in sys.modules"
-    for line in ("gold.json answers.json", "choices.jsonl choices.jsonl", "gold.csv values.jsonl"):
-        words = [sys.executable, "-c", program, "score", *line.split()]
-        subprocess.run(words, check=True, capture_output=True)
+    words = [sys.executable, "-c", program, "score", "gold.csv", "values.jsonl"]
+    subprocess.run(words, check=True, capture_output=True)

@@ -6,7 +6,7 @@ import types
 import pytest
 from tiny_models import save_tiny
 
-from bertsmith.commands import evaluate, predict
+from bertsmith.commands import predict
 from bertsmith.commands.task_flags import first_word, parse_for_folder, switches
 from bertsmith.data.examples import Columns
 from bertsmith.data.tagged import TagColumns
@@ -55,13 +55,6 @@ def test_a_model_that_is_not_there(tmp_path):
         )
     with pytest.raises(CheckpointError, match="Name the folder of a checkpoint"):
         flags_of(["a text without a model " * 20])
-
-
-def test_help_needs_no_model(capsys):
-    with pytest.raises(SystemExit) as caught:
-        parse_for_folder(evaluate.Settings, ["nowhere", "--help"], "evaluate")
-    assert caught.value.code == 0
-    assert "--label-column" in capsys.readouterr().out
 
 
 def test_a_name_of_the_hub_tells_its_task(tagger, tmp_path, monkeypatch):

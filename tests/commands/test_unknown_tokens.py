@@ -35,28 +35,17 @@ def write_rows(path: Path, known: int, strange: int) -> Path:
     return path
 
 
-def test_special_tokens_do_not_count() -> None:
+def test_shares_and_when_they_are_told() -> None:
     tokenizer, unknown = tiny_tokenizer(), UnknownTokens()
+    assert unknown.rate == 0
     unknown.add([tokenizer.build_row([tokenizer.encode_ids("a zzz film")]).ids], tokenizer)
-    unknown.add([], tokenizer)
-    assert (unknown.num_tokens, unknown.num_unknown) == (3, 1)
-    assert UnknownTokens().rate == 0
-
-
-def test_a_vocabulary_of_bytes_knows_all() -> None:
-    tokenizer, unknown = tiny_byte_bpe(), UnknownTokens()
-    ids = np.asarray(tokenizer.encode_ids("زمن 今天 zzz"), np.int32)
-    unknown.add([ids], tokenizer)
+    assert (unknown.num_tokens, unknown.num_unknown) == (3, 1)  # special tokens do not count
+    unknown, ids = UnknownTokens(), tiny_byte_bpe().encode_ids("زمن 今天 zzz")
+    unknown.add([np.asarray(ids, np.int32)], tiny_byte_bpe())
     assert (unknown.num_tokens, unknown.num_unknown) == (len(ids), 0)
-
-
-@pytest.mark.parametrize(
-    ("rate", "said"),
-    [(0.02, None), (0.021, "a.csv: 2.1% of the"), (0.2, "a.csv: 20.0%"), (0.201, "WARNING: a.csv")],
-)
-def test_little_is_passed_over_and_much_is_loud(rate: float, said: str | None) -> None:
-    note = unknown_note(rate, "a.csv")
-    assert note is None if said is None else (note or "").startswith(said)
+    assert unknown_note(0.02, "a.csv") is None
+    for rate, said in ((0.021, "a.csv: 2.1% of"), (0.2, "a.csv: 20.0%"), (0.201, "WARNING: a")):
+        assert (unknown_note(rate, "a.csv") or "").startswith(said)
 
 
 def options(command: str, folder: Path, data: Path) -> tuple[Any, ...]:

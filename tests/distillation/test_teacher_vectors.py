@@ -109,48 +109,37 @@ def test_hidden_words_are_a_part_of_all_tokens(corpus_dir, tmp_path):
     assert losses_of(objective(corpus_dir, cache, hidden_weight=0.0)) == expected
 
 
-@pytest.mark.parametrize(
-    "change, words",
-    [
+def test_a_cache_of_something_else_is_refused(tmp_path):
+    cache_in(tmp_path / "cache", hidden=False)
+    for change, words in (
         ({"teacher": "two"}, "of another teacher"),
         ({"tokenizer": "another"}, "with another vocabulary"),
         ({"dtype": torch.bfloat16}, "in another --precision"),
         ({"hidden": True}, "without the vectors of its last layer"),
-    ],
-)
-def test_a_cache_of_something_else_is_refused(tmp_path, change, words):
-    cache_in(tmp_path / "cache", hidden=False)
-    with pytest.raises(ConfigError, match=words):
-        cache_in(tmp_path / "cache", **{"hidden": False} | change)
+    ):
+        with pytest.raises(ConfigError, match=words):
+            cache_in(tmp_path / "cache", **{"hidden": False} | change)
+    open_cache(tmp_path / "task", {"of": "outputs", **FACTS, "hidden": False})
+    with pytest.raises(ConfigError, match=r"made for another purpose\. Choose"):
+        cache_in(tmp_path / "task", hidden=False)
 
 
-@pytest.mark.parametrize(
-    "manifest, words",
-    [
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / ".manifest.json.1.tmp").write_text("{")  # left by a stopped write
+    assert cache_in(tmp_path).holds_all
+    (tmp_path / "notes.txt").write_text("mine")
+    for manifest, words in (
         (None, "is no cache of a teacher, and not empty"),
         ("{}", "its manifest.json is another program's"),
         ("[]", "its manifest.json is another program's"),
         ("{", "or its manifest.json is damaged"),
-    ],
-)
-def test_a_folder_of_something_else_is_refused(tmp_path, manifest, words):
-    (tmp_path / "notes.txt").write_text("mine")
-    if manifest is not None:
-        (tmp_path / "manifest.json").write_text(manifest)
-    with pytest.raises(ConfigError, match=words) as refused:
-        cache_in(tmp_path)
-    assert "emove" not in str(refused.value)  # it is the user's own
-
-
-def test_a_cache_of_a_task_is_refused(tmp_path):
-    open_cache(tmp_path, {"of": "outputs", **FACTS, "hidden": False})
-    with pytest.raises(ConfigError, match=r"made for another purpose\. Choose"):
-        cache_in(tmp_path, hidden=False)
-
-
-def test_what_a_stopped_write_left_is_no_content(tmp_path):
-    (tmp_path / ".manifest.json.1.tmp").write_text("{")
-    assert cache_in(tmp_path).holds_all
+    ):
+        (tmp_path / "manifest.json").unlink(missing_ok=True)
+        if manifest is not None:
+            (tmp_path / "manifest.json").write_text(manifest)
+        with pytest.raises(ConfigError, match=words) as refused:
+            cache_in(tmp_path)
+        assert "emove" not in str(refused.value)  # it is the user's own
 
 
 def test_any_damage_is_named(corpus_dir, tmp_path):
