@@ -81,19 +81,6 @@ def test_a_size_of_every_family_as_transformers_counts_it(
         assert facts(capsys, "tiny", "--family", family)["encoder"] == held
 
 
-def test_what_layers_share_counts_once(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("tiny", "--family", "albert", "--embedding", "32", "--layers", "3", "--shared")
-    counts = {}
-    for shared in ("all", "attention", "none"):
-        found = facts(capsys, *words, shared)["components"]
-        assert isinstance(found, dict)
-        assert found["word embedding"]["parameters"] == 30522 * 32
-        counts[shared] = [found[name]["parameters"] for name in ("attention", "feed-forward")]
-    attention, feed_forward = counts["all"]
-    assert counts["attention"] == [attention, 3 * feed_forward]
-    assert counts["none"] == [3 * attention, 3 * feed_forward]
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -7,7 +7,7 @@ import pytest
 from tiny_models import save_tiny
 
 from bertsmith.commands import predict
-from bertsmith.commands.task_flags import first_word, parse_for_folder, switches
+from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.examples import Columns
 from bertsmith.data.tagged import TagColumns
 from bertsmith.errors import CheckpointError
@@ -22,39 +22,11 @@ def tagger(tmp_path_factory):
     return str(save_tiny(tmp_path_factory.mktemp("tagger"), "tag", labels=("B-PER", "O")))
 
 
-@pytest.mark.parametrize(
-    "args, expected",
-    [
-        ("MODEL text", "MODEL"),
-        ("--device cpu MODEL text", "MODEL"),
-        ("--device=cpu MODEL", "MODEL"),
-        ("--json MODEL text", "MODEL"),
-        ("--skip-incomplete --repair --max-length 7 MODEL", "MODEL"),
-        ("-- MODEL", "MODEL"),
-        ("--file a.csv", None),
-        ("", None),
-    ],
-)
-def test_the_model_is_the_first_word(args, expected):
-    assert first_word(args.split(), switches(predict.Settings, TagColumns)) == expected
-
-
 def test_only_the_model_decides(tagger, tmp_path):
     args = ["--device", "cpu", tagger, "--split", "spaces", "x" * 5000]
     assert isinstance(flags_of(args).columns, TagColumns)
     other = str(save_tiny(tmp_path, "classify", labels=("a", "b")))
     assert isinstance(flags_of([other, tagger]).columns, Columns)
-
-
-def test_a_model_that_is_not_there(tmp_path):
-    with pytest.raises(CheckpointError, match="nowhere: there is no such folder"):
-        parse_for_folder(
-            predict.Settings,
-            [str(tmp_path / "nowhere"), "--split", "spaces", "x" * 5000],
-            "predict",
-        )
-    with pytest.raises(CheckpointError, match="Name the folder of a checkpoint"):
-        flags_of(["a text without a model " * 20])
 
 
 def test_a_name_of_the_hub_tells_its_task(tagger, tmp_path, monkeypatch):
@@ -67,3 +39,12 @@ def test_a_name_of_the_hub_tells_its_task(tagger, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     settings = flags_of(["org/tagger", "a text"])
     assert isinstance(settings.columns, TagColumns)
+
+
+def test_a_model_that_is_not_there(tmp_path):
+    for args, words in (
+        ([str(tmp_path / "nowhere"), "--split", "spaces", "x" * 5000], "nowhere: there is no such"),
+        (["a text without a model " * 20], "Name the folder of a checkpoint"),
+    ):
+        with pytest.raises(CheckpointError, match=words):
+            flags_of(args)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -48,24 +47,20 @@ def test_shares_and_when_they_are_told() -> None:
         assert (unknown_note(rate, "a.csv") or "").startswith(said)
 
 
-def options(command: str, folder: Path, data: Path) -> tuple[Any, ...]:
-    return {
-        "evaluate": ("evaluate", folder, "--data", data),
-        "predict": ("predict", folder, "--file", data),
-        "embed": ("embed", folder, data, "--out", data.with_suffix(".npy")),
-    }[command]
-
-
-@pytest.mark.parametrize("command", ["evaluate", "predict", "embed"])
-def test_a_line_for_each_file(run: Run, tmp_path: Path, command: str) -> None:
+def test_a_line_for_each_file(run: Run, tmp_path: Path) -> None:
     folder = save_tiny(tmp_path / "m", "classify", labels=("neg", "pos"))
     for known, strange, said in ((19, 1, "5.0%"), (1, 1, "WARNING: "), (60, 1, "")):
         data = write_rows(tmp_path / f"{known}.csv", known, strange)
-        out, err = run(*options(command, folder, data), "--json", *FP32)
-        assert json.loads(out)["unknown_rate"] == pytest.approx(strange / (known + strange))
-        lines = [line for line in err.splitlines() if "unknown to the vocabulary" in line]
-        assert len(lines) == (said != "")
-        assert all(said in line and str(data) in line for line in lines)
+        for words in (
+            ("evaluate", folder, "--data", data),
+            ("predict", folder, "--file", data),
+            ("embed", folder, data, "--out", data.with_suffix(".npy")),
+        ):
+            out, err = run(*words, "--json", *FP32)
+            assert json.loads(out)["unknown_rate"] == pytest.approx(strange / (known + strange))
+            lines = [line for line in err.splitlines() if "unknown to the vocabulary" in line]
+            assert len(lines) == (said != "")
+            assert all(said in line and str(data) in line for line in lines)
 
 
 def test_fine_tuning_tells_it_of_both_files_before_it_learns(run: Run, tmp_path: Path) -> None:

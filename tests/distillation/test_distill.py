@@ -236,7 +236,7 @@ def test_what_does_not_fit_the_teacher(settings, student, place, tmp_path):
         distill(replace(cached, teacher=tmp_path / "other"), Classify, other)
     with pytest.raises(ConfigError, match="for other texts"):
         distill(cached, Classify, replace(other, limit=50))
-    with pytest.raises(ConfigError, match="--num-layers and --student exclude"):
+    with pytest.raises(ConfigError, match="--num-layers: found beside"):
         replace(student, num_layers=2, student=place)
     # The teacher is not written over.
     inside = replace(settings, out=place / "teacher", overwrite=True)
