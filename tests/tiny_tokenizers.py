@@ -17,7 +17,7 @@ LETTERS = sorted(
 WORDS = ["the", "river", "run", "runs", "down", "to", "sea", "and", "is", "wide", "who", "it"]
 
 
-def tiny_wordpiece():
+def tiny_wordpiece(**settings):
     pieces = [
         *LETTERS,
         *(f"##{letter}" for letter in LETTERS),
@@ -27,7 +27,7 @@ def tiny_wordpiece():
         "the",
     ]
     unique = list(dict.fromkeys(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]))
-    return WordPieceTokenizer(unique)
+    return WordPieceTokenizer(unique, **settings)
 
 
 def tiny_byte_bpe(**settings):

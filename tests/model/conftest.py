@@ -1,38 +1,30 @@
 """Small models with prime sizes, so that no two axes can be swapped unseen."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor
 
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 
 SMALL = {
-    "vocab_size": 101,
-    "hidden_size": 33,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 3,
-    "intermediate_size": 37,
-    "max_position_embeddings": 29,
-    "type_vocab_size": 3,
+    "vocab_size": 101, "hidden_size": 33, "num_hidden_layers": 2, "num_attention_heads": 3,
+    "intermediate_size": 37, "max_position_embeddings": 29, "type_vocab_size": 3,
     "initializer_range": 0.2,
-}
+}  # fmt: skip
 
 
 @pytest.fixture
-def small_config() -> Callable[..., BertConfig]:
+def small_config():
     """A small config, with any field changed."""
     return lambda **changes: BertConfig(**{**SMALL, **changes})
 
 
 @pytest.fixture
-def small_model(small_config: Callable[..., BertConfig]) -> Callable[..., BertModel]:
+def small_model(small_config):
     """A small model with these heads, in evaluation mode; biases are not zero."""
 
-    def build(*heads: str, num_labels: int | None = None, **changes: object) -> BertModel:
+    def build(*heads, num_labels=None, **changes):
         torch.manual_seed(5)
         config = small_config(**changes)
         model = BertModel(config, build_heads(config, heads, num_labels))
@@ -45,7 +37,7 @@ def small_model(small_config: Callable[..., BertConfig]) -> Callable[..., BertMo
 
 
 @pytest.fixture
-def padded_inputs() -> dict[str, Tensor]:
+def padded_inputs():
     """Seven rows of up to 23 tokens: full, right-padded, left-padded, with holes, one token."""
     generator = torch.Generator().manual_seed(11)
     mask = torch.zeros(7, 23, dtype=torch.int64)

@@ -1,8 +1,6 @@
 """Attention takes the path that was measured as faster."""
 
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 
 import pytest
 import torch
@@ -13,6 +11,29 @@ from bertsmith.model.varlen import VarlenTrial, varlen_pays, varlen_trial
 from bertsmith.system import measurements
 
 CUDA = torch.device("cuda")
+
+
+def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(remember, monkeypatch):
+    with torch.inference_mode():
+        found = attention_paths.measure_paths()
+    assert len(found) == 12 and set(found.values()) <= {"explicit", "fused"}
+    remember("fused")
+    monkeypatch.setattr(attention_paths, "measure_paths", None)
+    torch.set_num_threads((threads := torch.get_num_threads()) + 1)
+    try:
+        measured_paths()["bf16 learning 128"] = "explicit"
+        for dtype, is_learning, lengths, path in (
+            (torch.bfloat16, True, (65, 128, 255), "explicit"),
+            (torch.bfloat16, True, (1, 63, 257, 9999), "fused"),
+            (torch.float32, True, (128,), "fused"),
+            (torch.bfloat16, False, (128,), "fused"),
+        ):
+            for length in lengths:
+                assert attention_path(dtype, is_learning=is_learning, length=length) == path
+    finally:
+        torch.set_num_threads(threads)
+
+
 TRIALS = {
     "fast": VarlenTrial(0.001, 0.002, 3e-3, has_dropout=True),
     "no dropout": VarlenTrial(0.001, 0.002, 3e-3, has_dropout=False),
@@ -22,43 +43,10 @@ TRIALS = {
 }
 
 
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_machine_is_measured_where_gradients_are_off(
-    mode: Callable[[], AbstractContextManager[None]],
-) -> None:
-    with mode():
-        found = attention_paths.measure_paths()
-    assert len(found) == 12 and set(found.values()) <= {"explicit", "fused"}
-
-
-def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(
-    remember: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remember("fused")
-    monkeypatch.setattr(attention_paths, "measure_paths", None)
-    torch.set_num_threads((threads := torch.get_num_threads()) + 1)
-    try:
-        paths = measured_paths()
-        paths["bf16 learning 128"] = "explicit"
-        for length in (65, 128, 255):
-            assert attention_path(torch.bfloat16, is_learning=True, length=length) == "explicit"
-        for length in (1, 63, 257, 9999):
-            assert attention_path(torch.bfloat16, is_learning=True, length=length) == "fused"
-        assert attention_path(torch.float32, is_learning=True, length=128) == "fused"
-        assert attention_path(torch.bfloat16, is_learning=False, length=128) == "fused"
-    finally:
-        torch.set_num_threads(threads)
-
-
 @pytest.mark.parametrize(
     ("name", "pays", "pays_with_dropout", "told"),
     [
-        (
-            "fast",
-            True,
-            True,
-            r"of the whole row \(.* row 1.00 ms, by blocks 2.00, .*3.0e-03\)",
-        ),
+        ("fast", True, True, r"of the whole row \(.* row 1.00 ms, by blocks 2.00, .*3.0e-03\)"),
         ("no dropout", True, False, r"of the whole row \(.*; by blocks where it has dropout\)"),
         ("slow", False, False, r"by blocks \(measured here: whole row 1.00 ms, by blocks 1.05"),
         ("wrong", False, False, r"by blocks \(.*, relative error 1.0e\+00\)"),
@@ -66,8 +54,8 @@ def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(
     ],
 )
 def test_attention_of_the_whole_row_must_be_right_and_faster(
-    name: str, pays: bool, pays_with_dropout: bool, told: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    name, pays, pays_with_dropout, told, monkeypatch
+):
     for module in (varlen, attention_paths):
         monkeypatch.setattr(module, "varlen_trial", lambda device: TRIALS[name])
     assert varlen_pays(CUDA, with_dropout=False) == pays
@@ -76,10 +64,8 @@ def test_attention_of_the_whole_row_must_be_right_and_faster(
     assert describe_attention(CUDA, "fp32") == "attention by blocks"
 
 
-def test_trials_are_remembered_unless_they_failed(
-    remember: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def outcome(device: torch.device) -> VarlenTrial:
+def test_trials_are_remembered_unless_they_failed(remember, monkeypatch):
+    def outcome(device):
         if trial := outcomes.pop():
             return trial
         raise ImportError("no module")
@@ -97,7 +83,26 @@ def test_trials_are_remembered_unless_they_failed(
     assert "a card" in measurements._cache_path().read_text()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
-def test_without_cuda_attention_goes_by_blocks() -> None:
-    trial = varlen_trial(CUDA)
-    assert trial.problem == "there is no CUDA device" and not trial.pays
+def test_where_the_kernel_is_missing_the_trial_says_why():
+    """On a CPU there is none, so the trial goes as on a GPU for which it was not built."""
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    with torch.inference_mode():
+        with pytest.raises(NotImplementedError, match="flash_attention"):
+            varlen.try_varlen(torch.device("cpu"))
+        assert torch.is_inference_mode_enabled()
+    assert torch.equal(torch.rand(3), expected)
+    if not torch.cuda.is_available():
+        trial = varlen_trial(CUDA)
+        assert trial.problem == "there is no CUDA device" and not trial.pays
+
+
+def test_only_half_precision_on_cuda_and_even_heads_fit():
+    assert not varlen.fits(torch.zeros(5, 192, dtype=torch.bfloat16), 64)
+    for dtype, head_size, fit in (
+        (torch.bfloat16, 64, True), (torch.float16, 128, True), (torch.float32, 64, False),
+        (torch.bfloat16, 44, False), (torch.bfloat16, 256, False),
+    ):  # fmt: skip
+        # A tensor on CUDA cannot be had everywhere; its type can.
+        assert varlen.fits(type("Row", (), {"dtype": dtype, "is_cuda": True})(), head_size) == fit

@@ -2,8 +2,6 @@
 
 import copy
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -21,7 +19,6 @@ from bertsmith.model.electra_pair import (
 )
 from bertsmith.model.families import build_heads
 from bertsmith.model.families.electra import ElectraConfig
-from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.loading import load_model
 from bertsmith.model.masked_lm_loss import SAMPLED_BLOCK, sample
 from bertsmith.model.model_folder import read_folder
@@ -30,29 +27,24 @@ from bertsmith.model.saving import save_model
 VOCAB = 311
 
 
-def config(**changes: Any) -> ElectraConfig:
-    settings = {
-        "vocab_size": VOCAB,
-        "hidden_size": 24,
-        "embedding_size": 13,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 3,
-        "intermediate_size": 44,
-        "max_position_embeddings": 37,
-        "initializer_range": 0.2,
-    }
-    return ElectraConfig(**{**settings, **changes})
+def config(**changes):
+    return ElectraConfig(**{
+        "vocab_size": VOCAB, "hidden_size": 24, "embedding_size": 13, "num_hidden_layers": 3,
+        "num_attention_heads": 3, "intermediate_size": 44, "max_position_embeddings": 37,
+        "initializer_range": 0.2, **changes,
+    })  # fmt: skip
 
 
-def pair(share: float = 0.5, **changes: Any) -> ElectraPair:
+def pair(share=0.5, **changes):
     torch.manual_seed(3)
     shape = config(**changes)
     return ElectraPair(shape, generator_config(shape, share)).eval()
 
 
-@pytest.mark.parametrize("words", [7, SAMPLED_BLOCK, 311, 1024])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_samples_have_the_distribution_they_are_taken_from(words: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize(
+    ("words", "dtype"), [(7, torch.float32), (SAMPLED_BLOCK, torch.bfloat16), (311, torch.float32)]
+)
+def test_samples_have_the_distribution_they_are_taken_from(words, dtype):
     generator = torch.Generator().manual_seed(words)
     logits = 2 * torch.randn(words, generator=generator)
     logits[3] = -200.0  # a probability of zero is never taken
@@ -72,7 +64,7 @@ def test_samples_have_the_distribution_they_are_taken_from(words: int, dtype: to
     assert chisquare(observed[met].numpy(), wanted[met].numpy(), sum_check=False).pvalue > 1e-3
 
 
-def test_a_draw_is_the_sum_that_its_word_passes() -> None:
+def test_a_draw_is_the_sum_that_its_word_passes():
     generator = torch.Generator().manual_seed(0)
     probabilities = torch.randn(997, VOCAB, generator=generator).softmax(-1)
     draws = torch.rand(997, generator=generator)
@@ -81,19 +73,15 @@ def test_a_draw_is_the_sum_that_its_word_passes() -> None:
     found = sample(probabilities, draws)
     assert (found == expected).float().mean() > 0.999  # sums of fp32 may round at a bound
     assert (found - expected).abs().max() <= 1
+    ends = torch.zeros(2, VOCAB)
+    ends[0, 5] = ends[1, VOCAB - 1] = 1.0
+    for draw in (0.0, 1 - 2**-24):
+        assert sample(ends, torch.full((2,), draw)).tolist() == [5, VOCAB - 1]
 
 
-@pytest.mark.parametrize("draw", [0.0, 1 - 2**-24])
-def test_the_ends_of_the_draws_are_words_too(draw: float) -> None:
-    probabilities = torch.zeros(2, VOCAB)
-    probabilities[0, 5] = probabilities[1, VOCAB - 1] = 1.0
-    assert sample(probabilities, torch.full((2,), draw)).tolist() == [5, VOCAB - 1]
-
-
-def test_loss_and_gradients_are_those_without_samples() -> None:
+def test_loss_and_gradients_are_those_without_samples(monkeypatch):
     model = pair().generator
     head = model.heads["masked_lm"]
-    assert isinstance(head, MaskedLMHead)
     generator = torch.Generator().manual_seed(1)
     hidden = torch.randn(41, 12, generator=generator)
     labels = torch.randint(0, VOCAB, (41,), generator=generator)
@@ -109,37 +97,26 @@ def test_loss_and_gradients_are_those_without_samples() -> None:
             assert not samples.requires_grad
         else:
             loss, correct = head.loss(vectors, words, labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         results.append((loss.detach(), correct, vectors.grad, words.grad))
     for with_, without in zip(*results, strict=True):
         torch.testing.assert_close(with_, without, atol=0, rtol=0)
-
-
-def test_samples_do_not_depend_on_how_logits_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = pair().generator
-    head = model.heads["masked_lm"]
-    assert isinstance(head, MaskedLMHead)
-    hidden, draws = torch.randn(37, 12), torch.rand(37)
-    labels = torch.zeros(37, dtype=torch.int64)
-    arguments = (hidden, model.embeddings.word.weight, labels, draws)
-    whole = head.loss_and_samples(*arguments)[2]
+    # However logits are divided.
     monkeypatch.setattr("bertsmith.model.masked_lm_loss.MAX_LOGITS", 5 * VOCAB)
     monkeypatch.setattr("bertsmith.model.masked_lm_loss.CACHED_BYTES", 8 * VOCAB)
-    assert torch.equal(head.loss_and_samples(*arguments)[2], whole)
+    assert torch.equal(head.loss_and_samples(vectors, words, labels, draws)[2], samples)
 
 
-@pytest.mark.parametrize(
-    ("share", "width", "heads"), [(0.5, 12, 1), (1 / 3, 8, 1), (1.0, 24, 3), (0.75, 18, 2)]
-)
-def test_the_generator_is_a_share_as_wide(share: float, width: int, heads: int) -> None:
-    found = generator_config(config(), share)
-    assert (found.hidden_size, found.num_attention_heads) == (width, heads)
-    assert found.intermediate_size == round(44 * share)
-    assert (found.num_hidden_layers, found.embedding_size, found.vocab_size) == (3, 13, VOCAB)
+def test_the_generator_is_a_share_as_wide():
+    for share, width, heads in ((0.5, 12, 1), (1 / 3, 8, 1), (1.0, 24, 3), (0.75, 18, 2)):
+        found = generator_config(config(), share)
+        assert (found.hidden_size, found.num_attention_heads) == (width, heads)
+        assert found.intermediate_size == round(44 * share)
+        assert (found.num_hidden_layers, found.embedding_size, found.vocab_size) == (3, 13, VOCAB)
 
 
 @pytest.mark.parametrize("embedding_size", [12, 13, 24])
-def test_all_embeddings_are_one(embedding_size: int) -> None:
+def test_all_embeddings_are_one(embedding_size):
     model = pair(embedding_size=embedding_size)
     generator = model.generator
     for name in SHARED:
@@ -153,50 +130,37 @@ def test_all_embeddings_are_one(embedding_size: int) -> None:
         assert other.embeddings.word.weight is other.generator.embeddings.word.weight
 
 
-def padded() -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(5)
-    mask = torch.tensor([[1] * 37, [1] * 19 + [0] * 18])
-    return {
-        "input_ids": torch.randint(0, VOCAB, (2, 37), generator=generator),
-        "attention_mask": mask,
-        "token_type_ids": torch.randint(0, 2, (2, 37), generator=generator),
-    }
-
-
-def test_both_folders_are_as_transformers_has_them(tmp_path: Path) -> None:
+def test_both_folders_are_as_transformers_has_them(tmp_path):
     model = pair()
     save_model(model, tmp_path)
-    classes = ("ElectraForPreTraining", "ElectraForMaskedLM")
-    for name, ours, folder in zip(
-        classes, (model, model.generator), (tmp_path, tmp_path / "generator"), strict=True
+    ids, types = torch.randint(0, VOCAB, (2, 37)), torch.randint(0, 2, (2, 37))
+    mask = torch.tensor([[1] * 37, [1] * 19 + [0] * 18])
+    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+    for name, ours, folder in (
+        ("ElectraForPreTraining", model, tmp_path),
+        ("ElectraForMaskedLM", model.generator, tmp_path / "generator"),
     ):
         assert json.loads((folder / "config.json").read_text())["architectures"] == [name]
         theirs, info = getattr(transformers, name).from_pretrained(folder, output_loading_info=True)
         assert not info["missing_keys"] and not info["unexpected_keys"]
-        inputs = padded()
         with torch.no_grad():
-            expected = theirs.eval()(**inputs).logits
-            found = ours(**inputs).logits
-        real = inputs["attention_mask"].bool()
-        assert found is not None
+            expected, found = theirs.eval()(**inputs).logits, ours(**inputs).logits
+        real = mask.bool()
         torch.testing.assert_close(found[real], expected[real], atol=1e-5, rtol=1e-5)
 
 
-def test_a_pair_comes_back_from_its_folder(tmp_path: Path) -> None:
+def test_a_pair_comes_back_from_its_folder(tmp_path):
     model = pair()
     save_model(model, tmp_path)
     again = build_trained(read_folder(tmp_path))
-    assert isinstance(again, ElectraPair)
-    assert not again.training
+    assert isinstance(again, ElectraPair) and not again.training
     assert again.embeddings.word is again.generator.embeddings.word
     assert again.config == model.config
     assert again.generator.config == model.generator.config
-    for (name, mine), (other, theirs) in zip(
-        model.named_parameters(), again.named_parameters(), strict=True
-    ):
-        assert name == other
-        assert theirs.requires_grad
-        assert torch.equal(mine, theirs)
+    mine, theirs = dict(model.named_parameters()), dict(again.named_parameters())
+    assert mine.keys() == theirs.keys()
+    assert all(theirs[name].requires_grad for name in mine)
+    assert all(torch.equal(value, theirs[name]) for name, value in mine.items())
     alone = load_model(tmp_path)
     assert not isinstance(alone, ElectraPair)
     assert set(alone.heads) == {"replaced_token"}
@@ -204,15 +168,12 @@ def test_a_pair_comes_back_from_its_folder(tmp_path: Path) -> None:
     assert again.generator.config.hidden_dropout_prob == 0.25
 
 
-def test_models_of_other_runs_are_no_pair(tmp_path: Path) -> None:
+def test_models_of_other_runs_are_no_pair(tmp_path):
     shape = config()
-    others = [
-        BertModel(shape, build_heads(shape, ["replaced_token"])),
-        BertModel(generator_config(shape, 0.5), build_heads(shape, [])),
-    ]
+    alone = BertModel(shape, build_heads(shape, ["replaced_token"]))
     with pytest.raises(ConfigError, match=r"embeddings\.word\.weight .* differ"):
-        ElectraPair.of(*others)
-    save_model(others[0], tmp_path)
+        ElectraPair.of(alone, BertModel(generator_config(shape, 0.5), build_heads(shape, [])))
+    save_model(alone, tmp_path)
     assert not isinstance(build_trained(read_folder(tmp_path)), ElectraPair)
     with pytest.raises(CheckpointError, match="there is no generator/"):
         load_generator(tmp_path)

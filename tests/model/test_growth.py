@@ -1,51 +1,35 @@
 """A model that grows: new rows are what they should be, and old answers stay the same."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
-from torch import Tensor
 
-from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.model.resize import extend_words, means, set_positions, start_masked_lm_head
+from bertsmith.model.resize import extend_words, set_positions, start_masked_lm_head
 
-Build = Callable[..., BertModel]
 PIECES = [(3,), (5, 7, 100), (2, 2, 9, 11), ()]
 
 
-def test_new_words_begin_as_the_mean_of_their_pieces(small_model: Build) -> None:
-    model = small_model("masked_lm")
-    rows, bias = model.embeddings.word.weight.clone(), model.heads["masked_lm"].bias.clone()
+def test_new_words_begin_as_the_mean_of_their_pieces(small_model, padded_inputs):
+    model = small_model("masked_lm", "next_sentence")
+    head, outputs = model.heads["masked_lm"], model(**padded_inputs)
+    rows, bias = model.embeddings.word.weight.clone(), head.bias.clone()
     extend_words(model, 101, PIECES)
     assert model.config.vocab_size == 105
-    for found, before in (
-        (model.embeddings.word.weight, rows),
-        (model.heads["masked_lm"].bias, bias),
-    ):
+    for found, before in ((model.embeddings.word.weight, rows), (head.bias, bias)):
         assert torch.equal(found[:101], before)
         for row, ids in zip(found[101:104], PIECES[:3], strict=True):
-            expected = sum(before[id_] for id_ in ids) / len(ids)
-            torch.testing.assert_close(row, expected)
+            torch.testing.assert_close(row, sum(before[id_] for id_ in ids) / len(ids))
         torch.testing.assert_close(found[104], before.mean(0))
         assert found.requires_grad
     assert model.embeddings.word.padding_idx == 0
-
-
-def test_old_words_have_the_logits_they_had(
-    small_model: Build, padded_inputs: dict[str, Tensor]
-) -> None:
-    model = small_model("masked_lm", "next_sentence")
-    before = model(**padded_inputs)
-    extend_words(model, 101, PIECES)
     after = model(**padded_inputs)
-    torch.testing.assert_close(after.logits[..., :101], before.logits)
-    torch.testing.assert_close(after.next_sentence_logits, before.next_sentence_logits)
+    torch.testing.assert_close(after.logits[..., :101], outputs.logits)
+    torch.testing.assert_close(after.next_sentence_logits, outputs.next_sentence_logits)
     # A word of one piece is as likely as that piece.
-    torch.testing.assert_close(after.logits[..., 101], before.logits[..., 3])
+    torch.testing.assert_close(after.logits[..., 101], outputs.logits[..., 3])
 
 
-def test_rows_beyond_the_vocabulary_are_used_first(small_model: Build) -> None:
+def test_rows_beyond_the_vocabulary_are_used_first(small_model):
     model = small_model()
     rows = model.embeddings.word.weight.clone()
     extend_words(model, 97, PIECES[:1])
@@ -56,16 +40,7 @@ def test_rows_beyond_the_vocabulary_are_used_first(small_model: Build) -> None:
     assert model.config.vocab_size == 105
 
 
-def test_ten_thousand_words_take_one_pass() -> None:
-    rows = torch.randn(997, 31)
-    pieces = [(i % 997, (7 * i) % 997, (13 * i) % 997)[: 1 + i % 3] for i in range(10_000)]
-    found = means(rows, pieces)
-    assert found.shape == (10_000, 31)
-    for number in (0, 4999, 9998):
-        torch.testing.assert_close(found[number], rows[list(pieces[number])].mean(0))
-
-
-def test_positions_are_repeated(small_model: Build, padded_inputs: dict[str, Tensor]) -> None:
+def test_positions_are_repeated(small_model, padded_inputs):
     model = small_model()
     before, rows = model(**padded_inputs), model.embeddings.position.weight.clone()
     set_positions(model, 71)
@@ -78,9 +53,7 @@ def test_positions_are_repeated(small_model: Build, padded_inputs: dict[str, Ten
 
 
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu", "silu"])
-def test_a_new_head_passes_vectors_on_and_guesses_by_frequency(
-    small_model: Build, activation: str
-) -> None:
+def test_a_new_head_passes_vectors_on_and_guesses_by_frequency(small_model, activation):
     model = small_model("masked_lm", hidden_act=activation)
     head = model.heads["masked_lm"]
     assert isinstance(head, MaskedLMHead)

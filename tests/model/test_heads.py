@@ -2,15 +2,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bertsmith.errors import ConfigError
 from bertsmith.model import masked_lm_loss as lm_loss
-from bertsmith.model.config import BertConfig
-from bertsmith.model.families import build_heads
+from bertsmith.model import soft_lm_loss
 from bertsmith.model.masked_lm_loss import masked_lm_loss
+from bertsmith.model.row_maximum import BLOCK, row_maximum
+from bertsmith.model.soft_lm_loss import Guesses
 
 
 @pytest.fixture
-def prediction() -> tuple[torch.Tensor, ...]:
+def prediction():
     """Vectors, embedding, bias and labels of 37 positions, 101 words; a third are right."""
     torch.manual_seed(2)
     weight = torch.randn(101, 13, requires_grad=True)
@@ -21,10 +21,8 @@ def prediction() -> tuple[torch.Tensor, ...]:
     return hidden.requires_grad_(), weight, bias, labels
 
 
-@pytest.mark.parametrize("max_logits", [1, 101 * 5, 2**24])
-def test_loss_and_gradients_equal_cross_entropy(
-    prediction: tuple[torch.Tensor, ...], max_logits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("max_logits", [101 * 5, 2**24])
+def test_loss_and_gradients_equal_cross_entropy(prediction, max_logits, monkeypatch):
     monkeypatch.setattr(lm_loss, "MAX_LOGITS", max_logits)
     hidden, weight, bias, labels = prediction
     logits = F.linear(hidden, weight, bias)
@@ -41,7 +39,7 @@ def test_loss_and_gradients_equal_cross_entropy(
 
 
 @pytest.mark.parametrize("way", ["parameters", "autocast"])
-def test_loss_in_bf16_is_that_of_its_logits(prediction: tuple[torch.Tensor, ...], way: str) -> None:
+def test_loss_in_bf16_is_that_of_its_logits(prediction, way):
     dtype = torch.bfloat16 if way == "parameters" else torch.float32
     *values, labels = prediction
     hidden, weight, bias = (x.detach().to(dtype).requires_grad_() for x in values)
@@ -55,33 +53,96 @@ def test_loss_in_bf16_is_that_of_its_logits(prediction: tuple[torch.Tensor, ...]
     assert hidden.grad.dtype == weight.grad.dtype == bias.grad.dtype == dtype
 
 
-def test_ties_count_as_argmax_counts_them() -> None:
-    weight, bias = torch.zeros(7, 3), torch.zeros(7)
-    _, correct = masked_lm_loss(torch.zeros(7, 3), weight, bias, torch.arange(7))
-    assert correct == 1
-
-
-def test_nothing_predicted_is_a_loss_of_zero() -> None:
+def test_ties_nothing_predicted_and_a_second_backward_pass(prediction):
+    zeros = torch.zeros(7, 3)
+    assert masked_lm_loss(zeros, zeros, torch.zeros(7), torch.arange(7))[1] == 1
     weight = torch.randn(7, 3, requires_grad=True)
-    loss, correct = masked_lm_loss(
-        torch.zeros(0, 3), weight, torch.zeros(7), torch.zeros(0, dtype=torch.int64)
-    )
+    loss, correct = masked_lm_loss(zeros[:0], weight, torch.zeros(7), torch.arange(0))
     assert (loss.item(), correct.item()) == (0, 0)
     loss.backward()
-
-
-def test_a_second_backward_pass_is_refused(prediction: tuple[torch.Tensor, ...]) -> None:
     loss, _ = masked_lm_loss(*prediction)
     loss.backward(retain_graph=True)
     with pytest.raises(RuntimeError, match="one backward pass"):
         loss.backward()
 
 
-def test_heads_by_name(small_config: type[BertConfig]) -> None:
-    config = small_config()
-    built = build_heads(config, ["masked_lm", "classify"], num_labels=5)
-    assert built["classify"].dropout_prob == config.hidden_dropout_prob
-    with pytest.raises(ConfigError, match="Choose one of: masked_lm"):
-        build_heads(config, ["spans"])
-    with pytest.raises(ConfigError, match="num_labels is None"):
-        build_heads(config, ["classify"])
+# A student's and a teacher's guesses: equal to plain torch, in bounded memory.
+
+POSITIONS, VOCABULARY, WIDTH, WIDTH_OF_TEACHER = 13, 31, 7, 11
+
+
+def guesses(width, seed, dtype=torch.float32, rows=POSITIONS):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (rows, width), (VOCABULARY, width), (VOCABULARY,)
+    return Guesses(*(torch.randn(shape, generator=generator).to(dtype) for shape in shapes))
+
+
+def leaves(found):
+    return [x.requires_grad_() for x in (found.hidden, found.weight, found.bias)]
+
+
+def plain_loss(student, teacher, count, temperature):
+    """The same by torch alone, with all logits at once."""
+    logits, taught = (
+        F.linear(x.hidden[:count], x.weight, x.bias).float() / temperature
+        for x in (student, teacher)
+    )
+    loss = F.kl_div(logits.log_softmax(-1), taught.softmax(-1), reduction="sum")
+    return temperature**2 * loss, (logits.argmax(-1) == taught.argmax(-1)).sum()
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "temperature", "max_logits"),
+    [
+        (POSITIONS, POSITIONS, 1.0, lm_loss.MAX_LOGITS),
+        (POSITIONS, POSITIONS, 2.0, 6 * VOCABULARY),
+        (16, 9, 2.0, 8 * VOCABULARY),  # the rest is filling, which counts for nothing
+    ],
+)
+def test_the_soft_loss_is_torchs_divergence(rows, count, temperature, max_logits, monkeypatch):
+    sizes = []
+    inner = soft_lm_loss.divergence_and_gradient
+
+    def watched(logits, taught, temperature):
+        sizes.append(logits.numel() + taught.numel())
+        return inner(logits, taught, temperature)
+
+    monkeypatch.setattr(soft_lm_loss, "divergence_and_gradient", watched)
+    monkeypatch.setattr(soft_lm_loss, "MAX_LOGITS", max_logits)
+    monkeypatch.setattr(soft_lm_loss, "CACHED_BYTES", 5 * 4 * VOCABULARY)
+    student, teacher = guesses(WIDTH, 0, rows=rows), guesses(WIDTH_OF_TEACHER, 1, rows=rows)
+    inputs = leaves(student)
+    loss, alike = soft_lm_loss.soft_lm_loss(student, teacher, count, temperature)
+    expected, expected_alike = plain_loss(student, teacher, count, temperature)
+    torch.testing.assert_close(loss, expected)
+    assert alike == expected_alike
+    found, wanted = (torch.autograd.grad(0.3 * x, inputs) for x in (loss, expected))
+    torch.testing.assert_close(found, wanted)
+    assert not found[0][count:].any()
+    assert max(sizes) <= max_logits
+
+
+def test_the_soft_loss_in_bf16_is_close():
+    exact = [guesses(WIDTH, 0), guesses(WIDTH_OF_TEACHER, 1)]
+    rough = [guesses(WIDTH, 0, torch.bfloat16), guesses(WIDTH_OF_TEACHER, 1, torch.bfloat16)]
+    inputs = leaves(rough[0])
+    loss, _ = soft_lm_loss.soft_lm_loss(*rough, POSITIONS, 2.0)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, plain_loss(*exact, POSITIONS, 2.0)[0], rtol=0.02, atol=0.0)
+    assert {x.dtype for x in torch.autograd.grad(loss, inputs)} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_the_highest_value_of_a_row_and_its_first_place(dtype):
+    for columns in (1, 2 * BLOCK - 1, 2 * BLOCK, 2 * BLOCK + 1, 5 * BLOCK + 19):
+        # Few different numbers, so that the highest stands in several places.
+        x = torch.randint(-9, 10, (41, columns)).to(dtype) - 100
+        values, places = row_maximum(x)
+        torch.testing.assert_close(values, x.amax(-1, keepdim=True), atol=0.0, rtol=0.0)
+        assert places.squeeze(-1).tolist() == [row.index(max(row)) for row in x.tolist()]
+    columns = 3 * BLOCK + 5
+    _, places = row_maximum(torch.eye(columns, dtype=dtype))
+    assert places.squeeze(-1).tolist() == list(range(columns))
+    x = torch.full((2, columns), -torch.inf, dtype=dtype)
+    x[1, 700] = torch.inf
+    assert row_maximum(x)[1].squeeze(-1).tolist() == [0, 700]

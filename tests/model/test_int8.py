@@ -1,8 +1,5 @@
 """int8 layers: rounding within its bounds, and products within what rounding explains."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given
@@ -24,7 +21,7 @@ needs_kernels = pytest.mark.skipif(not can_quantize(), reason="this torch has no
 
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=50))
-def test_every_value_comes_back_within_a_step(values: list[float]) -> None:
+def test_every_value_comes_back_within_a_step(values):
     x = torch.tensor([values])
     rounded, scale, zero_point = quantize_to_bytes(x)
     assert rounded.dtype == torch.uint8
@@ -33,38 +30,38 @@ def test_every_value_comes_back_within_a_step(values: list[float]) -> None:
     assert scale <= (max(0.0, *values) - min(0.0, *values)) / 254 + 1e-30
 
 
-@pytest.mark.parametrize("value", [0.0, 3.0, -3.0])
-def test_constant_input_is_exact(value: float) -> None:
-    rounded, scale, zero_point = quantize_to_bytes(torch.full((2, 3), value))
-    torch.testing.assert_close(
-        (rounded.float() - zero_point) * scale, torch.full((2, 3), value), rtol=0.003, atol=0.0
-    )
-
-
 @needs_kernels
-@pytest.mark.parametrize("shape", [(1, 37, 23), (31, 67, 129), (257, 384, 384)])
-def test_the_product_is_that_of_the_rounded_numbers(shape: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("shape", [(1, 37, 23), (257, 384, 384)])
+def test_the_product_is_that_of_the_rounded_numbers(shape):
     tokens, wide, out = shape
     torch.manual_seed(0)
     linear = nn.Linear(wide, out)
     x = torch.randn(tokens, wide) + 0.3
+    with torch.no_grad():
+        linear.weight[1] = 0.0  # an output that is its bias
     layer = Int8Linear(linear)
     rounded, scale, zero_point = quantize_to_bytes(x)
     steps = layer.scales
     least = linear.weight.detach().abs().amax(1) / 127
-    assert ((least <= steps) & (steps <= least * (2 if saturates() else 1))).all()
+    rows = (least <= steps) & (steps <= least * (2 if saturates() else 1))
+    assert rows[least > 0].all()
     weight = (linear.weight.detach() / steps[:, None]).round() * steps[:, None]
+    weight[1] = 0.0
     exact = ((rounded.double() - zero_point) * scale) @ weight.double().T + linear.bias.double()
     with torch.no_grad():
         found, plain = layer(x), linear(x)
     torch.testing.assert_close(found.double(), exact, rtol=1e-4, atol=1e-5)
+    assert torch.equal(found[:, 1], linear.bias[1].detach().expand(tokens))
+    half = Int8Linear(linear, torch.bfloat16)(x.bfloat16())
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), plain, atol=0.1, rtol=0.05)
     assert (found - plain).norm() < (0.017 if saturates() else 0.015) * plain.norm()
 
 
 @needs_kernels
 @pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("tokens", [1, 2, 33])
-def test_the_largest_sums_are_not_cut_off(tokens: int, sign: int) -> None:
+@pytest.mark.parametrize("tokens", [1, 33])
+def test_the_largest_sums_are_not_cut_off(tokens, sign):
     linear = nn.Linear(64, 16)
     with torch.no_grad():
         linear.weight.fill_(sign)
@@ -74,7 +71,7 @@ def test_the_largest_sums_are_not_cut_off(tokens: int, sign: int) -> None:
 
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=40))
-def test_two_neighbouring_weights_fit_into_16_bits(values: list[float]) -> None:
+def test_two_neighbouring_weights_fit_into_16_bits(values):
     weight = torch.tensor([values])
     scales = weight_scales(weight, in_pairs=True)
     rounded = (weight / scales[:, None]).round()
@@ -86,27 +83,7 @@ def test_two_neighbouring_weights_fit_into_16_bits(values: list[float]) -> None:
 
 
 @needs_kernels
-def test_the_result_has_the_type_asked_for() -> None:
-    torch.manual_seed(0)
-    linear = nn.Linear(32, 48)
-    x = torch.randn(5, 32)
-    with torch.no_grad():
-        half = Int8Linear(linear, torch.bfloat16)(x.bfloat16())
-        torch.testing.assert_close(half.float(), linear(x), atol=0.05, rtol=0.05)
-    assert half.dtype == torch.bfloat16
-
-
-@needs_kernels
-def test_an_output_whose_weights_are_zero_is_its_bias() -> None:
-    linear = nn.Linear(16, 3)
-    with torch.no_grad():
-        linear.weight[1] = 0.0
-        found = Int8Linear(linear)(torch.randn(4, 16))
-    torch.testing.assert_close(found[:, 1], linear.bias[1].detach().expand(4))
-
-
-@needs_kernels
-def test_a_precision_that_gains_nothing_is_told(remember: Callable[..., None]) -> None:
+def test_a_precision_that_gains_nothing_is_told(remember):
     remember(int8_gflops=190.0, bf16_gflops=190.0)
     note = slower_note("int8") or ""
     assert "int8: measured on this computer, it reaches 190 GFLOP/s, fp32 200" in note
@@ -118,7 +95,7 @@ def test_a_precision_that_gains_nothing_is_told(remember: Callable[..., None]) -
 
 
 @needs_kernels
-def test_a_machine_is_measured_in_int8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_is_measured_in_int8(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     found = int8_speed()
     assert found is not None and found.int8_gflops > 0 and 1e-3 < found.int8_error < 0.03

@@ -4,14 +4,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from contextlib import contextmanager
 
 import pytest
 from tiny_models import save_tiny, tiny_tokenizer, write_reviews
 
 from bertsmith.cli import main
-from bertsmith.errors import ConfigError, InputError
+from bertsmith.errors import ConfigError
 from bertsmith.system.files import hold_folder, hold_outputs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
@@ -56,36 +55,27 @@ def refused(capsys, words):
 
 COMMANDS = {
     "tokenizer train {0}/text.txt --vocab-size 60 --out {out}": "folder",
-    "tokenizer extend --texts {0}/text.txt --from {0}/tok --add 5 --out {out}": "folder",
     "corpus build {0}/text.txt --tokenizer {0}/tok --processes 1 --out {out}": "folder",
     "compress {0}/model --layers 0 --device cpu --out {out}": "folder",
     "predict {0}/model --file {0}/text.txt --device cpu --out {out}.jsonl": "file",
     "embed {0}/model {0}/text.txt --device cpu --out {out}.npy": "file",
-    "evaluate {0}/model --data {0}/data.csv --device cpu --errors {out}.csv": "file",
     "evaluate {0}/model --data {0}/data.csv --device cpu --report {out}.html": "file",
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_second_process_is_told_at_its_start(place, capsys, command):
-    out = place / "new" / "out"  # neither is there yet
-    words = command.format(place, out=out).split()
-    with another_process(COMMANDS[command], words[-1]):
-        line = refused(capsys, words)
-    assert words[-1] in line
-    assert "another process" in line and "Wait until it ends" in line
-
-
 @pytest.mark.parametrize("kind", HOLD)
-def test_a_killed_process_holds_nothing_and_leaves_nothing_to_see(tmp_path, kind):
-    out = tmp_path / "new" / "out"
-    with another_process(kind, out):
-        pass
+def test_a_second_process_is_told_at_its_start(place, capsys, kind):
+    out = place / "new" / "out"  # neither is there yet
+    for command in (command for command in COMMANDS if COMMANDS[command] == kind):
+        words = command.format(place, out=out).split()
+        with another_process(kind, words[-1]):
+            line = refused(capsys, words)
+        assert words[-1] in line
+        assert "another process" in line and "Wait until it ends" in line
     visible = [path.name for path in out.parent.iterdir() if not path.name.startswith(".")]
     assert visible == (["out"] if kind == "folder" else [])  # an empty folder
-    with hold_folder(out) if kind == "folder" else hold_outputs({"--out": out}, None):
+    with hold_folder(out) if kind == "folder" else hold_outputs({"--out": words[-1]}, None):
         pass
-    assert [path.name for path in out.parent.iterdir()] == visible
 
 
 def test_an_output_that_another_process_finished_meanwhile_is_looked_at_again(place, capsys):
@@ -105,21 +95,6 @@ def test_an_output_that_another_process_finished_meanwhile_is_looked_at_again(pl
     assert not (place / "three").exists()
 
 
-def test_a_command_holds_its_output_while_it_works(place, capsys):
-    words = [sys.executable, "-m", "bertsmith", "predict", str(place / "model"), "-",
-             "--device", "cpu", "--out", str(place / "new/out.jsonl")]  # fmt: skip
-    with subprocess.Popen(words, stdin=subprocess.PIPE, text=True) as first:
-        deadline = time.monotonic() + 100
-        while not (place / "new/.out.jsonl.lock").exists():
-            assert first.poll() is None and time.monotonic() < deadline
-            time.sleep(0.1)
-        line = refused(capsys, [*words[3:5], "a film", *words[6:]])
-        assert "another process is writing" in line
-        first.communicate("a film\n")
-    assert first.returncode == 0
-    assert [path.name for path in (place / "new").iterdir()] == ["out.jsonl"]
-
-
 def test_threads_do_not_share_what_they_hold(tmp_path):
     found = []
 
@@ -136,17 +111,3 @@ def test_threads_do_not_share_what_they_hold(tmp_path):
         thread.join()
     assert "another process" in found[0]
     assert not (tmp_path / "out").exists()
-
-
-def test_what_is_no_file_is_not_locked(tmp_path):
-    with hold_outputs({"--out": tmp_path / "x", "--errors": None}, None):
-        pass
-    assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").touch()
-    with (
-        pytest.raises(InputError, match="file is a file"),
-        hold_outputs({"--out": tmp_path / "file" / "x"}, None),
-    ):
-        pass
-    with pytest.raises(ConfigError, match="a file"), hold_folder(tmp_path / "file"):
-        pass

@@ -40,7 +40,6 @@ def place(tmp_path_factory):
     ("command", "megabytes", "way_on"),
     [
         ("predict {0}/wide --file {0}/data.csv", 100, "--max-length"),
-        ("predict {0}/wide --file {0}/data.csv", 720, "--max-length"),
         ("finetune classify --model {0}/wide --train {0}/data.csv --eval {0}/data.csv --steps 1 "
          "--threads 1 --out {0}/out", 100, "--batch-size"),
     ],

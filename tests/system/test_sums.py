@@ -12,16 +12,12 @@ from tiny_tokenizers import TINY
 
 import bertsmith
 from bertsmith import cli
-from bertsmith.compression.compress import CompressSettings, LayerSettings, compress
 from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
 from bertsmith.system.sums import SUMMED_FILES, SUMS_FILE
-from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.text_classification import Classify, ClassifySettings
-from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 
 @pytest.fixture
@@ -63,7 +59,7 @@ def test_folders_have_sums(folder, tmp_path):
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json",
                                   "vocab.txt", SUMS_FILE])  # fmt: skip
 def test_a_flipped_bit_is_told_of_once(folder, name):
-    for place in range(0, (folder / name).stat().st_size, 97):
+    for place in range(0, (folder / name).stat().st_size, 331):
         flip(folder / name, place)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
@@ -98,15 +94,6 @@ def test_changes_by_hand_are_said_on_the_command_line(folder, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_file_named_by_itself_is_checked(tmp_path):
-    tiny_tokenizer().save(tmp_path)
-    (tmp_path / "tokenizer.json").unlink()
-    flip(tmp_path / "vocab.txt", -2)
-    with pytest.warns(BertsmithWarning, match=r"vocab\.txt differs") as told:
-        load_tokenizer(tmp_path / "vocab.txt")
-    assert "tokenizer.json" not in str(told[0].message)
-
-
 def test_sums_follow_what_commands_write(tmp_path):
     save_tiny(tmp_path / "model", "masked_lm")
     write_reviews(tmp_path / "train.csv", 12)
@@ -120,45 +107,19 @@ def test_sums_follow_what_commands_write(tmp_path):
     check_whole(tmp_path / "moved")
 
 
-def test_sums_follow_compression_of_a_sentence_encoder(tmp_path):
-    save_tiny(tmp_path / "model")
-    SentenceFolder("mean", normalize=True).write(tmp_path / "model", 24)
-    check_whole(tmp_path / "model")
-    layers = LayerSettings("1")
-    compress(CompressSettings(tmp_path / "model", tmp_path / "out", layers, device="cpu"))
-    check_whole(tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda lines: [*lines[:6], lines[7], lines[6], *lines[8:]], "2 ids differ"),
-        (lambda lines: [*lines[:6], "gooD", *lines[7:]], "id 6 is 'gooD', and 'fine'"),
-        (lambda lines: lines[:-1], "is nothing, and '.'"),
-        (lambda lines: [*lines, "more"], "is 'more', and nothing"),
-    ],
-)
-def test_a_vocab_that_contradicts_its_tokenizer_json_is_told_of(tmp_path, change, expected):
+def test_a_vocab_that_contradicts_its_tokenizer_json_is_told_of(tmp_path):
     tiny_tokenizer().save(tmp_path)
     (tmp_path / SUMS_FILE).unlink()
-    lines = change((tmp_path / "vocab.txt").read_text().splitlines())
-    (tmp_path / "vocab.txt").write_text("".join(f"{line}\n" for line in lines))
-    with pytest.warns(BertsmithWarning) as told:
-        tokenizer = load_tokenizer(tmp_path)
-    assert expected in str(told[0].message)
-    assert "tokenizer.json is used" in str(told[0].message)
-    assert tokenizer.vocab == tiny_tokenizer().vocab
-
-
-@pytest.mark.parametrize("listed", [False, True])
-def test_added_tokens_may_stand_in_vocab_or_not(tmp_path, listed):
-    plain = tiny_tokenizer()
-    added = [*plain.added_tokens, AddedToken("<e1>"), AddedToken("<e2>")]
-    WordPieceTokenizer(plain.vocab, added_tokens=added).save(tmp_path)
-    (tmp_path / SUMS_FILE).unlink()
-    if listed:
-        with (tmp_path / "vocab.txt").open("a") as file:
-            file.write("<e1>\n<e2>\n")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert load_tokenizer(tmp_path).vocab_size == plain.vocab_size + 2
+    lines = (tmp_path / "vocab.txt").read_text().splitlines()
+    for changed, expected in (
+        ([*lines[:6], lines[7], lines[6], *lines[8:]], "2 ids differ"),
+        ([*lines[:6], "gooD", *lines[7:]], "id 6 is 'gooD', and 'fine'"),
+        (lines[:-1], "is nothing, and '.'"),
+        ([*lines, "more"], "is 'more', and nothing"),
+    ):
+        (tmp_path / "vocab.txt").write_text("".join(f"{line}\n" for line in changed))
+        with pytest.warns(BertsmithWarning) as told:
+            tokenizer = load_tokenizer(tmp_path)
+        assert expected in str(told[0].message)
+        assert "tokenizer.json is used" in str(told[0].message)
+        assert tokenizer.vocab == tiny_tokenizer().vocab

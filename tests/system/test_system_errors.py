@@ -7,16 +7,14 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 import torch
-from tiny_models import save_model, tiny_model, tiny_tokenizer, write_reviews
+from tiny_models import save_model, save_tiny, tiny_model, tiny_tokenizer, write_reviews
 
-from bertsmith import cli
 from bertsmith.data.shards import Corpus
 from bertsmith.data.text_files import iter_lines
 from bertsmith.distillation.cache_folder import load_array, save_array
@@ -29,10 +27,10 @@ PERMISSION = r"Permission denied\)?\. Change the permissions or choose another p
 OPEN_FILES = r"Too many open files\)\. Allow more open files \(ulimit -n 4096\), then run"
 
 
-def without_privileges(do: Callable[[], Any]) -> Any:
+def without_privileges(do):
     """Do it in a thread for which permissions hold, also where root runs the tests."""
 
-    def drop_and_do() -> Any:
+    def drop_and_do():
         if os.geteuid() == 0:  # capabilities belong to threads
             version = (ctypes.c_uint32 * 2)(0x20080522, 0)
             none = (ctypes.c_uint32 * 6)()
@@ -44,7 +42,7 @@ def without_privileges(do: Callable[[], Any]) -> Any:
 
 
 @contextlib.contextmanager
-def limited(kind: int, number: int) -> Iterator[None]:
+def limited(kind, number):
     before = resource.getrlimit(kind)
     resource.setrlimit(kind, (number, before[1]))
     try:
@@ -54,7 +52,7 @@ def limited(kind: int, number: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def one_more_file() -> Iterator[None]:
+def one_more_file():
     """Allow one file more than are open: of the number that the listing has, the lowest free."""
     taken = {int(file.name) for file in Path("/proc/self/fd").iterdir()}
     limit = next(number for number in itertools.count() if number not in taken)
@@ -66,21 +64,21 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's cap
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "model"
     save_model(tiny_model("masked_lm"), folder, tiny_tokenizer())
     return folder
 
 
 @on_linux
-def test_no_permission_to_read(model: Path, corpus_dir: Path, tmp_path: Path) -> None:
+def test_no_permission_to_read(model, corpus_dir, tmp_path):
     weights = tmp_path / "pytorch_model.bin"
     torch.save({"a": torch.zeros(3)}, weights)
     (tmp_path / "config.json").write_text((model / "config.json").read_text())
     cached = tmp_path / "cached"
     save_array(cached, tiny_model().embeddings.word.weight.detach().numpy())
     ids = next(corpus_dir.glob("train*.ids.npy"))
-    cases: list[tuple[Path, type[Exception], Callable[[], Any]]] = [
+    cases = [
         (model / "model.safetensors", CheckpointError, lambda: load_model(model)),
         (weights, CheckpointError, lambda: load_model(tmp_path)),
         (corpus_dir / "manifest.json", CorpusError, lambda: Corpus.open(corpus_dir)),
@@ -98,19 +96,7 @@ def test_no_permission_to_read(model: Path, corpus_dir: Path, tmp_path: Path) ->
 
 
 @on_linux
-def test_no_permission_on_the_command_line(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (model / "config.json").chmod(0)
-    try:
-        with pytest.raises(SystemExit) as stop:
-            without_privileges(lambda: cli.main(["params", str(model)]))
-    finally:
-        (model / "config.json").chmod(0o644)
-    assert stop.value.code == 2
-    assert f"{model}/config.json: Permission denied. Change the perm" in capsys.readouterr().err
-
-
-@on_linux
-def test_too_many_open_files(model: Path, corpus_dir: Path, tmp_path: Path) -> None:
+def test_too_many_open_files(model, corpus_dir, tmp_path):
     load_model(model)  # what is imported on the way needs files too
     with one_more_file(), pytest.raises(CheckpointError, match=rf"cannot be read \({OPEN_FILES}"):
         load_model(model)
@@ -124,56 +110,40 @@ def test_too_many_open_files(model: Path, corpus_dir: Path, tmp_path: Path) -> N
         next(iter_lines(rows))
 
 
-class Row:
-    row = 1
-
-
 @on_linux
-def test_a_folder_that_takes_no_file(tmp_path: Path) -> None:
+def test_a_folder_that_takes_no_file_and_a_disk_without_room(tmp_path):
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o555)
 
-    def write() -> None:
+    def write():
         with write_misses(folder / "misses.jsonl"):
             pass
 
     with pytest.raises(InputError, match=rf"misses\.jsonl: cannot be written \({PERMISSION}"):
         without_privileges(write)
+    for length in (60_000, 300):
+        with (
+            pytest.raises(InputError, match=r"misses\.jsonl: cannot be written \(File too large\)"),
+            limited(resource.RLIMIT_FSIZE, 100),
+            write_misses(tmp_path / "misses.jsonl") as misses,
+        ):
+            misses.see([SimpleNamespace(row=1)], [Outcome("a" * length, "b", "c", 0.0)])
+    assert list(tmp_path.iterdir()) == [folder]
 
 
-@pytest.mark.parametrize("length", [60_000, 300])
-def test_a_disk_without_room_for_misses(length: int, tmp_path: Path) -> None:
-    wrong = Outcome("a" * length, "b", "c", 0.0)
-    with (
-        pytest.raises(InputError, match=r"misses\.jsonl: cannot be written \(File too large\)"),
-        limited(resource.RLIMIT_FSIZE, 100),
-        write_misses(tmp_path / "misses.jsonl") as misses,
-    ):
-        misses.see([Row()], [wrong])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_ascii_locales_read_and_write_all_characters(model: Path, tmp_path: Path) -> None:
-    rows = tmp_path / "größe.csv"
-    rows.write_text("text,label\n" + "good film,größe\nbad film,电影\n" * 4, encoding="utf-8")
-    out = tmp_path / "modèle"
-    command = ["finetune", "classify", "--model", str(model), "--train", str(rows), "--eval",
-               str(rows), "--out", str(out), "--epochs", "1", "--threads", "1"]  # fmt: skip
-    cli.main(command)
+def test_ascii_locales_read_and_write_all_characters(model, tmp_path):
+    out = save_tiny(tmp_path / "modèle", "classify", labels=("größe", "电影"))
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
     ascii_only.pop("PYTHONIOENCODING", None)
-
-    def run(*words: str) -> str:
+    words = ["predict", str(out), "le café 电影", "--out", str(tmp_path / "erreurs-é.jsonl")]
+    for given in (words[:3], words):
         done = subprocess.run(
-            [sys.executable, "-m", "bertsmith", *words],
-            env=ascii_only, capture_output=True, timeout=120, check=False,
+            [sys.executable, "-m", "bertsmith", *given], env=ascii_only, capture_output=True,
+            timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode("utf-8")
-
-    label, _, text = run("predict", str(out), "le café 电影").rstrip().split("\t")
-    assert label in ("größe", "电影")
-    assert text == "le café 电影"
-    assert "größe" in run("evaluate", str(out), "--data", str(rows), "--errors",
-                          str(tmp_path / "erreurs-é.jsonl"))  # fmt: skip
-    assert (tmp_path / "erreurs-é.jsonl").exists()
+        if given is not words:
+            label, _, text = done.stdout.decode("utf-8").rstrip().split("\t")
+            assert label in ("größe", "电影")
+            assert text == "le café 电影"
+    assert "le café 电影" in (tmp_path / "erreurs-é.jsonl").read_text("utf-8")

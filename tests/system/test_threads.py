@@ -1,7 +1,6 @@
 import os
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -11,21 +10,20 @@ from bertsmith.system import threads
 from bertsmith.system.threads import map_on_threads
 
 WAIT = 20
-OTHERS = 4
 
 
 @pytest.fixture(autouse=True)
-def four_threads() -> Iterator[None]:
+def four_threads():
     before = torch.get_num_threads()
     torch.set_num_threads(4)
     yield
     torch.set_num_threads(before)
 
 
-def test_items_are_worked_on_together_and_come_in_their_order() -> None:
+def test_items_are_worked_on_together_and_come_in_their_order():
     second_is_done = threading.Event()
 
-    def work(item: int) -> int:
+    def work(item):
         if item == 0:
             assert second_is_done.wait(WAIT)
         elif item == 1:
@@ -35,8 +33,8 @@ def test_items_are_worked_on_together_and_come_in_their_order() -> None:
     assert list(map_on_threads(work, range(50))) == [10 * item for item in range(50)]
 
 
-@pytest.mark.parametrize("count", [2, 3, 4])
-def test_each_worker_has_one_thread_of_torch_and_nobody_else_has_fewer(count: int) -> None:
+@pytest.mark.parametrize("count", [2, 4])
+def test_each_worker_has_one_thread_of_torch_and_nobody_else_has_fewer(count):
     threads._start.cache_clear()
     torch.set_num_threads(count)
     results = map_on_threads(lambda _: (torch.get_num_threads(), threading.get_ident()), range(40))
@@ -50,18 +48,7 @@ def test_each_worker_has_one_thread_of_torch_and_nobody_else_has_fewer(count: in
     assert torch.get_num_threads() == count
 
 
-def test_many_callers_leave_the_number_of_threads_as_it_is() -> None:
-    for _ in range(20):
-        threads._start.cache_clear()
-        list(map_on_threads(abs, range(8)))
-        with ThreadPoolExecutor(OTHERS) as callers:
-            list(callers.map(lambda _: list(map_on_threads(abs, range(8))), range(OTHERS)))
-            seen = callers.map(lambda _: torch.get_num_threads(), range(OTHERS))
-            assert set(seen) == {4}
-        assert torch.get_num_threads() == 4
-
-
-def test_one_thread_or_item_needs_no_worker() -> None:
+def test_one_thread_or_item_needs_no_worker():
     here = threading.get_ident()
     assert list(map_on_threads(lambda _: threading.get_ident(), [0])) == [here]
     assert not list(map_on_threads(lambda item: item, range(0)))
@@ -69,17 +56,23 @@ def test_one_thread_or_item_needs_no_worker() -> None:
     assert list(map_on_threads(lambda _: threading.get_ident(), range(3))) == [here] * 3
 
 
-def test_after_an_error_nothing_goes_on() -> None:
+@pytest.mark.parametrize("way", ["error", "closed"])
+def test_after_an_error_or_when_closed_nothing_goes_on(way):
     done = []
 
-    def work(item: int) -> None:
-        if item == 1:
+    def work(item):
+        if item == 1 and way == "error":
             raise ValueError("item 1")
         time.sleep(0.01)
         done.append(item)
 
-    with pytest.raises(ValueError, match="item 1"):
-        list(map_on_threads(work, range(1000)))
+    results = map_on_threads(work, range(1000))
+    if way == "error":
+        with pytest.raises(ValueError, match="item 1"):
+            list(results)
+    else:
+        next(results)
+        results.close()
     count = len(done)
     assert count < 100
     time.sleep(0.05)
@@ -87,28 +80,12 @@ def test_after_an_error_nothing_goes_on() -> None:
     assert list(map_on_threads(abs, range(3))) == [0, 1, 2]
 
 
-def test_what_is_not_asked_for_is_not_worked_on() -> None:
-    done = []
-
-    def work(item: int) -> None:
-        time.sleep(0.01)
-        done.append(item)
-
-    results = map_on_threads(work, range(1000))
-    next(results)
-    results.close()  # type: ignore[attr-defined]
-    count = len(done)
-    assert count < 100
-    time.sleep(0.05)
-    assert len(done) == count
-
-
-def test_no_thread_is_left_where_not_all_could_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_is_left_where_not_all_could_be_started(monkeypatch):
     threads._start.cache_clear()
     start = threading.Thread.start
-    started: list[threading.Thread] = []
+    started = []
 
-    def start_two(thread: threading.Thread) -> None:
+    def start_two(thread):
         if len(started) == 2:
             raise RuntimeError("can't start new thread")
         started.append(thread)
@@ -125,7 +102,7 @@ def test_no_thread_is_left_where_not_all_could_be_started(monkeypatch: pytest.Mo
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_process_starts_workers_of_its_own() -> None:
+def test_a_forked_process_starts_workers_of_its_own():
     list(map_on_threads(abs, range(8)))
     child = os.fork()
     if child == 0:

@@ -2,7 +2,6 @@
 
 import random
 import string
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,30 +12,30 @@ from bertsmith.tokenization.bulk_encoding import BulkEncoder
 CHARACTERS = (*"aabbZ09 \t.,-'\x01\x85é漢", "long" * 5)
 
 
-def letters(chunk: bytes) -> list[int]:
+def letters(chunk):
     """Ids as a rule for the tests: the code of each byte that is no control, in lower case."""
     return [code for code in chunk.lower() if code >= 32]
 
 
-def expected(texts: Sequence[str]) -> list[list[int]]:
+def expected(texts):
     return [[code for code in letters(text.encode()) if code != 32] for text in texts]
 
 
-def found(encoder: BulkEncoder, texts: Sequence[str]) -> list[list[int]]:
+def found(encoder, texts):
     ids, lengths = encoder.encode(text.encode() for text in texts)
     assert ids.dtype == np.int32
     return [part.tolist() for part in np.split(ids, lengths.cumsum())[:-1]]
 
 
-def random_texts(rng: random.Random, count: int) -> list[str]:
+def random_texts(rng, count):
     return ["".join(rng.choices(CHARACTERS, k=rng.randrange(30))) for _ in range(count)]
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
 @pytest.mark.parametrize(("block_bytes", "max_kept", "row_bits"), [(1, 50, 2), (333, 9, 18)])
 def test_nothing_depends_on_blocks_or_memory(
-    monkeypatch: pytest.MonkeyPatch, lowercase: bool, block_bytes: int, max_kept: int, row_bits: int
-) -> None:
+    monkeypatch, lowercase, block_bytes, max_kept, row_bits
+):
     monkeypatch.setattr(bulk_encoding, "BLOCK_BYTES", block_bytes)
     monkeypatch.setattr(bulk_encoding, "MAX_KEPT", max_kept)
     monkeypatch.setattr(chunk_table, "ROW_BITS", row_bits)
@@ -47,33 +46,17 @@ def test_nothing_depends_on_blocks_or_memory(
     assert found(encoder, texts[::-1]) == expected(texts[::-1])
 
 
-@pytest.mark.parametrize("texts", [[], [""], ["", " ", "\t"], ["a", "", "b"], ["\x00", "a\x00"]])
-def test_texts_without_tokens_count_none(texts: list[str]) -> None:
-    assert found(BulkEncoder(letters, lowercase=True), texts) == expected(texts)
-
-
-def test_every_length_of_chunk_at_every_place_is_found_again() -> None:
-    encoder = BulkEncoder(letters, lowercase=True)
+def test_texts_without_tokens_and_every_length_of_chunk_at_every_place():
     words = [string.ascii_lowercase[:n] for n in range(1, 27)]
     texts = [" " * space + word + end for space in range(9) for word in words for end in (".", "")]
-    assert found(encoder, texts) == expected(texts)
-    assert found(encoder, texts) == expected(texts)
+    asked = []
+    encoder = BulkEncoder(lambda chunk: asked.append(chunk) or letters(chunk), lowercase=True)
+    for given in ([], [""], ["", " ", "\t"], ["a", "", "b"], ["\x00", "a\x00"], texts, texts):
+        assert found(encoder, given) == expected(given)
+    assert len(asked) == len(set(asked))  # each is worked out once
 
 
-def test_a_chunk_is_worked_out_once() -> None:
-    asked: list[bytes] = []
-
-    def compute(chunk: bytes) -> list[int]:
-        asked.append(chunk)
-        return letters(chunk)
-
-    encoder = BulkEncoder(compute, lowercase=True)
-    for _ in range(3):
-        encoder.encode([b"The cat's the mat. A-considerably-longer, considerablylongerword THE"])
-    assert len(asked) == len(set(asked))
-
-
-def test_memory_stays_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_stays_bounded(monkeypatch):
     monkeypatch.setattr(bulk_encoding, "BLOCK_BYTES", 100)
     monkeypatch.setattr(bulk_encoding, "MAX_KEPT", 1000)
     encoder = BulkEncoder(letters, lowercase=True)

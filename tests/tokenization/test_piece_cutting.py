@@ -23,7 +23,7 @@ PIECES = [
 ]
 
 
-def test_words_are_cut_as_one_by_one_or_left_alone() -> None:
+def test_words_are_cut_as_one_by_one_or_left_alone():
     wordpiece = WordPiece(PIECES, unk_id=0, max_chars=100)
     cutter = wordpiece.cutter()
     assert cutter
@@ -45,6 +45,6 @@ def test_words_are_cut_as_one_by_one_or_left_alone() -> None:
     ]
 
 
-def test_short_words_that_may_be_too_long_are_left_to_the_rules() -> None:
+def test_short_words_that_may_be_too_long_are_left_to_the_rules():
     assert WordPiece(PIECES, unk_id=0, max_chars=15).cutter() is None
     assert WordPiece(PIECES, unk_id=0, max_chars=16).cutter() is not None

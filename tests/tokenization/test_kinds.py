@@ -1,0 +1,175 @@
+"""Each kind of tokenizer equals the `tokenizers` library and transformers in all its settings."""
+
+import itertools
+import json
+import pickle
+import random
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from library_tokenizers import assert_same, assert_same_batch, library_of, texts_to_try
+from tiny_tokenizers import TINY, tiny_byte_bpe, tiny_unigram, tiny_wordpiece
+from transformers import AutoTokenizer
+
+from bertsmith.errors import CheckpointError, InputError
+from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.unigram import ALBERT_STEPS
+
+CLEANED = [(True, None), (True, False), (False, None), (False, True)]
+VARIANTS = [
+    *((tiny_wordpiece, {"lowercase": lower, "strip_accents": strip, "tokenize_chinese_chars": cut})
+      for (lower, strip), cut in itertools.product(CLEANED, (True, False))),
+    (tiny_wordpiece, {"decoder_cleanup": False}),
+    *((tiny_byte_bpe, {"add_prefix_space": space, "trim_offsets": trim})
+      for space, trim in itertools.product((True, False), repeat=2)),
+    *((tiny_unigram, {"steps": steps})
+      for steps in ((), ("quotes",), ("decompose",), ("lowercase",), ALBERT_STEPS)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "settings"), VARIANTS)
+def test_random_strings_are_encoded_as_in_the_library(make, settings):
+    ours, rng = make(**settings), random.Random(7)
+    library, texts = library_of(ours), texts_to_try(200)
+    for text, pair in itertools.pairwise(texts):
+        assert_same(ours, library, text)
+        assert_same(ours, library, text, pair)
+        if len(text + pair) < 100:  # the library keeps every overlap of what is cut off
+            assert_same(ours, library, text, pair, max_length=rng.randrange(4, 40))
+    assert_same_batch(ours, library, texts)
+
+
+@cache
+def both(kind):
+    return TINY[kind](), library_of(TINY[kind]())
+
+
+@pytest.mark.parametrize("kind", TINY)
+@given(text=st.text(st.characters(codec="utf-8")))
+def test_any_text_is_encoded_as_in_the_library(kind, text):
+    assert_same(*both(kind), text)
+    if kind == "byte-bpe" and "<" not in text:
+        ours = both(kind)[0]
+        assert ours.decode(ours.encode_ids(text)) == text
+
+
+@pytest.mark.parametrize(("make", "settings"), VARIANTS)
+def test_saved_folders_mean_the_same_to_everyone(make, settings, tmp_path):
+    saved = make(**settings, model_max_length=77)
+    saved.save(tmp_path)
+    loaded, theirs = load_tokenizer(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    for copy in (loaded, pickle.loads(pickle.dumps(saved))):
+        assert copy.settings() == saved.settings()
+        assert copy.fingerprint == saved.fingerprint
+        assert copy.encode("the <mask> [MASK]") == saved.encode("the <mask> [MASK]")
+    assert (theirs.model_max_length, len(theirs)) == (77, saved.vocab_size)
+    assert (theirs.mask_token_id, theirs.pad_token_id) == (saved.mask_id, saved.pad_id)
+    for text in texts_to_try(60, seed=35):
+        found, encoded = saved.encode(text), theirs(text, return_offsets_mapping=True)
+        assert encoded["input_ids"] == found.ids, ascii(text)
+        assert [tuple(pair) for pair in encoded["offset_mapping"]] == found.offsets, ascii(text)
+    if make is not tiny_unigram:  # of which transformers saves the steps that ALBERT has
+        theirs.save_pretrained(tmp_path / "again")
+        assert load_tokenizer(tmp_path / "again").fingerprint == saved.fingerprint
+    if make is not tiny_wordpiece:
+        theirs = AutoTokenizer.from_pretrained(tmp_path, add_prefix_space=True)
+        words = ["The", "river", ",", "don't", "漢字", "a b", " sea"]
+        expected = theirs(words, is_split_into_words=True, add_special_tokens=False)
+        ids, counts = saved.encode_word_ids(words)
+        assert ids.tolist() == expected["input_ids"]
+        places = [place for place, count in enumerate(counts.tolist()) for _ in range(count)]
+        assert places == expected.word_ids()
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_added_tokens_are_found_in_text_as_in_the_library(kind):
+    more = [AddedToken("[E1]", rstrip=True), AddedToken("Sea", normalized=True, special=False)]
+    ours = TINY[kind](added_tokens=[*TINY[kind]().added_tokens, *more])
+    for text in ("the sea [E1] is [MASK] <mask> wide", "SEA", " seasea[E1]  sea [CLS] Sea"):
+        assert_same(ours, library_of(ours), text)
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_lone_surrogates_are_left_out_and_counted_in_offsets(kind):
+    ours, text = TINY[kind](), "the \ud800sea \udfff漢"
+    found = ours.encode(text)
+    assert found.ids == ours.encode(text.encode("utf-8", "ignore").decode()).ids
+    assert text[slice(*found.offsets[-2])] == "漢"
+
+
+@pytest.mark.parametrize(
+    ("kind", "inner", "first"),
+    [
+        ("wordpiece", ["##a", "##s"], ["the", ",", "漢", "[CLS]", "[UNK]"]),
+        ("byte-bpe", ["e", "a", "Ã"], ["Ġthe", "Ġ", ",", "'", "Ċ", "<s>", "<mask>", "<pad>"]),
+        ("unigram", ["er", "a"], ["▁the", "▁", ",", "漢", "[CLS]", "<unk>"]),
+    ],
+)
+def test_tokens_say_whether_they_continue_a_word(kind, inner, first):
+    tokenizer = TINY[kind]()
+    continues = dict(zip(tokenizer.vocab, tokenizer.continues_word.tolist(), strict=True))
+    assert all(continues[token] for token in inner)
+    assert not any(continues[token] for token in first)
+
+
+MAKE = {**TINY, "byte-bpe with a space": lambda: tiny_byte_bpe(add_prefix_space=True)}
+
+
+@pytest.mark.parametrize("kind", MAKE)
+def test_a_text_is_cut_as_the_words_that_it_is_said_to_have(kind):
+    tokenizer = MAKE[kind]()
+    for text in [*texts_to_try(400), "▁the ▁ ▁", "\ud800x"]:
+        if not any(token.content.lower() in text.lower() for token in tokenizer.added_tokens):
+            ids = [id_ for word in tokenizer.words(text) for id_ in tokenizer.word_ids(word)]
+            assert ids == tokenizer.encode_ids(text), repr(text)
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_what_is_no_text_and_no_id_is_refused(kind):
+    tokenizer = TINY[kind]()
+    for given_value in (None, float("nan"), b"the", ["the", "river"]):
+        name = type(given_value).__name__
+        with pytest.raises(InputError, match=f"text: found {name}. Give a string"):
+            tokenizer.encode(given_value)
+        if given_value is not None:
+            with pytest.raises(InputError, match=f"pair: found {name}. Give a string"):
+                tokenizer.encode("the", given_value)
+    for id_ in (-1, tokenizer.vocab_size):
+        with pytest.raises(InputError, match=f"token id {id_} "):
+            tokenizer.decode([5, id_])
+
+
+@pytest.mark.parametrize(("kind", "part", "value", "message"), [
+    ("wordpiece", "model", {"type": "WordLevel", "vocab": {}}, "its model is WordLevel"),
+    ("wordpiece", "model", {"type": "BPE", "vocab": {}}, "a byte-bpe tokenizer and vocab.txt a w"),
+    ("wordpiece", "model", {"type": "Unigram", "vocab": []}, "a unigram tokenizer and vocab.txt"),
+    ("wordpiece", "normalizer", {"type": "NFC"}, "its normalizer is NFC"),
+    ("wordpiece", "normalizer", None, "its normalizer is absent"),
+    ("wordpiece", "pre_tokenizer", {"type": "ByteLevel"}, "its pre_tokenizer is ByteLevel"),
+    ("wordpiece", "decoder", {"type": "BPEDecoder"}, "its decoder is BPEDecoder"),
+    ("wordpiece", "post_processor", {"type": "RobertaProcessing"}, "RobertaProcessing"),
+    ("byte-bpe", "pre_tokenizer", {"type": "Whitespace"}, "its pre_tokenizer is Whitespace"),
+    ("byte-bpe", "normalizer", {"type": "NFC"}, "it has a normalizer"),
+    ("byte-bpe", "decoder", {"type": "BPEDecoder"}, "its decoder is BPEDecoder"),
+    ("byte-bpe", "post_processor", {"type": "ByteLevel"}, r"post_processor \(ByteLevel\)"),
+    ("byte-bpe", "post_processor", None, r"post_processor \(absent\)"),
+    ("byte-bpe", "model", {"type": "BPE", "vocab": {}, "merges": [3]}, "merge 1: found '3'"),
+    ("byte-bpe", "model", {"type": "BPE", "vocab": {}, "merges": [], "dropout": 0.1},
+     "dropout is 0.1"),
+    ("unigram", "normalizer", {"type": "NFC"}, "its normalizer is NFC"),
+    ("unigram", "normalizer", {"type": "Sequence", "normalizers": [{"type": "NFC"}]}, "not one of"),
+    ("unigram", "pre_tokenizer", {"type": "Sequence", "pretokenizers": []}, "pre_tokenizer is not"),
+    ("unigram", "model", {"type": "Unigram", "unk_id": 7, "vocab": [["a", 0]]}, "unk_id is 7"),
+    ("unigram", "model", {"type": "Unigram", "unk_id": 0, "vocab": [["a"]]}, "piece 0 is"),
+    ("unigram", "model", {"type": "Unigram", "unk_id": None, "vocab": []}, "'unk_id' is missing"),
+    ("unigram", "post_processor", {"type": "RobertaProcessing"}, "RobertaProcessing"),
+])  # fmt: skip
+def test_other_tokenizers_are_refused_by_name(kind, part, value, message, tmp_path):
+    TINY[kind]().save(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {part: value}))
+    with pytest.raises(CheckpointError, match=message):
+        load_tokenizer(tmp_path)
