@@ -34,9 +34,7 @@ def change(file, edit):
 
 
 def test_a_changed_run_says_so_where_it_is_resumed(almost_done, corpus_dir, tmp_path, capsys):
-    out = shutil.copytree(almost_done, tmp_path / "run")
-    intact = (out / "run.json").read_text()
-    for edit, message in (
+    for number, (edit, message) in enumerate((
         (lambda run: run.pop("settings"), "'settings' is missing"),
         (lambda run: run.pop("config"), "'config' is missing"),
         (lambda run: run.update(settings=[]), "settings is [], and must be an object"),
@@ -44,8 +42,8 @@ def test_a_changed_run_says_so_where_it_is_resumed(almost_done, corpus_dir, tmp_
         (lambda run: run.update(summary=None), "summary is null, and must be an object"),
         (lambda run: run.update(summary={"steps": "2"}),
          'summary.steps is "2", and must be a whole number'),
-    ):  # fmt: skip
-        (out / "run.json").write_text(intact)
+    )):  # fmt: skip
+        out = shutil.copytree(almost_done, tmp_path / str(number))
         change(out / "run.json", edit)
         command = ["pretrain", *SIZE, "--corpus", str(corpus_dir), "--out", str(out), "--resume"]
         with pytest.raises(SystemExit) as stop:

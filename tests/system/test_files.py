@@ -156,13 +156,14 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
     out = tmp_path / "out"
     with begin_to_build(out) as process:
         process.send_signal(signal.SIGKILL)
-    assert len(list(tmp_path.iterdir())) == 1
-    stays = {f".out.{os.getppid()}.tmp", f".output.{process.pid}.tmp", ".out.notes.tmp"}
-    for name in (f".out.{process.pid}.tmp", *stays):
+    stays = {f".a.{os.getppid()}.tmp", f".ab.{process.pid}.tmp", ".a.notes.tmp", ".out.notes.tmp"}
+    for name in (f".a.{process.pid}.tmp", *stays):
         (tmp_path / name).touch()
+    assert len(list(tmp_path.iterdir())) == 6
     with atomic_dir(out) as folder:
         (folder / "whole").write_text("new")
-    assert {path.name for path in tmp_path.iterdir()} == {"out", *stays}
+    write_json(tmp_path / "a", {})
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "a", *stays}
 
 
 def test_a_process_that_still_builds_is_left_alone(tmp_path):

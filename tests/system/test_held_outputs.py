@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from tiny_models import save_tiny, tiny_tokenizer, write_reviews
@@ -74,7 +75,7 @@ def test_a_second_process_is_told_at_its_start(place, capsys, kind):
         assert "another process" in line and "Wait until it ends" in line
     visible = [path.name for path in out.parent.iterdir() if not path.name.startswith(".")]
     assert visible == (["out"] if kind == "folder" else [])  # an empty folder
-    with hold_folder(out) if kind == "folder" else hold_outputs({"--out": words[-1]}, None):
+    with hold_folder(out) if kind == "folder" else hold_outputs({"--out": Path(words[-1])}, None):
         pass
 
 
