@@ -35,7 +35,6 @@ def change(file, edit):
 
 def test_a_changed_run_says_so_where_it_is_resumed(almost_done, corpus_dir, tmp_path, capsys):
     for number, (edit, message) in enumerate((
-        (lambda run: run.pop("settings"), "'settings' is missing"),
         (lambda run: run.pop("config"), "'config' is missing"),
         (lambda run: run.update(settings=[]), "settings is [], and must be an object"),
         (lambda run: run.update(config="x"), 'config is "x", and must be an object'),
