@@ -118,4 +118,4 @@ def embed(
     if encoder.loaded.precision == "fp32":
         return report, None
     agreement = agreement_with_fp32(encoder, first)
-    return report | {f"{agreement.name}_to_fp32": agreement._asdict()}, agreement
+    return report | {f"{agreement.name}_to_fp32": agreement.figures}, agreement

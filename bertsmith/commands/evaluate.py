@@ -98,7 +98,7 @@ def measure(settings: Settings) -> None:
     precision = predictor.loaded.precision
     if precision != "fp32":
         agreement = agreement_with_fp32(predictor, sample.examples)
-        report[f"{agreement.name}_beside_fp32"] = agreement._asdict()
+        report[f"{agreement.name}_beside_fp32"] = agreement.figures
         tell(agreement.sentence(precision))
     print(json_module.dumps(report) if settings.json else result)
     if settings.report is not None:

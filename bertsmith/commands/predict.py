@@ -95,7 +95,7 @@ def predict(settings: Settings) -> None:
     # A model is loaded for this a second time, which a few texts are not worth.
     if settings.file is not None and predictor.loaded.precision != "fp32":
         agreement = agreement_with_fp32(predictor, first)
-        report[f"{agreement.name}_beside_fp32"] = agreement._asdict()
+        report[f"{agreement.name}_beside_fp32"] = agreement.figures
         tell(agreement.sentence(predictor.loaded.precision))
     if settings.json:
         whole = {**report, **vars(totals), "unknown_rate": unknown_rate}

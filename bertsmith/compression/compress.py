@@ -13,9 +13,9 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import Trial
 from bertsmith.model.hub import find_checkpoint
 from bertsmith.model.int8 import slower_note
-from bertsmith.model.keep_layers import LayerChoice, choose_layers, truncate_layers
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import read_folder
+from bertsmith.model.shrinking import LayerChoice, choose_layers, truncate_layers
 from bertsmith.system.bounds import check_all_largest
 from bertsmith.system.compute import InferenceCompute
 from bertsmith.system.files import hold_folder

@@ -16,7 +16,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import who_guesses
 from bertsmith.model.families.albert import AlbertConfig
-from bertsmith.model.head_pruning import prune_heads, zero_heads
+from bertsmith.model.shrinking import prune_heads, zero_heads
 from bertsmith.tasks.auto import predictor_of, rows_of
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 from bertsmith.training.objective import Objective

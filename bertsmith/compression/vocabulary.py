@@ -14,7 +14,7 @@ from bertsmith.data.documents import iter_documents
 from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.side_by_side import RANDOM_TEXTS, RANDOM_TOKENS, first_of
-from bertsmith.model.vocabulary_trimming import trim_vocabulary
+from bertsmith.model.shrinking import trim_vocabulary
 from bertsmith.vocabulary.used_tokens import Counts, count_pieces, kept_tokens
 
 

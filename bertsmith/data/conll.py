@@ -28,14 +28,14 @@ MAX_ROWS = 1_000_000
 characters are at most `MAX_ROW_BYTES`."""
 
 
-class Block(NamedTuple):
+class LineBlock(NamedTuple):
     """Lines between empty ones, and the lines `before` them; empty ones are ""."""
 
     rows: list[Row]
     before: list[str]
 
 
-def iter_blocks(place: str, lines: Iterable[str]) -> Iterator[Block]:
+def iter_blocks(place: str, lines: Iterable[str]) -> Iterator[LineBlock]:
     """Yield the blocks between empty lines and `-DOCSTART-` lines.
 
     After a row that is not a comment, and with the label of an entity, `-DOCSTART-` is an ordinary
@@ -45,7 +45,7 @@ def iter_blocks(place: str, lines: Iterable[str]) -> Iterator[Block]:
         InputError: a carriage return within a line of the file that messages call `place`, or more
             than `MAX_ROWS` lines or `MAX_ROW_BYTES` characters of one block.
     """
-    block = Block([], [])
+    block = LineBlock([], [])
     size = 0
     for row, line in enumerate(lines, start=1):
         content = line.rstrip("\r\n")
@@ -66,7 +66,7 @@ def iter_blocks(place: str, lines: Iterable[str]) -> Iterator[Block]:
             continue
         if block.rows:
             yield block
-            block, size = Block([], []), 0
+            block, size = LineBlock([], []), 0
         block.before.append(content if starts_document else "")
     if block.rows:
         yield block
@@ -141,12 +141,12 @@ class ColumnParser:
         self._num_comments = 0
         self._is_first = True
 
-    def look(self, blocks: Iterator[Block]) -> Iterator[Block]:
+    def look(self, blocks: Iterator[LineBlock]) -> Iterator[LineBlock]:
         """Find the file's layout in its first blocks, then return all blocks.
 
         Comments after the last sentence are left out, and counted with it.
         """
-        head: list[Block] = []
+        head: list[LineBlock] = []
         num_rows = 0
         for block in blocks:
             head.append(block)
@@ -155,7 +155,7 @@ class ColumnParser:
                 break
         rows = [row for block in head for row in block.rows]
         self._shape = find_shape(rows, self.labelled) or self._shape
-        held: list[Block] = []
+        held: list[LineBlock] = []
         for block in itertools.chain(head, blocks):
             if held and not all(self._is_comment(line) for _, line in block.rows):
                 yield from held
@@ -165,7 +165,7 @@ class ColumnParser:
             self._num_comments += sum(len(block.rows) for block in held[1:])
             yield held[0]
 
-    def parse(self, block: Block) -> TaggedSentence | None:
+    def parse(self, block: LineBlock) -> TaggedSentence | None:
         """Parse a block from `look`; None if it has only comments.
 
         Raises:

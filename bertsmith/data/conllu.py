@@ -7,7 +7,7 @@ labels; an empty node (`8.1`) stands nowhere in the text and is left out. Both a
 import re
 from collections.abc import Sequence
 
-from bertsmith.data.conll import Block
+from bertsmith.data.conll import LineBlock
 from bertsmith.data.tables import whole_number
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
 from bertsmith.errors import InputError
@@ -34,7 +34,7 @@ class ConlluParser:
         self._word_place = self._find("word", columns.word_column or "form")
         self._label_place = self._find("label", columns.label_column or "upos")
 
-    def parse(self, block: Block) -> TaggedSentence | None:
+    def parse(self, block: LineBlock) -> TaggedSentence | None:
         """Parse a block; None if it has no words.
 
         Raises:
@@ -58,7 +58,7 @@ class ConlluParser:
             forms, tuple(labels), words[0][0], given, remarks=remarks, template=template
         )
 
-    def _template(self, block: Block) -> str:
+    def _template(self, block: LineBlock) -> str:
         """Return the lines of a block, with a NUL in place of the label of each word."""
         lines = []
         for _, line in block.rows:

@@ -31,7 +31,7 @@ from bertsmith.data.shards import (
     MAX_SHARD_TOKENS,
     SHARD_TOKENS,
     TOKENIZER_DIR,
-    Block,
+    DocumentBlock,
     SplitWriter,
 )
 from bertsmith.data.splits import HeldOutChoice
@@ -179,7 +179,7 @@ def _place(
 
 def _make_blocks(
     placed: Iterable[tuple[EncodedDocument, Split]], unk_id: int, report: SourceReport
-) -> Iterator[tuple[Split, Block]]:
+) -> Iterator[tuple[Split, DocumentBlock]]:
     """Gather documents of the same split until they are worth writing."""
     gathered: dict[Split, list[EncodedDocument]] = {split: [] for split in SPLITS}
     sizes = dict.fromkeys(SPLITS, 0)
@@ -193,12 +193,14 @@ def _make_blocks(
         yield split, _make_block(documents, unk_id, report)
 
 
-def _make_block(documents: list[EncodedDocument], unk_id: int, report: SourceReport) -> Block:
+def _make_block(
+    documents: list[EncodedDocument], unk_id: int, report: SourceReport
+) -> DocumentBlock:
     kept = [document for document in documents if len(document.ids)]
     if len(kept) < len(documents):
         report.skipped["documents_without_tokens"] += len(documents) - len(kept)
     ids = np.concatenate([np.empty(0, np.uint16), *(document.ids for document in kept)])
-    return Block(
+    return DocumentBlock(
         ids=ids,
         sentence_lengths=np.concatenate(
             [np.empty(0, np.int32), *(document.sentence_lengths for document in kept)]
@@ -211,7 +213,7 @@ def _make_block(documents: list[EncodedDocument], unk_id: int, report: SourceRep
 
 def _write_splits(
     folder: Path,
-    blocks: Iterable[tuple[Split, Block]],
+    blocks: Iterable[tuple[Split, DocumentBlock]],
     tokenizer: Tokenizer,
     settings: CorpusSettings,
     report: SourceReport,

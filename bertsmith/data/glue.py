@@ -163,7 +163,7 @@ def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
         if plain(task.name) in folders
     ]
     found = [each for each in found if each.train.is_file() and each.dev_files()]
-    wanted = check_names(names)
+    wanted = check_task_names(names)
     if absent := [name for name in wanted if name not in {each.task.name for each in found}]:
         raise InputError(
             f"{root}: no {', '.join(absent)} with train.tsv and dev.tsv. Found: "
@@ -178,7 +178,7 @@ def find_tasks(root: Path, names: Iterable[str] = ()) -> list[FoundTask]:
     return [each for each in found if not wanted or each.task.name in wanted]
 
 
-def check_names(names: Iterable[str]) -> list[str]:
+def check_task_names(names: Iterable[str]) -> list[str]:
     """Return names of tasks in the benchmark's spelling; refuse unknown ones."""
     known = {plain(task.name): task.name for task in TASKS}
     for name in names:

@@ -139,7 +139,7 @@ def get_value(record: Any, key: str, kind: type, place: str) -> Any:
     if not isinstance(record, Mapping):
         raise InputError(f"{place} is {json_type(record)}; an object is expected.")
     if key not in record:
-        raise InputError(f"{place}: no key '{key}'. Keys found: {listed(record)}.")
+        raise InputError(f"{place}: no key '{key}'. Keys found: {list_names(record)}.")
     value = record[key]
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         wanted = "a whole number" if kind is int else NAMES[kind]
@@ -147,7 +147,7 @@ def get_value(record: Any, key: str, kind: type, place: str) -> Any:
     return value
 
 
-def listed(names: Iterable[str]) -> str:
+def list_names(names: Iterable[str]) -> str:
     """Format column names for a message; cut long names and long lists."""
     shown = [f"'{name}'" if len(name) <= 30 else f"'{name[:29]}…'" for name in names]
     more = f", … ({len(shown)} in all)" if len(shown) > 12 else ""

@@ -7,7 +7,7 @@ same numbering in any order. Labels that cannot be classes are refused before tr
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.data.examples import LIST_SEPARATOR, Example
+from bertsmith.data.json_rows import list_names
 from bertsmith.errors import InputError
 
 MAX_FRACTIONS = 20
@@ -43,17 +44,17 @@ def class_names(examples: Sequence[Example], path: Path) -> tuple[str, ...]:
     words = [name for name in rows if not NUMBER.fullmatch(name)]
     if len(rows) < 2:
         raise InputError(
-            f"{path}: the only label is {_listed(rows)}. Give examples of two classes or more."
+            f"{path}: the only label is {list_names(rows)}. Give examples of two classes or more."
         )
     if fractions and words:
         raise InputError(
             f"{path}:{rows[fractions[0]]}: the label '{fractions[0]}' is a fractional number among "
-            f"names ({_listed(words)}). Fix the row, or choose the column with --label-column."
+            f"names ({list_names(words)}). Fix the row, or choose the column with --label-column."
         )
     if len(fractions) > MAX_FRACTIONS or len(rows) == len(examples) > MAX_FRACTIONS:
         raise InputError(
             f"{path}: {len(rows):,} different labels in {len(examples):,} rows, such as "
-            f"{_listed(list(rows)[-3:])}. Choose a column of classes with --label-column."
+            f"{list_names(list(rows)[-3:])}. Choose a column of classes with --label-column."
         )
     _check_spellings(rows, path)
     return sorted_names(rows)
@@ -129,8 +130,9 @@ def mixed_labels(examples: Sequence[Example]) -> str | None:
         return None
     num_numbers = sum(counts[name] for name in numbers)
     return (
-        f"{num_numbers:,} labels are numbers ({_listed(numbers)}) and "
-        f"{counts.total() - num_numbers:,} are names ({_listed(words)}); each is a class of its own"
+        f"{num_numbers:,} labels are numbers ({list_names(numbers)}) and "
+        f"{counts.total() - num_numbers:,} are names ({list_names(words)}); each is a class of its "
+        "own"
     )
 
 
@@ -202,7 +204,7 @@ def _unknown_label(
     hint = "" if same is None else f" It is {_same_as(label or '', same)}."
     return InputError(
         f"{path}:{example.row}: the label '{label}' is not one the model learns.{hint} Known "
-        f"labels: {_listed(names)}. Fix the row, or train with such examples."
+        f"labels: {list_names(names)}. Fix the row, or train with such examples."
     )
 
 
@@ -236,8 +238,3 @@ def number(
         f"{what} '{text}' is too large for fp32; allowed are numbers from {-MAX_NUMBER:.1e} to "
         f"{MAX_NUMBER:.1e}. Fix the row, or give all numbers in a larger unit."
     )
-
-
-def _listed(names: Collection[str]) -> str:
-    more = f", … ({len(names)} in all)" if len(names) > 10 else ""
-    return ", ".join(f"'{name}'" for name in list(names)[:10]) + more

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bertsmith.data.examples import Example, as_label_set
-from bertsmith.data.json_rows import get_value, json_type, listed, read_objects
+from bertsmith.data.json_rows import get_value, json_type, list_names, read_objects
 from bertsmith.data.json_stream import iter_members
 from bertsmith.data.records import RAGGED, ColumnSpec, find_column, stands_twice
 from bertsmith.data.squad import question_format
@@ -154,7 +154,7 @@ def _cells_of_objects(path: Path, columns: Sequence[str]) -> Iterator[_Cell]:
         if name not in record:
             raise InputError(
                 f"{path}:{row}: no key '{name}', which the lines before have. Keys found: "
-                f"{listed(record)}. Give every line a prediction."
+                f"{list_names(record)}. Give every line a prediction."
             )
         gold_row = record.get("row")
         yield _Cell(row, name, record[name], gold_row if isinstance(gold_row, int) else 0)
@@ -168,9 +168,9 @@ def _column(path: Path, row: int, found: Sequence[str], columns: Sequence[str]) 
         if stands_twice(name, found):
             raise InputError(
                 f"{path}:{row}: several columns are called '{name}'. Columns found: "
-                f"{listed(found)}. Rename all but the right one."
+                f"{list_names(found)}. Rename all but the right one."
             )
     wanted = ", ".join(f"'{column}'" for column in columns)
     raise InputError(
-        f"{path}:{row}: no column of predictions ({wanted}). Columns found: {listed(found)}."
+        f"{path}:{row}: no column of predictions ({wanted}). Columns found: {list_names(found)}."
     )

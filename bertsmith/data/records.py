@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from bertsmith.data.json_rows import json_type, listed, read_objects
+from bertsmith.data.json_rows import json_type, list_names, read_objects
 from bertsmith.data.tables import (
     ASK_FORMAT,
     FoundFormat,
@@ -296,7 +296,7 @@ class RecordReader(Generic[ExampleT]):
         needed = [spec for spec in self._read_specs if not spec.may_lack_key]
         for name in (name for spec in needed for name in self.names.get(spec.name, ())):
             if name not in value:
-                found = f"no key '{name}'. Keys found: {listed(value)}"
+                found = f"no key '{name}'. Keys found: {list_names(value)}"
                 raise self.incomplete(row, found, "Every row needs the keys of the first.")
         place = self.row_place(row)
         return {
@@ -370,13 +370,13 @@ class RecordReader(Generic[ExampleT]):
         if not by_number and (name := next((n for n in names if stands_twice(n, found)), None)):
             return (
                 f"several columns are called '{name.strip()}', and one is expected. Columns "
-                f"found: {listed(found)}. Give the number of the right one, counted from 1, with "
-                f"{spec.flag}, or rename the others."
+                f"found: {list_names(found)}. Give the number of the right one, counted from 1, "
+                f"with {spec.flag}, or rename the others."
             )
-        columns = f"Columns found: {listed(found)}"
+        columns = f"Columns found: {list_names(found)}"
         advice = f"Name it with {spec.flag} (or give its number, counted from 1)."
         if by_number:
-            columns = f"The first row, read without a header, has {len(found)}: {listed(found)}"
+            columns = f"The first row, read without a header, has {len(found)}: {list_names(found)}"
             advice = f"Give {spec.flag} a number from 1 to {len(found)}, or --header yes."
         asked = f"'{spec.asked}'" if spec.asked else f"looks like the {spec.name}"
         rivals = RIVALS.get(self.found_format, {})
@@ -454,7 +454,7 @@ def asked_columns(
     if limits := RANGE.fullmatch(asked):
         first, last = whole_number(limits[1]), whole_number(limits[2])
         if first is None or last is None or last - first >= len(found):
-            return None  # before so many are listed
+            return None  # before so many are list_names
         parts = [str(number) for number in range(first, last + 1)]
     else:
         parts = [part.strip() for part in asked.split(",")]

@@ -45,7 +45,7 @@ def id_dtype(vocab_size: int) -> np.dtype[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class DocumentBlock:
     """A few encoded documents, one after another.
 
     Shapes: `ids` `[tokens]`; `sentence_lengths` in tokens, `[sentences]`, none of them 0;
@@ -80,7 +80,7 @@ class SplitWriter:
         self._sentence_lengths = np.zeros(0, np.int64)
         self._document_lengths = np.zeros(0, np.int64)
 
-    def add(self, block: Block) -> None:
+    def add(self, block: DocumentBlock) -> None:
         """Append a block's documents."""
         if not len(block.document_lengths):
             return
@@ -94,7 +94,7 @@ class SplitWriter:
         if self._shard.tokens >= self._shard_tokens:
             self._finish_shard()
 
-    def _count_lengths(self, block: Block) -> None:
+    def _count_lengths(self, block: DocumentBlock) -> None:
         ends = np.cumsum(block.sentence_lengths)[np.cumsum(block.document_lengths) - 1]
         tokens_of_document = np.diff(ends, prepend=0)
         self._sentence_lengths = _add_counts(self._sentence_lengths, block.sentence_lengths)
@@ -143,7 +143,7 @@ class _ShardWriter:
         for bounds in self._files[1:]:
             bounds.append(np.zeros(1))
 
-    def add(self, block: Block) -> None:
+    def add(self, block: DocumentBlock) -> None:
         ids, sentence_starts, document_starts = self._files
         ids.append(block.ids)
         sentence_starts.append(self.tokens + np.cumsum(block.sentence_lengths))

@@ -9,7 +9,6 @@ between its words; moved and lost answers are counted.
 """
 
 import re
-from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +29,7 @@ QuestionFormat = Literal["json", "jsonl"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class GoldAnswer:
     """Answer to a question, and its first character in the context.
 
     `text` is as the file has it, for scores. `start` is None where the text does not stand in the
@@ -61,7 +60,7 @@ class Question:
     id: str
     question: str
     context: str
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[GoldAnswer, ...] = ()
     place: str = ""
     row: int = 0
 
@@ -85,44 +84,8 @@ class Question:
         return {"row": self.row, "id": self.id, "question": self.question}
 
 
-class SeenIds:
-    """Set of ids in 12 to 24 bytes each: an open-addressing table of 64-bit hashes.
-
-    Any two of a million different ids share a hash with probability 3e-8.
-    """
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._table = array("q", bytes(8 * 1024))
-
-    def add(self, id_: str) -> bool:
-        """Add an id; return False if it was there before."""
-        key = hash(id_) or 1  # 0 is a free place
-        if not self._put(key):
-            return False
-        self._count += 1
-        if 3 * self._count > 2 * len(self._table):
-            self._grow()
-        return True
-
-    def _put(self, key: int) -> bool:
-        table, last = self._table, len(self._table) - 1
-        place = key & last
-        while table[place] not in (0, key):
-            place = (place + 1) & last
-        is_new = table[place] == 0
-        table[place] = key
-        return is_new
-
-    def _grow(self) -> None:
-        keys = self._table
-        self._table = array("q", bytes(2 * 8 * len(keys)))
-        for key in filter(None, keys):
-            self._put(key)
-
-
 class QuestionReader:
-    """Lazy reader of a file's questions; it keeps 12 to 24 bytes of each.
+    """Lazy reader of a file's questions; it keeps the id of each.
 
     Args:
         source: `.json` in SQuAD's format or `.jsonl` with one question a line; also as .gz, .xz or
@@ -147,9 +110,7 @@ class QuestionReader:
         self.name = place_name(self.source)
         self.labelled = labelled
         self.placed = placed
-        self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
-        self._ids = SeenIds()
-        self._is_answered = False
+        self._begin()
 
     def __iter__(self) -> Iterator[Question]:
         """Yield the questions.
@@ -159,9 +120,7 @@ class QuestionReader:
                 twice, there is no question at all, or with `labelled` none has an answer or
                 `is_impossible`, so that any model that gives no answers would be right.
         """
-        self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
-        self._ids = SeenIds()
-        self._is_answered = not self.labelled
+        self._begin()
         is_json = question_format(self.source) == "json"
         waiting: list[Question] = []  # for the first that says what is right
         for question in self._read_json() if is_json else self._read_rows():
@@ -178,12 +137,18 @@ class QuestionReader:
                 'none says "is_impossible": true. Give right answers.'
             )
 
+    def _begin(self) -> None:
+        self.num_questions = self.num_moved = self.num_lost = self.num_empty = 0
+        self._ids: set[str] = set()
+        self._is_answered = not self.labelled
+
     def _note(self, question: Question) -> None:
-        if not self._ids.add(question.id):
+        if question.id in self._ids:
             raise InputError(
                 f"{self._at(question.place)}: the id '{question.id}' belongs to an earlier "
                 "question too. Give each question an id of its own."
             )
+        self._ids.add(question.id)
         self.num_questions += 1
         self.num_empty += question.is_empty
 
@@ -235,7 +200,7 @@ class QuestionReader:
         self._is_answered |= bool(question.answers) or record.get("is_impossible") is True
         return question
 
-    def _answers(self, record: Mapping[str, Any], context: str, place: str) -> Iterator[Answer]:
+    def _answers(self, record: Mapping[str, Any], context: str, place: str) -> Iterator[GoldAnswer]:
         for at, answer in enumerate(self._answer_records(record, place)):
             answer_place = f"{place}.answers[{at}]"
             text = self._get(answer, "text", str, answer_place)
@@ -244,11 +209,11 @@ class QuestionReader:
             if not text.strip():  # how some sets say that there is none
                 continue
             if start is None:
-                yield Answer(text, None)
+                yield GoldAnswer(text, None)
             else:
                 yield self._counted(locate_answer(context, text, start))
 
-    def _counted(self, answer: Answer) -> Answer:
+    def _counted(self, answer: GoldAnswer) -> GoldAnswer:
         self.num_lost += answer.start is None
         self.num_moved += answer.is_moved
         return answer
@@ -289,25 +254,25 @@ class QuestionReader:
         return get_value(record, key, kind, self._at(place))
 
 
-def locate_answer(context: str, text: str, start: int) -> Answer:
+def locate_answer(context: str, text: str, start: int) -> GoldAnswer:
     """Locate an answer in `context`, nearest to `start`, its offset in the file.
 
     Where the text does not stand as it is, white space at its ends is left out, and at last any
     white space may stand between its words.
 
     >>> locate_answer("in New  York.", " New York ", 2)
-    Answer(text=' New York ', start=3, is_moved=True, size=9)
+    GoldAnswer(text=' New York ', start=3, is_moved=True, size=9)
     """
     if start >= 0 and context.startswith(text, start):
-        return Answer(text, start)
+        return GoldAnswer(text, start)
     if span := nearest(context, re.escape(text), start):
-        return Answer(text, span[0], is_moved=True)
+        return GoldAnswer(text, span[0], is_moved=True)
     bare = text.strip()
     start += len(text) - len(text.lstrip())
     words = r"\s+".join(map(re.escape, bare.split()))
     if span := nearest(context, re.escape(bare), start) or nearest(context, words, start):
-        return Answer(text, span[0], is_moved=True, size=span[1] - span[0])
-    return Answer(text, None)
+        return GoldAnswer(text, span[0], is_moved=True, size=span[1] - span[0])
+    return GoldAnswer(text, None)
 
 
 def nearest(context: str, pattern: str, start: int) -> tuple[int, int] | None:

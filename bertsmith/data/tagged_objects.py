@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bertsmith.data.json_rows import json_type, listed
+from bertsmith.data.json_rows import json_type, list_names
 from bertsmith.data.label_schemes import Span, write_labels
 from bertsmith.data.tagged import Remark, TagColumns, TaggedSentence
 from bertsmith.data.text_files import ExampleSource, row_place
@@ -62,7 +62,7 @@ class ObjectParser:
             wanted = self.columns.word_column or '", "'.join((*WORD_KEYS, *TEXT_KEYS))
             raise self._refusal(
                 row,
-                f'no key "{wanted}" with a sentence. Keys found: {listed(value) or "none"}',
+                f'no key "{wanted}" with a sentence. Keys found: {list_names(value) or "none"}',
                 'Each row holds {"words": [...], "labels": [...]}, or {"text": "...", '
                 '"entities": [{"start": 0, "end": 4, "label": "..."}]}',
             )
@@ -80,7 +80,7 @@ class ObjectParser:
             wanted = self.columns.label_column or '", "'.join(LABEL_KEYS)
             raise self._refusal(
                 row,
-                f'no key "{wanted}" with labels. Keys found: {listed(value) or "none"}',
+                f'no key "{wanted}" with labels. Keys found: {list_names(value) or "none"}',
                 "Name it with --label-column",
             )
         labels = self._strings(row, key, value[key])

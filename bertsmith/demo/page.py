@@ -16,7 +16,7 @@ from bertsmith.training.run_folder import RunFolder
 METHODS = {
     PRETRAINED: (
         "pre-trained BERT",
-        "read the documentation first, then learnt from the labelled paragraphs",
+        "read the documentation first, then learned from the labelled paragraphs",
     ),
     UNTRAINED: (
         "the same BERT without pre-training",
@@ -87,7 +87,7 @@ def shortened(results: Mapping[str, Any]) -> str:
     if (draws := results["question"]["num_draws"]) < plan["full_draws"]:
         known = "less well known" if draws > 1 else "not known"
         sentences.append(
-            f"The question was learnt with {draws} choice{'s' * (draws > 1)} of labelled "
+            f"The question was learned with {draws} choice{'s' * (draws > 1)} of labelled "
             f"paragraphs instead of {plan['full_draws']}, so how much the results depend on that "
             f"choice is {known}."
         )
@@ -148,7 +148,7 @@ def charts(entries: Sequence[Mapping[str, Any]], results: Mapping[str, Any]) -> 
             x_label="minutes of pre-training",
             y_label="loss",
             series=[
-                Series("being learnt from", _points(steps, "mlm_loss"), "line", 0),
+                Series("being learned from", _points(steps, "mlm_loss"), "line", 0),
                 Series("held out", _points(held_out, "held_out_mlm_loss"), "dots", 0),
                 Series("by token frequency alone", [(0.0, by_frequency)], "reference", 2),
             ],

@@ -2,7 +2,7 @@
 
 Three files of labelled paragraphs come out: few to learn from, few to choose the best weights
 by, and many to score on. A module belongs to one of them only, so no text is scored whose
-neighbours were learnt from; and the modules to score on are no part of the corpus either.
+neighbours were learned from; and the modules to score on are no part of the corpus either.
 
 The library's own name would answer the question, so every listed spelling of every name is
 replaced, inside dotted paths and longer words too.
@@ -71,7 +71,7 @@ class QuestionSize:
 
 @dataclass(frozen=True)
 class Question:
-    """The paragraphs that are learnt from (one list per draw), chosen by, and scored on."""
+    """The paragraphs that are learned from (one list per draw), chosen by, and scored on."""
 
     draws: tuple[tuple[Example, ...], ...]
     dev: tuple[Example, ...]

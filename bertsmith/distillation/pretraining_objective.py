@@ -17,9 +17,9 @@ from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.last_layer import watch_last_layer
+from bertsmith.model.masked_lm_loss import Guesses, soft_lm_loss
 from bertsmith.model.shape_buckets import fill_up
 from bertsmith.model.shared import SharedModel
-from bertsmith.model.soft_lm_loss import Guesses, soft_lm_loss
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.tasks.soft_targets import soft_vector_loss
 from bertsmith.training.objective import LossTerm, Objective

@@ -22,11 +22,11 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.evaluation.side_by_side import Comparison, Trial, compare
 from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import who_guesses
-from bertsmith.model.keep_layers import distilled
 from bertsmith.model.loading import build, load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.model.shared import SharedModel
+from bertsmith.model.shrinking import distilled
 from bertsmith.pretraining.build import build_objective
 from bertsmith.pretraining.config import SourceFacts
 from bertsmith.pretraining.job import PretrainJob

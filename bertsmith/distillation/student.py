@@ -12,7 +12,7 @@ from typing import Any
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
-from bertsmith.model.keep_layers import choose_layers, truncate_layers
+from bertsmith.model.shrinking import choose_layers, truncate_layers
 from bertsmith.tasks.settings import NOT_GIVEN
 from bertsmith.tokenization.tokenizer import Tokenizer
 

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from bertsmith.tasks.agreement import Agreement, NotCompared
+from bertsmith.tasks.agreement import Agreement, not_compared
 from bertsmith.tasks.predictor import Predictor
 
 Item = TypeVar("Item")
@@ -32,7 +32,7 @@ def agreement_with_fp32(predictor: Predictor[Any], examples: Sequence[Any]) -> A
     """
     chosen = _affordable(predictor, sample(examples))
     if not chosen:
-        return NotCompared(0, SAMPLE_TOKENS)
+        return not_compared(SAMPLE_TOKENS)
     agreement: Agreement = predictor.definition.agreement(
         predictor.predict(chosen), predictor.exact().predict(chosen)
     )

@@ -12,7 +12,7 @@ from typing import Any
 from bertsmith.errors import ConfigError
 from bertsmith.model.bert import TOKEN_HEADS, BertModel
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.model.query_reset import has_own_queries, reset_queries
+from bertsmith.model.reinitialize import has_own_queries, reset_queries
 from bertsmith.pretraining.objective import PAIR_TERMS
 from bertsmith.tasks.settings import FinetuneSettings
 

@@ -1,14 +1,13 @@
 """Report of single-label classification, as text and as JSON."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.metrics import classification as metrics
-from bertsmith.metrics.reading import reading_notes
+from bertsmith.metrics.reading import ReadingCounts
 
 MAX_SHOWN_CLASSES = 20
 """Classes of the largest confusion matrix that fits a terminal; `--json` has larger ones too."""
@@ -26,12 +25,11 @@ class ClassScore:
 
 
 @dataclass(frozen=True)
-class ClassReport:
+class ClassReport(ReadingCounts):
     """Scores of a classifier on labelled texts.
 
     `confusion[i][j]` counts the texts of gold label `i` and predicted label `j`, in the order of
-    `classes`. `num_truncated` texts were cut to the model's length, `num_windowed` read in windows;
-    `num_skipped` rows had no text or no label.
+    `classes`.
     """
 
     accuracy: float
@@ -39,14 +37,8 @@ class ClassReport:
     micro_f1: float
     matthews_correlation: float
     num_texts: int
-    num_truncated: int
-    num_windowed: int
-    num_skipped: int
     classes: tuple[ClassScore, ...]
     confusion: tuple[tuple[int, ...], ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def __str__(self) -> str:
         lines = [
@@ -55,7 +47,7 @@ class ClassReport:
             f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the classes, each counting the same)",
             f"MCC       {self.matthews_correlation:.4f}   (correlation with the truth; guessing "
             "gets 0)",
-            *reading_notes(self.num_truncated, self.num_windowed, self.num_skipped),
+            *self.notes(),
             "",
             *class_table(self.classes),
         ]
@@ -64,15 +56,12 @@ class ClassReport:
         return "\n".join(lines)
 
 
-def summarize(
-    confusion: NDArray[np.int64],
-    names: Sequence[str],
-    *,
-    num_truncated: int = 0,
-    num_windowed: int = 0,
-    num_skipped: int = 0,
-) -> ClassReport:
-    """Compute all scores from a confusion matrix `[classes, classes]`."""
+def summarize(confusion: NDArray[np.int64], names: Sequence[str], **counts: int) -> ClassReport:
+    """Compute all scores from a confusion matrix `[classes, classes]`.
+
+    Args:
+        counts: those of `ReadingCounts`.
+    """
     scores = metrics.class_scores(confusion)
     columns = (scores.precision, scores.recall, scores.f1, scores.support)
     rows = zip(names, *(column.tolist() for column in columns), strict=True)
@@ -82,11 +71,9 @@ def summarize(
         micro_f1=metrics.micro_f1(confusion),
         matthews_correlation=metrics.matthews_correlation(confusion),
         num_texts=int(confusion.sum()),
-        num_truncated=num_truncated,
-        num_windowed=num_windowed,
-        num_skipped=num_skipped,
         classes=tuple(ClassScore(*row) for row in rows),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
+        **counts,
     )
 
 

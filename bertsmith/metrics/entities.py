@@ -103,7 +103,7 @@ class TagReport:
             )
         if self.num_unknown:
             notes.append(
-                f"{self.num_unknown:,} words have a label that the model never learnt; they count "
+                f"{self.num_unknown:,} words have a label that the model never learned; they count "
                 "as wrong"
             )
         if self.num_windowed:

@@ -5,15 +5,15 @@ All follow from counts for each label, which add up over batches. A ratio with a
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.metrics.class_report import ClassScore, class_table
 from bertsmith.metrics.classification import ratio
-from bertsmith.metrics.reading import reading_notes
+from bertsmith.metrics.reading import ReadingCounts
 
 Flags = NDArray[np.bool_]
 
@@ -74,42 +74,26 @@ class LabelCounts:
 
 
 @dataclass(frozen=True)
-class MultiLabelReport:
+class MultiLabelReport(ReadingCounts):
     """Scores of a multi-label classifier on labelled texts."""
 
     subset_accuracy: float
     micro_f1: float
     macro_f1: float
     num_texts: int
-    num_truncated: int
-    num_windowed: int
-    num_skipped: int
     classes: tuple[ClassScore, ...]
 
     @classmethod
-    def of(
-        cls,
-        counts: LabelCounts,
-        names: Sequence[str],
-        *,
-        num_truncated: int = 0,
-        num_windowed: int = 0,
-        num_skipped: int = 0,
-    ) -> Self:
+    def of(cls, counts: LabelCounts, names: Sequence[str], **reading: int) -> Self:
         """Compute the scores from the counts of the labels `names`."""
         return cls(
             subset_accuracy=counts.subset_accuracy,
             micro_f1=counts.micro_f1,
             macro_f1=counts.macro_f1,
             num_texts=counts.num_texts,
-            num_truncated=num_truncated,
-            num_windowed=num_windowed,
-            num_skipped=num_skipped,
             classes=label_scores(counts, names),
+            **reading,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def __str__(self) -> str:
         return "\n".join(
@@ -118,7 +102,7 @@ class MultiLabelReport:
                 f"macro-F1  {self.macro_f1:.4f}   (mean F1 of the labels, each counting the same)",
                 f"subset    {self.subset_accuracy:.4f}   (share of the {self.num_texts:,} texts "
                 "with exactly the right labels)",
-                *reading_notes(self.num_truncated, self.num_windowed, self.num_skipped),
+                *self.notes(),
                 "",
                 *class_table(self.classes),
             ]

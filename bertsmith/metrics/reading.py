@@ -1,4 +1,28 @@
-"""Notes of a report on examples that were truncated, windowed or skipped."""
+"""Counts of the examples of a report that were truncated, windowed or skipped."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingCounts:
+    """Base of reports.
+
+    `num_truncated` examples were cut to the model's length, `num_windowed` read in windows;
+    `num_skipped` rows lacked something.
+    """
+
+    num_truncated: int = 0
+    num_windowed: int = 0
+    num_skipped: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        values = asdict(self)
+        return values | {name: values.pop(name) for name in ReadingCounts.__annotations__}
+
+    def notes(self, lacking: str = "text or label") -> list[str]:
+        """Describe the counts."""
+        return reading_notes(self.num_truncated, self.num_windowed, self.num_skipped, lacking)
 
 
 def reading_notes(

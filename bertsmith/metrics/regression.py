@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bertsmith.metrics.reading import reading_notes
+from bertsmith.metrics.reading import ReadingCounts, reading_notes
 
 Numbers = NDArray[np.float64]
 
@@ -68,44 +68,24 @@ def rmse(true: Numbers, predicted: Numbers) -> float:
 
 
 @dataclass(frozen=True)
-class NumberReport:
-    """Scores of predicted numbers.
-
-    `num_truncated` texts were longer than the model reads and cut, `num_windowed` were read in
-    windows; `num_skipped` rows had no text or no number.
-    """
+class NumberReport(ReadingCounts):
+    """Scores of predicted numbers."""
 
     pearson: float
     spearman: float
     rmse: float
     num_texts: int
-    num_truncated: int
-    num_windowed: int
-    num_skipped: int
 
     @classmethod
-    def of(
-        cls,
-        true: Numbers,
-        predicted: Numbers,
-        *,
-        num_truncated: int = 0,
-        num_windowed: int = 0,
-        num_skipped: int = 0,
-    ) -> Self:
+    def of(cls, true: Numbers, predicted: Numbers, **counts: int) -> Self:
         """Compute the scores of predicted numbers; both arrays are `[texts]`."""
         return cls(
             pearson=pearson(true, predicted),
             spearman=spearman(true, predicted),
             rmse=rmse(true, predicted),
             num_texts=len(true),
-            num_truncated=num_truncated,
-            num_windowed=num_windowed,
-            num_skipped=num_skipped,
+            **counts,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
     def __str__(self) -> str:
         lines = [
@@ -114,10 +94,7 @@ class NumberReport:
             f"Spearman  {self.spearman:.4f}   (correlation with their order)",
             f"RMSE      {self.rmse:.4f}   (how far off, in the unit of the numbers)",
         ]
-        lines += reading_notes(
-            self.num_truncated, self.num_windowed, self.num_skipped, "text or number"
-        )
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes("text or number")])
 
 
 @dataclass(frozen=True)

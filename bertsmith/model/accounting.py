@@ -15,7 +15,7 @@ from torch import nn
 
 from bertsmith.data.batches import Batch
 from bertsmith.model.bert import BertModel
-from bertsmith.model.blocks import Layout
+from bertsmith.model.blocks import BlockLayout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.electra_pair import new_pair
 from bertsmith.model.families import build_heads, family_named
@@ -165,7 +165,7 @@ def beyond_formula(counts: Mapping[str, Component], config: BertConfig) -> dict[
 
 
 @dataclass(frozen=True)
-class Work:
+class Workload:
     """The input size of a model, in batches or in one step.
 
     `looks` counts pairs of tokens in attention: the sum of the squared lengths of the sequences.
@@ -177,29 +177,29 @@ class Work:
     predicted: float = 0.0
     sequences: float = 0.0
 
-    def __add__(self, other: "Work") -> "Work":
-        return Work(
+    def __add__(self, other: "Workload") -> "Workload":
+        return Workload(
             self.tokens + other.tokens,
             self.looks + other.looks,
             self.predicted + other.predicted,
             self.sequences + other.sequences,
         )
 
-    def times(self, factor: float) -> "Work":
+    def times(self, factor: float) -> "Workload":
         """Multiply all counts by `factor`."""
-        return Work(*(factor * count for count in astuple(self)))
+        return Workload(*(factor * count for count in astuple(self)))
 
 
-def real_work(batch: Batch, predicted: int) -> Work:
+def real_work(batch: Batch, predicted: int) -> Workload:
     """Count a batch by its real tokens."""
     looks = sum(length**2 for length in batch.lengths)
-    return Work(batch.num_tokens, looks, predicted, batch.num_sequences)
+    return Workload(batch.num_tokens, looks, predicted, batch.num_sequences)
 
 
-def computed_work(batch: Batch, predicted: int) -> Work:
+def computed_work(batch: Batch, predicted: int) -> Workload:
     """Count a batch as a CPU computes it, padded to standard sizes."""
-    blocks = Layout(batch.lengths, torch.device("cpu")).view().blocks
-    return Work(
+    blocks = BlockLayout(batch.lengths, torch.device("cpu")).view().blocks
+    return Workload(
         rounded_up(batch.num_tokens),
         sum(block.num_rows * block.length**2 for block in blocks),
         rounded_up(predicted) if predicted else 0,
@@ -207,13 +207,13 @@ def computed_work(batch: Batch, predicted: int) -> Work:
     )
 
 
-def num_heads(config: BertConfig) -> int:
+def _num_heads(config: BertConfig) -> int:
     """Count the attention heads of all layers, without pruned ones."""
     return sum(len(config.heads_of(layer)) for layer in range(config.num_hidden_layers))
 
 
 def training_flops(
-    counts: Mapping[str, Component], config: BertConfig, work: Work
+    counts: Mapping[str, Component], config: BertConfig, work: Workload
 ) -> dict[str, float]:
     """Count the operations of a forward and a backward pass, by purpose.
 
@@ -234,7 +234,7 @@ def training_flops(
     vocabulary = names.get(MASKED_LM, 0) + decoder
     # The gradient of the decoder's bias is a matrix product too.
     bias = 2 * work.predicted * config.vocab_size if decoder else 0
-    looks = 4 * config.head_size * num_heads(config) * work.looks
+    looks = 4 * config.head_size * _num_heads(config) * work.looks
     return {
         "layers": 6 * per_token * work.tokens,
         "attention": 3 * looks,
@@ -243,7 +243,7 @@ def training_flops(
     }
 
 
-def flops_of(model: BertModel, work: Work) -> dict[str, float]:
+def flops_of(model: BertModel, work: Workload) -> dict[str, float]:
     """Count `training_flops` of a model and its companions, by purpose."""
     found = training_flops(count_parameters(model), model.config, work)
     for name, companion in model.companions.items():
@@ -282,7 +282,7 @@ class Memory:
 
 def memory(
     model: BertModel,
-    work: Work,
+    work: Workload,
     precision: Precision,
     num_processes: int,
     *,
@@ -306,13 +306,13 @@ def memory(
         gradients=(4 if sums_gradients else width) * size * num_processes,
         activations=round(
             sum(saved_activations(each, work, width, is_fused=is_fused) for each in configs)
-            + vocabulary_bytes(model.config, work, width)
+            + _vocabulary_bytes(model.config, work, width)
         ),
         num_processes=num_processes,
     )
 
 
-def saved_activations(config: BertConfig, work: Work, width: int, *, is_fused: bool) -> float:
+def saved_activations(config: BertConfig, work: Workload, width: int, *, is_fused: bool) -> float:
     """Count the bytes that layers save for the backward pass.
 
     At `width` bytes a number, each layer saves per token vectors of H numbers: its input, query,
@@ -324,12 +324,12 @@ def saved_activations(config: BertConfig, work: Work, width: int, *, is_fused: b
     vectors = (10 if has_dropout else 8) * config.hidden_size + 2 * config.intermediate_size
     scores = 0 if is_fused else (3 if config.attention_probs_dropout_prob > 0 else 1)
     layers = config.num_hidden_layers * work.tokens * vectors
-    looks = num_heads(config) * work.looks * scores
+    looks = _num_heads(config) * work.looks * scores
     embeddings = work.tokens * config.hidden_size * (2 if has_dropout else 1)
     return width * (layers + looks + embeddings)
 
 
-def vocabulary_bytes(config: BertConfig, work: Work, width: int) -> float:
+def _vocabulary_bytes(config: BertConfig, work: Workload, width: int) -> float:
     """Count the bytes of concurrent logits and the word embedding's gradient."""
     words = config.vocab_size
     at_once = min(work.predicted, max(1, MAX_LOGITS // words))

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.attention import SelfAttention
-from bertsmith.model.blocks import Layout
+from bertsmith.model.blocks import BlockLayout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import family_named
 from bertsmith.model.heads import TASK_HEADS
@@ -186,7 +186,7 @@ class BertModel(TrainableModel):
         if first_only and self.every_token:
             return self.encode(batch, trace, words=words).index_select(0, batch.first_tokens)
         trace = trace or OutputRecorder()
-        layout = Layout(batch.lengths, batch.input_ids.device)
+        layout = BlockLayout(batch.lengths, batch.input_ids.device)
         record_weights = None if trace.attentions is None else trace.record_weights
         hidden = trace.record(fill_up(self.embeddings(batch, words)), batch.num_tokens)
         last = len(self.layers) - 1

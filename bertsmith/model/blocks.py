@@ -237,7 +237,7 @@ class AttentionView:
         return Bounds(torch.arange(count + 1, dtype=torch.int32, device=self.device), 1)
 
 
-class Layout:
+class BlockLayout:
     """The sequences of a packed row, for all layers, whatever their patterns of attention."""
 
     def __init__(self, lengths: tuple[int, ...], device: torch.device) -> None:

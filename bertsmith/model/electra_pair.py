@@ -110,8 +110,9 @@ def load_generator(directory: Path) -> BertModel:
     if not has_generator(directory):
         raise CheckpointError(
             f"{directory}: there is no {GENERATOR}/, the model that put in the tokens which this "
-            "one learnt to tell. A new one would know no words, and spoil the embeddings that both "
-            f"share. Put its folder there ({directory / GENERATOR}), or pass --objective masked_lm."
+            "one learned to tell. A new one would know no words, and spoil the embeddings that "
+            f"both share. Put its folder there ({directory / GENERATOR}), or pass --objective "
+            "masked_lm."
         )
     return load_model(directory / GENERATOR, heads=["masked_lm"])
 
@@ -132,5 +133,5 @@ def check_shared(discriminator: BertModel, generator: BertModel) -> None:
             raise ConfigError(
                 f"embeddings.{name} of generator and discriminator differ: they are "
                 f"{list(theirs[name].shape)} and {list(mine.shape)}, or have other values. All "
-                "embeddings are learnt together: take both models from the same run."
+                "embeddings are learned together: take both models from the same run."
             )

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from bertsmith.data.batches import Batch, send
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.attention import RecordWeights, SelfAttention
-from bertsmith.model.blocks import FULL, AttentionPattern, Layout
+from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import dropout
 from bertsmith.model.padding import number_columns
@@ -101,7 +101,7 @@ class TransformerLayer(nn.Module):
     def forward(
         self,
         hidden: Tensor,
-        layout: Layout,
+        layout: BlockLayout,
         record_weights: RecordWeights | None = None,
         first_tokens: Tensor | None = None,
     ) -> Tensor:

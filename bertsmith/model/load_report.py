@@ -25,14 +25,14 @@ class LoadReport:
         parts = [f"Loaded {len(self.matched)} weights"]
         if self.missing:
             parts.append(
-                f"{len(self.missing)} missing ones start at random: {listed(self.missing)}"
+                f"{len(self.missing)} missing ones start at random: {list_weights(self.missing)}"
             )
         if self.unused:
-            parts.append(f"{len(self.unused)} were not needed: {listed(self.unused)}")
+            parts.append(f"{len(self.unused)} were not needed: {list_weights(self.unused)}")
         return "; ".join(parts) + "."
 
 
-def listed(names: Sequence[str]) -> str:
+def list_weights(names: Sequence[str]) -> str:
     """The first names, and how many more there are."""
     shown = ", ".join(names[:SHOWN_NAMES])
     rest = len(names) - SHOWN_NAMES

@@ -12,13 +12,13 @@ from bertsmith.model.config import BertConfig
 from bertsmith.model.config_file import own_settings
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.heads import TASK_HEADS
-from bertsmith.model.load_report import LoadReport, listed
+from bertsmith.model.load_report import LoadReport, list_weights
 from bertsmith.model.meta_init import skeleton
 from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.weight_names import canonical, their_names
 
 BUFFERS = ("position_ids", "token_type_ids")
-"""Counters that older folders store beside the embeddings; they hold nothing learnt."""
+"""Counters that older folders store beside the embeddings; they hold nothing learned."""
 
 
 def load_model(
@@ -126,8 +126,8 @@ def _fill(model: BertModel, tensors: Mapping[str, Tensor], directory: Path) -> l
     lost += [name for layer in absences.keys() & found for name in absences[layer]]
     if lost:
         raise CheckpointError(
-            f"{directory}: {len(lost)} weights are missing: {listed(lost)}. Copy or download the "
-            "whole checkpoint again."
+            f"{directory}: {len(lost)} weights are missing: {list_weights(lost)}. Copy or download "
+            "the whole checkpoint again."
         )
     model.load_state_dict(state, strict=False, assign=True)
     if model.pooler is not None and "pooler.dense.weight" not in state:

@@ -1,6 +1,7 @@
 """Masked-LM loss in bounded memory, and tokens sampled on the way."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -54,20 +55,20 @@ class MaskedLMLoss(torch.autograd.Function):
         def take(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             wanted = labels[rows]
             logits[len(wanted) :] = 0.0
-            sampler = None if draws is None else Sampler(draws[rows], samples[rows])
-            return cross_entropy_and_gradient(logits[: len(wanted)], wanted, sampler)
+            sampler = None if draws is None else _Sampler(draws[rows], samples[rows])
+            return _cross_entropy_and_gradient(logits[: len(wanted)], wanted, sampler)
 
         max_logits = MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS
-        loss_sum, num_correct = decode_in_chunks(ctx, hidden, weight, bias, take, max_logits)
+        loss_sum, num_correct = _decode_in_chunks(ctx, hidden, weight, bias, take, max_logits)
         ctx.mark_non_differentiable(num_correct, samples)
         return loss_sum, num_correct, samples
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        return (*scaled_gradients(ctx, grad_outputs[0]), None, None)
+        return (*_scaled_gradients(ctx, grad_outputs[0]), None, None)
 
 
-def decode_in_chunks(
+def _decode_in_chunks(
     ctx: Any,
     hidden: Tensor,
     weight: Tensor,
@@ -79,30 +80,30 @@ def decode_in_chunks(
 
     `take` gets logits `[rows, vocabulary]` and their slice of rows, returns summed loss and number
     of correct predictions, and overwrites the logits with their gradient. The gradients of
-    `hidden`, `weight` and `bias` are kept for `scaled_gradients`.
+    `hidden`, `weight` and `bias` are kept for `_scaled_gradients`.
     """
     loss_sum = torch.zeros((), device=hidden.device)
     num_correct = torch.zeros((), device=hidden.device)
     grad_hidden = torch.zeros_like(hidden)
     grad_weight = grad_bias = None
-    for rows in equal_chunks(len(hidden), max(1, max_logits // len(weight))):
+    for rows in _equal_chunks(len(hidden), max(1, max_logits // len(weight))):
         logits = F.linear(hidden[rows], weight, bias)
         loss, correct = take(logits, rows)
         loss_sum += loss
         num_correct += correct
         gradient, vectors = logits, hidden[rows].to(logits.dtype)
         grad_hidden[rows] = gradient @ weight.to(logits.dtype)
-        grad_weight = accumulate(grad_weight, gradient.T @ vectors)
+        grad_weight = _accumulate(grad_weight, gradient.T @ vectors)
         # A product with ones is a sum over rows, and three times as fast as torch's own.
-        grad_bias = accumulate(grad_bias, (gradient.new_ones(1, len(vectors)) @ gradient)[0])
+        grad_bias = _accumulate(grad_bias, (gradient.new_ones(1, len(vectors)) @ gradient)[0])
     ctx.gradients = (grad_hidden, grad_weight, grad_bias)
     ctx.dtypes = (hidden.dtype, weight.dtype, bias.dtype)
     ctx.mark_non_differentiable(num_correct)
     return loss_sum, num_correct
 
 
-def scaled_gradients(ctx: Any, scale: Tensor) -> list[Tensor | None]:
-    """Run the backward pass of a loss computed by `decode_in_chunks`, once."""
+def _scaled_gradients(ctx: Any, scale: Tensor) -> list[Tensor | None]:
+    """Run the backward pass of a loss computed by `_decode_in_chunks`, once."""
     if ctx.gradients is None:
         raise RuntimeError("a loss over the vocabulary keeps its gradients for one backward pass")
     scaled = [
@@ -113,23 +114,23 @@ def scaled_gradients(ctx: Any, scale: Tensor) -> list[Tensor | None]:
     return scaled
 
 
-def accumulate(total: Tensor | None, part: Tensor) -> Tensor:
+def _accumulate(total: Tensor | None, part: Tensor) -> Tensor:
     """Add a chunk's gradient to the sum, in fp32 after the first."""
     return part if total is None else total.float().add_(part)
 
 
-def equal_chunks(count: int, largest: int) -> list[slice]:
+def _equal_chunks(count: int, largest: int) -> list[slice]:
     """Divide `count` rows into slices of about equal size, at most `largest`.
 
-    >>> equal_chunks(7, 3)
+    >>> _equal_chunks(7, 3)
     [slice(0, 3, None), slice(3, 6, None), slice(6, 9, None)]
     """
     size = -(-count // max(1, -(-count // largest)))
     return [slice(first, first + size) for first in range(0, count, max(1, size))]
 
 
-def cross_entropy_and_gradient(
-    logits: Tensor, labels: Tensor, sampler: "Sampler | None" = None
+def _cross_entropy_and_gradient(
+    logits: Tensor, labels: Tensor, sampler: "_Sampler | None" = None
 ) -> tuple[Tensor, Tensor]:
     """Compute summed loss and number correct in fp32; `logits` becomes the gradient.
 
@@ -160,7 +161,7 @@ SAMPLED_BLOCK = 128
 """Vocabulary entries whose probabilities are summed at once, to find the block of a draw."""
 
 
-class Sampler:
+class _Sampler:
     """Samples tokens from successive chunks of probabilities, into `samples`."""
 
     def __init__(self, draws: Tensor, samples: Tensor) -> None:
@@ -171,11 +172,11 @@ class Sampler:
     def see(self, probabilities: Tensor) -> None:
         """Sample from the next `[positions, vocabulary]`."""
         rows = slice(self._seen, self._seen + len(probabilities))
-        self._samples[rows] = sample(probabilities, self._draws[rows])
+        self._samples[rows] = sample_tokens(probabilities, self._draws[rows])
         self._seen = rows.stop
 
 
-def sample(probabilities: Tensor, draws: Tensor) -> Tensor:
+def sample_tokens(probabilities: Tensor, draws: Tensor) -> Tensor:
     """Sample the token at which the cumulative probability passes each draw, int64 `[positions]`.
 
     Shapes: `probabilities` `[positions, vocabulary]`, `draws` fp32 `[positions]` in [0, 1). A draw
@@ -190,18 +191,96 @@ def sample(probabilities: Tensor, draws: Tensor) -> Tensor:
     rest = probabilities[:, num_blocks * SAMPLED_BLOCK :].sum(-1, keepdim=True, dtype=torch.float32)
     blocks = torch.cat([sums, rest], -1).cumsum(-1)
     wanted = draws * blocks[:, -1]
-    block = first_above(blocks, wanted)[:, None]
+    block = _first_above(blocks, wanted)[:, None]
     before = blocks.gather(-1, (block - 1).clamp(min=0)) * (block > 0)
     ids = block * SAMPLED_BLOCK + torch.arange(SAMPLED_BLOCK, device=block.device)
     inside = probabilities.gather(-1, ids.clamp(max=words - 1)).float() * (ids < words)
-    place = first_above(inside.cumsum(-1), wanted - before[:, 0])
+    place = _first_above(inside.cumsum(-1), wanted - before[:, 0])
     return block[:, 0] * SAMPLED_BLOCK + place
 
 
-def first_above(sums: Tensor, wanted: Tensor) -> Tensor:
+def _first_above(sums: Tensor, wanted: Tensor) -> Tensor:
     """Find the first of rising `sums` `[rows, count]` above `wanted` `[rows]`.
 
     Where rounding leaves none, it is the first of the highest.
     """
     highest = sums[:, -1].nextafter(sums.new_zeros(()))
     return (sums <= torch.minimum(wanted.clamp(min=0), highest)[:, None]).sum(-1)
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """The factors of logits over the vocabulary, `hidden @ weight.T + bias`.
+
+    Shapes: `hidden` [positions, hidden], `weight` [vocabulary, hidden], `bias` [vocabulary].
+    """
+
+    hidden: Tensor
+    weight: Tensor
+    bias: Tensor
+
+
+def soft_lm_loss(
+    student: Guesses, teacher: Guesses, count: int, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Compute KL(teacher || student) at `temperature`, times its square, and the agreement.
+
+    Both results are fp32 scalars, summed over the first `count` positions; the second counts equal
+    predictions. Gradients are the student's alone (Hinton et al. 2015, section 2; Sanh et al. 2019,
+    section 2).
+    """
+    loss, num_alike = _SoftLMLoss.apply(  # type: ignore[no-untyped-call]
+        student.hidden, student.weight, student.bias, teacher, count, temperature
+    )
+    return loss, num_alike
+
+
+class _SoftLMLoss(torch.autograd.Function):
+    """Autograd function of `soft_lm_loss`, with gradients computed in the forward pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        teacher: Guesses,
+        count: int,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor]:
+        def take(logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+            real = max(0, min(count - rows.start, len(logits)))
+            logits[real:] = 0.0
+            taught = F.linear(teacher.hidden[rows][:real], teacher.weight, teacher.bias)
+            return divergence_and_gradient(logits[:real], taught, temperature)
+
+        max_logits = (MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS) // 2
+        return _decode_in_chunks(ctx, hidden, weight, bias, take, max_logits)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        return (*_scaled_gradients(ctx, grad_outputs[0]), None, None, None)
+
+
+def divergence_and_gradient(
+    logits: Tensor, taught: Tensor, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Compute summed divergence and number of equal predictions in fp32.
+
+    `logits` becomes the gradient, in place. Shapes: both [positions, classes], of any floating
+    type; probabilities are computed in fp32, on a CPU for so few positions at a time that they stay
+    in its cache.
+    """
+    size = max(1, len(logits))
+    if logits.device.type == "cpu":
+        size = max(1, CACHED_BYTES // (logits.shape[-1] * 4))
+    loss = torch.zeros((), device=logits.device)
+    num_alike = torch.zeros((), device=logits.device)
+    for part, wanted in zip(torch.split(logits, size), torch.split(taught, size), strict=True):
+        num_alike += (row_maximum(wanted)[1] == row_maximum(part)[1]).sum()
+        of_teacher = F.log_softmax(wanted.float() / temperature, -1)
+        of_student = F.log_softmax(part.float() / temperature, -1)
+        probabilities = of_teacher.exp()
+        loss += temperature**2 * (probabilities * (of_teacher - of_student)).sum()
+        part.copy_(temperature * (of_student.exp() - probabilities))
+    return loss, num_alike

@@ -29,7 +29,7 @@ from bertsmith.model.config_file import (
 from bertsmith.model.family import Family
 from bertsmith.model.heads import LABEL_HEADS, PAIR_HEADS, PRETRAINING_HEADS
 from bertsmith.model.hub import find_checkpoint
-from bertsmith.model.load_report import listed
+from bertsmith.model.load_report import list_weights
 from bertsmith.model.weight_names import by_canonical_names, check_tied
 from bertsmith.model.weights import read_weights
 from bertsmith.system.run_state import check_finished, read_run
@@ -167,8 +167,8 @@ class ModelFolder:
         if sorted(map(int, named or numbers)) != list(numbers):
             raise CheckpointError(
                 f"{self.files.path(CONFIG_FILE)}: id2label names the labels "
-                f"{listed(sorted(named, key=int))}; the weights have {len(numbers)} outputs, so "
-                f"allowed is 0 to {len(numbers) - 1}, each once. Correct it there."
+                f"{list_weights(sorted(named, key=int))}; the weights have {len(numbers)} outputs, "
+                f"so allowed is 0 to {len(numbers) - 1}, each once. Correct it there."
             )
         firsts: dict[str, int] = {}
         for number, name in labels.items():

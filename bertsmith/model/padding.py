@@ -60,7 +60,7 @@ class PaddedBatch:
         check_tensor("token_type_ids", token_type_ids, input_ids.shape)
         mask = as_mask(attention_mask, input_ids)
         lengths, order = mask.sum(1).sort(descending=True, stable=True)
-        check_rows(lengths, order)
+        check_padding(lengths, order)
         place, column = mask[order].nonzero(as_tuple=True)
         cells = order[place] * mask.shape[1] + column
         positions = number(input_ids)
@@ -195,7 +195,7 @@ def as_mask(attention_mask: Tensor | None, input_ids: Tensor) -> Tensor:
     return mask
 
 
-def check_rows(lengths: Tensor, order: Tensor) -> None:
+def check_padding(lengths: Tensor, order: Tensor) -> None:
     """Raise InputError if the shortest row (the last one) has no real token."""
     if lengths[-1] == 0:
         row = int(order[lengths == 0][0])

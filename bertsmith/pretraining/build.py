@@ -4,7 +4,7 @@ import torch
 
 from bertsmith.data.shards import Corpus
 from bertsmith.model.bert import BertModel
-from bertsmith.model.sinusoidal_positions import initialize_sinusoidal
+from bertsmith.model.reinitialize import initialize_sinusoidal
 from bertsmith.pretraining.config import PretrainConfig
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.replaced_tokens import ReplacedTokens

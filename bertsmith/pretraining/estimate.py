@@ -15,7 +15,7 @@ from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.accounting import (
     Memory,
-    Work,
+    Workload,
     computed_work,
     count_parameters,
     flops_of,
@@ -118,9 +118,9 @@ class Phase:
 
     first: int
     last: int | None
-    real: Work
-    computed: Work
-    largest: Work
+    real: Workload
+    computed: Workload
+    largest: Workload
     share: float
     flops: Mapping[str, float]
 
@@ -393,12 +393,12 @@ def _look_at(
     if machine.device.type == "cpu":
         computed = [computed_work(*each) for each in batches]
     scale = objective.batch_size / rows / SAMPLED_STEPS
-    real = sum(works, Work()).times(scale)
+    real = sum(works, Workload()).times(scale)
     return Phase(
         first,
         last,
         real,
-        sum(computed, Work()).times(scale),
+        sum(computed, Workload()).times(scale),
         max(computed, key=lambda work: work.tokens),
         share * scale,
         flops_of(model, real),

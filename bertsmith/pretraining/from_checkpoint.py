@@ -19,10 +19,10 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import GENERATOR, ElectraPair, has_generator, load_generator
 from bertsmith.model.heads import MaskedLMHead
 from bertsmith.model.layers import Pooler
-from bertsmith.model.load_report import listed
+from bertsmith.model.load_report import list_weights
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.model.resize import extend_words, set_positions, start_masked_lm_head
+from bertsmith.model.reinitialize import extend_words, set_positions, start_masked_lm_head
 from bertsmith.model.saving import save_model
 from bertsmith.model.weights import weight_files
 from bertsmith.pretraining.config import SourceFacts
@@ -83,7 +83,7 @@ def describe_start(report: Mapping[str, Any] | None) -> Iterator[str]:
     for each in report["new"]:
         yield f"new        {each}"
     if report["dropped"]:
-        yield f"dropped    {listed(report['dropped'])}"
+        yield f"dropped    {list_weights(report['dropped'])}"
 
 
 @dataclass(frozen=True)

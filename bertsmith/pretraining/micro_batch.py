@@ -2,7 +2,7 @@
 
 import sys
 
-from bertsmith.model.accounting import Work, saved_activations
+from bertsmith.model.accounting import Workload, saved_activations
 from bertsmith.model.config import BertConfig
 from bertsmith.training.machine import Machine
 from bertsmith.training.trainer import DTYPES, TrainingSettings
@@ -37,7 +37,7 @@ def rows_in_memory(length: int, shape: BertConfig | None, machine: Machine) -> i
         return sys.maxsize
     rows = MAX_TOKENS // length
     if shape is not None:
-        row, width = Work(tokens=length, looks=length**2), DTYPES[machine.precision].itemsize
+        row, width = Workload(tokens=length, looks=length**2), DTYPES[machine.precision].itemsize
         rows = min(rows, int(MAX_KEPT / saved_activations(shape, row, width, is_fused=False)))
     return max(1, rows)
 

@@ -16,7 +16,7 @@ from bertsmith.data.manifest import (
     SplitManifest,
     TokenizerManifest,
 )
-from bertsmith.data.shards import TOKENIZER_DIR, Block, SplitWriter
+from bertsmith.data.shards import TOKENIZER_DIR, DocumentBlock, SplitWriter
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -56,12 +56,12 @@ def write_random_corpus(directory: Path, vocab_size: int, seed: int = 0) -> None
     ).write(directory)
 
 
-def _random_block(num_words: int, rng: np.random.Generator) -> Block:
+def _random_block(num_words: int, rng: np.random.Generator) -> DocumentBlock:
     """Draw documents of random sentences of random words."""
     lengths = rng.integers(SHORTEST, LONGEST + 1, NUM_DOCUMENTS * SENTENCES)
     frequencies = 1 / np.arange(1, num_words + 1)
     ids = rng.choice(num_words, lengths.sum(), p=frequencies / frequencies.sum())
-    return Block(
+    return DocumentBlock(
         ids=ids + len(SPECIAL_TOKENS),
         sentence_lengths=lengths,
         document_lengths=np.full(NUM_DOCUMENTS, SENTENCES),

@@ -11,7 +11,7 @@ import numpy as np
 from bertsmith.errors import ConfigError
 from bertsmith.pretraining.segmenters import Segmenter
 from bertsmith.tokenization.normalize import code_ranges
-from bertsmith.tokenization.tokenizer import Memory, Tokenizer
+from bertsmith.tokenization.tokenizer import StringCache, Tokenizer
 
 
 def chinese_pieces(tokenizer: Tokenizer) -> np.ndarray:
@@ -35,7 +35,7 @@ class WordBounds:
     def __init__(self, tokenizer: Tokenizer, segmenter: Segmenter | None = None) -> None:
         self._continues = tokenizer.continues_word
         self._segmenter = segmenter
-        self._places = Memory(self._find_places)
+        self._places = StringCache(self._find_places)
         self._pieces = chinese_pieces(tokenizer)
         self._is_chinese = self._pieces != ""
         if segmenter is not None and not self._is_chinese.any():

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bertsmith.metrics.answers import ENDLESS
-from bertsmith.metrics.calibration import Calibration
 from bertsmith.metrics.class_report import ClassReport
+from bertsmith.metrics.classification import Calibration
 from bertsmith.metrics.entities import TagReport
 from bertsmith.reports.page import Chart, Series, write_report
 from bertsmith.tasks.scoring import Evaluation, Outcome

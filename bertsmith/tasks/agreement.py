@@ -1,115 +1,75 @@
 """Agreement of predictions in bf16 or int8 with those in fp32, by what is compared."""
 
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 
-class Agreement(Protocol):
-    """The difference between predictions in bf16 or int8 and those in fp32."""
+class Agreement(NamedTuple):
+    """Comparison of predictions in bf16 or int8 with those in fp32.
 
-    @property
-    def name(self) -> str:
-        """The key in a JSON report, before `_beside_fp32`."""
-        ...
+    `name` is the key in a JSON report, before `_beside_fp32`; `compared` names what was sampled.
+    """
 
-    def _asdict(self) -> dict[str, Any]: ...
+    name: str
+    figures: dict[str, float]
+    compared: str
+    found: str
 
     def sentence(self, precision: str) -> str:
         """Format the comparison for people."""
-        ...
+        return f"{precision} beside fp32 on {self.compared}: {self.found}"
 
 
-class CosineAgreement(NamedTuple):
-    """Mean and worst cosine between sampled vectors and those in fp32."""
-
-    mean: float
-    worst: float
-    num_texts: int
-
-    @property
-    def name(self) -> str:
-        return "cosine"
-
-    @classmethod
-    def between(cls, mine: NDArray[np.float32], exact: NDArray[np.float32]) -> "CosineAgreement":
-        """Compare vectors `[texts, hidden]`, row by row."""
-        norms = np.linalg.norm(mine, axis=1) * np.linalg.norm(exact, axis=1)
-        cosines = (mine * exact).sum(1) / np.maximum(norms, 1e-12)
-        return cls(float(cosines.mean()), float(cosines.min()), len(cosines))
-
-    def sentence(self, precision: str) -> str:
-        return (
-            f"{precision} beside fp32 on {self.num_texts} of these texts: "
-            f"cosine {self.mean:.5f} on average, {self.worst:.5f} at worst"
-        )
+def compare_vectors(
+    mine: Sequence[NDArray[np.float32]], exact: Sequence[NDArray[np.float32]]
+) -> Agreement:
+    """Compute the mean and lowest cosine between vectors `[hidden]` of the same texts."""
+    ours, theirs = np.stack(mine), np.stack(exact)
+    norms = np.linalg.norm(ours, axis=1) * np.linalg.norm(theirs, axis=1)
+    cosines = (ours * theirs).sum(1) / np.maximum(norms, 1e-12)
+    mean, worst = float(cosines.mean()), float(cosines.min())
+    return Agreement(
+        "cosine",
+        {"mean": mean, "worst": worst, "num_texts": len(cosines)},
+        f"{len(cosines)} of these texts",
+        f"cosine {mean:.5f} on average, {worst:.5f} at worst",
+    )
 
 
-class LabelAgreement(NamedTuple):
-    """The number of sampled texts with another label in fp32."""
-
-    num_changed: int
-    num_texts: int
-
-    @property
-    def name(self) -> str:
-        return "labels"
-
-    def sentence(self, precision: str) -> str:
-        return (
-            f"{precision} beside fp32 on {self.num_texts} of these texts: {self.num_changed} with "
-            "another label"
-        )
+def compare_numbers(mine: Sequence[float], exact: Sequence[float]) -> Agreement:
+    """Compute the mean and the largest difference between numbers of the same texts."""
+    differences = [abs(one - other) for one, other in zip(mine, exact, strict=True)]
+    mean, worst = float(np.mean(differences)), max(differences)
+    return Agreement(
+        "numbers",
+        {"mean": mean, "worst": worst, "num_texts": len(differences)},
+        f"{len(differences)} of these texts",
+        f"{mean:.4f} off on average, {worst:.4f} at worst",
+    )
 
 
-class AnswerAgreement(NamedTuple):
-    """The number of sampled questions with another answer in fp32."""
-
-    num_changed: int
-    num_questions: int
-
-    @property
-    def name(self) -> str:
-        return "answers"
-
-    def sentence(self, precision: str) -> str:
-        return (
-            f"{precision} beside fp32 on {self.num_questions} of these questions: "
-            f"{self.num_changed} with another answer"
-        )
+def compare_decisions(
+    mine: Sequence[object], exact: Sequence[object], answer: str, example: str
+) -> Agreement:
+    """Count the examples whose decision, such as a `label`, is another in fp32."""
+    num_changed = sum(one != other for one, other in zip(mine, exact, strict=True))
+    return Agreement(
+        f"{answer}s",
+        {"num_changed": num_changed, f"num_{example}s": len(mine)},
+        f"{len(mine)} of these {example}s",
+        f"{num_changed} with another {answer}",
+    )
 
 
-class NumberAgreement(NamedTuple):
-    """Mean and largest difference from fp32 of the numbers of a sample."""
-
-    mean: float
-    worst: float
-    num_texts: int
-
-    @property
-    def name(self) -> str:
-        return "numbers"
-
-    def sentence(self, precision: str) -> str:
-        return (
-            f"{precision} beside fp32 on {self.num_texts} of these texts: {self.mean:.4f} off on "
-            f"average, {self.worst:.4f} at worst"
-        )
-
-
-class NotCompared(NamedTuple):
-    """The result where no text was short enough for a second computation."""
-
-    num_texts: int
-    max_tokens: int
-
-    @property
-    def name(self) -> str:
-        return "nothing"
-
-    def sentence(self, precision: str) -> str:
-        return (
-            f"{precision} was not compared with fp32: each of the texts looked at has more than "
-            f"{self.max_tokens:,} tokens, which would take long. --precision fp32 computes in it."
-        )
+def not_compared(max_tokens: int) -> Agreement:
+    """Say that no text was short enough for a second computation."""
+    return Agreement(
+        "nothing",
+        {"num_texts": 0, "max_tokens": max_tokens},
+        "none of these texts",
+        f"each has more than {max_tokens:,} tokens, which would take long. --precision fp32 "
+        "computes in it.",
+    )

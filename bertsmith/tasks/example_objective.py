@@ -235,12 +235,12 @@ def unnoted_examples(
     if task.rows_are_windows:
         encoded = encoded.thinned(MICRO_BATCH_TOKENS)
     rows = [example.row for example in examples]
-    learnt = encoded
+    learned = encoded
     if not task.rows_stay_together:
-        learnt = encoded.by_row()
+        learned = encoded.by_row()
         rows = [rows[owner] for owner in encoded.owners().tolist()]
     num_windowed = 0 if task.windowing is None else encoded.num_windowed
-    return TrainingExamples(learnt, path, rows, num_windowed, encoded.num_truncated)
+    return TrainingExamples(learned, path, rows, num_windowed, encoded.num_truncated)
 
 
 def collate(encoded: EncodedExamples, indices: Sequence[int]) -> Batch:

@@ -21,11 +21,10 @@ from bertsmith.model.attention_paths import attention_paths
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config_file import PROBLEM_TYPES
 from bertsmith.model.electra_pair import who_guesses
-from bertsmith.model.int8 import can_quantize, slower_note
-from bertsmith.model.load_report import listed
+from bertsmith.model.int8 import can_quantize, prepack, quantize, slower_note
+from bertsmith.model.load_report import list_weights
 from bertsmith.model.loading import build
 from bertsmith.model.model_folder import ModelFolder
-from bertsmith.model.onednn_weights import prepack, quantize
 from bertsmith.system.hardware import select_device, select_precision
 from bertsmith.system.threads import map_on_threads
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -63,7 +62,7 @@ MISSING_HEAD = {
 class LoadedModel:
     """A model on its device, its tokenizer and its maximum length.
 
-    The model is for inference only: its weights may be packed or rounded (model/onednn_weights.py).
+    The model is for inference only: its weights may be packed or rounded (model/int8.py).
     """
 
     folder: ModelFolder
@@ -110,9 +109,9 @@ def load_for_inference(
         raise CheckpointError(f"{path}: {MISSING_HEAD[heads[0]]}{more}")
     if model.load_report is not None and (missing := model.load_report.missing):
         raise CheckpointError(
-            f"{path}: {len(missing)} weights that predictions need are missing: {listed(missing)}. "
-            "Copy or download the whole checkpoint again, or fine-tune it, which begins with new "
-            "ones."
+            f"{path}: {len(missing)} weights that predictions need are missing: "
+            f"{list_weights(missing)}. Copy or download the whole checkpoint again, or "
+            "fine-tune it, which begins with new ones."
         )
     tokenizer = folder.tokenizer
     limit = max_text_length(tokenizer, model.config.max_length, max_length)
@@ -125,7 +124,7 @@ def set_precision(model: BertModel, name: str, device: torch.device) -> Inferenc
     """Set a model's precision: fp32, bf16, int8, or auto.
 
     `auto` is the faster of fp32 and bf16. On a CPU the linear layers are prepacked; see
-    model/onednn_weights.py.
+    model/int8.py.
 
     Raises:
         ConfigError: no such precision, or int8 where only fp32 and bf16 are computed.

@@ -24,7 +24,7 @@ def _apply(model: BertModel, vectors: Tensor, name: str) -> Tensor:
     return logits.float()
 
 
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+def softmax64(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     """Compute probabilities in float64, `[..., classes]`; each row sums to 1."""
     shifted = np.exp(logits.astype(np.float64) - logits.max(-1, keepdims=True))
     probabilities: NDArray[np.float64] = shifted / shifted.sum(-1, keepdims=True)

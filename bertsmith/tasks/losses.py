@@ -7,6 +7,7 @@ data with many easy examples.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import torch
@@ -65,12 +66,23 @@ class LossSettings(FinetuneSettings):
 
 
 @dataclass(frozen=True)
-class ClassLoss:
-    """Cross entropy of one label among several, with `weights` `[labels]` or None."""
+class LabelLoss:
+    """Cross entropy over labels, with `weights` `[labels]` or None."""
 
     weights: tuple[float, ...] | None = None
     label_smoothing: float = 0.0
     focal_gamma: float = 0.0
+
+    def relabelled(self, before: Sequence[str], after: Sequence[str]) -> Self:
+        """Return the loss for labels `after`, which include the labels `before`; new ones get 1."""
+        if self.weights is None:
+            return self
+        known = dict(zip(before, self.weights, strict=True))
+        return replace(self, weights=tuple(known.get(label, 1.0) for label in after))
+
+
+class ClassLoss(LabelLoss):
+    """Cross entropy of one label among several."""
 
     def sum(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum the loss over `logits` `[n, classes]` and `labels` int64 `[n]`: an fp32 scalar.
@@ -91,18 +103,9 @@ class ClassLoss:
             scaled = scaled * weights[labels.clamp(min=0)]
         return scaled.sum()
 
-    def relabelled(self, before: Sequence[str], after: Sequence[str]) -> "ClassLoss":
-        """Return the loss for labels `after`, which include the labels `before`."""
-        return replace(self, weights=moved_weights(self.weights, before, after))
 
-
-@dataclass(frozen=True)
-class BinaryLoss:
-    """Binary cross entropy per label; `weights` `[labels]` apply where it is present."""
-
-    weights: tuple[float, ...] | None = None
-    label_smoothing: float = 0.0
-    focal_gamma: float = 0.0
+class BinaryLoss(LabelLoss):
+    """Binary cross entropy per label; `weights` apply where it is present."""
 
     def sum(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Sum over rows the mean loss over labels, an fp32 scalar.
@@ -118,20 +121,6 @@ class BinaryLoss:
             wrong = torch.sigmoid(torch.where(labels > 0, -logits, logits)).clamp(min=1e-8)
             losses = wrong**self.focal_gamma * losses
         return losses.mean(1).sum()
-
-    def relabelled(self, before: Sequence[str], after: Sequence[str]) -> "BinaryLoss":
-        """Return the loss for labels `after`, which include the labels `before`."""
-        return replace(self, weights=moved_weights(self.weights, before, after))
-
-
-def moved_weights(
-    weights: tuple[float, ...] | None, before: Sequence[str], after: Sequence[str]
-) -> tuple[float, ...] | None:
-    """Reorder weights from the labels `before` to `after`; new labels get 1."""
-    if weights is None:
-        return None
-    known = dict(zip(before, weights, strict=True))
-    return tuple(known.get(label, 1.0) for label in after)
 
 
 def class_weights(

@@ -34,7 +34,7 @@ from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tasks.logits import sigmoid
 from bertsmith.tasks.losses import BinaryLoss
-from bertsmith.tasks.scoring import Outcome
+from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import FinetuneSettings
 from bertsmith.tasks.soft_targets import soft_binary_loss
 from bertsmith.tasks.task import TaskDataset
@@ -74,46 +74,36 @@ class LabelsPrediction:
         return "\t".join([", ".join(found) or "–", *example.one_line()])
 
 
-class MultiLabelAccumulator:
+class MultiLabelAccumulator(PredictionCounts):
     """Accumulator of decisions per label."""
 
     def __init__(self, task: "MultiLabel", place: Path) -> None:
         self.task = task
         self.place = place
         empty = np.zeros((0, len(task.labels)), dtype=np.bool_)
-        self.counts = LabelCounts.of(empty, empty)
-        self.loss = 0.0
-        self.num_truncated = 0
-        self.num_windowed = 0
+        self.decisions = LabelCounts.of(empty, empty)
 
     def add(self, examples: Sequence[Example], predictions: Sequence[LabelsPrediction]) -> None:
         task = self.task
         true = label_flags(examples, task.labels, task.label_separator, self.place)
         found = np.array([[name in row.labels for name in task.labels] for row in predictions])
-        self.counts += LabelCounts.of(true, found)
+        self.decisions += LabelCounts.of(true, found)
         likely = np.array([list(row.probabilities.values()) for row in predictions])
         right = np.where(true, likely, 1 - likely)
         self.loss -= float(np.log(np.maximum(right, LEAST)).mean(1).sum())
-        self.num_truncated += sum(row.is_truncated for row in predictions)
-        self.num_windowed += sum(row.num_windows > 1 for row in predictions)
+        self.count(predictions)
 
     def figures(self) -> dict[str, float]:
         """Compute mean binary cross entropy and the selectable scores."""
         return {
-            "loss": self.loss / self.counts.num_texts,
-            "accuracy": self.counts.subset_accuracy,
-            "micro_f1": self.counts.micro_f1,
-            "macro_f1": self.counts.macro_f1,
+            "loss": self.loss / self.decisions.num_texts,
+            "accuracy": self.decisions.subset_accuracy,
+            "micro_f1": self.decisions.micro_f1,
+            "macro_f1": self.decisions.macro_f1,
         }
 
     def result(self, num_skipped: int = 0) -> MultiLabelReport:
-        return MultiLabelReport.of(
-            self.counts,
-            self.task.labels,
-            num_truncated=self.num_truncated,
-            num_windowed=self.num_windowed,
-            num_skipped=num_skipped,
-        )
+        return MultiLabelReport.of(self.decisions, self.task.labels, **self.counts(num_skipped))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Multiple choice: a prompt and its choices in, the likeliest choice out.
 
 Each choice is read beside the prompt and gets one logit from the pooler's vector; probabilities are
-the softmax over a prompt's choices (paper, section 4.4), so prompts may have different numbers of
+the softmax64 over a prompt's choices (paper, section 4.4), so prompts may have different numbers of
 choices. A long prompt is read in windows, the same for all its choices, whose logits are averaged.
 """
 
@@ -27,9 +27,9 @@ from bertsmith.errors import InputError
 from bertsmith.metrics.multiple_choice import ChoiceReport
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
-from bertsmith.tasks.logits import sequence_logits, softmax
+from bertsmith.tasks.logits import sequence_logits, softmax64
 from bertsmith.tasks.prediction import text_field
-from bertsmith.tasks.scoring import Outcome
+from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import Task, TaskDataset
@@ -93,13 +93,13 @@ class ChoicePrediction:
         return "\t".join([str(self.number), f"{self.probability:.4f}", *texts])
 
 
-class ChoiceAccumulator:
+class ChoiceAccumulator(PredictionCounts):
     """Accumulator of right choices."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        self.num_prompts = self.num_right = self.num_truncated = self.num_windowed = 0
-        self.loss = self.chance = 0.0
+        self.num_prompts = self.num_right = 0
+        self.chance = 0.0
 
     def add(
         self, examples: Sequence[ChoiceExample], predictions: Sequence[ChoicePrediction]
@@ -110,8 +110,7 @@ class ChoiceAccumulator:
             self.loss -= float(np.log(likelihood))
             self.chance += 1 / len(example.choices)
             self.num_right += prediction.number == example.label
-            self.num_truncated += prediction.is_truncated
-            self.num_windowed += prediction.num_windows > 1
+        self.count(predictions)
         self.num_prompts += len(examples)
 
     def figures(self) -> dict[str, float]:
@@ -127,9 +126,7 @@ class ChoiceAccumulator:
             accuracy=self.num_right / self.num_prompts,
             chance=self.chance / self.num_prompts,
             num_prompts=self.num_prompts,
-            num_truncated=self.num_truncated,
-            num_windowed=self.num_windowed,
-            num_skipped=num_skipped,
+            **self.counts(num_skipped),
         )
 
 
@@ -266,7 +263,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
         for place, example in enumerate(examples):
             rows = encoded.rows_of(place)
             of_windows = logits[rows.start : rows.stop].reshape(len(example.choices), -1)
-            probabilities = softmax(of_windows.mean(1))
+            probabilities = softmax64(of_windows.mean(1))
             number = int(probabilities.argmax())
             found.append(
                 ChoicePrediction(

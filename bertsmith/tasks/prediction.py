@@ -15,7 +15,7 @@ from bertsmith.data.encoded_texts import describe
 from bertsmith.data.examples import Example
 from bertsmith.errors import InputError
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.agreement import Agreement, LabelAgreement
+from bertsmith.tasks.agreement import Agreement, compare_decisions
 from bertsmith.tasks.inference import LoadedModel
 from bertsmith.tokenization.tokenizer import Tokenizer
 
@@ -83,6 +83,8 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
     """The heads (model/heads.py) of this task's models, which have one of them; empty for a task
     whose model is the bare encoder."""
     example_type: ClassVar[type[Any]]
+    decision: ClassVar[tuple[str, str]] = ("label", "text")
+    """What a prediction decides, and about what, in words."""
     fields: ClassVar[tuple[str, ...]]
     """The keys of a record, in the order in which a call gives their values."""
 
@@ -116,8 +118,8 @@ class InferenceTask(ABC, Generic[ExampleT, PredictionT]):
 
     def agreement(self, mine: Sequence[PredictionT], exact: Sequence[PredictionT]) -> Agreement:
         """Compare predictions with the `exact` ones (fp32) of the same examples."""
-        pairs = zip(mine, exact, strict=True)
-        return LabelAgreement(sum(a.answer != b.answer for a, b in pairs), len(mine))
+        ours, theirs = ([each.answer for each in side] for side in (mine, exact))
+        return compare_decisions(ours, theirs, *self.decision)
 
 
 def text_field(record: Mapping[str, Any], name: str) -> str:

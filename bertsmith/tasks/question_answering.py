@@ -35,13 +35,18 @@ from bertsmith.metrics.answers import (
     find_language,
 )
 from bertsmith.model.bert import BertModel
-from bertsmith.tasks.agreement import AnswerAgreement
-from bertsmith.tasks.answer_prediction import NONE, AnswerPrediction, one_line, passage
-from bertsmith.tasks.answer_spans import Scores, best_answers
+from bertsmith.tasks.answer_prediction import (
+    NONE,
+    AnswerPrediction,
+    Scores,
+    best_answers,
+    one_line,
+    passage,
+)
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
 from bertsmith.tasks.logits import token_logits
 from bertsmith.tasks.prediction import text_field
-from bertsmith.tasks.scoring import Outcome
+from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import NOT_GIVEN, WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import FileFormat, Task, TaskDataset, jsonl, limited
@@ -90,7 +95,7 @@ class AnswerSettings(WindowSettings):
         self.check_positive("max_answer_length")
 
 
-class AnswerAccumulator:
+class AnswerAccumulator(PredictionCounts):
     """Accumulator of answer scores, 19 bytes per answer.
 
     Args:
@@ -113,9 +118,6 @@ class AnswerAccumulator:
         self.threshold = threshold
         self.long_texts = long_texts
         self.no_answer_scores = array("d")
-        self.loss = 0.0
-        self.num_truncated = 0
-        self.num_windowed = 0
         self.num_moved = self.num_lost = self.num_empty = 0
 
     def add(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> None:
@@ -123,14 +125,10 @@ class AnswerAccumulator:
             self.questions.add(prediction.best[0], [answer.text for answer in example.answers])
             self.no_answer_scores.append(prediction.no_answer_score)
             self.loss += prediction.loss or 0.0
-            self.num_truncated += prediction.is_truncated
-            self.num_windowed += prediction.num_windows > 1
-            self._note(example)
-
-    def _note(self, example: Question) -> None:
-        self.num_moved += sum(answer.is_moved for answer in example.answers)
-        self.num_lost += sum(answer.start is None for answer in example.answers)
-        self.num_empty += example.is_empty
+            self.num_moved += sum(answer.is_moved for answer in example.answers)
+            self.num_lost += sum(answer.start is None for answer in example.answers)
+            self.num_empty += example.is_empty
+        self.count(predictions)
 
     def figures(self) -> dict[str, float]:
         """Compute mean cross entropy, exact match and F1.
@@ -160,9 +158,7 @@ class AnswerAccumulator:
         )
         return replace(
             report,
-            num_truncated=self.num_truncated,
-            num_windowed=self.num_windowed,
-            num_skipped=num_skipped,
+            **self.counts(num_skipped),
             num_moved=self.num_moved,
             num_lost=self.num_lost,
             num_empty=self.num_empty,
@@ -195,6 +191,7 @@ Face's transformers open."""
     heads: ClassVar[tuple[str, ...]] = ("answer",)
     pipeline: ClassVar[str] = "question-answering"
     example_type: ClassVar = Question
+    decision: ClassVar[tuple[str, str]] = ("answer", "question")
     fields: ClassVar[tuple[str, ...]] = ("question", "context")
     formats: ClassVar[Mapping[str, FileFormat]] = {".jsonl": jsonl, ".json": answers_by_id}
     rows_stay_together: ClassVar[bool] = False
@@ -320,7 +317,7 @@ Face's transformers open."""
         `correct` counts windows in which both are right.
         """
         logits = padded_logits(outputs, batch)
-        windows = batch.targets["example"]  # each is learnt as an example of its own
+        windows = batch.targets["example"]  # each is learned as an example of its own
         starts, ends = (batch.targets[f"{name}_positions"][windows] for name in ("start", "end"))
         losses = [
             F.cross_entropy(logits[..., place], targets, reduction="sum")
@@ -396,13 +393,6 @@ Face's transformers open."""
             confidence=prediction.probability,
             is_exact=bool(exact),
         )
-
-    def agreement(
-        self, mine: Sequence[AnswerPrediction], exact: Sequence[AnswerPrediction]
-    ) -> AnswerAgreement:
-        """Count the answers that differ from those in fp32."""
-        pairs = zip(mine, exact, strict=True)
-        return AnswerAgreement(sum(a.answer != b.answer for a, b in pairs), len(mine))
 
 
 def padded_logits(logits: Tensor, batch: Batch) -> Tensor:

@@ -24,10 +24,10 @@ from bertsmith.errors import InputError
 from bertsmith.metrics.regression import NumberReport
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import ClassificationHead
-from bertsmith.tasks.agreement import NumberAgreement
+from bertsmith.tasks.agreement import Agreement, compare_numbers
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
-from bertsmith.tasks.scoring import Outcome
+from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.task import TaskDataset
 from bertsmith.tasks.texts import TextTask
@@ -77,20 +77,17 @@ class NumberPrediction:
         return "\t".join([f"{self.value:.4f}", *example.one_line()])
 
 
-class NumberAccumulator:
+class NumberAccumulator(PredictionCounts):
     """Accumulator of true and predicted numbers, 16 bytes per example."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
         self.parts: list[NDArray[np.float64]] = []
-        self.num_truncated = 0
-        self.num_windowed = 0
 
     def add(self, examples: Sequence[Example], predictions: Sequence[NumberPrediction]) -> None:
         predicted = np.array([prediction.value for prediction in predictions])
         self.parts.append(np.stack([numbers(examples, self.place), predicted]))
-        self.num_truncated += sum(prediction.is_truncated for prediction in predictions)
-        self.num_windowed += sum(prediction.num_windows > 1 for prediction in predictions)
+        self.count(predictions)
 
     def figures(self) -> dict[str, float]:
         """Compute the mean squared error, the RMSE and both correlations."""
@@ -104,13 +101,7 @@ class NumberAccumulator:
 
     def result(self, num_skipped: int = 0) -> NumberReport:
         true, predicted = np.concatenate(self.parts, axis=1)
-        return NumberReport.of(
-            true,
-            predicted,
-            num_truncated=self.num_truncated,
-            num_windowed=self.num_windowed,
-            num_skipped=num_skipped,
-        )
+        return NumberReport.of(true, predicted, **self.counts(num_skipped))
 
 
 @dataclass(frozen=True)
@@ -128,7 +119,6 @@ The result is a folder that `bertsmith evaluate`, `bertsmith predict` and Huggin
 transformers open."""
     settings: ClassVar = RegressSettings
     heads: ClassVar[tuple[str, ...]] = ("regress",)
-    outcome_scale: ClassVar[Literal["share", "distance"]] = "distance"
 
     @classmethod
     def read(cls, settings: RegressSettings) -> TaskDataset[Example]:
@@ -214,18 +204,15 @@ transformers open."""
 
     def agreement(
         self, mine: Sequence[NumberPrediction], exact: Sequence[NumberPrediction]
-    ) -> NumberAgreement:
-        """Compute the mean and the largest difference."""
-        pairs = zip(mine, exact, strict=True)
-        differences = [abs(one.value - other.value) for one, other in pairs]
-        return NumberAgreement(float(np.mean(differences)), max(differences), len(differences))
+    ) -> Agreement:
+        return compare_numbers(*([each.value for each in side] for side in (mine, exact)))
 
 
 def varied_numbers(examples: Sequence[Example], place: Path) -> NDArray[np.float64]:
     """The numbers of examples, fp64 `[examples]`.
 
     Raises:
-        InputError: all are the same, so that nothing can be learnt or correlated.
+        InputError: all are the same, so that there is nothing to learn or correlate.
     """
     found = numbers(examples, place)
     if np.ptp(found) == 0:

@@ -33,6 +33,27 @@ class MetricAccumulator(Protocol):
         ...
 
 
+class PredictionCounts:
+    """Counts of the predictions that an accumulator has got."""
+
+    loss = 0.0
+    num_truncated = 0
+    num_windowed = 0
+
+    def count(self, predictions: Sequence[Any]) -> None:
+        """Count the predictions of texts that were cut, or read in windows."""
+        self.num_truncated += sum(each.is_truncated for each in predictions)
+        self.num_windowed += sum(each.num_windows > 1 for each in predictions)
+
+    def counts(self, num_skipped: int) -> dict[str, Any]:
+        """Return the counts by their names in reports."""
+        return {
+            "num_truncated": self.num_truncated,
+            "num_windowed": self.num_windowed,
+            "num_skipped": num_skipped,
+        }
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A prediction beside its gold answer, as text, for reports.

@@ -30,10 +30,10 @@ from bertsmith.metrics.classification import confusion_matrix
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.example_objective import mean_over_rows
 from bertsmith.tasks.inference import LoadedModel
-from bertsmith.tasks.logits import softmax
+from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.losses import ClassLoss, LossSettings
 from bertsmith.tasks.multi_label_classification import MultiLabel
-from bertsmith.tasks.scoring import Outcome
+from bertsmith.tasks.scoring import Outcome, PredictionCounts
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
 from bertsmith.tasks.task import TaskDataset
@@ -116,16 +116,13 @@ class ClassPrediction:
         return "\t".join([self.label, f"{self.probability:.4f}", *example.one_line()])
 
 
-class ClassAccumulator:
+class ClassAccumulator(PredictionCounts):
     """Accumulator of a confusion matrix."""
 
     def __init__(self, names: Sequence[str], place: Path) -> None:
         self.names = names
         self.place = place
         self.confusion = np.zeros((len(names), len(names)), dtype=np.int64)
-        self.loss = 0.0
-        self.num_truncated = 0
-        self.num_windowed = 0
 
     def add(self, examples: Sequence[Example], predictions: Sequence[ClassPrediction]) -> None:
         numbers = {name: number for number, name in enumerate(self.names)}
@@ -136,8 +133,7 @@ class ClassAccumulator:
             row.probabilities[str(e.label)] for e, row in zip(examples, predictions, strict=True)
         ]
         self.loss -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
-        self.num_truncated += sum(row.is_truncated for row in predictions)
-        self.num_windowed += sum(row.num_windows > 1 for row in predictions)
+        self.count(predictions)
 
     def figures(self) -> dict[str, float]:
         """Compute mean cross entropy and the scores of `Metric`."""
@@ -151,13 +147,7 @@ class ClassAccumulator:
         }
 
     def result(self, num_skipped: int = 0) -> ClassReport:
-        return summarize(
-            self.confusion,
-            self.names,
-            num_truncated=self.num_truncated,
-            num_windowed=self.num_windowed,
-            num_skipped=num_skipped,
-        )
+        return summarize(self.confusion, self.names, **self.counts(num_skipped))
 
 
 @dataclass(frozen=True)
@@ -242,7 +232,7 @@ predict` and Hugging Face's transformers open."""
     def predict(
         self, model: BertModel, encoded: EncodedExamples, examples: Sequence[Example]
     ) -> list[ClassPrediction]:
-        rows = softmax(self.logits(model, encoded))
+        rows = softmax64(self.logits(model, encoded))
         return [
             ClassPrediction(
                 label=self.labels[row.argmax()],

@@ -20,7 +20,7 @@ from bertsmith.data.examples import Example
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.layers import mean_over_sequences
-from bertsmith.tasks.agreement import CosineAgreement
+from bertsmith.tasks.agreement import Agreement, compare_vectors
 from bertsmith.tasks.inference import LoadedModel, compute_in_order
 from bertsmith.tasks.prediction import InferenceTask, text_example
 from bertsmith.tasks.sentence_folder import (
@@ -122,10 +122,8 @@ class TextVectors(InferenceTask[Example, TextVector]):
             vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
         return vectors
 
-    def agreement(self, mine: Sequence[TextVector], exact: Sequence[TextVector]) -> CosineAgreement:
-        """Compute mean and lowest cosine between vectors of the same texts."""
-        pairs = (np.stack([each.vector for each in side]) for side in (mine, exact))
-        return CosineAgreement.between(*pairs)
+    def agreement(self, mine: Sequence[TextVector], exact: Sequence[TextVector]) -> Agreement:
+        return compare_vectors(*([each.vector for each in side] for side in (mine, exact)))
 
 
 def check_pooling(loaded: LoadedModel, pooling: str) -> Pooling:

@@ -21,6 +21,7 @@ from torch import Tensor
 from bertsmith.data.batches import Batch
 from bertsmith.data.encoded_examples import IGNORE_INDEX, EncodedExamples
 from bertsmith.data.encoded_texts import as_list, check_string
+from bertsmith.data.json_rows import list_names
 from bertsmith.data.label_schemes import (
     OUTSIDE,
     Scheme,
@@ -32,19 +33,24 @@ from bertsmith.data.tagged import REMARKS, Remark, TagColumns, TaggedSentence
 from bertsmith.data.tagged_files import TaggedReader
 from bertsmith.data.tagged_objects import parse_line
 from bertsmith.data.text_files import ExampleSource
-from bertsmith.data.windows import Windowing
-from bertsmith.data.word_pieces import RowWords, encode_words, label_pieces
+from bertsmith.data.windows import RowWords, Windowing, encode_words, label_pieces
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.model.bert import BertModel
 from bertsmith.tasks.inference import LoadedModel, compute_tokens_in_order
-from bertsmith.tasks.logits import softmax, token_logits
+from bertsmith.tasks.logits import softmax64, token_logits
 from bertsmith.tasks.losses import ClassLoss, LossSettings
 from bertsmith.tasks.prediction import text_field
 from bertsmith.tasks.scoring import Outcome
 from bertsmith.tasks.settings import WindowSettings
 from bertsmith.tasks.soft_targets import soft_class_loss
-from bertsmith.tasks.tag_prediction import TagPrediction, conll, conllu
-from bertsmith.tasks.tag_scores import TagAccumulator, label_numbers, quoted, with_scheme
+from bertsmith.tasks.tag_prediction import (
+    TagAccumulator,
+    TagPrediction,
+    conll,
+    conllu,
+    label_numbers,
+    with_scheme,
+)
 from bertsmith.tasks.tagged_text import span_types
 from bertsmith.tasks.task import FileFormat, Task, TaskDataset, jsonl, limited
 from bertsmith.tokenization.tokenizer import Tokenizer
@@ -128,8 +134,8 @@ transformers open."""
         names = tuple(sorted(counts))
         if len(names) < 2:
             raise InputError(
-                f"{settings.train}: the only label is {quoted(names)}. Give sentences with two or "
-                "more, or choose the column with --label-column."
+                f"{settings.train}: the only label is {list_names(names)}. Give sentences with two "
+                "or more, or choose the column with --label-column."
             )
         task = cls(
             names,
@@ -289,7 +295,7 @@ transformers open."""
     ) -> TagPrediction:
         probabilities = np.empty((len(sentence.words), len(self.labels)))
         for (words, tokens), logits in rows:
-            probabilities[words] = softmax(logits[tokens])
+            probabilities[words] = softmax64(logits[tokens])
         labels = [self.labels[number] for number in probabilities.argmax(-1).tolist()]
         is_repaired = self.repair and count_illegal(labels, self.scheme) > 0
         if is_repaired:
@@ -351,12 +357,12 @@ def scheme_of_names(names: Sequence[str]) -> Scheme:
 
 
 def scheme_note(
-    found: Scheme, learnt: Scheme, num_illegal: int, *, repaired: bool, remarks: Counter[Remark]
+    found: Scheme, model: Scheme, num_illegal: int, *, repaired: bool, remarks: Counter[Remark]
 ) -> str:
     """Describe the scheme of the training labels, and repairs."""
-    notes = [] if learnt == "plain" else [learnt if found == learnt else f"{learnt} for {found}"]
+    notes = [] if model == "plain" else [model if found == model else f"{model} for {found}"]
     if num_illegal:
-        done = "repaired" if repaired else "learnt as they are"
+        done = "repaired" if repaired else "learned as they are"
         notes.append(f"{num_illegal:,} sentences break {found}, {done}")
     told: tuple[Remark, ...] = ("comments", "joined_documents")
     notes += [REMARKS[name].format(remarks[name]) for name in told if remarks[name]]

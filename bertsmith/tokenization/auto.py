@@ -1,20 +1,21 @@
 """The tokenizer of a folder or a file, whatever its kind."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import check_sums
+from bertsmith.tokenization import byte_bpe_files, unigram_files, wordpiece_files
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.tokenizer_files import (
     TOKENIZER_FILE,
     VOCAB_FILE,
     Json,
-    Source,
-    read_config,
+    TokenizerSource,
+    read_tokenizer_config,
 )
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -37,11 +38,12 @@ MODEL_KINDS: Mapping[str, Kind] = {
 }
 
 
-KINDS: Mapping[Kind, type[Tokenizer]] = {
-    "wordpiece": WordPieceTokenizer,
-    "byte-bpe": ByteBpeTokenizer,
-    "unigram": UnigramTokenizer,
+KINDS: Mapping[Kind, tuple[type[Tokenizer], Callable[[TokenizerSource], tuple[Any, ...]]]] = {
+    "wordpiece": (WordPieceTokenizer, wordpiece_files.read_wordpiece),
+    "byte-bpe": (ByteBpeTokenizer, byte_bpe_files.read_byte_bpe),
+    "unigram": (UnigramTokenizer, unigram_files.read_unigram),
 }
+"""Class of each kind, and the reader of its files, which returns its arguments, settings last."""
 
 
 def load_tokenizer(path: str | Path) -> Tokenizer:
@@ -71,32 +73,34 @@ def read_tokenizer(files: SmallFiles) -> Tokenizer:
     return _read(*_find(files))
 
 
-def _of_file(files: SmallFiles, name: str) -> tuple[Kind, Source]:
+def _of_file(files: SmallFiles, name: str) -> tuple[Kind, TokenizerSource]:
     """Tell the kind of one file, whatever stands beside it."""
     if name in (VOCAB_JSON, MERGES_FILE):
-        return "byte-bpe", Source(files, MERGES_FILE, None, None)
+        return "byte-bpe", TokenizerSource(files, MERGES_FILE, None, None)
     if name.endswith(".json"):
         return _of_json(files, name, None)
     kind: Kind = "unigram" if name.endswith(".model") else "wordpiece"
-    return kind, Source(files, name, None, None)
+    return kind, TokenizerSource(files, name, None, None)
 
 
-def _read(kind: Kind, source: Source) -> Tokenizer:
+def _read(kind: Kind, source: TokenizerSource) -> Tokenizer:
+    tokenizer_class, read = KINDS[kind]
     try:
-        return KINDS[kind].read(source)
+        *vocabulary, settings = read(source)
+        return tokenizer_class(*vocabulary, **settings)
     except ConfigError as error:
         raise CheckpointError(f"{source.path}: {error}") from error
 
 
-def _find(files: SmallFiles) -> tuple[Kind, Source]:
+def _find(files: SmallFiles) -> tuple[Kind, TokenizerSource]:
     if files.has(TOKENIZER_FILE):
-        kind, source = _of_json(files, TOKENIZER_FILE, read_config(files))
+        kind, source = _of_json(files, TOKENIZER_FILE, read_tokenizer_config(files))
         _check_alone(files, kind, TOKENIZER_FILE)
         return kind, source
     for name, kind in KIND_FILES.items():
         if files.has(name):
             _check_alone(files, kind, name)
-            return kind, Source(files, name, None, read_config(files))
+            return kind, TokenizerSource(files, name, None, read_tokenizer_config(files))
     directory = files.directory
     state = "has neither" if directory.is_dir() else "does not exist, so it has neither"
     others = f"{MERGES_FILE} with {VOCAB_JSON}, nor {SENTENCEPIECE_FILE}"
@@ -106,7 +110,7 @@ def _find(files: SmallFiles) -> tuple[Kind, Source]:
     )
 
 
-def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, Source]:
+def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, TokenizerSource]:
     root = files.read_json(file)
     model = root.get("model")
     if isinstance(model, dict) and model.get("type") is None:  # old files leave the name out
@@ -115,7 +119,7 @@ def _of_json(files: SmallFiles, file: str, config: Json | None) -> tuple[Kind, S
     name = model.get("type") if isinstance(model, dict) else None
     # The reader of wordpiece rejects content of no kind.
     kind = MODEL_KINDS.get(name, "wordpiece") if isinstance(name, str) else "wordpiece"
-    return kind, Source(files, file, root, config)
+    return kind, TokenizerSource(files, file, root, config)
 
 
 def _check_alone(files: SmallFiles, kind: Kind, name: str) -> None:

@@ -8,30 +8,28 @@ library (ByteLevel, BPE, RobertaProcessing).
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from heapq import heapify, heappop, heappush
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization import byte_bpe_files
-from bertsmith.tokenization.added_tokens import AddedToken, Piece
-from bertsmith.tokenization.normalize import code_ranges
+from bertsmith.tokenization.added_tokens import Piece
+from bertsmith.tokenization.normalize import character_class, code_ranges
 from bertsmith.tokenization.tokenizer import (
     Ids,
-    Memory,
+    StringCache,
     TextTokens,
     Tokenizer,
     is_word_start,
     joined_rows,
-    own_added_tokens,
 )
-from bertsmith.tokenization.tokenizer_files import Source
 
 # Symbols of the longest word all of whose pairs are rescanned after a merge; others use a heap.
 SHORT = 24
@@ -59,12 +57,7 @@ def word_pattern(highest: int) -> re.Pattern[str]:
     's|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+
     """
     letter, number, space = (
-        "".join(
-            f"{re.escape(chr(first))}-{re.escape(chr(min(last, highest)))}"
-            for first, last in code_ranges(name).ranges
-            if first <= highest
-        )
-        for name in ("LETTER", "NUMBER", "WHITESPACE")
+        character_class(name, highest=highest) for name in ("LETTER", "NUMBER", "WHITESPACE")
     )
     return re.compile(
         rf"'(?:[stmd]|re|ve|ll)| ?[{letter}]+| ?[{number}]+| ?[^{space}{letter}{number}]+"
@@ -72,10 +65,10 @@ def word_pattern(highest: int) -> re.Pattern[str]:
     )
 
 
-def split_words(text: str) -> list[str]:
+def split_pattern(text: str) -> list[str]:
     """Split text by GPT-2's pattern; joined words are the text again.
 
-    >>> split_words("It's 2 o'clock,  now")
+    >>> split_pattern("It's 2 o'clock,  now")
     ['It', "'s", ' 2', ' o', "'", 'clock', ',', ' ', ' now']
     """
     if text.isascii():
@@ -85,7 +78,7 @@ def split_words(text: str) -> list[str]:
 
 def clean_words(text: str) -> list[str]:
     """Split any text into words, leaving out lone surrogates."""
-    return split_words(without_surrogates(text))
+    return split_pattern(without_surrogates(text))
 
 
 def without_surrogates(text: str) -> str:
@@ -155,14 +148,21 @@ class ByteBpeTokenizer(Tokenizer):
         merges: pairs of tokens in the order in which they were learned.
         add_prefix_space: encode every text as if a space stood before it.
         trim_offsets: exclude the space that belongs to a token from its offsets.
-        added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
-            None means the five special tokens, <mask> taking the space before it.
+        shared: the arguments of every `Tokenizer`.
 
     Raises:
         ConfigError: a duplicate entry, a byte without a token, or a merge of tokens that are not in
             the vocabulary.
     """
 
+    default_tokens: ClassVar[Mapping[str, str]] = {
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "unk_token": "<unk>",
+        "pad_token": "<pad>",
+        "mask_token": "<mask>",
+    }
+    adds_special_tokens = True
     pair_type_id = 0
     num_separators = 2
 
@@ -173,36 +173,16 @@ class ByteBpeTokenizer(Tokenizer):
         *,
         add_prefix_space: bool = False,
         trim_offsets: bool = True,
-        model_max_length: int = 512,
-        cls_token: str = "<s>",
-        sep_token: str = "</s>",
-        pad_token: str = "<pad>",
-        unk_token: str = "<unk>",
-        mask_token: str = "<mask>",
-        added_tokens: Sequence[AddedToken] | None = None,
+        **shared: Any,
     ) -> None:
-        if added_tokens is None:
-            names = (cls_token, sep_token, unk_token, pad_token)
-            added_tokens = own_added_tokens(*names, mask=mask_token)
-        super().__init__(
-            vocab,
-            special_tokens={
-                "cls_token": cls_token,
-                "sep_token": sep_token,
-                "unk_token": unk_token,
-                "pad_token": pad_token,
-                "mask_token": mask_token,
-            },
-            added_tokens=added_tokens,
-            model_max_length=model_max_length,
-        )
+        super().__init__(vocab, **shared)
         self.merges = tuple(merges)
         self.add_prefix_space = add_prefix_space
         self.trim_offsets = trim_offsets
         self._byte_ids = self._number_bytes()
         self._merger = Merger(self._number_merges())
         self._find_added_tokens()
-        self._word_ids = Memory(self._compute_ids)
+        self._word_ids = StringCache(self._compute_ids)
 
     def _number_bytes(self) -> list[int]:
         missing = [byte for byte in range(256) if BYTE_CHARACTERS[byte] not in self._ids]
@@ -225,16 +205,12 @@ class ByteBpeTokenizer(Tokenizer):
                     )
             yield self._ids[left], self._ids[right], self._ids[left + right]
 
-    @classmethod
-    def read(cls, source: Source) -> "ByteBpeTokenizer":
-        """Read a tokenizer.json, or a vocab.json with a merges.txt."""
-        vocab, merges, settings = byte_bpe_files.read(source)
-        return cls(vocab, merges, **settings)
-
     def save(self, directory: str | Path) -> None:
         """Write vocab.json, merges.txt, tokenizer.json and tokenizer_config.json."""
         pieces = self.vocab[: self.num_pieces]
-        byte_bpe_files.write(Path(directory), pieces, self.merges, self._ids, self.settings())
+        byte_bpe_files.write_byte_bpe(
+            Path(directory), pieces, self.merges, self._ids, self.settings()
+        )
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -252,7 +228,7 @@ class ByteBpeTokenizer(Tokenizer):
         return [name, vocab, merges, settings]
 
     @property
-    def joint(self) -> str:
+    def continuation_prefix(self) -> str:
         """Prefix of a continuing text: a space, unless all texts get one."""
         return "" if self.add_prefix_space else " "
 
@@ -278,17 +254,17 @@ class ByteBpeTokenizer(Tokenizer):
 
     def words(self, text: str) -> Iterable[str]:
         """Split text into words, each with the space before it."""
-        return split_words(prefixed(without_surrogates(text), self.add_prefix_space))
+        return split_pattern(add_space(without_surrogates(text), self.add_prefix_space))
 
     def word_ids(self, word: str) -> Sequence[int]:
         return self._word_ids[word]
 
     def encode_ids(self, text: str) -> list[int]:
-        return self._ids_of(text, self.add_prefix_space)
+        return self._spaced_ids(text, self.add_prefix_space)
 
     def encode_word_ids(self, words: Iterable[str]) -> tuple[Ids, NDArray[np.int64]]:
         """Encode given words, each as if a space stood before it."""
-        return joined_rows(self._ids_of(word, True) for word in words)
+        return joined_rows(self._spaced_ids(word, True) for word in words)
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = True) -> str:
         """Decode ids to text; bytes that are not UTF-8 become U+FFFD.
@@ -298,16 +274,12 @@ class ByteBpeTokenizer(Tokenizer):
         """
         return read_bytes(self._kept_tokens(ids, skip_special_tokens))
 
-    def _ids_of(self, text: str, spaced: bool) -> list[int]:
-        text = without_surrogates(text)
-        ids: list[int] = []
-        for piece in self._pieces(text):
-            if piece.id is None:
-                words = split_words(prefixed(text[piece.start : piece.stop], spaced))
-                ids += chain.from_iterable(map(self._word_ids.__getitem__, words))
-            else:
-                ids.append(piece.id)
-        return ids
+    def _spaced_ids(self, text: str, spaced: bool) -> list[int]:
+        known = self._word_ids.__getitem__
+        return self._ids_of(
+            without_surrogates(text),
+            lambda part: chain.from_iterable(map(known, split_pattern(add_space(part, spaced)))),
+        )
 
     def _pieces(self, text: str) -> Iterator[Piece]:
         # Tokens that want normalized text come last, though nothing is normalized here.
@@ -329,16 +301,14 @@ class ByteBpeTokenizer(Tokenizer):
         clean = without_surrogates(text)
         result = super()._encode_text(clean)
         if self.trim_offsets:
-            result.offsets = list(map(self._trim, range(len(result.ids)), *_spans(result)))
-        if len(clean) < len(text):
-            origins = [place for place, char in enumerate(text) if not SURROGATES.match(char)]
-            result.offsets = [_placed(origins, start, end) for start, end in result.offsets]
-        return result
+            spans = enumerate(zip(result.tokens, result.offsets, strict=True))
+            result.offsets = [self._trim(number, *span) for number, span in spans]
+        return count_surrogates(result, text, clean)
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
-        spaced = prefixed(text, self.add_prefix_space)
+        spaced = add_space(text, self.add_prefix_space)
         place = len(text) - len(spaced)  # an added space shares the first character's place
-        for word in split_words(spaced):
+        for word in split_pattern(spaced):
             ids = self._word_ids[word]
             # Each byte has the place of its character.
             origins = [max(0, place + i) for i, char in enumerate(word) for _ in char.encode()]
@@ -372,7 +342,7 @@ class ByteBpeTokenizer(Tokenizer):
         return start, end
 
 
-def prefixed(text: str, spaced: bool) -> str:
+def add_space(text: str, spaced: bool) -> str:
     """Put a space before text that begins with none, if `spaced`."""
     return f" {text}" if spaced and text and not text.startswith(" ") else text
 
@@ -393,8 +363,12 @@ def _blanks() -> str:
     return BYTE_CHARACTERS[ord(" ")] + "".join(code_ranges("WHITESPACE"))
 
 
-def _spans(result: TextTokens) -> tuple[list[str], list[tuple[int, int]]]:
-    return result.tokens, result.offsets
+def count_surrogates(result: TextTokens, text: str, clean: str) -> TextTokens:
+    """Move offsets in `clean` to their places in `text`, which has lone surrogates too."""
+    if len(clean) < len(text):
+        origins = [place for place, char in enumerate(text) if not SURROGATES.match(char)]
+        result.offsets = [_placed(origins, start, end) for start, end in result.offsets]
+    return result
 
 
 def _placed(origins: Sequence[int], start: int, end: int) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     TOKENIZER_FILE,
     Json,
-    Source,
+    TokenizerSource,
     check_parts,
     config_settings,
     listed_tokens,
@@ -23,7 +23,7 @@ from bertsmith.tokenization.tokenizer_files import (
     read_added_tokens,
     read_vocab_ids,
     shared_config,
-    token_entries,
+    tokenizer_object,
 )
 
 VOCAB_JSON = "vocab.json"
@@ -44,7 +44,7 @@ FIXED = (
 Merges = list[tuple[str, str]]
 
 
-def read(source: Source) -> tuple[list[str], Merges, Json]:
+def read_byte_bpe(source: TokenizerSource) -> tuple[list[str], Merges, Json]:
     """Read the vocabulary, the merges and the `ByteBpeTokenizer` settings of a file.
 
     It is a tokenizer.json, or a merges.txt with a vocab.json beside it.
@@ -67,7 +67,7 @@ def read(source: Source) -> tuple[list[str], Merges, Json]:
     return vocab, merges, _folder_settings(vocab, config, source.path)
 
 
-def _read_merges(source: Source) -> Merges:
+def _read_merges(source: TokenizerSource) -> Merges:
     """Read the pairs of tokens of a merges.txt, by rank."""
     path = source.path
     try:
@@ -165,7 +165,7 @@ def _read_frame(processor: Any, path: Path) -> Json:
     )
 
 
-def write(
+def write_byte_bpe(
     directory: Path,
     pieces: Sequence[str],
     merges: Sequence[tuple[str, str]],
@@ -197,21 +197,19 @@ def _tokenizer_object(
     """Build the content of tokenizer.json."""
     spaces = {name: settings[name] for name in ("add_prefix_space", "trim_offsets")}
     cls_token, sep_token = settings["cls_token"], settings["sep_token"]
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": token_entries(ids, settings),
-        "normalizer": None,
-        "pre_tokenizer": {"type": "ByteLevel", **spaces, "use_regex": True},
-        "post_processor": {
+    return tokenizer_object(
+        ids,
+        settings,
+        normalizer=None,
+        pre_tokenizer={"type": "ByteLevel", **spaces, "use_regex": True},
+        post_processor={
             "type": "RobertaProcessing",
             "sep": [sep_token, ids[sep_token]],
             "cls": [cls_token, ids[cls_token]],
             **spaces,
         },
-        "decoder": {"type": "ByteLevel", **spaces, "use_regex": True},
-        "model": {
+        decoder={"type": "ByteLevel", **spaces, "use_regex": True},
+        model={
             "type": "BPE",
             "dropout": None,
             "unk_token": None,
@@ -223,4 +221,4 @@ def _tokenizer_object(
             "vocab": vocab,
             "merges": merges,
         },
-    }
+    )

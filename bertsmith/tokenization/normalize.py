@@ -1,7 +1,7 @@
 """BERT's text normalization, and the splitting into words that follows it.
 
 In order (Devlin et al. 2018, released code): remove controls and make white space plain spaces; put
-spaces around Chinese characters; decompose and drop accents; lowercase; then split at spaces, each
+spaces around Chinese characters; _decompose and drop accents; lowercase; then split at spaces, each
 punctuation character a word. Every rule looks at one character alone, so it is one `str.translate`.
 The exception is canonical reordering of marks, which shows only around the few that are not
 dropped; text with one of those takes a slower path. Characters have the classes of
@@ -24,10 +24,10 @@ HANGUL_SYLLABLES = range(0xAC00, 0xD7A4)
 REMEMBERED_CODES = 0x30000
 
 
-class CodeRanges:
+class _CodeRanges:
     """Set of characters, stored as sorted ranges of code points.
 
-    >>> "b" in CodeRanges("61-63 7a"), "y" in CodeRanges("61-63 7a")
+    >>> "b" in _CodeRanges("61-63 7a"), "y" in _CodeRanges("61-63 7a")
     (True, False)
     """
 
@@ -46,9 +46,29 @@ class CodeRanges:
 
 
 @cache
-def code_ranges(name: str) -> CodeRanges:
+def code_ranges(name: str) -> _CodeRanges:
     """Load a table of `unicode_tables` by name."""
-    return CodeRanges(getattr(unicode_tables, name))
+    return _CodeRanges(getattr(unicode_tables, name))
+
+
+@cache
+def character_class(*names: str, highest: int = 0x10FFFF) -> str:
+    """Build the inside of a regular expression's character class from `unicode_tables`.
+
+    Characters above `highest` are left out.
+    """
+    return "".join(
+        f"{re.escape(chr(first))}-{re.escape(chr(min(last, highest)))}"
+        for name in names
+        for first, last in code_ranges(name).ranges
+        if first <= highest
+    )
+
+
+@cache
+def plain_spaces() -> str:
+    """Build the inside of a character class of what cleaning makes a plain space."""
+    return "".join(re.escape(c) for c in code_ranges("WHITESPACE") if clean(c) == " ")
 
 
 @cache
@@ -69,7 +89,7 @@ def clean(char: str) -> str:
     return " " if char in code_ranges("WHITESPACE") else char
 
 
-def decompose(char: str) -> str:
+def _decompose(char: str) -> str:
     """Return the canonical decomposition (NFD) of one character."""
     return unicodedata.normalize("NFD", char) if char in code_ranges("DECOMPOSED") else char
 
@@ -92,10 +112,10 @@ def kept_marks() -> frozenset[str]:
     """
     marks = {char for char in code_ranges("REORDERED") if char not in code_ranges("NONSPACING")}
     composed = (c for c in code_ranges("DECOMPOSED") if ord(c) not in HANGUL_SYLLABLES)
-    return frozenset(marks | {char for char in composed if not marks.isdisjoint(decompose(char))})
+    return frozenset(marks | {char for char in composed if not marks.isdisjoint(_decompose(char))})
 
 
-class CharacterMap(dict[int, str]):
+class _TranslationTable(dict[int, str]):
     """Table for `str.translate` that is filled as characters are met."""
 
     def __init__(self, image: Callable[[str], str]) -> None:
@@ -110,9 +130,9 @@ class CharacterMap(dict[int, str]):
 
 
 @cache
-def _punctuation_map() -> CharacterMap:
+def _punctuation_map() -> _TranslationTable:
     punctuation = code_ranges("PUNCTUATION")
-    return CharacterMap(lambda char: f" {char} " if char in punctuation else char)
+    return _TranslationTable(lambda char: f" {char} " if char in punctuation else char)
 
 
 def split_words(normalized: str) -> list[str]:
@@ -141,16 +161,9 @@ def unit_pattern(tokenize_chinese_chars: bool = True) -> re.Pattern[str]:
     made only beside a character that marks cannot be reordered across. Characters above U+FFFF
     never cause a cut: a pattern is much faster without them, and a larger unit is no less exact.
     """
-    solid = _pattern_class("PUNCTUATION")
-    if tokenize_chinese_chars:
-        solid += _pattern_class("CHINESE")
-    spaces = "".join(re.escape(c) for c in code_ranges("WHITESPACE") if clean(c) == " ")
+    names = ("PUNCTUATION", "CHINESE") if tokenize_chinese_chars else ("PUNCTUATION",)
+    solid, spaces = character_class(*names, highest=0xFFFF), plain_spaces()
     return re.compile(f"[^{solid}{spaces}]+|[{solid}]|[{spaces}]+")
-
-
-def _pattern_class(name: str) -> str:
-    ranges = (pair for pair in code_ranges(name).ranges if pair[1] <= 0xFFFF)
-    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
 
 
 @dataclass(frozen=True)
@@ -193,13 +206,13 @@ class Normalizer:
         return self.lowercase if self.strip_accents is None else self.strip_accents
 
     @cached_property
-    def _map(self) -> CharacterMap:
-        return CharacterMap(self._normalize_char)
+    def _map(self) -> _TranslationTable:
+        return _TranslationTable(self._normalize_char)
 
     def _normalize_char(self, char: str) -> str:
         image = self._space_char(char)
         if self.strips_accents:
-            image = "".join(part for whole in image for part in decompose(whole))
+            image = "".join(part for whole in image for part in _decompose(whole))
         return "".join(self._finish_char(part) for part in image)
 
     def _space_char(self, char: str) -> str:
@@ -222,7 +235,7 @@ class Normalizer:
         parts = [
             (combining_class(part), part, number == 0)
             for whole, _ in spaced
-            for number, part in enumerate(decompose(whole))
+            for number, part in enumerate(_decompose(whole))
         ]
         images: list[str] = []
         origins: list[int] = []

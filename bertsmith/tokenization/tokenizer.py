@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.tokenization.added_tokens import AddedToken, Piece, TokenFinder
 from bertsmith.tokenization.normalize import code_ranges
-from bertsmith.tokenization.tokenizer_files import Source
+from bertsmith.tokenization.tokenizer_files import SPECIAL_NAMES
 
 # Longer keys come back too seldom to be worth their place.
 LONGEST_KEY = 24
@@ -58,9 +58,13 @@ class Row(NamedTuple):
     starts: tuple[int, ...]
 
 
-def own_added_tokens(*names: str, mask: str) -> list[AddedToken]:
-    """The special tokens where no file names added ones; the mask takes the space before it."""
-    return [*map(AddedToken, names), AddedToken(mask, lstrip=True)]
+class PieceAt(NamedTuple):
+    """Token of a text: id, spelling, first character, one past the last."""
+
+    id: int
+    token: str
+    start: int
+    end: int
 
 
 @dataclass(slots=True)
@@ -78,7 +82,7 @@ class TextTokens:
         self.offsets.append(offset)
 
 
-class Memory(dict[str, Value]):
+class StringCache(dict[str, Value]):
     """Values of a function of a string, remembered.
 
     When it is full, its entries become the older generation, which replaces the last one; what is
@@ -110,15 +114,20 @@ class Tokenizer(ABC):
 
     Args:
         vocab: the pieces, by id.
-        special_tokens: `pad_token` and the like, by these names.
         added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
             None stands for the special tokens, which `vocab` then holds.
         model_max_length: the longest encoding the model can read; kept for others, not enforced.
+        special_tokens: `pad_token` and the like, where they are not those of `default_tokens`.
 
     Raises:
         ConfigError: an empty vocabulary, an entry that stands twice, or a missing special token.
     """
 
+    default_tokens: ClassVar[Mapping[str, str]]
+    """Special tokens by the names of their arguments."""
+    adds_special_tokens: ClassVar[bool] = False
+    """Whether special tokens that `vocab` lacks get the next ids, and [MASK] takes the space before
+    it, where no added tokens are given."""
     pair_type_id: ClassVar[int] = 1
     """The type id of a pair's second text."""
     num_separators: ClassVar[int] = 1
@@ -136,11 +145,18 @@ class Tokenizer(ABC):
         self,
         vocab: Sequence[str],
         *,
-        special_tokens: Mapping[str, str],
         added_tokens: Sequence[AddedToken] | None = None,
         model_max_length: int = 512,
+        **special_tokens: str,
     ) -> None:
-        names = tuple(special_tokens.values())
+        if unknown := special_tokens.keys() - self.default_tokens:
+            raise TypeError(f"unexpected arguments: {', '.join(unknown)}")
+        named = {**self.default_tokens, **special_tokens}
+        names = tuple(named.values())
+        if added_tokens is None and self.adds_special_tokens:
+            added_tokens = [
+                AddedToken(token, lstrip=name == "mask_token") for name, token in named.items()
+            ]
         pieces = set(vocab)
         extra = [t.content for t in added_tokens or () if t.content not in pieces]
         check_vocabulary([*vocab, *extra], names)
@@ -152,7 +168,7 @@ class Tokenizer(ABC):
         self.num_pieces = len(vocab)
         """Entries that text may be cut into; the rest of `vocab` are added tokens."""
         self.model_max_length = model_max_length
-        for name, token in special_tokens.items():
+        for name, token in named.items():
             setattr(self, name, token)
 
         self._ids = {token: id_ for id_, token in enumerate(self.vocab)}
@@ -187,11 +203,6 @@ class Tokenizer(ABC):
         """The arguments that hold pieces; `settings` has the others."""
         return (self.vocab[: self.num_pieces],)
 
-    @classmethod
-    @abstractmethod
-    def read(cls, source: Source) -> "Tokenizer":
-        """The tokenizer in a file of this kind."""
-
     @abstractmethod
     def save(self, directory: str | Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and what older programs read beside them."""
@@ -203,11 +214,7 @@ class Tokenizer(ABC):
     def _shared_settings(self) -> dict[str, Any]:
         return {
             "model_max_length": self.model_max_length,
-            "cls_token": self.cls_token,
-            "sep_token": self.sep_token,
-            "pad_token": self.pad_token,
-            "unk_token": self.unk_token,
-            "mask_token": self.mask_token,
+            **{name: getattr(self, name) for name in SPECIAL_NAMES},
             "added_tokens": self.added_tokens,
         }
 
@@ -235,7 +242,7 @@ class Tokenizer(ABC):
         return [type(self).__name__, *self._vocabulary(), settings]
 
     @property
-    def joint(self) -> str:
+    def continuation_prefix(self) -> str:
         """Prefix that marks a text as continuing another (a space for byte-level BPE)."""
         return ""
 
@@ -353,9 +360,41 @@ class Tokenizer(ABC):
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
         """Append the tokens of ordinary text that stands at `position`."""
 
-    @abstractmethod
+    def _align(self, text: str) -> tuple[str, list[int]]:
+        """Normalize text; also return the place in `text` of each character's origin."""
+        raise NotImplementedError
+
+    def _locate_normalized(self, text: str, origins: Sequence[int]) -> "Iterable[PieceAt]":
+        """Yield the tokens of normalized text, placed in its original."""
+        raise NotImplementedError
+
     def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
         """Append the tokens of text which must be normalized whole to find added tokens in it."""
+        normalized, origins = self._align(text)
+        for piece in self._normalized_tokens.pieces(normalized):
+            part = slice(piece.start, piece.stop)
+            found: Iterable[PieceAt] = [
+                PieceAt(
+                    piece.id or 0,
+                    normalized[part],
+                    origins[piece.start],
+                    origins[piece.stop - 1] + 1,
+                )
+            ]
+            if piece.id is None:
+                found = self._locate_normalized(normalized[part], origins[part])
+            for id_, token, start, end in found:
+                result.append(id_, token, (position + start, position + end))
+
+    def _ids_of(self, text: str, encode: Callable[[str], Iterable[int]]) -> list[int]:
+        """Join the ids of added tokens, and of what is between them by `encode`."""
+        ids: list[int] = []
+        for piece in self._pieces(text):
+            if piece.id is None:
+                ids += encode(text[piece.start : piece.stop])
+            else:
+                ids.append(piece.id)
+        return ids
 
     def _check_ids(self, ids: Sequence[int]) -> None:
         wrong = [id_ for id_ in ids if not 0 <= id_ < self.vocab_size]

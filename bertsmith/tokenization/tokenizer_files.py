@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Source:
+class TokenizerSource:
     """File and parsed settings of a tokenizer to be read.
 
     `root` is the content of a tokenizer.json, None for other files; `config` that of the
@@ -44,7 +44,7 @@ class Source:
         return self.files.path(self.name)
 
 
-def read_config(files: SmallFiles) -> Json:
+def read_tokenizer_config(files: SmallFiles) -> Json:
     """Read tokenizer_config.json, with the names of special_tokens_map.json where it gives none."""
     config: Json = {}
     for name in ("special_tokens_map.json", CONFIG_FILE):
@@ -194,19 +194,69 @@ def shared_config(tokenizer_class: str, own: Json, ids: Mapping[str, int], setti
         **{name: settings[name] for name in SPECIAL_NAMES},
         "clean_up_tokenization_spaces": False,
         "added_tokens_decoder": {
-            str(ids[token.content]): token_object(token) for token in settings["added_tokens"]
+            str(ids[token.content]): _token_object(token) for token in settings["added_tokens"]
         },
     }
 
 
-def token_entries(ids: Mapping[str, int], settings: Json) -> list[Json]:
-    """The added tokens as tokenizer.json lists them."""
-    return [
-        {"id": ids[token.content], **token_object(token)}
-        for token in sorted(settings["added_tokens"], key=lambda token: ids[token.content])
-    ]
+def tokenizer_object(ids: Mapping[str, int], settings: Json, **parts: Any) -> Json:
+    """Build the content of tokenizer.json from what all kinds share and a kind's `parts`."""
+    added = sorted(settings["added_tokens"], key=lambda token: ids[token.content])
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [{"id": ids[token.content], **_token_object(token)} for token in added],
+        **parts,
+    }
 
 
-def token_object(token: AddedToken) -> Json:
+def _token_object(token: AddedToken) -> Json:
     """An added token as both files hold it."""
     return {"content": token.content} | {flag: getattr(token, flag) for flag in TOKEN_FLAGS}
+
+
+def read_frame(processor: Json, path: Path) -> Json:
+    """The names of [CLS] and [SEP] from the post-processor, which must be BERT's."""
+    match processor:
+        case {"type": "BertProcessing", "cls": [str(cls_token), _], "sep": [str(sep_token), _]}:
+            return {"cls_token": cls_token, "sep_token": sep_token}
+        case {
+            "type": "TemplateProcessing",
+            "single": [
+                {"SpecialToken": {"id": str(cls_token)}},
+                _,
+                {"SpecialToken": {"id": str(sep_token)}},
+            ],
+        }:
+            if processor | _template(cls_token, sep_token) == processor:
+                return {"cls_token": cls_token, "sep_token": sep_token}
+    raise CheckpointError(
+        f"{path}: its post_processor ({processor.get('type')}) does not build [CLS] A [SEP] and "
+        "[CLS] A [SEP] B [SEP]. Choose a BERT checkpoint."
+    )
+
+
+def _template(cls_token: str, sep_token: str) -> Json:
+    """BERT's two templates as TemplateProcessing writes them."""
+
+    def special(token: str, type_id: int) -> Json:
+        return {"SpecialToken": {"id": token, "type_id": type_id}}
+
+    def sequence(name: str, type_id: int) -> Json:
+        return {"Sequence": {"id": name, "type_id": type_id}}
+
+    single = [special(cls_token, 0), sequence("A", 0), special(sep_token, 0)]
+    return {"single": single, "pair": [*single, sequence("B", 1), special(sep_token, 1)]}
+
+
+def frame_object(ids: Mapping[str, int], settings: Json) -> Json:
+    """The post-processor that builds [CLS] A [SEP] B [SEP]."""
+    frame = (settings["cls_token"], settings["sep_token"])
+    return {
+        "type": "TemplateProcessing",
+        **_template(*frame),
+        "special_tokens": {
+            token: {"id": token, "ids": [ids[token]], "tokens": [token]} for token in frame
+        },
+    }

@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization import unigram_files
-from bertsmith.tokenization.added_tokens import AddedToken
-from bertsmith.tokenization.byte_bpe import SURROGATES, without_surrogates
-from bertsmith.tokenization.charsmap import CharacterMap, character_class
+from bertsmith.tokenization.byte_bpe import count_surrogates, without_surrogates
 from bertsmith.tokenization.normalize import (
+    character_class,
     code_ranges,
     combining_class,
     decompose_compatibly,
@@ -30,13 +29,104 @@ from bertsmith.tokenization.normalize import (
     sort_marks,
 )
 from bertsmith.tokenization.tokenizer import (
-    Memory,
+    PieceAt,
+    StringCache,
     TextTokens,
     Tokenizer,
     is_word_start,
-    own_added_tokens,
 )
-from bertsmith.tokenization.tokenizer_files import Source
+
+LONGEST_CLUSTER = 5
+"""Bytes of the longest cluster that is looked up whole. Clusters by rules other than marks
+(syllables, flags, families) are longer, so `cluster_pattern` needs no such rules."""
+
+
+@cache
+def cluster_pattern() -> re.Pattern[str]:
+    """Compile a pattern that splits text into grapheme clusters, without gaps."""
+    joining, apart = character_class("JOINING"), character_class("APART")
+    prepended = character_class("PREPENDED")
+    return re.compile(
+        rf"\r\n|[{prepended}]*[^{apart}{joining}{prepended}][{joining}]*"
+        rf"|[{prepended}]+[{joining}]*|[{joining}]+|[\s\S]"
+    )
+
+
+class CharacterMap:
+    """Lookup table of a model's charsmap.
+
+    The table is a size in bytes, a double-array trie (Aoe 1989, in darts-clone's layout), and the
+    normalized strings that its leaves point to, each ended by a zero byte. As in the `tokenizers`
+    library (Precompiled) it is applied to whole grapheme clusters of up to five bytes, else
+    character by character, and the shortest key that a cluster begins with counts.
+
+    Raises:
+        ConfigError: the table is cut short.
+    """
+
+    def __init__(self, table: bytes) -> None:
+        size = int.from_bytes(table[:4], "little")
+        if not size or size % 4 or len(table) < 4 + size:
+            raise ConfigError(
+                f"the normalization table has {len(table):,} bytes, and its trie alone should have "
+                f"{size:,}. Get the file again."
+            )
+        self._units = np.frombuffer(table, "<u4", size // 4, 4).tolist()
+        self._strings = table[4 + size :]
+        self._images: dict[str, str | None] = {}
+
+    def image(self, text: str) -> str | None:
+        """Look up the shortest key that `text` begins with; None without one."""
+        if text not in self._images:
+            if len(self._images) > 1 << 16:
+                self._images.clear()
+            self._images[text] = self._look_up(text.encode())
+        return self._images[text]
+
+    def _look_up(self, key: bytes) -> str | None:
+        units = self._units
+        place = self._child(0, 0)
+        for byte in key:
+            place ^= byte
+            if byte == 0 or place >= len(units) or units[place] & 0x800000FF != byte:
+                return None
+            has_leaf = units[place] & 1 << 8
+            place = self._child(place, place)
+            if has_leaf:
+                return self._string(units[place] & 0x7FFFFFFF if place < len(units) else -1)
+        return None
+
+    def _child(self, place: int, base: int) -> int:
+        unit: int = self._units[place]
+        return base ^ (unit >> 10) << ((unit & 1 << 9) >> 6)
+
+    def _string(self, start: int) -> str:
+        end = self._strings.find(b"\0", max(start, 0))
+        if start < 0 or end < 0:
+            raise ConfigError("the normalization table is damaged. Get the file again.")
+        return self._strings[start:end].decode("utf-8", "replace")
+
+    def align(self, text: str) -> tuple[str, list[int]]:
+        """Normalize text; also returns each character's place of origin in `text`."""
+        images: list[str] = []
+        places: list[int] = []
+        place = 0
+        for cluster in cluster_pattern().findall(text):
+            parts = [cluster]
+            if len(cluster) > 1 and (
+                len(cluster.encode()) > LONGEST_CLUSTER or self.image(cluster) is None
+            ):
+                parts = list(cluster)
+            for part in parts:
+                image = self.image(part)
+                if image is None:
+                    image = part
+                images.append(image)
+                # Aligned one to one; surplus characters come from the last one of the origin.
+                places += [place + min(i, len(part) - 1) for i in range(len(image))]
+                place += len(part)
+        return "".join(images), places
+
 
 SPACE = "▁"
 UNKNOWN_PENALTY = 10.0
@@ -51,15 +141,6 @@ Aligned = tuple[str, list[int]]
 WORDS = re.compile(f"{SPACE}[^{SPACE}]*")
 
 
-class PieceAt(NamedTuple):
-    """Token of a text: id, spelling, first character, one past the last."""
-
-    id: int
-    token: str
-    start: int
-    end: int
-
-
 def replace_quotes(text: str) -> Aligned:
     """Replace `` and '' by a double quote."""
     parts, places, end = [], [], 0
@@ -71,7 +152,7 @@ def replace_quotes(text: str) -> Aligned:
     return "".join([*parts, text[end:]]), [*places, *range(end, len(text))]
 
 
-def decompose(text: str) -> Aligned:
+def decompose_text(text: str) -> Aligned:
     """Apply the compatibility decomposition (NFKD), with marks in canonical order."""
     if text.isascii():
         return text, list(range(len(text)))
@@ -114,7 +195,7 @@ class UnigramNormalizer:
     def __init__(self, steps: Sequence[Step], charsmap: bytes) -> None:
         known: dict[str, Callable[[str], Aligned]] = {
             "quotes": replace_quotes,
-            "decompose": decompose,
+            "decompose": decompose_text,
             "strip_accents": strip_accents,
             "lowercase": lowercase,
         }
@@ -241,12 +322,14 @@ class UnigramTokenizer(Tokenizer):
         scores: the log probability of each.
         steps: normalization steps.
         charsmap: SentencePiece's table for the step of that name.
-        added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
-            None means the five special tokens, [MASK] taking the space before it.
+        shared: the arguments of every `Tokenizer`.
 
     Raises:
         ConfigError: a duplicate entry, no unknown token, or a damaged table.
     """
+
+    default_tokens = unigram_files.DEFAULT_NAMES
+    adds_special_tokens = True
 
     def __init__(
         self,
@@ -255,32 +338,12 @@ class UnigramTokenizer(Tokenizer):
         *,
         steps: Sequence[Step] = ALBERT_STEPS,
         charsmap: bytes = b"",
-        model_max_length: int = 512,
-        cls_token: str = "[CLS]",
-        sep_token: str = "[SEP]",
-        pad_token: str = "<pad>",
-        unk_token: str = "<unk>",
-        mask_token: str = "[MASK]",
-        added_tokens: Sequence[AddedToken] | None = None,
+        **shared: Any,
     ) -> None:
-        if added_tokens is None:
-            names = (cls_token, sep_token, unk_token, pad_token)
-            added_tokens = own_added_tokens(*names, mask=mask_token)
-        super().__init__(
-            vocab,
-            special_tokens={
-                "cls_token": cls_token,
-                "sep_token": sep_token,
-                "unk_token": unk_token,
-                "pad_token": pad_token,
-                "mask_token": mask_token,
-            },
-            added_tokens=added_tokens,
-            model_max_length=model_max_length,
-        )
+        super().__init__(vocab, **shared)
         if self.unk_id >= self.num_pieces:
             raise ConfigError(
-                f"the vocabulary lacks {unk_token}, the unknown token. Name another one in "
+                f"the vocabulary lacks {self.unk_token}, the unknown token. Name another one in "
                 "tokenizer_config.json, or get the file again."
             )
         self.scores = tuple(scores)
@@ -291,19 +354,13 @@ class UnigramTokenizer(Tokenizer):
         self._unigram = Unigram(self.vocab[: self.num_pieces], self.scores, self.unk_id)
         self._find_added_tokens(self._normalizer.normalize)
         self._cuts_at_spaces = self._normalizer.normalize(" ") == " "
-        self._unit_ids = Memory(self._compute_ids)
-        self._unit_pieces = Memory(self._locate_pieces)
-
-    @classmethod
-    def read(cls, source: Source) -> "UnigramTokenizer":
-        """Read a tokenizer.json or a spiece.model."""
-        vocab, scores, settings = unigram_files.read(source)
-        return cls(vocab, scores, **settings)
+        self._unit_ids = StringCache(self._compute_ids)
+        self._unit_pieces = StringCache(self._locate_pieces)
 
     def save(self, directory: str | Path) -> None:
         """Write tokenizer.json and tokenizer_config.json."""
         pieces = list(zip(self.vocab, self.scores, strict=False))
-        unigram_files.write(Path(directory), pieces, self._ids, self.settings())
+        unigram_files.write_unigram(Path(directory), pieces, self._ids, self.settings())
 
     def settings(self) -> dict[str, Any]:
         return {"steps": self.steps, "charsmap": self.charsmap, **self._shared_settings()}
@@ -332,15 +389,11 @@ class UnigramTokenizer(Tokenizer):
     def encode_ids(self, text: str) -> list[int]:
         if self._normalized_tokens:
             return self._encode_text(text).ids
-        text = without_surrogates(text)
-        ids: list[int] = []
-        for piece in self._raw_tokens.pieces(text):
-            if piece.id is None:
-                units = self._units(text[piece.start : piece.stop])
-                ids += chain.from_iterable(map(self._unit_ids.__getitem__, units))
-            else:
-                ids.append(piece.id)
-        return ids
+        known = self._unit_ids.__getitem__
+        return self._ids_of(
+            without_surrogates(text),
+            lambda part: chain.from_iterable(map(known, self._units(part))),
+        )
 
     def other_cuts(self, old: Tokenizer) -> str | None:
         """Describe a changed score, or one below all of `old`, or None."""
@@ -381,11 +434,13 @@ class UnigramTokenizer(Tokenizer):
         return tuple(piece.id for word in words for piece in self._unigram.cut(word))
 
     def _locate_pieces(self, unit: str) -> tuple[PieceAt, ...]:
-        return tuple(self._locate_normalized(*self._normalizer.align(unit)))
+        return tuple(self._locate_normalized(*self._align(unit)))
 
-    def _locate_normalized(self, normalized: str, origins: Sequence[int]) -> Iterator[PieceAt]:
-        """Yield the tokens of normalized text, placed in its original."""
-        for match in spaces().finditer(normalized):
+    def _align(self, text: str) -> Aligned:
+        return self._normalizer.align(text)
+
+    def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
+        for match in spaces().finditer(text):
             place = match.start()
             # An added ▁ shares the first character's place.
             place -= not match.group().startswith(SPACE)
@@ -399,27 +454,10 @@ class UnigramTokenizer(Tokenizer):
     def _encode_text(self, text: str) -> TextTokens:
         # Lone surrogates have no tokens, but offsets count them.
         clean = without_surrogates(text)
-        result = super()._encode_text(clean)
-        if len(clean) < len(text):
-            origins = [place for place, char in enumerate(text) if not SURROGATES.match(char)]
-            result.offsets = [
-                (origins[start], origins[end - 1] + 1) for start, end in result.offsets
-            ]
-        return result
+        return count_surrogates(super()._encode_text(clean), text, clean)
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
         for unit in self._units(text):
             for id_, token, start, end in self._unit_pieces[unit]:
                 result.append(id_, token, (position + start, position + end))
             position += len(unit) + 1
-
-    def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
-        normalized, origins = self._normalizer.align(text)
-        for piece in self._normalized_tokens.pieces(normalized):
-            part = slice(piece.start, piece.stop)
-            if piece.id is not None:
-                start, end = origins[piece.start], origins[piece.stop - 1] + 1
-                result.append(piece.id, normalized[part], (position + start, position + end))
-                continue
-            for id_, token, start, end in self._locate_normalized(normalized[part], origins[part]):
-                result.append(id_, token, (position + start, position + end))

@@ -7,25 +7,29 @@ unseen units are ever normalized. Many texts at once are cut and looked up by nu
 (`bulk_encoding`), with the same rules for what is new.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bertsmith.errors import ConfigError
 from bertsmith.tokenization import wordpiece_files
-from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.bulk_encoding import BulkEncoder
 from bertsmith.tokenization.chunk_table import MAX_CHUNK_BYTES, MAX_KEYS
 from bertsmith.tokenization.normalize import Normalizer, locate_words, unit_pattern
 from bertsmith.tokenization.piece_cutting import PieceCutter
-from bertsmith.tokenization.tokenizer import Memory, TextTokens, Tokenizer, joined_rows
-from bertsmith.tokenization.tokenizer_files import Source
+from bertsmith.tokenization.tokenizer import (
+    PieceAt,
+    StringCache,
+    TextTokens,
+    Tokenizer,
+    joined_rows,
+)
 
 CONTINUING_PREFIX = "##"
 # A byte that UTF-8 never has: it begins the id of an added token in text for the bulk encoder.
@@ -86,16 +90,17 @@ class WordPieceTokenizer(Tokenizer):
         lowercase: lower the case of the text, as uncased models do.
         strip_accents: drop accents; None does as `lowercase`.
         tokenize_chinese_chars: make every Chinese character a word of its own.
-        model_max_length: the longest encoding that the model can read; stored, not enforced.
-        added_tokens: tokens to find in the raw text; those that `vocab` lacks get the next ids.
-            None means the five special tokens.
         decoder_cleanup: `decode` removes the space before English punctuation.
         max_input_chars_per_word: a longer word becomes [UNK].
+        shared: the arguments of every `Tokenizer`.
 
     Raises:
         ConfigError: an empty vocabulary, a duplicate entry, or a missing special token.
     """
 
+    default_tokens: ClassVar[Mapping[str, str]] = {
+        f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
+    }
     continuing_prefix = CONTINUING_PREFIX
 
     def __init__(
@@ -105,32 +110,15 @@ class WordPieceTokenizer(Tokenizer):
         lowercase: bool = True,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
-        model_max_length: int = 512,
-        cls_token: str = "[CLS]",
-        sep_token: str = "[SEP]",
-        pad_token: str = "[PAD]",
-        unk_token: str = "[UNK]",
-        mask_token: str = "[MASK]",
-        added_tokens: Sequence[AddedToken] | None = None,
         decoder_cleanup: bool = True,
         max_input_chars_per_word: int = 100,
+        **shared: Any,
     ) -> None:
-        super().__init__(
-            vocab,
-            special_tokens={
-                "pad_token": pad_token,
-                "unk_token": unk_token,
-                "cls_token": cls_token,
-                "sep_token": sep_token,
-                "mask_token": mask_token,
-            },
-            added_tokens=added_tokens,
-            model_max_length=model_max_length,
-        )
+        super().__init__(vocab, **shared)
         if self.unk_id >= self.num_pieces:
             raise ConfigError(
-                f"the vocabulary lacks {unk_token}; as an added token alone it cannot stand for "
-                "unknown words. Add it to the vocabulary itself."
+                f"the vocabulary lacks {self.unk_token}; as an added token alone it cannot stand "
+                "for unknown words. Add it to the vocabulary itself."
             )
         self.lowercase = lowercase
         self.strip_accents = strip_accents
@@ -148,18 +136,12 @@ class WordPieceTokenizer(Tokenizer):
         )
         self._find_added_tokens(self._normalizer.normalize)
         self._find_units = unit_pattern(self.tokenize_chinese_chars).findall
-        self._unit_ids = Memory(self._compute_ids)
-        self._unit_pieces = Memory(self._locate_pieces)
-
-    @classmethod
-    def read(cls, source: Source) -> "WordPieceTokenizer":
-        """Read a tokenizer.json or a vocab.txt."""
-        vocab, settings = wordpiece_files.read(source)
-        return cls(vocab, **settings)
+        self._unit_ids = StringCache(self._compute_ids)
+        self._unit_pieces = StringCache(self._locate_pieces)
 
     def save(self, directory: str | Path) -> None:
         """Write vocab.txt, tokenizer.json and tokenizer_config.json, as transformers reads them."""
-        wordpiece_files.write(
+        wordpiece_files.write_wordpiece(
             Path(directory), self.vocab[: self.num_pieces], self._ids, self.settings()
         )
 
@@ -206,14 +188,10 @@ class WordPieceTokenizer(Tokenizer):
             return self._encode_text(text).ids
         if len(text) >= LONG_TEXT:
             return list(self.encode_batch_ids([text])[0].tolist())
-        ids: list[int] = []
-        for piece in self._raw_tokens.pieces(text):
-            if piece.id is None:
-                units = self._find_units(text[piece.start : piece.stop])
-                ids += chain.from_iterable(map(self._unit_ids.__getitem__, units))
-            else:
-                ids.append(piece.id)
-        return ids
+        known = self._unit_ids.__getitem__
+        return self._ids_of(
+            text, lambda part: chain.from_iterable(map(known, self._find_units(part)))
+        )
 
     def encode_batch_ids(self, texts: Iterable[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         if not self._normalized_tokens:
@@ -278,46 +256,29 @@ class WordPieceTokenizer(Tokenizer):
             return self._wordpiece.ids(text.lower() if self.lowercase else text)
         return tuple(chain.from_iterable(map(self._wordpiece.ids, self._normalizer.words(text))))
 
-    def _locate_pieces(self, unit: str) -> tuple[tuple[int, int, int], ...]:
-        return tuple(self._locate_normalized(*self._normalizer.align(unit)))
+    def _locate_pieces(self, unit: str) -> tuple[PieceAt, ...]:
+        return tuple(self._locate_normalized(*self._align(unit)))
 
-    def _locate_normalized(
-        self, normalized: str, origins: Sequence[int]
-    ) -> Iterator[tuple[int, int, int]]:
-        for word, start in locate_words(normalized):
-            for id_, first, last in self._cut_word(word):
-                yield id_, origins[start + first], origins[start + last - 1] + 1
+    def _align(self, text: str) -> tuple[str, list[int]]:
+        return self._normalizer.align(text)
 
-    def _cut_word(self, word: str) -> Iterator[tuple[int, int, int]]:
-        """Yield id, start and end in `word` of each of its tokens."""
-        ids = self._wordpiece.ids(word)
-        start = 0
-        for id_ in ids:
-            length = len(self.vocab[id_]) - (len(CONTINUING_PREFIX) if start else 0)
-            # The only piece is the whole word, even where it is [UNK].
-            end = len(word) if len(ids) == 1 else start + length
-            yield id_, start, end
-            start = end
+    def _locate_normalized(self, text: str, origins: Sequence[int]) -> Iterator[PieceAt]:
+        for word, start in locate_words(text):
+            ids = self._wordpiece.ids(word)
+            place = 0
+            for id_ in ids:
+                token = self.vocab[id_]
+                length = len(token) - (len(CONTINUING_PREFIX) if place else 0)
+                # The only piece is the whole word, even where it is [UNK].
+                end = len(word) if len(ids) == 1 else place + length
+                yield PieceAt(id_, token, origins[start + place], origins[start + end - 1] + 1)
+                place = end
 
     def _encode_ordinary(self, text: str, position: int, result: TextTokens) -> None:
-        ids, offsets, remembered = result.ids, result.offsets, self._unit_pieces
         for unit in self._find_units(text):
-            for id_, start, end in remembered[unit]:
-                ids.append(id_)
-                offsets.append((position + start, position + end))
+            for id_, token, start, end in self._unit_pieces[unit]:
+                result.append(id_, token, (position + start, position + end))
             position += len(unit)
-        result.tokens += [self.vocab[id_] for id_ in ids[len(result.tokens) :]]
-
-    def _encode_normalized(self, text: str, position: int, result: TextTokens) -> None:
-        normalized, origins = self._normalizer.align(text)
-        for piece in self._normalized_tokens.pieces(normalized):
-            part = slice(piece.start, piece.stop)
-            if piece.id is not None:
-                start, end = origins[piece.start], origins[piece.stop - 1] + 1
-                result.append(piece.id, normalized[part], (position + start, position + end))
-                continue
-            for id_, start, end in self._locate_normalized(normalized[part], origins[part]):
-                result.append(id_, self.vocab[id_], (position + start, position + end))
 
 
 def clean_up(part: str) -> str:

@@ -12,23 +12,24 @@ from bertsmith.system.files import atomic_write, write_json
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.system.sums import summed
 from bertsmith.tokenization.added_tokens import AddedToken
-from bertsmith.tokenization.frame import frame_object, read_frame
 from bertsmith.tokenization.tokenizer_files import (
     CONFIG_FILE,
     SPECIAL_NAMES,
     TOKENIZER_FILE,
     VOCAB_FILE,
     Json,
-    Source,
+    TokenizerSource,
     check_parts,
     check_range,
     config_settings,
+    frame_object,
     listed_tokens,
     member,
     read_added_tokens,
+    read_frame,
     read_vocab_ids,
     shared_config,
-    token_entries,
+    tokenizer_object,
 )
 
 # What a tokenizer.json must be made of.
@@ -46,7 +47,7 @@ FIXED = (
 )
 
 
-def read(source: Source) -> tuple[list[str], Json]:
+def read_wordpiece(source: TokenizerSource) -> tuple[list[str], Json]:
     """Read the vocabulary and the `WordPieceTokenizer` settings of a file.
 
     Raises:
@@ -162,7 +163,9 @@ def _read_tokenizer_json(path: Path, root: Json, config: Json) -> tuple[list[str
     return vocab, settings | read_frame(member(root, "post_processor", dict, path), path)
 
 
-def write(directory: Path, pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> None:
+def write_wordpiece(
+    directory: Path, pieces: Sequence[str], ids: Mapping[str, int], settings: Json
+) -> None:
     """Write vocab.txt, tokenizer.json and tokenizer_config.json, each atomically.
 
     Args:
@@ -180,29 +183,27 @@ def write(directory: Path, pieces: Sequence[str], ids: Mapping[str, int], settin
 
 def _tokenizer_object(pieces: Sequence[str], ids: Mapping[str, int], settings: Json) -> Json:
     """The content of tokenizer.json."""
-    return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": token_entries(ids, settings),
-        "normalizer": {
+    return tokenizer_object(
+        ids,
+        settings,
+        normalizer={
             "type": "BertNormalizer",
             "clean_text": True,
             "handle_chinese_chars": settings["tokenize_chinese_chars"],
             "strip_accents": settings["strip_accents"],
             "lowercase": settings["lowercase"],
         },
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": frame_object(ids, settings),
-        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": settings["decoder_cleanup"]},
-        "model": {
+        pre_tokenizer={"type": "BertPreTokenizer"},
+        post_processor=frame_object(ids, settings),
+        decoder={"type": "WordPiece", "prefix": "##", "cleanup": settings["decoder_cleanup"]},
+        model={
             "type": "WordPiece",
             "unk_token": settings["unk_token"],
             "continuing_subword_prefix": "##",
             "max_input_chars_per_word": settings["max_input_chars_per_word"],
             "vocab": {piece: id_ for id_, piece in enumerate(pieces)},
         },
-    }
+    )
 
 
 def _config_object(ids: Mapping[str, int], settings: Json) -> Json:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Literal
 
-from bertsmith.tokenization.normalize import clean, code_ranges
+from bertsmith.tokenization.normalize import character_class, plain_spaces
 
 WordRule = Literal["words", "spaces", "characters"]
 """Rule of cutting: `words` as in this module's description, white space, or characters."""
@@ -24,24 +24,13 @@ PICTURE_PARTS = "\u200d\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f"
 
 
 @cache
-def _spaces() -> str:
-    return "".join(re.escape(c) for c in code_ranges("WHITESPACE") if clean(c) == " ")
-
-
-@cache
-def _ranges(name: str) -> str:
-    ranges = code_ranges(name).ranges
-    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
-
-
-@cache
 def _pattern(rule: WordRule) -> re.Pattern[str]:
-    space = _spaces()
+    space = plain_spaces()
     if rule == "spaces":
         return re.compile(f"[^{space}]+")
     if rule == "characters":
         return re.compile(f"[{PICTURES}][{PICTURES}{PICTURE_PARTS}]*|[^{space}]")
-    letter = f"[^{space}{_ranges('PUNCTUATION')}{_ranges('CHINESE')}{PICTURES}]"
+    letter = f"[^{space}{character_class('PUNCTUATION', 'CHINESE')}{PICTURES}]"
     clitic = f"(?i:s|m|d|ll|re|ve)(?!{letter})"
     ending = f"(?:['’]{clitic}|(?i:n['’]t)(?!{letter}))"
     stem = f"(?:(?!{ending}){letter})+"
@@ -65,7 +54,7 @@ def find_words(text: str, rule: WordRule = "words") -> list[Place]:
 
 @cache
 def _touching() -> re.Pattern[str]:
-    return re.compile(f"[{_ranges('CHINESE')}{FULL_WIDTH}]")
+    return re.compile(f"[{character_class('CHINESE')}{FULL_WIDTH}]")
 
 
 def join_words(words: Sequence[str]) -> tuple[str, list[Place]]:

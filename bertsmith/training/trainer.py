@@ -142,7 +142,7 @@ class Trainer:
 
     Args:
         model: fp32, on its device; it is trained in place.
-        objective: what is learnt; picklable where `config` has several processes.
+        objective: what is learned; picklable where `config` has several processes.
         folder: where everything is written.
         config: length, optimizer, evaluations and checkpoints.
         save: writes the model folder of checkpoints and of the end, with what is not trained.

@@ -3,13 +3,16 @@
 Held-out text is files of its own, or a share of the documents.
 """
 
+import importlib.util
+import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated
+from itertools import chain
+from typing import Annotated, Any
 
 import tyro
 
@@ -18,18 +21,165 @@ from bertsmith.data.reading import Errors, SourceReport
 from bertsmith.data.splits import text_hash
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.system.bounds import check_all_largest
+from bertsmith.system.executor import Executor
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.auto import Kind
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer, clean_words
+from bertsmith.tokenization.grouping import group_by_size
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.tokenization.unigram import ALBERT_STEPS, Step, UnigramNormalizer, UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-from bertsmith.vocabulary import hf_trainer as library_trainer
 from bertsmith.vocabulary.byte_bpe import learn_byte_bpe
+from bertsmith.vocabulary.segmentation import CONTINUATION
 from bertsmith.vocabulary.stats import TokenizerStats, tokenizer_stats
-from bertsmith.vocabulary.word_counts import Words, count_words
-from bertsmith.vocabulary.wordpiece import LearnedVocabulary, RuleName, learn_vocabulary
+from bertsmith.vocabulary.wordpiece import (
+    SPECIAL_TOKENS,
+    LearnedVocabulary,
+    RuleName,
+    check_size,
+    choose_alphabet,
+    learn_wordpiece,
+)
+
+UNIGRAM_SPECIAL_TOKENS = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
+"""ALBERT's special tokens, by the ids that they have there."""
+
+_LINE_WORDS = 1 << 12
+
+
+def is_installed() -> bool:
+    """Check for the library, which is optional."""
+    return importlib.util.find_spec("tokenizers") is not None
+
+
+def learn_with_library(
+    counts: Mapping[str, int],
+    vocab_size: int,
+    *,
+    alphabet_size: int,
+    min_frequency: int,
+) -> list[str]:
+    """Train WordPiece with the library, which merges the most frequent pair.
+
+    Args:
+        counts: words as our tokenizer splits them; the library does not split them further.
+        alphabet_size: how many characters the library may keep.
+    """
+    from tokenizers import models, trainers
+
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        limit_alphabet=alphabet_size,
+        special_tokens=list(SPECIAL_TOKENS),
+        continuing_subword_prefix=CONTINUATION,
+        show_progress=False,
+    )
+    ids = _train(models.WordPiece(), trainer, counts).get_vocab()
+    return sorted(ids, key=ids.__getitem__)
+
+
+def learn_unigram(
+    counts: Mapping[str, int], vocab_size: int, *, character_coverage: float = 0.9999
+) -> LearnedVocabulary:
+    """Train a unigram model with the library (Kudo 2018, section 3.2).
+
+    Args:
+        counts: words, each with `▁` before it, of any length: where no spaces are written, they are
+            clauses.
+        character_coverage: share of all characters that must have a token. The rarest beyond it
+            divide a word, and tokens are learned from the parts between them.
+
+    Raises:
+        ConfigError: the library is not installed, or `vocab_size` cannot hold the alphabet.
+    """
+    if not is_installed():
+        raise ConfigError(
+            "--kind unigram is learned by the tokenizers library, which is not installed. Run "
+            "'pip install tokenizers', or choose --kind wordpiece or byte-bpe."
+        )
+    from tokenizers import models, trainers
+
+    alphabet, dropped = choose_alphabet(counts, character_coverage)
+    kept = set(alphabet)
+    whole = {word: count for word, count in counts.items() if kept.issuperset(word)}
+    parts = Counter(whole)
+    for word in counts.keys() - whole.keys():
+        for part in "".join(c if c in kept else " " for c in word).split():
+            parts[part] += counts[word]
+    check_size(vocab_size, len(UNIGRAM_SPECIAL_TOKENS), len(alphabet), character_coverage)
+    trainer = trainers.UnigramTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(UNIGRAM_SPECIAL_TOKENS),
+        unk_token="<unk>",
+        initial_alphabet=alphabet,
+        show_progress=False,
+    )
+    trained = json.loads(_train(models.Unigram(), trainer, parts).to_str())
+    # A special token that also occurs in the text can be learned a second time.
+    pieces: dict[str, float] = {}
+    for piece, score in trained["model"]["vocab"]:
+        pieces.setdefault(piece, score)
+    return LearnedVocabulary(
+        tokens=list(pieces),
+        alphabet=alphabet,
+        dropped_characters=dropped,
+        skipped_words=sum(counts.values()) - sum(whole.values()),
+        scores=list(pieces.values()),
+    )
+
+
+def _train(model: Any, trainer: Any, counts: Mapping[str, int]) -> Any:
+    from tokenizers import Tokenizer
+    from tokenizers.pre_tokenizers import WhitespaceSplit
+
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.train_from_iterator(_lines(counts), trainer)
+    return tokenizer
+
+
+def _lines(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield lines that hold each word as often as counted."""
+    for word in sorted(counts):
+        lines, rest = divmod(counts[word], _LINE_WORDS)
+        for length in [_LINE_WORDS] * lines + [rest]:
+            yield f"{word} " * length
+
+
+Words = Callable[[str], Iterable[str]]
+
+BATCH_CHARS = 1 << 20
+
+
+def count_words(
+    texts: Iterable[str],
+    words: Words,
+    *,
+    executor: Executor | None = None,
+    batch_chars: int = BATCH_CHARS,
+) -> Counter[str]:
+    """Count the words of `texts`.
+
+    Args:
+        words: splits a text; has to be picklable where other processes count.
+        executor: counts batches; None counts them here.
+
+    Raises:
+        ConfigError: a worker process was ended from outside.
+    """
+    executor = executor or LocalProcesses(1)
+    batches = group_by_size(texts, batch_chars)
+    counts: Counter[str] = Counter()
+    with closing(executor.map_in_order(partial(_count_batch, words), batches)) as counted:
+        for part in counted:
+            counts.update(part)
+    return counts
+
+
+def _count_batch(words: Words, texts: list[str]) -> Counter[str]:
+    return Counter(chain.from_iterable(map(words, texts)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,12 +341,12 @@ def _learn(
         learned = learn_byte_bpe(counts, size, min_frequency=least)
         return ByteBpeTokenizer(learned.tokens, learned.merges, model_max_length=length), learned
     if settings.kind == "unigram":
-        learned = library_trainer.learn_unigram(counts, size, character_coverage=coverage)
+        learned = learn_unigram(counts, size, character_coverage=coverage)
         unigram = UnigramTokenizer(
             learned.tokens, learned.scores, steps=settings.steps, model_max_length=length
         )
         return unigram, learned
-    learned = learn_vocabulary(
+    learned = learn_wordpiece(
         counts,
         size,
         rule=settings.rule,
@@ -290,10 +440,10 @@ def _measure(
     report.stats[ours] = tokenizer_stats(tokenizer, held_out)
     if settings.kind != "wordpiece" or not settings.compare:
         return
-    if not library_trainer.is_installed():
+    if not is_installed():
         report.notes.append("The tokenizers library is not installed, so it was not compared.")
         return
-    tokens = library_trainer.learn_with_library(
+    tokens = learn_with_library(
         counts,
         settings.vocab_size,
         alphabet_size=len(learned.alphabet),

@@ -104,7 +104,7 @@ class LearnedVocabulary:
     """Log probability of each token of a unigram model."""
 
 
-def learn_vocabulary(
+def learn_wordpiece(
     counts: Mapping[str, int],
     vocab_size: int,
     *,

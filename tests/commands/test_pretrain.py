@@ -21,7 +21,7 @@ from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
 from bertsmith.model.loading import load_model
-from bertsmith.model.sinusoidal_positions import waves
+from bertsmith.model.reinitialize import waves
 from bertsmith.pretraining import micro_batch
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings

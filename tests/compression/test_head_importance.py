@@ -12,7 +12,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
-from bertsmith.model.head_pruning import prune_heads
+from bertsmith.model.shrinking import prune_heads
 from bertsmith.pretraining.objective import Pretraining
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tasks.catalog import task_named

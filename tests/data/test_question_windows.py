@@ -11,7 +11,7 @@ from bertsmith.data.question_windows import (
     locate_tokens,
     offsets_of,
 )
-from bertsmith.data.squad import Answer, Question, QuestionReader
+from bertsmith.data.squad import GoldAnswer, Question, QuestionReader
 from bertsmith.data.windows import Windowing
 from bertsmith.tokenization.auto import load_tokenizer
 
@@ -19,7 +19,7 @@ WORDS = " ".join([*OTHER[:7], "good", "bad", "films"] * 5)
 
 
 def question(context, *answers, asked="the film .", id_="q"):
-    found = tuple(Answer(text, context.find(text) if start is None else start)
+    found = tuple(GoldAnswer(text, context.find(text) if start is None else start)
                   for text, start in answers)  # fmt: skip
     return Question(id_, asked, context, found)
 

@@ -3,12 +3,11 @@
 import gzip
 import json
 import sys
-import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from bertsmith.data.squad import Answer, QuestionReader, SeenIds, locate_answer
+from bertsmith.data.squad import GoldAnswer, QuestionReader, locate_answer
 from bertsmith.errors import InputError
 
 CONTEXT = "Ada 👩‍🚀 flew to Mars, then to Mars again. شكرا"
@@ -40,7 +39,10 @@ def test_questions_with_their_answers(tmp_path):
     for _ in range(2):  # it can be read again
         first, second, third = reader
         assert (first.id, first.row, third.row) == ("a", 1, 3)
-        assert first.answers == (Answer("Mars", MARS), Answer("Mars", CONTEXT.rindex("Mars")))
+        assert first.answers == (
+            GoldAnswer("Mars", MARS),
+            GoldAnswer("Mars", CONTEXT.rindex("Mars")),
+        )
         assert CONTEXT[second.answers[0].start :] == "شكرا"
         assert third.answers == ()
         assert first.context is second.context
@@ -67,12 +69,12 @@ SPACED = "Paris,\nNew  York or New\tYork. Paris"
 @pytest.mark.parametrize("context, text, start, expected", [
     *(("xx  xx  xx", "xx", start, start) for start in (0, 4, 8)),
     *(("xx  xx  xx", "xx", *pair) for pair in ((-5, 0), (1, 0), (2, 0), (3, 4), (99, 8))),
-    (SPACED, "Paris ", 0, Answer("Paris ", 0, True, 5)),
-    (SPACED, "  Paris", 28, Answer("  Paris", 30, True, 5)),
-    (SPACED, " York", 11, Answer(" York", 11)),
-    (SPACED, "New York", 7, Answer("New York", 7, True, 9)),
-    (SPACED, "New York\n", 18, Answer("New York\n", 20, True, 8)),
-    (SPACED, "NewYork ", 7, Answer("NewYork ", None)),
+    (SPACED, "Paris ", 0, GoldAnswer("Paris ", 0, True, 5)),
+    (SPACED, "  Paris", 28, GoldAnswer("  Paris", 30, True, 5)),
+    (SPACED, " York", 11, GoldAnswer(" York", 11)),
+    (SPACED, "New York", 7, GoldAnswer("New York", 7, True, 9)),
+    (SPACED, "New York\n", 18, GoldAnswer("New York\n", 20, True, 8)),
+    (SPACED, "NewYork ", 7, GoldAnswer("NewYork ", None)),
 ])  # fmt: skip
 def test_the_nearest_place_whatever_white_space_stands_there(context, text, start, expected):
     found = locate_answer(context, text, start)
@@ -87,20 +89,6 @@ def test_answers_are_not_looked_for_where_none_are_wanted():
     assert reader.num_empty == 1
     with pytest.raises(InputError, match=r"no key 'answers'\. Keys found: 'id', 'question'"):
         list(QuestionReader(rows))
-
-
-def test_ids_are_told_apart_in_little_memory():
-    ids = [f"{number:024x}" for number in range(20_000)]
-    tracemalloc.start()
-    try:
-        seen = SeenIds()
-        assert all(seen.add(id_) for id_ in ids)
-        kept = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert kept < 24 * len(ids)
-    assert not any(seen.add(id_) for id_ in ids)
-    assert (seen.add(""), seen.add("")) == (True, False)
 
 
 @pytest.mark.parametrize("text, message", [
@@ -193,5 +181,5 @@ def test_lines_of_questions_share_neighbouring_contexts(tmp_path):
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
     first, second = QuestionReader(path)
     assert first.context is second.context
-    assert first.answers == second.answers == (Answer("Ada", 0),)
+    assert first.answers == second.answers == (GoldAnswer("Ada", 0),)
     assert (first.id, second.id, second.place) == ("7", "line 2", "line 2")

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.data.manifest import Manifest, SourcesManifest, TokenizerManifest
-from bertsmith.data.shards import Block, Corpus, SplitWriter, id_dtype
+from bertsmith.data.shards import Corpus, DocumentBlock, SplitWriter, id_dtype
 from bertsmith.errors import CorpusError
 
 Document = list[list[int]]  # sentences of ids
@@ -25,9 +25,9 @@ documents = st.lists(
 EXAMPLE = [[[5, 6, 7], [8]], [[9, 10]], [[11], [12], [13, 14, 15, 16, 17]]]
 
 
-def make_block(docs: Documents) -> Block:
+def make_block(docs: Documents) -> DocumentBlock:
     sentences = [sentence for document in docs for sentence in document]
-    return Block(
+    return DocumentBlock(
         ids=np.array([id_ for sentence in sentences for id_ in sentence], np.uint32),
         sentence_lengths=np.array([len(sentence) for sentence in sentences], np.int32),
         document_lengths=np.array([len(document) for document in docs], np.int32),

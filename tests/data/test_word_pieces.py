@@ -7,7 +7,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.data.word_pieces import cut_words, deciding_windows
+from bertsmith.data.windows import cut_words, deciding_windows
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 

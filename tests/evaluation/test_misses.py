@@ -13,7 +13,7 @@ from bertsmith.data.examples import Example
 from bertsmith.data.tables import read_csv
 from bertsmith.errors import ConfigError
 from bertsmith.evaluation.errors_file import write_misses
-from bertsmith.metrics.calibration import Calibration
+from bertsmith.metrics.classification import Calibration
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.scoring import Outcome
 

@@ -21,21 +21,27 @@ def test_cosines_of_an_encoder(tmp_path):
     folder = save_tiny(tmp_path)
     encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32", normalize=True)
     same = agreement_with_fp32(encoder, reviews(71))
-    assert same.num_texts == 32
-    assert same.worst == pytest.approx(1.0, abs=1e-5)
+    assert same.figures["num_texts"] == 32
+    assert same.figures["worst"] == pytest.approx(1.0, abs=1e-5)
     with torch.no_grad():
         encoder.loaded.model.layers[-1].feed_forward_norm.bias[0] += 5.0
-    assert agreement_with_fp32(encoder, reviews(71)).mean < 0.9
+    assert agreement_with_fp32(encoder, reviews(71)).figures["mean"] < 0.9
 
 
 def test_labels_of_a_classifier(tmp_path):
     folder = save_tiny(tmp_path, "classify", labels=("neg", "pos"))
     classifier = load(folder, device="cpu", precision="fp32")
-    assert agreement_with_fp32(classifier, reviews(71)) == (0, 32)
+    assert agreement_with_fp32(classifier, reviews(71)).figures == {
+        "num_changed": 0,
+        "num_texts": 32,
+    }
     before = sum(found.label == "pos" for found in classifier(sample(TEXTS)))
     with torch.no_grad():
         classifier.loaded.model.heads["classify"].dense.bias[0] += 100.0
-    assert agreement_with_fp32(classifier, reviews(71)) == (before, 32)
+    assert agreement_with_fp32(classifier, reviews(71)).figures == {
+        "num_changed": before,
+        "num_texts": 32,
+    }
 
 
 def question(length):
@@ -57,12 +63,12 @@ def test_long_passages_are_left_out_of_the_comparison(tmp_path, monkeypatch):
     # Windows of 41 tokens overlap: a passage of 90 words has more than 100 tokens in all.
     asked = [question(10), question(90), question(300), question(20), question(71), question(11)]
     assert answerer.encode_examples([question(90)]).lengths[0] > 100
-    assert agreement_with_fp32(answerer, asked) == (0, 3)
+    assert agreement_with_fp32(answerer, asked).figures == {"num_changed": 0, "num_questions": 3}
     assert computed == ["10", "20", "11"] * 2
     nothing = agreement_with_fp32(answerer, [question(90), question(300)])
     assert nothing.name == "nothing"
-    assert nothing._asdict()["num_texts"] == 0
-    assert "was not compared with fp32" in nothing.sentence("bf16")
+    assert nothing.figures["num_texts"] == 0
+    assert "on none of these texts" in nothing.sentence("bf16")
     assert len(computed) == 6
 
 
@@ -84,5 +90,5 @@ def test_int8_on_a_published_checkpoint():
         "no",
     ]
     found = agreement_with_fp32(encoder, [Example(text) for text in texts])
-    assert found.mean > 0.985
-    assert found.worst > (0.968 if saturates() else 0.97)
+    assert found.figures["mean"] > 0.985
+    assert found.figures["worst"] > (0.968 if saturates() else 0.97)

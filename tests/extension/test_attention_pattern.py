@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from bertsmith.model.attention import SelfAttention
-from bertsmith.model.blocks import FULL, AttentionPattern, Layout
+from bertsmith.model.blocks import FULL, AttentionPattern, BlockLayout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.layers import TransformerLayer
 from bertsmith.model.shape_buckets import fill_up
@@ -70,7 +70,7 @@ def test_a_pattern_is_dense_attention_under_a_mask(
 ) -> None:
     monkeypatch.setattr(SelfAttention, "is_fused_faster", lambda *_: path == "fused")
     hidden = torch.randn(sum(LENGTHS), HIDDEN, dtype=torch.float64, requires_grad=True)
-    view = Layout(LENGTHS, CPU).view(pattern)
+    view = BlockLayout(LENGTHS, CPU).view(pattern)
     rotary = rotate if is_rotated else None
     found = module(hidden, view, rotary=rotary)[: len(hidden)]
     expected = dense(module, hidden, pattern, is_rotated=is_rotated)
@@ -93,7 +93,7 @@ def test_a_causal_layer_learns_nothing_of_what_follows() -> None:
     torch.manual_seed(0)
     config = BertConfig(100, HIDDEN, 2, HEADS, 64, hidden_dropout_prob=0.0,
                         attention_probs_dropout_prob=0.0)  # fmt: skip
-    layout = Layout(LENGTHS, CPU)
+    layout = BlockLayout(LENGTHS, CPU)
     causal, full = CausalLayer(config), TransformerLayer(config)
     hidden = fill_up(torch.randn(sum(LENGTHS), HIDDEN))
     changed = hidden.clone()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bertsmith.metrics.calibration import NUM_BINS, Calibration
+from bertsmith.metrics.classification import NUM_BINS, Calibration
 
 
 def error_by_the_formula(confidences, right):

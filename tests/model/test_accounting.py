@@ -12,7 +12,7 @@ from bertsmith.data.batches import pack
 from bertsmith.model.accounting import (
     FEED_FORWARD,
     Component,
-    Work,
+    Workload,
     beyond_formula,
     computed_work,
     count_parameters,
@@ -127,10 +127,10 @@ def test_operations_are_those_that_torch_counts(lengths, pruned):
 
 def test_work_adds_up():
     batch = batch_of([7, 5])
-    assert real_work(batch, 2) == Work(12, 74, 2, 2)
-    assert (real_work(batch, 2) + Work(1, 1, 1, 1)).times(3) == Work(39, 225, 9, 9)
+    assert real_work(batch, 2) == Workload(12, 74, 2, 2)
+    assert (real_work(batch, 2) + Workload(1, 1, 1, 1)).times(3) == Workload(39, 225, 9, 9)
     # 12 tokens are computed as 16, one block of 2 rows of 16, 2 predictions as 16.
-    assert computed_work(batch, 2) == Work(16, 2 * 16**2, 16, 2)
+    assert computed_work(batch, 2) == Workload(16, 2 * 16**2, 16, 2)
 
 
 def saved_bytes(model, batch):
@@ -169,7 +169,7 @@ def test_memory_by_hand():
     config = BertConfig.from_preset("tiny", 1000, attention_probs_dropout_prob=0.0)
     model = pretraining_model(config)
     size = Layout.of(model.parameter_specs()).size
-    work = Work(100, 5000, 15, 4)
+    work = Workload(100, 5000, 15, 4)
     found = memory(model, work, "bf16", 2, size=size, is_fused=False, sums_gradients=True)
     assert (found.weights, found.optimizer, found.gradients) == (6 * size, 8 * size, 2 * 4 * size)
     assert found.shared == Storage(size, 2, torch.bfloat16, ("exp_avg", "exp_avg_sq")).num_bytes

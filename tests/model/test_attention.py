@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.model.attention import SelfAttention, softmax
-from bertsmith.model.blocks import FREE_PADDING, MAX_PADDING, MAX_SCORES, Layout, cut_blocks
+from bertsmith.model.blocks import FREE_PADDING, MAX_PADDING, MAX_SCORES, BlockLayout, cut_blocks
 from bertsmith.model.shape_buckets import SMALLEST, STEPS, rounded_up
 
 CPU = torch.device("cpu")
@@ -33,7 +33,7 @@ def test_equal_lengths_are_one_block():
         ((31,) * 17, CPU, (17, 20, 32, False)),
         ((31,) * 17, torch.device("meta"), (17, 17, 31, True)),
     ):
-        (block,) = Layout(lengths, device).view().blocks
+        (block,) = BlockLayout(lengths, device).view().blocks
         found = (block.num_sequences, block.num_rows, block.length, block.bias is None)
         assert found == expected
 
@@ -79,7 +79,7 @@ def test_every_sequence_attends_to_itself_alone(lengths, path, monkeypatch):
     module = SelfAttention(33, 3, 0.0)
     hidden = torch.randn(sum(lengths), 33, requires_grad=True)
     gradient = torch.randn(sum(lengths), 33)
-    view = Layout(lengths, CPU).view()
+    view = BlockLayout(lengths, CPU).view()
     found = module(hidden, view)[: sum(lengths)]
     alone = module(hidden, view, first_only=True)[: len(lengths)]
     torch.testing.assert_close(alone, found[[sum(lengths[:i]) for i in range(len(lengths))]])
@@ -100,7 +100,7 @@ def test_what_is_no_number_stays_in_its_sequence(path, monkeypatch):
     for place in (0, 22, 23, 41, 42, 60):  # the first and the last of each
         hidden = torch.randn(sum(lengths), 33)
         hidden[place] = math.nan
-        output = module(hidden, Layout(lengths, CPU).view())[:61]
+        output = module(hidden, BlockLayout(lengths, CPU).view())[:61]
         given, found = (
             [bool(part.isnan().any()) for part in each.split(lengths)] for each in (hidden, output)
         )
@@ -129,7 +129,7 @@ def test_the_whole_row_at_once_is_given_to_the_kernel_as_it_wants_it(lengths, mo
     torch.manual_seed(0)
     module = SelfAttention(33, 3, 0.0)
     hidden = torch.randn(sum(lengths), 33)
-    layout = Layout(lengths, CPU).view()
+    layout = BlockLayout(lengths, CPU).view()
     qkv = module.qkv(hidden)
     found = module.output(module.attend_row(qkv, layout, first_only=False))
     expected = torch.cat([attention_by_the_formula(module, x) for x in hidden.split(lengths)])

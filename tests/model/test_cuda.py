@@ -14,7 +14,7 @@ from torch import nn
 from bertsmith.data.batches import Batch, pack
 from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
-from bertsmith.model.blocks import Layout
+from bertsmith.model.blocks import BlockLayout
 from bertsmith.model.config import BertConfig
 from bertsmith.model.families import build_heads
 from bertsmith.model.masked_lm_loss import masked_lm_loss
@@ -49,7 +49,7 @@ def test_the_trial_finds_the_kernel_right():
 @pytest.mark.parametrize("first_only", [False, True])
 def test_the_whole_row_equals_blocks_and_the_explicit_path(first_only):
     hidden = torch.randn(sum(LENGTHS), HIDDEN, device=CUDA)
-    layout = Layout(LENGTHS, CUDA).view()
+    layout = BlockLayout(LENGTHS, CUDA).view()
     found = {}
     module = attention().double()
     weights = []  # asking for them takes the explicit path
@@ -73,7 +73,7 @@ def test_dropout_leaves_out_its_share_and_follows_the_seed():
         pytest.skip("this torch has no dropout over whole rows")
     module = attention(dropout_prob=0.25).bfloat16().train()
     hidden = torch.randn(sum(LENGTHS), HIDDEN, device=CUDA).bfloat16()
-    qkv, layout = module.qkv(hidden).detach(), Layout(LENGTHS, CUDA).view()
+    qkv, layout = module.qkv(hidden).detach(), BlockLayout(LENGTHS, CUDA).view()
     qkv.view(-1, 3, HIDDEN)[:, 2] = 1.0
     rows = []
     for seed in (3, 3, 4):

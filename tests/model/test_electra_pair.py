@@ -20,7 +20,7 @@ from bertsmith.model.electra_pair import (
 from bertsmith.model.families import build_heads
 from bertsmith.model.families.electra import ElectraConfig
 from bertsmith.model.loading import load_model
-from bertsmith.model.masked_lm_loss import SAMPLED_BLOCK, sample
+from bertsmith.model.masked_lm_loss import SAMPLED_BLOCK, sample_tokens
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 
@@ -51,7 +51,7 @@ def test_samples_have_the_distribution_they_are_taken_from(words, dtype):
     probabilities = logits.softmax(-1).to(dtype)
     draws = torch.rand(60_000, generator=generator)
     found = torch.cat(
-        [sample(probabilities.expand(len(part), -1), part) for part in draws.split(20_000)]
+        [sample_tokens(probabilities.expand(len(part), -1), part) for part in draws.split(20_000)]
     )
     counts = torch.bincount(found, minlength=words)
     assert len(counts) == words
@@ -70,13 +70,13 @@ def test_a_draw_is_the_sum_that_its_word_passes():
     draws = torch.rand(997, generator=generator)
     sums = probabilities.double().cumsum(-1)
     expected = torch.searchsorted(sums, draws.double()[:, None], right=True)[:, 0]
-    found = sample(probabilities, draws)
+    found = sample_tokens(probabilities, draws)
     assert (found == expected).float().mean() > 0.999  # sums of fp32 may round at a bound
     assert (found - expected).abs().max() <= 1
     ends = torch.zeros(2, VOCAB)
     ends[0, 5] = ends[1, VOCAB - 1] = 1.0
     for draw in (0.0, 1 - 2**-24):
-        assert sample(ends, torch.full((2,), draw)).tolist() == [5, VOCAB - 1]
+        assert sample_tokens(ends, torch.full((2,), draw)).tolist() == [5, VOCAB - 1]
 
 
 def test_loss_and_gradients_are_those_without_samples(monkeypatch):
@@ -93,7 +93,7 @@ def test_loss_and_gradients_are_those_without_samples(monkeypatch):
         if with_samples:
             loss, correct, samples = head.loss_and_samples(vectors, words, labels, draws)
             probabilities = head(vectors, words).softmax(-1)
-            assert torch.equal(samples, sample(probabilities.detach(), draws))
+            assert torch.equal(samples, sample_tokens(probabilities.detach(), draws))
             assert not samples.requires_grad
         else:
             loss, correct = head.loss(vectors, words, labels)

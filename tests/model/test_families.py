@@ -18,13 +18,10 @@ from bertsmith.finetuning.run import finetune
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.families.distilbert import DistilBertConfig
-from bertsmith.model.head_pruning import prune_heads
-from bertsmith.model.int8 import can_quantize
-from bertsmith.model.keep_layers import distilled, truncate_layers
+from bertsmith.model.int8 import can_prepack, can_quantize, prepack, quantize
 from bertsmith.model.loading import load_model
-from bertsmith.model.onednn_weights import can_prepack, prepack, quantize
 from bertsmith.model.saving import save_model
-from bertsmith.model.vocabulary_trimming import trim_vocabulary
+from bertsmith.model.shrinking import distilled, prune_heads, trim_vocabulary, truncate_layers
 from bertsmith.model.weight_names import canonical, their_names
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.text_classification import Classify, ClassifySettings

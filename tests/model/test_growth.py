@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from bertsmith.model.heads import MaskedLMHead
-from bertsmith.model.resize import extend_words, set_positions, start_masked_lm_head
+from bertsmith.model.reinitialize import extend_words, set_positions, start_masked_lm_head
 
 PIECES = [(3,), (5, 7, 100), (2, 2, 9, 11), ()]
 

@@ -7,9 +7,9 @@ import torch
 import transformers
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.head_pruning import prune_heads, zero_heads
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
+from bertsmith.model.shrinking import prune_heads, zero_heads
 
 PRUNED = {0: [1], 1: [0, 4, 2]}
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

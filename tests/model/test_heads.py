@@ -3,10 +3,8 @@ import torch
 import torch.nn.functional as F
 
 from bertsmith.model import masked_lm_loss as lm_loss
-from bertsmith.model import soft_lm_loss
-from bertsmith.model.masked_lm_loss import masked_lm_loss
+from bertsmith.model.masked_lm_loss import Guesses, masked_lm_loss
 from bertsmith.model.row_maximum import BLOCK, row_maximum
-from bertsmith.model.soft_lm_loss import Guesses
 
 
 @pytest.fixture
@@ -101,18 +99,18 @@ def plain_loss(student, teacher, count, temperature):
 )
 def test_the_soft_loss_is_torchs_divergence(rows, count, temperature, max_logits, monkeypatch):
     sizes = []
-    inner = soft_lm_loss.divergence_and_gradient
+    inner = lm_loss.divergence_and_gradient
 
     def watched(logits, taught, temperature):
         sizes.append(logits.numel() + taught.numel())
         return inner(logits, taught, temperature)
 
-    monkeypatch.setattr(soft_lm_loss, "divergence_and_gradient", watched)
-    monkeypatch.setattr(soft_lm_loss, "MAX_LOGITS", max_logits)
-    monkeypatch.setattr(soft_lm_loss, "CACHED_BYTES", 5 * 4 * VOCABULARY)
+    monkeypatch.setattr(lm_loss, "divergence_and_gradient", watched)
+    monkeypatch.setattr(lm_loss, "MAX_LOGITS", max_logits)
+    monkeypatch.setattr(lm_loss, "CACHED_BYTES", 5 * 4 * VOCABULARY)
     student, teacher = guesses(WIDTH, 0, rows=rows), guesses(WIDTH_OF_TEACHER, 1, rows=rows)
     inputs = leaves(student)
-    loss, alike = soft_lm_loss.soft_lm_loss(student, teacher, count, temperature)
+    loss, alike = lm_loss.soft_lm_loss(student, teacher, count, temperature)
     expected, expected_alike = plain_loss(student, teacher, count, temperature)
     torch.testing.assert_close(loss, expected)
     assert alike == expected_alike
@@ -126,7 +124,7 @@ def test_the_soft_loss_in_bf16_is_close():
     exact = [guesses(WIDTH, 0), guesses(WIDTH_OF_TEACHER, 1)]
     rough = [guesses(WIDTH, 0, torch.bfloat16), guesses(WIDTH_OF_TEACHER, 1, torch.bfloat16)]
     inputs = leaves(rough[0])
-    loss, _ = soft_lm_loss.soft_lm_loss(*rough, POSITIONS, 2.0)
+    loss, _ = lm_loss.soft_lm_loss(*rough, POSITIONS, 2.0)
     assert loss.dtype == torch.float32
     torch.testing.assert_close(loss, plain_loss(*exact, POSITIONS, 2.0)[0], rtol=0.02, atol=0.0)
     assert {x.dtype for x in torch.autograd.grad(loss, inputs)} == {torch.bfloat16}

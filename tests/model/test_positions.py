@@ -7,7 +7,7 @@ from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import new_pair
 from bertsmith.model.families.electra import ElectraConfig
 from bertsmith.model.families.roberta import RobertaConfig
-from bertsmith.model.sinusoidal_positions import initialize_sinusoidal, waves
+from bertsmith.model.reinitialize import initialize_sinusoidal, waves
 
 
 def test_a_distance_is_the_same_rotation_everywhere():

@@ -5,9 +5,9 @@ import torch
 from tiny_models import save_tiny_of
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.head_pruning import prune_heads
 from bertsmith.model.loading import load_model
-from bertsmith.model.query_reset import has_own_queries, reset_queries
+from bertsmith.model.reinitialize import has_own_queries, reset_queries
+from bertsmith.model.shrinking import prune_heads
 
 
 def attentions(model, inputs):

@@ -5,9 +5,9 @@ import torch
 import transformers
 
 from bertsmith.errors import ConfigError
-from bertsmith.model.keep_layers import choose_layers, truncate_layers
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
+from bertsmith.model.shrinking import choose_layers, truncate_layers
 
 
 def test_the_layers_that_are_chosen():

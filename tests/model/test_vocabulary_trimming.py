@@ -8,7 +8,7 @@ from tiny_models import BAD, GOOD, OTHER, SPECIAL_TOKENS, tiny_model, tiny_token
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
-from bertsmith.model.vocabulary_trimming import trim_vocabulary
+from bertsmith.model.shrinking import trim_vocabulary
 from bertsmith.tokenization.added_tokens import AddedToken
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer

@@ -7,9 +7,8 @@ from tiny_tokenizers import TEXT, TINY, tiny_byte_bpe, tiny_unigram, tiny_wordpi
 
 from bertsmith.data.encoded_texts import encode_texts, max_text_length
 from bertsmith.data.question_windows import encode_questions, label_windows
-from bertsmith.data.squad import Answer, Question
-from bertsmith.data.windows import Windowing, make_windows
-from bertsmith.data.word_pieces import encode_words
+from bertsmith.data.squad import GoldAnswer, Question
+from bertsmith.data.windows import Windowing, encode_words, make_windows
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import ByteBpeTokenizer
@@ -76,7 +75,10 @@ def test_an_answer_is_found_in_the_windows_of_its_passage(kind):
     context = TEXT + "Their tower stands in Zürich. " + TEXT
     start = context.index("tower stands")
     question = Question(
-        id="q", question="What stands?", context=context, answers=(Answer("tower stands", start),)
+        id="q",
+        question="What stands?",
+        context=context,
+        answers=(GoldAnswer("tower stands", start),),
     )
     encoded = encode_questions(tokenizer, [question], 47)
     labels = label_windows([question], encoded)

@@ -12,7 +12,7 @@ from samples import write_questions
 from tiny_models import OTHER, save_tiny, tiny_model, tiny_tokenizer
 
 from bertsmith.data.question_windows import NO_ANSWER
-from bertsmith.data.squad import Answer as RightAnswer
+from bertsmith.data.squad import GoldAnswer as RightAnswer
 from bertsmith.data.squad import Question, QuestionReader
 from bertsmith.data.windows import Windowing
 from bertsmith.evaluation.evaluate import evaluate

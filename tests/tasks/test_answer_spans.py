@@ -9,7 +9,7 @@ from tiny_models import tiny_tokenizer
 from bertsmith.data.question_windows import encode_questions, offsets_of
 from bertsmith.data.squad import Question
 from bertsmith.data.windows import Windowing
-from bertsmith.tasks.answer_spans import NUM_CANDIDATES, best_answers
+from bertsmith.tasks.answer_prediction import NUM_CANDIDATES, best_answers
 
 
 def encoded_contexts(*lengths, max_length=17, stride=5):

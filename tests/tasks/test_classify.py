@@ -10,7 +10,7 @@ from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load, load_predictor
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.inference import compute_in_order
-from bertsmith.tasks.logits import softmax
+from bertsmith.tasks.logits import softmax64
 from bertsmith.tasks.text_classification import Classify
 
 NAMES = ("neg", "pos")
@@ -30,7 +30,7 @@ def test_a_long_text_has_the_mean_logits_of_its_windows(tmp_path):
     logits = compute_in_order(classifier.loaded.model, rows.rows, CLASSIFY.outputs)
     prediction = classifier(" ".join(words))
     assert prediction.num_windows == 3
-    expected = softmax(logits.mean(0, keepdims=True))[0]
+    expected = softmax64(logits.mean(0, keepdims=True))[0]
     assert list(prediction.probabilities.values()) == pytest.approx(expected.tolist(), abs=1e-6)
     example = Example(" ".join(words), None, "pos", 2)
     batch = collate(CLASSIFY.encode(tiny_tokenizer(), [example], 37, labelled=True), [0])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sentence_transformers.sentence_transformer import losses
 
-from bertsmith.tasks.contrast import contrastive_loss, cosine_loss
+from bertsmith.tasks.sentence_embedding import contrastive_loss, cosine_loss
 
 
 def vectors(count, seed):

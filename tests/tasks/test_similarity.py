@@ -19,7 +19,6 @@ from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.auto import load
-from bertsmith.tasks.contrast import contrastive_loss
 from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,
@@ -32,6 +31,7 @@ from bertsmith.tasks.sentence_embedding import (
     EmbedSettings,
     RetrievalAccumulator,
     Vectors,
+    contrastive_loss,
 )
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tasks.text_vectors import TextVectors

@@ -6,7 +6,7 @@ import torch
 import transformers
 from tiny_models import loss_of, save_tiny, tiny_tokenizer
 
-from bertsmith.data.squad import Answer, Question
+from bertsmith.data.squad import GoldAnswer, Question
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.question_answering import padded_logits
@@ -85,7 +85,7 @@ def test_answers_have_the_logits_and_the_loss_of_transformers(tmp_path):
     theirs, ours = folder_of(tmp_path, "QuestionAnswering")
     long = " ".join(["the film was a story and"] * 20) + " good film"
     questions = [
-        Question("q", "the film ?", text, (Answer(right, text.index(right)),))
+        Question("q", "the film ?", text, (GoldAnswer(right, text.index(right)),))
         for text, right in ((long, "good film"), ("a dull film", "dull"))
     ]
     encoded = ours.definition.encode(tiny_tokenizer(), questions, 23, labelled=True)

@@ -16,7 +16,7 @@ from bertsmith.tokenization.byte_bpe import (
     BYTE_CHARACTERS,
     ByteBpeTokenizer,
     clean_words,
-    split_words,
+    split_pattern,
 )
 from bertsmith.vocabulary.byte_bpe import SPECIAL_TOKENS, learn_byte_bpe
 
@@ -53,7 +53,7 @@ def test_words_are_cut_by_the_pattern_of_gpt2_whatever_the_characters():
     pattern = pre_tokenizers.ByteLevel(add_prefix_space=False)
     for text in texts_to_try(600):
         spans = [span for _, span in pattern.pre_tokenize_str(text)]
-        assert split_words(text) == [text[start:end] for start, end in spans], ascii(text)
+        assert split_pattern(text) == [text[start:end] for start, end in spans], ascii(text)
 
 
 def test_what_is_learnt_is_what_the_library_learns():

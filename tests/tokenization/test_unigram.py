@@ -12,10 +12,14 @@ from transformers.models.albert import AlbertTokenizer
 
 from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.tokenization.auto import load_tokenizer
-from bertsmith.tokenization.charsmap import CharacterMap
-from bertsmith.tokenization.sentencepiece_model import read_sentencepiece
-from bertsmith.tokenization.unigram import ALBERT_STEPS, UnigramNormalizer, UnigramTokenizer
-from bertsmith.vocabulary.hf_trainer import learn_unigram
+from bertsmith.tokenization.unigram import (
+    ALBERT_STEPS,
+    CharacterMap,
+    UnigramNormalizer,
+    UnigramTokenizer,
+)
+from bertsmith.tokenization.unigram_files import read_sentencepiece
+from bertsmith.vocabulary.train import learn_unigram
 
 
 @pytest.fixture(scope="module")

@@ -20,10 +20,10 @@ from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.unigram import UnigramTokenizer
 from bertsmith.tokenization.wordpiece import WordPiece, WordPieceTokenizer
 from bertsmith.vocabulary.byte_bpe import extend_byte_bpe
+from bertsmith.vocabulary.extend import extend_unigram
 from bertsmith.vocabulary.extension import ids_before, learn_extension, old_pieces
 from bertsmith.vocabulary.stats import tokenizer_stats
-from bertsmith.vocabulary.unigram_extension import extend_unigram
-from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_vocabulary
+from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 
 UNK_ID = SPECIAL_TOKENS.index("[UNK]")
 GENERAL = Counter({"the": 9, "cat": 4, "sat": 3, "on": 5, "a": 7, "mat": 2, "ten": 1, "rose": 1})
@@ -33,7 +33,7 @@ corpora = st.dictionaries(words, st.integers(1, 9), min_size=1, max_size=12)
 
 
 def general_vocabulary() -> list[str]:
-    return learn_vocabulary(GENERAL + Counter("tensormalizth"), 45).tokens
+    return learn_wordpiece(GENERAL + Counter("tensormalizth"), 45).tokens
 
 
 def cut(vocab: Sequence[str], word: str) -> list[str]:
@@ -61,7 +61,7 @@ def test_fewer_pieces_whatever_the_texts(
     general: dict[str, int], domain: dict[str, int], num_new: int
 ):
     """What was known stays known, and words without new pieces are cut as before."""
-    vocab = learn_vocabulary(general, 24, character_coverage=1.0).tokens
+    vocab = learn_wordpiece(general, 24, character_coverage=1.0).tokens
     added = learn_extension(vocab, UNK_ID, domain, num_new, character_coverage=1.0)
     extended = [*vocab, *added]
     assert len(added) <= num_new

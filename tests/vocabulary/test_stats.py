@@ -7,9 +7,9 @@ from tokenizers import models
 
 from bertsmith.tokenization.normalize import Normalizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
-from bertsmith.vocabulary.hf_trainer import learn_with_library
 from bertsmith.vocabulary.stats import tokenizer_stats
-from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_vocabulary
+from bertsmith.vocabulary.train import learn_with_library
+from bertsmith.vocabulary.wordpiece import SPECIAL_TOKENS, learn_wordpiece
 
 WORDS = Normalizer().words
 LEARNING = Counter(WORDS("The cat sat on the mat, and the other cats sat on other mats. " * 3))
@@ -27,7 +27,7 @@ def test_figures_by_hand():
 
 
 def test_figures_equal_those_of_the_library():
-    tokens = learn_vocabulary(LEARNING, 60).tokens
+    tokens = learn_wordpiece(LEARNING, 60).tokens
     ids = {token: index for index, token in enumerate(tokens)}
     library = models.WordPiece(ids, unk_token="[UNK]", max_input_chars_per_word=100)
     encoded = [[token.value for token in library.tokenize(w)] for w in HELD_OUT.elements()]
@@ -39,7 +39,7 @@ def test_figures_equal_those_of_the_library():
 
 
 def test_the_library_learns_from_the_same_words():
-    ours = learn_vocabulary(LEARNING, 40, character_coverage=1.0)
+    ours = learn_wordpiece(LEARNING, 40, character_coverage=1.0)
     theirs = learn_with_library(LEARNING, 40, alphabet_size=len(ours.alphabet), min_frequency=2)
     assert theirs[:5] == list(SPECIAL_TOKENS)
     assert len(theirs) == len(ours.tokens) == 40

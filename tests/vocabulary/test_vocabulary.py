@@ -21,7 +21,7 @@ from bertsmith.vocabulary.wordpiece import (
     SPECIAL_TOKENS,
     LearnedVocabulary,
     RuleName,
-    learn_vocabulary,
+    learn_wordpiece,
     single_character_pieces,
 )
 
@@ -94,7 +94,7 @@ def test_the_incremental_learner_equals_one_that_recounts_everything(
     rule: RuleName, counts: dict[str, int], min_frequency: int, extra: int
 ):
     start = single_character_pieces(sorted(set("".join(counts))), counts)
-    learned = learn_vocabulary(
+    learned = learn_wordpiece(
         counts,
         len(start) + extra,
         rule=rule,
@@ -113,7 +113,7 @@ def test_every_word_learnt_from_stays_known_whatever_is_dropped(
 ):
     start = single_character_pieces(sorted(set("".join(counts))), counts)
     size = 5 + len(start) + extra
-    learned = learn_vocabulary(counts, size, character_coverage=1.0, surplus=surplus)
+    learned = learn_wordpiece(counts, size, character_coverage=1.0, surplus=surplus)
     assert len(learned.tokens) <= size
     assert learned.tokens[5 : 5 + len(start)] == start
     assert len(set(learned.tokens)) == len(learned.tokens)
@@ -123,8 +123,8 @@ def test_every_word_learnt_from_stays_known_whatever_is_dropped(
 def test_pieces_that_only_led_to_longer_ones_make_room():
     counts = {"river": 9, "rider": 4}
     size = 5 + 10 + 2
-    plain = learn_vocabulary(counts, size, character_coverage=1.0, surplus=0.0).tokens
-    better = learn_vocabulary(counts, size, character_coverage=1.0, surplus=3.0).tokens
+    plain = learn_wordpiece(counts, size, character_coverage=1.0, surplus=0.0).tokens
+    better = learn_wordpiece(counts, size, character_coverage=1.0, surplus=3.0).tokens
     assert plain[-2:] == ["##er", "ri"]
     assert sorted(better[-2:]) == ["rider", "river"]
     assert len(better) == len(plain) == size
@@ -142,14 +142,14 @@ def test_the_order_of_the_words_changes_nothing(counts: dict[str, int], seed: ob
 def learn(
     counts: dict[str, int], vocab_size: int = 60, rule: RuleName = "frequency"
 ) -> LearnedVocabulary:
-    return learn_vocabulary(counts, vocab_size, rule=rule, character_coverage=1.0)
+    return learn_wordpiece(counts, vocab_size, rule=rule, character_coverage=1.0)
 
 
 def test_the_tokens_do_not_depend_on_hash_randomization():
     script = (
-        "from bertsmith.vocabulary.wordpiece import learn_vocabulary\n"
+        "from bertsmith.vocabulary.wordpiece import learn_wordpiece\n"
         "counts = {w: len(w) for w in 'so it is what it was if so then as it will be'.split()}\n"
-        "print([learn_vocabulary(counts, 60, rule=r).tokens for r in ('likelihood', 'frequency')])"
+        "print([learn_wordpiece(counts, 60, rule=r).tokens for r in ('likelihood', 'frequency')])"
     )
     command = [sys.executable, "-c", script]
     outputs = {
@@ -164,7 +164,7 @@ def test_order_coverage_and_refusal():
     characters_ = ["!", "a", "b", "c", "##a", "##b", "##c"]
     assert learned.tokens == [*SPECIAL_TOKENS, *characters_, "ab", "abc"]
     assert learn({"zy": 3, "ab": 3, "ac": 3}, 5 + 10 + 3).tokens[-3:] == ["ab", "ac", "zy"]
-    learned = learn_vocabulary({"ab": 50, "é": 1, "añ": 1}, 100, character_coverage=0.98)
+    learned = learn_wordpiece({"ab": 50, "é": 1, "añ": 1}, 100, character_coverage=0.98)
     assert learned.alphabet == ["a", "b"]
     assert (learned.dropped_characters, learned.skipped_words) == ({"é": 1, "ñ": 1}, 2)
     assert len("ab" * 51) > MAX_WORD_LEN

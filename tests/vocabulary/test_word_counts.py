@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.normalize import Normalizer
-from bertsmith.vocabulary.word_counts import count_words
+from bertsmith.vocabulary.train import count_words
 
 TEXTS = ["It's a test.", "", "Ein Café, a café!", "中文 text", "a " * 50]
 WORDS = Normalizer().words

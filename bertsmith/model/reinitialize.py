@@ -1,7 +1,4 @@
-"""Changes to a trained model before further pre-training: vocabulary, positions, head.
-
-Every function changes its model in place.
-"""
+"""Changes of a model's weights before training: vocabulary, positions, head, queries, in place."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,8 +7,69 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from bertsmith.errors import ConfigError
+from bertsmith.model.attention import SelfAttention
 from bertsmith.model.bert import BertModel
 from bertsmith.model.heads import MaskedLMHead
+
+LONGEST_WAVE = 1000.0
+"""Base of the wavelengths, of which the longest is 2 pi times as many positions. The 10,000 of
+Vaswani et al. are too many for rows of 128 tokens: half of the dimensions would be constant."""
+
+AMPLITUDE = 2.8
+"""Amplitude of the sinusoids in units of `initializer_range`. At 1.4 to 2 some seeds stay longer on
+the first plateau of the loss, at 10 positions drown the word embeddings."""
+
+
+@torch.no_grad()
+def initialize_sinusoidal(model: BertModel) -> None:
+    """Initialize position embeddings to sinusoids; they are trained like any weight.
+
+    Neighbouring positions then are alike and every offset is one rotation wherever it is, so that
+    heads attend to the previous or next token after a few hundred steps. Random vectors have to be
+    learned one position at a time, and a small model stays long on the plateau of token
+    frequencies, for how long depends on the seed.
+    """
+    weight, first = model.embeddings.position.weight, model.config.first_position
+    amplitude = AMPLITUDE * model.config.initializer_range
+    weight[first:] = amplitude * waves(len(weight) - first, weight.shape[1])
+
+
+def waves(count: int, width: int) -> Tensor:
+    """Compute sinusoids `[count, width]` (Vaswani et al. 2017, section 3.5).
+
+    Sine and cosine alternate, from short to long wavelengths.
+    """
+    rates = LONGEST_WAVE ** -(torch.arange(0, width, 2) / width)
+    angles = torch.arange(count)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :width]
+
+
+def has_own_queries(model: BertModel) -> bool:
+    """Return whether the last layer shares its attention with no other."""
+    last = model.layers[-1].attention
+    return all(layer.attention is not last for layer in model.layers[:-1])
+
+
+# Heads for whole texts read [CLS], whose attention is trained by the sentence-pair objective alone,
+# and after short pre-training is still near that of masked LM. Resetting whole layers (Zhang et al.
+# 2021, section 5) gained no more here and lost more of what pre-training gave.
+def reset_queries(model: BertModel) -> None:
+    """Set the last layer's queries to zero: every softmax becomes uniform.
+
+    Raises:
+        ConfigError: other layers share them.
+    """
+    if not has_own_queries(model):
+        raise ConfigError(
+            "the last layer's attention is that of other layers too, which would be lost. Choose "
+            "a model whose layers have weights of their own."
+        )
+    qkv = cast(SelfAttention, model.layers[-1].attention).qkv
+    with torch.no_grad():
+        qkv.weight[: qkv.out_features // 3] = 0.0
+        qkv.bias[: qkv.out_features // 3] = 0.0
+
 
 START_SHIFT = 20.0
 """Bias far above the encoder's outputs after LayerNorm, where GELU and its relatives are the

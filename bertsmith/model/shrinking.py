@@ -1,0 +1,238 @@
+"""Functions from a model to a smaller one: fewer layers, heads or tokens.
+
+A pruned head's rows leave query, key and value, and its columns the output projection. The folder
+is that of transformers 4: `pruned_heads` in config.json. transformers 5 cannot open it; with
+`zero_heads` matrices keep their shape, every version opens them, and nothing is saved.
+"""
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from bertsmith.errors import CheckpointError, ConfigError, check_choice
+from bertsmith.model.attention import SelfAttention
+from bertsmith.model.bert import BertModel
+from bertsmith.model.config import BertConfig
+from bertsmith.model.families import build_heads
+from bertsmith.model.families.distilbert import DistilBertConfig
+from bertsmith.model.heads import MaskedLMHead
+from bertsmith.tokenization.tokenizer import Tokenizer
+from bertsmith.tokenization.trimming import trim_tokenizer
+
+
+def trim_vocabulary(
+    model: BertModel, tokenizer: Tokenizer, ids: Collection[int]
+) -> tuple[BertModel, Tokenizer]:
+    """Return copies of model and tokenizer with only the tokens `ids`.
+
+    Tokens keep their order. Embedding rows beyond the tokenizer's vocabulary are removed.
+
+    Raises:
+        ConfigError: as `trim_tokenizer`.
+        CheckpointError: the tokenizer has more tokens than the model.
+    """
+    smaller = trim_tokenizer(tokenizer, ids)
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise CheckpointError(
+            f"the tokenizer has {tokenizer.vocab_size:,} tokens, the embedding "
+            f"{model.config.vocab_size:,}. Use the tokenizer that the model was trained with."
+        )
+    kept = torch.tensor(sorted(ids), dtype=torch.int64)
+    trimmed = copy.deepcopy(model)
+    padding = model.config.pad_token_id if model.config.pad_token_id in ids else tokenizer.pad_id
+    pad = int(torch.searchsorted(kept, padding))
+    ids_now = model.config.token_ids(pad, smaller.cls_id, smaller.sep_id)
+    trimmed.config = replace(model.config, vocab_size=len(kept), **ids_now)
+    trimmed.embeddings.word = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+        model.embeddings.word.weight.detach()[kept],
+        freeze=False,
+        padding_idx=trimmed.config.pad_token_id,
+    )
+    move_positions(trimmed, model.config.first_position - trimmed.config.first_position)
+    for head in trimmed.heads.values():
+        if isinstance(head, MaskedLMHead):
+            head.bias = nn.Parameter(head.bias.detach()[kept])
+    return trimmed, smaller
+
+
+def move_positions(model: BertModel, count: int) -> None:
+    """Remove the first `count` position rows.
+
+    RoBERTa's positions begin after `pad_token_id`, which trimming has lowered by `count`.
+    """
+    if count == 0:
+        return
+    position = model.embeddings.position
+    model.embeddings.position = nn.Embedding.from_pretrained(  # type: ignore[no-untyped-call]
+        position.weight.detach()[count:], freeze=False, padding_idx=model.config.pad_token_id
+    )
+    left = model.config.max_position_embeddings - count
+    model.config = replace(model.config, max_position_embeddings=left)
+
+
+Heads = Mapping[int, Collection[int]]
+"""Heads by the number of their layer, both from 0, as numbered before any pruning."""
+
+
+def prune_heads(model: BertModel, heads: Heads) -> BertModel:
+    """Return a copy of a model without these heads.
+
+    Some of them may be gone already.
+
+    Raises:
+        ConfigError: the model lacks a head, a layer would lose all, or layers share attention.
+    """
+    config = with_pruned(model, heads)
+    smaller = copy.deepcopy(model)
+    smaller.config = config
+    for number in heads:
+        kept = config.heads_of(number)
+        places = [i for i, head in enumerate(model.config.heads_of(number)) if head in kept]
+        narrow(smaller.layers[number].attention, places)  # type: ignore[arg-type]
+    return smaller
+
+
+def zero_heads(model: BertModel, heads: Heads) -> BertModel:
+    """Return a copy in which these heads contribute nothing; shapes stay.
+
+    Raises:
+        ConfigError: as `prune_heads`.
+    """
+    with_pruned(model, heads)
+    silent = copy.deepcopy(model)
+    for number, pruned in heads.items():
+        places = [i for i, head in enumerate(model.config.heads_of(number)) if head in pruned]
+        silence(silent.layers[number].attention, places)  # type: ignore[arg-type]
+    return silent
+
+
+def with_pruned(model: BertModel, heads: Heads) -> BertConfig:
+    """Return a model's config with these heads pruned too."""
+    if len({layer.attention for layer in model.layers}) < len(model.layers):
+        raise ConfigError(
+            "the layers of this model share their attention, so none can lose heads by itself. "
+            "Choose a model whose layers have weights of their own."
+        )
+    pruned = dict(model.config.pruned_heads)
+    for number, more in heads.items():
+        pruned[number] = sorted({*pruned.get(number, ()), *more})
+    return replace(
+        model.config, pruned_heads={number: gone for number, gone in pruned.items() if gone}
+    )
+
+
+def columns(attention: SelfAttention, places: Collection[int]) -> Tensor:
+    """Return the indices of these heads in a context vector.
+
+    Places count the heads that are present.
+    """
+    size = attention.output.in_features // attention.num_heads
+    firsts = torch.tensor(list(places), dtype=torch.int64) * size
+    return (firsts[:, None] + torch.arange(size)).flatten()
+
+
+def narrow(attention: SelfAttention, places: Collection[int]) -> None:
+    """Keep only the heads at `places` of an attention layer."""
+    kept = columns(attention, places)
+    width = attention.output.in_features
+    rows = torch.cat([kept + part * width for part in range(3)])  # query, key, value
+    qkv, output = attention.qkv, attention.output
+    attention.qkv = linear(qkv.weight[rows], qkv.bias[rows])
+    attention.output = linear(output.weight[:, kept], output.bias)
+    attention.num_heads = len(places)
+
+
+def silence(attention: SelfAttention, places: Collection[int]) -> None:
+    """Zero the output of the heads at `places` of an attention layer."""
+    with torch.no_grad():
+        attention.output.weight[:, columns(attention, places)] = 0.0
+
+
+def linear(weight: Tensor, bias: Tensor) -> nn.Linear:
+    """Build a linear layer from copies of these values."""
+    made = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
+    made.weight = nn.Parameter(weight.detach().clone())
+    made.bias = nn.Parameter(bias.detach().clone())
+    return made
+
+
+LayerChoice = Literal["spread", "first", "last"]
+LAYER_CHOICES: tuple[LayerChoice, ...] = ("spread", "first", "last")
+
+
+def choose_layers(num_layers: int, num_kept: int, choice: LayerChoice = "spread") -> list[int]:
+    """Choose `num_kept` of `num_layers` layers, numbered from 0.
+
+    "spread" takes the first, the last, and those between at equal distances: half of them is "one
+    layer out of two" of DistilBERT (Sanh et al. 2019, section 3), and of twelve layers those that
+    its released code takes. A layer halfway between two is the lower one.
+
+    >>> choose_layers(12, 6), choose_layers(6, 3), choose_layers(6, 2, "last")
+    ([0, 2, 4, 7, 9, 11], [0, 2, 5], [4, 5])
+
+    Raises:
+        ConfigError: there are not so many layers, or none is to be kept.
+    """
+    check_choice("choice", choice, LAYER_CHOICES)
+    if not 1 <= num_kept <= num_layers:
+        raise ConfigError(f"num_layers: found {num_kept}; the model has 1 to {num_layers} to keep.")
+    if choice == "last":
+        return list(range(num_layers - num_kept, num_layers))
+    if choice == "first" or num_kept == 1:
+        return list(range(num_kept))
+    gaps = num_kept - 1
+    # Integer rounding of (2 * place - gaps) / (2 * gaps), upwards.
+    return [-(-(2 * i * (num_layers - 1) - gaps) // (2 * gaps)) for i in range(num_kept)]
+
+
+def truncate_layers(model: BertModel, keep: Sequence[int]) -> BertModel:
+    """Return a copy with only the layers `keep`, from 0 and rising.
+
+    Raises:
+        ConfigError: `keep` is empty, out of range or not rising, or layers share weights in groups.
+    """
+    num_layers = model.config.num_hidden_layers
+    if not keep or list(keep) != sorted(set(keep)) or not 0 <= keep[0] <= keep[-1] < num_layers:
+        raise ConfigError(
+            f"keep: found {', '.join(map(str, keep)) or 'nothing'}; allowed are layers 0 to "
+            f"{num_layers - 1}, rising, each once."
+        )
+    config = model.config.with_layers(keep)
+    smaller = copy.deepcopy(model)
+    smaller.layers = nn.ModuleList(smaller.layers[number] for number in keep)
+    smaller.config = config
+    return smaller
+
+
+def distilled(model: BertModel) -> BertModel:
+    """Convert a BERT with masked-LM head to DistilBERT.
+
+    The embedding of the first segment is added to every position's, so that a text of one segment
+    is read as before (Sanh et al. 2019, section 3, drop it and keep the rest).
+
+    Raises:
+        ConfigError: the model is of another family, has no masked-LM head, or pruned heads.
+    """
+    config = model.config
+    if config.model_type != "bert" or config.pruned_heads or "masked_lm" not in model.heads:
+        raise ConfigError(
+            f"--family distilbert: found a model of the family {config.model_type} with the heads "
+            f"{', '.join(model.heads) or 'none'}. Only a BERT with a masked-LM head and all of its "
+            "attention heads becomes one. Leave --family out, or pass --family None (recipes)."
+        )
+    shared = {
+        field.name: getattr(config, field.name)
+        for field in fields(BertConfig)
+        if field.name not in ("type_vocab_size", "pooling", "layer_norm_eps")
+    }
+    own = DistilBertConfig(**shared)
+    student = BertModel(own, build_heads(own, ["masked_lm"]))
+    weights = model.state_dict()
+    segment = weights["embeddings.token_type.weight"][0]
+    weights["embeddings.position.weight"] = weights["embeddings.position.weight"] + segment
+    student.load_state_dict({name: weights[name] for name in student.state_dict()})
+    return student
