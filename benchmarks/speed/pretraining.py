@@ -174,7 +174,7 @@ def job(
     from bertsmith.pretraining.model_settings import ModelSettings
     from bertsmith.pretraining.settings import PretrainingSettings
     from bertsmith.training.optim import OptimSettings
-    from bertsmith.training.trainer import TrainingSettings
+    from bertsmith.training.settings import TrainingSettings
 
     return PretrainJob(
         corpus=Path(corpus),

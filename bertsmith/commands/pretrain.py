@@ -13,7 +13,7 @@ from bertsmith.commands.flags import parse_with_recipe
 from bertsmith.commands.resume import resume_command, tell_where_it_resumes
 from bertsmith.config import shipped_recipes
 from bertsmith.model.electra_pair import GENERATOR
-from bertsmith.pretraining.from_checkpoint import describe_start
+from bertsmith.pretraining.from_model import describe_start
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.objective import PAIR_TERMS
@@ -24,7 +24,7 @@ from bertsmith.training.findings import find_plateau
 from bertsmith.training.objective import TERM_NAMES
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.settings import TrainingSettings
 
 DESCRIPTION = """Pre-train a BERT on your texts.
 

@@ -23,7 +23,7 @@ from bertsmith.finetuning.series import WEIGHTS, Series, SeriesRun, check_finetu
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.build import build_objective
-from bertsmith.pretraining.from_checkpoint import source_facts
+from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.run import pretrain

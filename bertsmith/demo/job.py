@@ -60,7 +60,7 @@ from bertsmith.tokenization.tokenizer import Tokenizer
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.settings import TrainingSettings
 from bertsmith.vocabulary.train import TokenizerReport, TokenizerSettings, train_tokenizer
 
 LONGEST_TEXT = 128

@@ -43,7 +43,8 @@ from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Callback
 from bertsmith.training.run_folder import CONFIG, RunFolder, machine_facts
 from bertsmith.training.runner import TrainingRun, run_training
-from bertsmith.training.trainer import Summary, TrainingSettings
+from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.trainer import Summary
 
 LEARNING_RATE = 5e-4
 """DistilBERT's rate, the default: layers taken from a teacher tolerate more than a continued model.

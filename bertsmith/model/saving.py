@@ -8,8 +8,8 @@ from torch import Tensor
 
 from bertsmith.errors import CheckpointError
 from bertsmith.model.bert import BertModel
-from bertsmith.model.checkpoint_formats.safetensors_file import write_safetensors
 from bertsmith.model.config_file import CONFIG_FILE, TASK_SETTINGS, read_config, their_config
+from bertsmith.model.weight_formats.safetensors_file import write_safetensors
 from bertsmith.model.weight_names import their_names
 from bertsmith.system.files import write_json
 from bertsmith.system.small_files import SmallFiles

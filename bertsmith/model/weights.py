@@ -7,8 +7,8 @@ from pathlib import Path
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError
-from bertsmith.model.checkpoint_formats import READERS
-from bertsmith.model.checkpoint_formats.damage import damaged
+from bertsmith.model.weight_formats import READERS
+from bertsmith.model.weight_formats.damage import damaged
 
 
 def read_weights(directory: Path) -> dict[str, Tensor]:

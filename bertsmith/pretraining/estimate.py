@@ -29,7 +29,7 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.config import PretrainConfig
-from bertsmith.pretraining.from_checkpoint import source_facts
+from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.objective import EVALUATION_TOKENS, Pretraining
 from bertsmith.pretraining.resolve import resolve

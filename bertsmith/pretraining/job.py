@@ -6,7 +6,7 @@ from pathlib import Path
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ import sys
 from bertsmith.model.accounting import Workload, saved_activations
 from bertsmith.model.config import BertConfig
 from bertsmith.training.machine import Machine
-from bertsmith.training.trainer import DTYPES, TrainingSettings
+from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.trainer import DTYPES
 
 MAX_TOKENS = 32 * 128
 """Tokens that a process computes at once on a CPU by default: twice as many train tiny no faster, a

@@ -18,7 +18,7 @@ from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.auto_size import NEEDED_TOKENS, Choice, choose_preset
 from bertsmith.pretraining.build import build_model, build_objective, objective_over
 from bertsmith.pretraining.config import PretrainConfig, SourceFacts
-from bertsmith.pretraining.from_checkpoint import source_facts
+from bertsmith.pretraining.from_model import source_facts
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.micro_batch import rows_of_micro_batch
 from bertsmith.pretraining.model_settings import FIXED, NEW_MODEL, ModelSettings
@@ -32,7 +32,7 @@ from bertsmith.pretraining.step_timer import seconds_per_row
 from bertsmith.training.budget import MAX_ROWS, MAX_TIMES, STEP_COST, EvaluationPlan
 from bertsmith.training.findings import LEARNING_STEPS
 from bertsmith.training.machine import Machine
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.settings import TrainingSettings
 
 LEARNING_RATES = {
     "tiny": 3e-3,

@@ -22,7 +22,7 @@ from bertsmith.model.model_folder import ModelFolder, read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.config import PretrainConfig
-from bertsmith.pretraining.from_checkpoint import (
+from bertsmith.pretraining.from_model import (
     AdaptationReport,
     Source,
     save_with_pooler,

@@ -21,7 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError
-from bertsmith.model.checkpoint_formats.safetensors_file import read_safetensors, write_safetensors
+from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.system.files import atomic_dir, sha256_file, try_lock, write_json
 
 STATE_FILE = "training_state.json"

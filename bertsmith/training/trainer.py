@@ -17,22 +17,18 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import (
-    ConfigError,
     InputError,
     Interrupted,
     TrainingError,
     advice_on,
-    check_seed,
 )
 from bertsmith.model.attention_paths import attention_paths, describe_attention
 from bertsmith.model.trainable import TrainableModel
-from bertsmith.system.bounds import check_all_largest
-from bertsmith.system.compute import Compute
 from bertsmith.system.files import write_json
 from bertsmith.system.hardware import compute_choices, describe_computing
 from bertsmith.training.best_weights import PREFIX as BEST_PREFIX
 from bertsmith.training.best_weights import BestWeights
-from bertsmith.training.budget import EVALUATION_LIMIT, Budget, is_due
+from bertsmith.training.budget import EVALUATION_LIMIT, is_due
 from bertsmith.training.checkpoint import (
     Checkpoint,
     TrainingState,
@@ -57,64 +53,6 @@ SHOWN_CHARACTERS = 300
 
 CHECKPOINT_SECONDS = 600.0
 """At most this much work is lost where no interval between checkpoints was set."""
-
-
-@dataclass(frozen=True)
-class TrainingSettings(Compute):
-    """Length of a run, size of its steps, evaluations and checkpoints."""
-
-    steps: int | None = None
-    """Length of the run in steps (updates of the weights). Give this or --minutes."""
-    minutes: float | None = None
-    """Length of the run in minutes, evaluations included."""
-    batch_size: int = 64
-    """Batch size: rows of text per step."""
-    micro_batch_size: int | None = None
-    """Micro-batch size: rows computed at once. Fewer rows need less memory; the gradient is the
-    same, apart from dropout. By default, on a CPU as many as have 4,096 tokens for each core and
-    keep at most half a GB for the backward pass; elsewhere the whole batch."""
-    seed: int = 0
-    """Random seed of the initial weights, the order of the text, the masks and dropout."""
-    eval_every: int | None = None
-    """Interval of evaluations on held-out text, in steps. By default ten evaluations in a run."""
-    eval_rows: int | None = None
-    """Number of held-out rows in each evaluation. By default 512; in a short run fewer rows and
-    fewer evaluations, which take at most a twentieth of its time."""
-    checkpoint_every: int | None = None
-    """Interval of checkpoints, in steps. By default one every ten minutes."""
-    keep: int = 2
-    """Number of most recent checkpoints to keep; 0 saves none."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be trained for, or saved by."""
-        if self.steps is not None and self.minutes is not None:
-            raise ConfigError(
-                f"training: found steps = {self.steps} and minutes = {self.minutes}; allowed is "
-                "one of them. Leave one out."
-            )
-        super().__post_init__()
-        for name in ("steps", "batch_size", "micro_batch_size", "eval_every", "eval_rows",
-                     "checkpoint_every"):  # fmt: skip
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"training.{name}: found {value}; allowed is 1 or more.")
-        check_all_largest(self, "training.")
-        if self.minutes is not None and not self.minutes > 0:
-            raise ConfigError(f"training.minutes: found {self.minutes}; allowed is above 0.")
-        check_seed("training.seed", self.seed)
-        if self.keep < 0:
-            raise ConfigError(f"training.keep: found {self.keep}; allowed is 0 or more.")
-
-    def budget(self) -> Budget:
-        """The length of the run.
-
-        Raises:
-            ConfigError: neither steps nor minutes are given.
-        """
-        if self.steps is None and self.minutes is None:
-            raise ConfigError("training: found no length. Give --steps N or --minutes M.")
-        seconds = None if self.minutes is None else 60 * self.minutes
-        return Budget(self.steps, seconds)
 
 
 @dataclass(frozen=True)

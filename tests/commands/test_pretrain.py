@@ -36,7 +36,7 @@ from bertsmith.training.journal import read_journal
 from bertsmith.training.machine import Machine
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.recorder import Status
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.settings import TrainingSettings
 
 SIZE = [
     "--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",

@@ -27,7 +27,7 @@ from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.journal import read_journal
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.settings import TrainingSettings
 
 SIZE = [
     "--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",

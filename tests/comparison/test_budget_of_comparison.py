@@ -13,7 +13,7 @@ from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.settings import TrainingSettings
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import torch
 from tiny_models import save_tiny, tiny_tokenizer
 
 from bertsmith import load, load_model
-from bertsmith.model.checkpoint_formats import READERS
+from bertsmith.model.weight_formats import READERS
 from bertsmith.model.weights import read_weights
 
 

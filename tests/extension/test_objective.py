@@ -10,8 +10,8 @@ from stop_at import StopAt
 from torch import Tensor, nn
 
 from bertsmith.errors import Interrupted
-from bertsmith.model.checkpoint_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.model.trainable import TrainableModel
+from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.training.budget import Budget, EvaluationPlan
 from bertsmith.training.checkpoint import newest_checkpoint
 from bertsmith.training.journal import read_journal

@@ -10,8 +10,8 @@ import torch
 from test_objective import Line, line_workers, train
 from torch import Tensor
 
-from bertsmith.model.checkpoint_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.model.trainable import ParameterSpec
+from bertsmith.model.weight_formats.safetensors_file import read_safetensors, write_safetensors
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.update_rules.rule import Change, UpdateRule
 

@@ -11,7 +11,7 @@ import safetensors.torch
 import torch
 
 from bertsmith.errors import CheckpointError
-from bertsmith.model.checkpoint_formats.safetensors_file import (
+from bertsmith.model.weight_formats.safetensors_file import (
     CHECKSUM,
     TYPE_NAMES,
     checksum,

@@ -10,7 +10,7 @@ from bertsmith.errors import CheckpointError, ConfigError
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
-from bertsmith.pretraining.from_checkpoint import (
+from bertsmith.pretraining.from_model import (
     Source,
     describe_start,
     first_difference,

@@ -24,7 +24,7 @@ from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.pretraining.step_timer import longest_share
 from bertsmith.training.machine import Machine
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.settings import TrainingSettings
 
 STEPS = 40
 START_STEPS = 7

@@ -13,7 +13,7 @@ from bertsmith.model.config import BertConfig
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.system.bounds import LARGEST
 from bertsmith.tasks.text_classification import ClassifySettings
-from bertsmith.training.trainer import TrainingSettings
+from bertsmith.training.settings import TrainingSettings
 from bertsmith.vocabulary.train import TokenizerSettings
 
 

@@ -22,7 +22,8 @@ from bertsmith.training.journal import read_journal
 from bertsmith.training.optim import OptimSettings
 from bertsmith.training.run_config import RunConfig
 from bertsmith.training.run_folder import RunFolder
-from bertsmith.training.trainer import Trainer, TrainingSettings
+from bertsmith.training.settings import TrainingSettings
+from bertsmith.training.trainer import Trainer
 from bertsmith.training.workers.protocol import step_figures, total_counts
 
 SETTINGS = TrainingSettings(

@@ -13,7 +13,7 @@ from tiny_tokenizers import tiny_byte_bpe, tiny_unigram, tiny_wordpiece
 from tokenizers import models
 
 from bertsmith.errors import ConfigError
-from bertsmith.pretraining.from_checkpoint import first_difference
+from bertsmith.pretraining.from_model import first_difference
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.byte_bpe import BYTE_CHARACTERS, ByteBpeTokenizer
 from bertsmith.tokenization.normalize import Normalizer

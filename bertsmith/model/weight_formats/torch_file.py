@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, read_error
-from bertsmith.model.checkpoint_formats.damage import damaged
+from bertsmith.model.weight_formats.damage import damaged
 from bertsmith.system.memory import lacks_memory
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from bertsmith.model.checkpoint_formats.safetensors_file import read_safetensors
-from bertsmith.model.checkpoint_formats.torch_file import read_bin
+from bertsmith.model.weight_formats.safetensors_file import read_safetensors
+from bertsmith.model.weight_formats.torch_file import read_bin
 
 READERS: dict[str, Callable[[Path], dict[str, Tensor]]] = {
     "model.safetensors": read_safetensors,

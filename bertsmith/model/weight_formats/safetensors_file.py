@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from bertsmith.errors import CheckpointError, read_error
-from bertsmith.model.checkpoint_formats.damage import damaged
+from bertsmith.model.weight_formats.damage import damaged
 from bertsmith.system.files import atomic_write, utf8_name
 from bertsmith.system.memory import lacks_memory
 
