@@ -10,7 +10,6 @@ from tiny_models import save_tiny, write_reviews
 
 from bertsmith.cli import main
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import CheckpointError
 from bertsmith.evaluation import side_by_side as before_after
 from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
@@ -53,66 +52,6 @@ def of_task(place, out, *more):
         "finetune", "classify", "--teacher", place / "teacher", "--train", place / "data.csv",
         "--eval", place / "data.csv", "--out", out, "--steps", 2, *FP32, *more,
     ]  # fmt: skip
-
-
-def test_a_student_by_flags(bertsmith, place, tmp_path):
-    printed = bertsmith(*of_task(place, tmp_path / "out", "--num-layers", 3))
-    assert printed.startswith("student: layers 0, 1, 3 of the 4 of ")
-    assert "teacher (before) and student (after):" in printed
-    found = json.loads(bertsmith(*of_task(place, tmp_path / "json", "--json")))
-    assert found["comparison"]["before"]["parameters"]["encoder"] > 0
-    assert found["labels"] == ["neg", "pos"]
-
-
-def test_a_student_by_a_recipe(bertsmith, place, tmp_path, capsys):
-    recipe = tmp_path / "student.toml"
-    recipe.write_text(
-        f"train = '{place}/data.csv'\neval = '{place}/data.csv'\nsteps = 1\n"
-        f"[distillation]\nteacher = '{place}/teacher'\nnum_layers = 1\nsoft_temperature = 3.0\n"
-    )
-    found = json.loads(
-        bertsmith("finetune", "classify", recipe, "--out", tmp_path / "out", "--json", *FP32)
-    )
-    assert found["made_of"].startswith("layers 0 of the 4")
-    run = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert run["distillation"]["soft_temperature"] == 3.0
-
-
-def test_several_students(bertsmith, place, tmp_path):
-    found = json.loads(
-        bertsmith(*of_task(place, tmp_path / "out", "--seeds", 2, "--cache", tmp_path / "c",
-                           "--json"))
-    )  # fmt: skip
-    assert found["names"] == ["seed-0", "seed-1"]
-    assert load_model(tmp_path / "out").config.num_hidden_layers == 2
-
-
-@pytest.mark.parametrize("inside", ["teacher", "cache"])
-def test_several_students_are_not_written_over_their_teacher(
-    bertsmith, place, tmp_path, capsys, inside
-):
-    out = shutil.copytree(place / "teacher", tmp_path / "out")
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
-    named = {"teacher": out, "cache": out / "cache"}[inside]
-    args = of_task(place, out, "--model", place / "teacher", "--seeds", 2, "--overwrite")
-    with pytest.raises(SystemExit):
-        bertsmith(*args, f"--{inside}", named)
-    assert f"--{inside} {named}" in capsys.readouterr().err
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
-
-
-def test_what_is_asked_for_in_vain(bertsmith, place, tmp_path, capsys):
-    for words, more in {
-        "--cache and --folds exclude": ("--folds", 2, "--cache", tmp_path / "cache"),
-        "--num-layers: found beside": ("--num-layers", 1, "--model", place / "teacher"),
-    }.items():
-        args = of_task(place, tmp_path / "out", *more)
-        if "--folds" in args:
-            del args[args.index("--eval") : args.index("--eval") + 2]
-        with pytest.raises(SystemExit):
-            bertsmith(*args)
-        assert words in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture(scope="module")
@@ -174,33 +113,6 @@ def test_a_student_of_the_family_distilbert(bertsmith, corpus_dir, reader, tmp_p
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_run_that_ended_before_the_comparison_makes_it_when_resumed(bertsmith, place, tmp_path):
-    words = of_task(place, tmp_path / "out")
-    printed = bertsmith(*words)
-    run = tmp_path / "out" / "run.json"
-    facts = json.loads(run.read_text())
-    del facts["result"]
-    run.write_text(json.dumps(facts))
-    again = bertsmith(*words, "--resume")
-    assert "teacher (before) and student (after):" in again
-    assert "result" in json.loads(run.read_text())
-    assert "teacher (before) and student (after):" in printed
-
-
-def test_pretraining_that_ended_before_the_comparison(bertsmith, corpus_dir, reader, tmp_path):
-    words = of_corpus(corpus_dir, reader, tmp_path / "out", "--steps", 2)
-    bertsmith(*words)
-    run = tmp_path / "out" / "run.json"
-    facts = json.loads(run.read_text())
-    wanted = facts.pop("comparison")
-    run.write_text(json.dumps(facts))
-    journal = (tmp_path / "out" / "journal.jsonl").read_text()
-    assert "teacher (before) and student (after):" in bertsmith(*words, "--resume")
-    found = json.loads(run.read_text())["comparison"]
-    assert found["after"]["scores"] == wanted["after"]["scores"]
-    assert (tmp_path / "out" / "journal.jsonl").read_text() == journal  # nothing learnt again
-
-
 def test_what_a_teacher_said_serves_students_of_any_size(
     bertsmith, corpus_dir, reader, tmp_path, monkeypatch
 ):
@@ -238,53 +150,93 @@ def test_a_pretraining_teacher_is_asked_once(
     assert f"{cache}: a cache that was made for another purpose" in capsys.readouterr().err
 
 
+def test_students_by_flags_and_by_a_recipe(bertsmith, place, tmp_path):
+    printed = bertsmith(*of_task(place, tmp_path / "out", "--num-layers", 3))
+    assert printed.startswith("student: layers 0, 1, 3 of the 4 of ")
+    assert "teacher (before) and student (after):" in printed
+    recipe = tmp_path / "student.toml"
+    recipe.write_text(
+        f"train = '{place}/data.csv'\neval = '{place}/data.csv'\nsteps = 1\n"
+        f"[distillation]\nteacher = '{place}/teacher'\nnum_layers = 1\nsoft_temperature = 3.0\n"
+    )
+    out = tmp_path / "recipe"
+    found = json.loads(bertsmith("finetune", "classify", recipe, "--out", out, "--json", *FP32))
+    assert found["made_of"].startswith("layers 0 of the 4")
+    assert found["comparison"]["before"]["parameters"]["encoder"] > 0
+    run = json.loads((out / "run.json").read_text())
+    assert run["distillation"]["soft_temperature"] == 3.0
+    several = of_task(place, tmp_path / "two", "--seeds", 2, "--cache", tmp_path / "c", "--json")
+    assert json.loads(bertsmith(*several))["names"] == ["seed-0", "seed-1"]
+    assert load_model(tmp_path / "two").config.num_hidden_layers == 2
+
+
+def test_a_run_that_ended_before_the_comparison_makes_it_when_resumed(
+    bertsmith, corpus_dir, reader, place, tmp_path
+):
+    of_reader = of_corpus(corpus_dir, reader, tmp_path / "reader", "--steps", 2)
+    for words, out, key in (
+        (of_task(place, tmp_path / "task"), tmp_path / "task", "result"),
+        (of_reader, tmp_path / "reader", "comparison"),
+    ):
+        bertsmith(*words)
+        facts, journal = (
+            (out / name).read_text() for name in ("run.json", "journal.jsonl")
+        )  # fmt: skip
+        lost = {name: value for name, value in json.loads(facts).items() if name != key}
+        (out / "run.json").write_text(json.dumps(lost))
+        assert "teacher (before) and student (after):" in bertsmith(*words, "--resume")
+        found, wanted = (json.loads((out / "run.json").read_text())[key], json.loads(facts)[key])
+        assert found.get("after", {}).get("scores") == wanted.get("after", {}).get("scores")
+        assert (out / "journal.jsonl").read_text() == journal  # nothing learnt again
+
+
 def test_a_stopped_run_goes_on_bit_for_bit(bertsmith, corpus_dir, reader, tmp_path):
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    bertsmith(*of_corpus(corpus_dir, reader, whole, "--steps", 4, "--json"))
-    bertsmith(*of_corpus(corpus_dir, reader, parts, "--steps", 4, "--json"))
+    out = tmp_path / "out"
+    words = of_corpus(corpus_dir, reader, out, "--steps", 4, "--json")
+    bertsmith(*words)
+    whole = load_model(out).state_dict()
     # As if it had been stopped after two steps.
-    run = json.loads((parts / "run.json").read_text())
+    run = json.loads((out / "run.json").read_text())
     del run["summary"], run["comparison"]
-    (parts / "run.json").write_text(json.dumps(run))
-    for path in (parts / "checkpoints").glob("step-00000004"):
-        path.rename(tmp_path / "gone")
-    found = bertsmith(*of_corpus(corpus_dir, reader, parts, "--steps", 4, "--resume", "--json"))
-    assert json.loads(found)["steps"] == 4
-    first, second = (load_model(path).state_dict() for path in (whole, parts))
-    assert all(torch.equal(first[name], second[name]) for name in first)
+    (out / "run.json").write_text(json.dumps(run))
+    (out / "model.safetensors").unlink()
+    (out / "checkpoints" / "step-00000004").rename(tmp_path / "gone")
+    assert json.loads(bertsmith(*words, "--resume"))["steps"] == 4
+    assert all(value.equal(whole[name]) for name, value in load_model(out).state_dict().items())
 
 
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        ("bare", "has no masked-LM head"),
-        ("vocabulary", "its vocabulary is not that of the teacher"),
-        ("layers", "Give 1 to 4"),
-        ("pairs", "a student learns hidden words alone"),
-        ("objective", "found 'replaced_token'; a student learns hidden words alone"),
-    ],
-)
-def test_what_cannot_be_learnt(bertsmith, corpus_dir, reader, tmp_path, capsys, change, words):
-    teacher, more = reader, ()
-    if change == "bare":
-        teacher = save_tiny(tmp_path / "bare")
-    elif change == "vocabulary":
-        teacher = save_tiny(tmp_path / "other", "masked_lm")
-    elif change == "layers":
-        more = ("--num-layers", 5)
-    else:
-        more = {
-            "pairs": ("--pairs", "next_sentence"),
-            "objective": ("--objective", "replaced_token"),
-        }[change]
-    with pytest.raises(SystemExit):
-        bertsmith(*of_corpus(corpus_dir, teacher, tmp_path / "out", "--steps", 2, *more))
-    assert words in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+def test_refusals(bertsmith, corpus_dir, reader, place, tmp_path, capsys):
+    out = tmp_path / "out"
+    folds = of_task(place, out, "--folds", 2, "--cache", tmp_path / "cache")
+    del folds[folds.index("--eval") : folds.index("--eval") + 2]
+    bare, other = save_tiny(tmp_path / "bare"), save_tiny(tmp_path / "other", "masked_lm")
 
+    def learn(teacher, *more):
+        return of_corpus(corpus_dir, teacher, out, "--steps", 2, *more)
 
-def test_the_error_is_told_with_its_place(corpus_dir, tmp_path):
-    folder = save_tiny(tmp_path / "bare")
-    with pytest.raises(CheckpointError, match=r"bare: has no masked-LM head"):
-        main([str(word) for word in of_corpus(corpus_dir, folder, tmp_path / "o", "--steps", 1,
-                                              "--debug")])  # fmt: skip
+    for words, told in (
+        (folds, "--cache and --folds exclude"),
+        (
+            of_task(place, out, "--num-layers", 1, "--model", place / "teacher"),
+            "--num-layers: found beside",
+        ),
+        (learn(bare), "bare: has no masked-LM head"),
+        (learn(other), "its vocabulary is not that of the teacher"),
+        (learn(reader, "--num-layers", 5), "Give 1 to 4"),
+        (learn(reader, "--pairs", "next_sentence"), "a student learns hidden words alone"),
+        (learn(reader, "--objective", "replaced_token"), "found 'replaced_token'; a student"),
+    ):
+        with pytest.raises(SystemExit) as left:
+            bertsmith(*words)
+        assert left.value.code == 2
+        assert told in capsys.readouterr().err
+    assert not out.exists()
+    # Several students are not written over their teacher.
+    shutil.copytree(place / "teacher", out)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    args = of_task(place, out, "--model", place / "teacher", "--seeds", 2, "--overwrite")
+    for flag, named in (("--teacher", out), ("--cache", out / "cache")):
+        with pytest.raises(SystemExit):
+            bertsmith(*args, flag, named)
+        assert f"{flag} {named}" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before

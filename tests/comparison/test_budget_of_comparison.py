@@ -46,11 +46,6 @@ def test_steps_cost_the_amount(job: PretrainJob) -> None:
     assert Budget(1.5, "minutes").of(job) == {"minutes": 1.5, "steps": None}
 
 
-def test_a_budget_in_words() -> None:
-    shown = [str(Budget(*each)) for each in ((2.5, "minutes"), (5e6, "tokens"), (1e13, "flops"))]
-    assert shown == ["2.5 minutes", "5,000,000 tokens", "1e+13 FLOPs"]
-
-
 def test_what_cannot_be_run_is_said_before_it_begins(job: PretrainJob) -> None:
     with pytest.raises(ConfigError, match="max_length: found 29"):
         small = PretrainJob(job.corpus, ModelSettings("tiny", max_position_embeddings=16),

@@ -4,7 +4,7 @@ import pytest
 
 from bertsmith.comparison.figures import Figure, title_of, to_json
 from bertsmith.comparison.page import mean_curve
-from bertsmith.comparison.report import UNKNOWN, WITHIN, aligned, markdown, verdict
+from bertsmith.comparison.report import UNKNOWN, WITHIN, verdict
 from bertsmith.comparison.runs import Moment, own_figures
 
 
@@ -79,9 +79,3 @@ def test_a_curve_is_the_mean_where_all_runs_are() -> None:
     assert single is not None
     assert single.band is None
     assert mean_curve("a", 0, [], lambda moment: moment.minutes) is None
-
-
-def test_tables() -> None:
-    rows = [("x", "long name"), ("wide cell", "1")]
-    assert aligned(rows) == "x          long name\nwide cell  1"
-    assert markdown([("a|b", "c"), ("1", "2")]) == "| a\\|b | c |\n|---|---|\n| 1 | 2 |"

@@ -68,42 +68,6 @@ def test_figures_are_those_of_the_saved_models(finished: Path, corpus_dir: Path)
         assert not (folder / "checkpoints").exists()
 
 
-def test_means_spreads_and_differences(finished: Path) -> None:
-    loss = figures(finished)["figures"]["one_segment_loss"]
-    values = {name: each["values"] for name, each in loss["recipes"].items()}
-    assert list(values) == NAMES
-    for name, each in loss["recipes"].items():
-        assert each["mean"] == pytest.approx(np.mean(values[name]))
-        assert each["sd"] == pytest.approx(np.std(values[name], ddof=1))
-    assert list(loss["differences"]) == NAMES[1:]
-    for name, each in loss["differences"].items():
-        gap = np.mean(values[name]) - np.mean(values[NAMES[0]])
-        assert each["mean"] == pytest.approx(gap)
-        assert each["low"] <= gap <= each["high"]
-        assert each["is_larger_than_noise"] == (not each["low"] <= 0 <= each["high"])
-    nsp = figures(finished)["figures"]["nsp_accuracy"]
-    assert nsp["recipes"]["no pairs"]["values"] == [None, None]
-    assert list(nsp["differences"]) == ["100/0/0"]
-
-
-def test_the_page_needs_nothing_and_tells_all(finished: Path) -> None:
-    page = (finished / "out" / "comparison.html").read_text()
-    assert "<script" not in page
-    assert "http" not in page.replace("http-equiv", "")
-    for text in (*NAMES, "loss over million tokens", "loss over minutes", "Larger than noise?",
-                 "pretraining.pairs", "within noise", "4 steps", "Bonferroni"):  # fmt: skip
-        assert text in page
-    assert page.count('class="area') == 2 * len(NAMES)
-    assert "pretraining.max_length" not in page
-    markdown = (finished / "out" / "comparison.md").read_text()
-    for text in (
-        *NAMES,
-        "| pretraining.pairs | next_sentence | none | next_sentence |",
-        "Bonferroni",
-    ):
-        assert text in markdown
-
-
 class Stop(StopAt):
     """Asks run number `run` to stop after its second step, as Ctrl-C does."""
 
@@ -191,7 +155,9 @@ def test_what_fails_is_noted_and_the_others_go_on(
     )
 
 
-def test_as_it_is_typed(finished: Path, corpus_dir: Path, capsys: pytest.CaptureFixture) -> None:
+def test_as_it_is_typed_and_what_the_page_tells(
+    finished: Path, corpus_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = [finished / "lab.toml", "--corpus", corpus_dir, "--out", finished / "out",
              "--data", finished, "--device", "cpu", "--precision", "fp32", "--threads", 1,
              "--eval-rows", 6, "--final-rows", 13]  # fmt: skip
@@ -203,4 +169,27 @@ def test_as_it_is_typed(finished: Path, corpus_dir: Path, capsys: pytest.Capture
     assert any(row.startswith("words: accuracy") for row in rows)
     assert any(row.startswith("larger than noise: ") for row in rows)
     main(["compare", *map(str, words), "--json"])
-    assert json.loads(capsys.readouterr().out) == figures(finished)
+    found = json.loads(capsys.readouterr().out)
+    assert found == figures(finished)
+    loss, nsp = found["figures"]["one_segment_loss"], found["figures"]["nsp_accuracy"]
+    values = {name: each["values"] for name, each in loss["recipes"].items()}
+    assert list(values) == NAMES and list(loss["differences"]) == NAMES[1:]
+    for name, each in loss["recipes"].items():
+        assert each["mean"] == pytest.approx(np.mean(values[name]))
+        assert each["sd"] == pytest.approx(np.std(values[name], ddof=1))
+    for name, each in loss["differences"].items():
+        gap = np.mean(values[name]) - np.mean(values[NAMES[0]])
+        assert each["mean"] == pytest.approx(gap) and each["low"] <= gap <= each["high"]
+        assert each["is_larger_than_noise"] == (not each["low"] <= 0 <= each["high"])
+    assert nsp["recipes"]["no pairs"]["values"] == [None, None]
+    assert list(nsp["differences"]) == ["100/0/0"]
+    page = (finished / "out" / "comparison.html").read_text()
+    assert "<script" not in page and "http" not in page.replace("http-equiv", "")
+    for text in (*NAMES, "loss over million tokens", "loss over minutes", "Larger than noise?",
+                 "pretraining.pairs", "within noise", "4 steps", "Bonferroni"):  # fmt: skip
+        assert text in page
+    assert page.count('class="area') == 2 * len(NAMES)
+    assert "pretraining.max_length" not in page
+    markdown = (finished / "out" / "comparison.md").read_text()
+    assert "| pretraining.pairs | next_sentence | none | next_sentence |" in markdown
+    assert all(text in markdown for text in (*NAMES, "Bonferroni"))

@@ -26,33 +26,22 @@ def settings(lab: Path, corpus_dir: Path) -> ComparisonSettings:
 
 
 def test_recipes_are_what_they_share_and_what_they_change(settings: ComparisonSettings) -> None:
-    comparison = read_comparison(settings)
-    assert [recipe.name for recipe in comparison.recipes] == [
-        "next sentence", "no pairs", "100/0/0",
-    ]  # fmt: skip
+    comparison = read_comparison(replace(settings, device="cpu"))
+    names = ["next sentence", "no pairs", "100/0/0"]
+    assert [recipe.name for recipe in comparison.recipes] == names
     for recipe in comparison.recipes:
         assert recipe.job.model.preset == "tiny"
         assert recipe.job.optim.learning_rate == 1e-3
         assert (recipe.job.training.steps, recipe.job.training.minutes) == (4, None)
-    assert [recipe.job.pretraining.pairs for recipe in comparison.recipes] == [
-        None, "none", None,
-    ]  # fmt: skip
-    assert comparison.num_seeds == 2
-    assert comparison.max_length == 16
+    assert [recipe.job.pretraining.pairs for recipe in comparison.recipes] == [None, "none", None]
+    assert (comparison.num_seeds, comparison.max_length) == (2, 16)
     assert comparison.recipes[0].with_seed(3).training.seed == 3
-
-
-def test_only_what_differs_is_told(settings: ComparisonSettings) -> None:
-    differing = read_comparison(settings).differing()
+    differing = comparison.differing()
     shares = ("mask_share", "random_share", "keep_share")
     assert set(differing) == {f"pretraining.{name}" for name in ("pairs", *shares)}
-    assert differing["pretraining.mask_share"] == {
-        "next sentence": 0.8, "no pairs": 0.8, "100/0/0": 1.0,
-    }  # fmt: skip
-
-
-def test_a_task_has_its_settings_and_the_run_the_rest(settings: ComparisonSettings) -> None:
-    (task,) = read_comparison(replace(settings, device="cpu")).tasks
+    mask_shares = dict(zip(names, (0.8, 0.8, 1.0), strict=True))
+    assert differing["pretraining.mask_share"] == mask_shares
+    (task,) = comparison.tasks
     run = task.of_run(Path("runs/x"), 7)
     assert (run.model, run.out, run.seed) == (Path("runs/x"), Path("runs/x/words"), 7)
     assert (run.steps, run.batch_size, run.device) == (2, 5, "cpu")
@@ -148,30 +137,22 @@ def test_what_cannot_be_compared(
     assert not settings.out.exists()
 
 
-def test_the_line_counts_more_than_the_file(settings: ComparisonSettings) -> None:
+def test_the_line_and_the_files(lab: Path, settings: ComparisonSettings) -> None:
     comparison = read_comparison(replace(settings, minutes=2.5, seeds=5))
-    assert str(comparison.budget) == "2.5 minutes"
-    assert comparison.num_seeds == 5
-    with pytest.raises(ConfigError, match="command line: found minutes = 1 and tokens = 10"):
-        read_comparison(replace(settings, minutes=1, tokens=10))
-
-
-def test_one_recipe_is_no_comparison(lab: Path, settings: ComparisonSettings) -> None:
+    assert (str(comparison.budget), comparison.num_seeds) == ("2.5 minutes", 5)
     (lab / "mine.toml").write_text('[model]\npreset = "tiny"\n')
-    alone = replace(settings, files=(lab / "mine.toml",), steps=3, seeds=1)
-    with pytest.raises(ConfigError, match="found 1 recipe; comparing takes two or more"):
-        read_comparison(alone)
-    with pytest.raises(ConfigError, match="two comparison files"):
-        (lab / "again.toml").write_text((lab / "lab.toml").read_text())
-        read_comparison(replace(settings, files=(lab / "lab.toml", lab / "again.toml")))
-    with pytest.raises(ConfigError, match="--eval-rows: found 0"):
-        replace(settings, eval_rows=0)
-
-
-def test_a_folder_for_any_name() -> None:
-    assert folder_name("80/10/10") == "80-10-10"
-    assert folder_name("../..") == "-"
-    assert folder_name("词 1") == "词-1"
+    (lab / "again.toml").write_text((lab / "lab.toml").read_text())
+    alone, twice = (lab / "mine.toml",), (lab / "lab.toml", lab / "again.toml")
+    for changes, words in (
+        ({"minutes": 1, "tokens": 10}, "command line: found minutes = 1 and tokens = 10"),
+        ({"files": alone, "steps": 3, "seeds": 1}, "found 1 recipe; comparing takes two or more"),
+        ({"files": twice}, "two comparison files"),
+        ({"eval_rows": 0}, "--eval-rows: found 0"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            read_comparison(replace(settings, **changes))  # type: ignore[arg-type]
+    for name, folder in (("80/10/10", "80-10-10"), ("../..", "-"), ("词 1", "词-1")):
+        assert folder_name(name) == folder
 
 
 @pytest.mark.parametrize("path", COMPARISONS, ids=lambda path: path.stem)
