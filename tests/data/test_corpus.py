@@ -17,7 +17,7 @@ from bertsmith.data import encoding
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.manifest import SPLITS, Manifest
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import CorpusError, InputError
+from bertsmith.errors import ConfigError, CorpusError, InputError
 from bertsmith.system.processes import LocalProcesses
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
@@ -161,7 +161,8 @@ if __name__ == "__main__":
 """
 
 
-def test_an_interrupt_leaves_no_corpus_and_no_process(tmp_path, tokenizer):
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupt_leaves_no_corpus_and_no_process(tmp_path, tokenizer, sent):
     tokenizer.save(tmp_path / "vocab")
     (tmp_path / "a.txt").write_text(("The cat sat on the mat. " * 30_000 + "\n\n") * 60)
     paths = [str(tmp_path / name) for name in ("a.txt", "vocab", "out")]
@@ -172,9 +173,15 @@ def test_an_interrupt_leaves_no_corpus_and_no_process(tmp_path, tokenizer):
         start_new_session=True,
     ) as process:
         assert process.stdout.readline() == b"started\n"
-        os.killpg(process.pid, signal.SIGINT)  # as the terminal does: all processes get it
+        if sent == signal.SIGINT:
+            os.killpg(process.pid, sent)  # as the terminal does: all processes get it
+        else:
+            process.send_signal(sent)
         process.wait(timeout=300)
-    assert not (tmp_path / "out").exists() and not list(tmp_path.glob("*.tmp"))
+    # A killed process leaves the empty folder that it held; the next build takes it.
+    assert not list(tmp_path.glob("out/*"))
+    if sent == signal.SIGINT:
+        assert not (tmp_path / "out").exists() and not list(tmp_path.glob("*.tmp"))
     deadline = time.monotonic() + 120
     while _group_is_alive(process.pid):
         assert time.monotonic() < deadline
@@ -187,3 +194,18 @@ def _group_is_alive(group):
     except ProcessLookupError:
         return False
     return True
+
+
+class EndsItsProcess(WordPieceTokenizer):
+    def encode_batch_ids(self, texts):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def __reduce__(self):
+        return EndsItsProcess, (VOCAB,)
+
+
+def test_a_worker_that_dies_leaves_no_corpus(tmp_path, texts, monkeypatch):
+    monkeypatch.setattr(encoding, "PARTITION_BYTES", 100)
+    with pytest.raises(ConfigError, match="a worker process was killed"):
+        build_corpus([texts], EndsItsProcess(VOCAB), tmp_path / "out", executor=LocalProcesses(2))
+    assert not (tmp_path / "out").exists()
