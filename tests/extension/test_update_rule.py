@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from small_workers import one_thread
 from test_objective import Line, line_workers, train
 from torch import Tensor
 
@@ -60,20 +61,21 @@ STATE = ["velocity/inner.bias", "velocity/outer.bias", "total/inner.weight",
 
 @pytest.mark.parametrize("num_members", [1, 2])
 def test_a_rule_trains_and_resumes_bit_for_bit(num_members: int, tmp_path: Path) -> None:
-    whole = line_workers(num_members, SETTINGS)
-    expected = train(whole, 1, 9)
-    first = line_workers(num_members, SETTINGS)
-    with first:
-        first.wait()
-        found = train(first, 1, 5)
-        assert sorted(first.state_dict()) == sorted(STATE)
-        write_safetensors(tmp_path / "state.safetensors", first.state_dict())
-        second = line_workers(num_members, SETTINGS)
-        second.model.load_state_dict(first.model.state_dict())
-    second.load_state_dict(read_safetensors(tmp_path / "state.safetensors"))
-    with second:
-        second.wait()
-        found += train(second, 5, 9)
+    with one_thread():
+        whole = line_workers(num_members, SETTINGS)
+        expected = train(whole, 1, 9)
+        first = line_workers(num_members, SETTINGS)
+        with first:
+            first.wait()
+            found = train(first, 1, 5)
+            assert sorted(first.state_dict()) == sorted(STATE)
+            write_safetensors(tmp_path / "state.safetensors", first.state_dict())
+            second = line_workers(num_members, SETTINGS)
+            second.model.load_state_dict(first.model.state_dict())
+        second.load_state_dict(read_safetensors(tmp_path / "state.safetensors"))
+        with second:
+            second.wait()
+            found += train(second, 5, 9)
     assert found == expected
     assert torch.equal(second.arrays.weights, whole.arrays.weights)
 

@@ -31,9 +31,10 @@ def plain(dropout=0.0):
 class EveryOtherStepInPieces(Pretraining):
     """One micro-batch for all rows of a step, then one for each."""
 
-    def num_micro_batches(self, step):
-        self.micro_batch_size = self.batch_size if step % 2 else 1
-        return super().num_micro_batches(step)
+    def _batches(self, step):
+        other = self.resized(self.batch_size, self.eval_rows)
+        other.micro_batch_size = self.batch_size if step % 2 else 1
+        return Pretraining._batches(other, step)
 
 
 @pytest.mark.parametrize(
