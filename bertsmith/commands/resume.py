@@ -1,4 +1,4 @@
-"""How a run is resumed: its command line, and the step that it goes on from."""
+"""The command line that resumes a run, and the step that it resumes from."""
 
 import shlex
 from collections.abc import Sequence

@@ -58,7 +58,7 @@ class ComparisonReport:
             **{
                 f"task {task.name}": f"{task.task.name}, {task.settings.train.name} and "
                 f"{task.settings.eval.name}; {task.settings.figure.replace('_', ' ')} of the best "
-                "weights by these, so a little too good for all; --cls-attention "
+                "weights, chosen by these scores, so slightly optimistic for all; --cls-attention "
                 f"{task.settings.cls_attention}"
                 for task in comparison.tasks
             },

@@ -120,7 +120,7 @@ def _ends_sentence(text: str, start: int, dot: int, end: int) -> bool:
 
 
 PARTITION_BYTES = 1 << 19
-"""Of text, or characters, that are sent at once."""
+"""Size of a partition, or of a batch of texts in characters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 from bertsmith.errors import InputError
 
 Scheme = Literal["IOB1", "IOB2", "BIOES", "BMES", "BILOU", "plain"]
-SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 
 Role = Literal["O", "B", "I", "E", "S"]
 

@@ -14,7 +14,7 @@ DOCUMENT_ENDS: Mapping[Format, re.Pattern[bytes]] = {
     "txt": re.compile(rb"\n[ \t\r\v\f]*\n"),
     "jsonl": re.compile(rb"\n"),
 }
-"""What a document surely ends with; files of other formats are not divided."""
+"""Pattern of a certain end of a document; files of other formats are not divided."""
 
 _SEARCHED_BYTES = 1 << 14, 1 << 18, 1 << 22
 

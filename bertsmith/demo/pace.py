@@ -25,7 +25,7 @@ FEWEST_STEPS = 50
 EXAMPLE_TOKENS = 60
 FINETUNE_ROWS = 16
 DEV_TOKENS = 16_000
-"""What choosing the best weights takes, as tokens that are learnt from in the same time."""
+"""What choosing the best weights takes, as tokens of training in the same time."""
 TEST_TOKENS = 20
 """The same for a paragraph to score on."""
 SMALL_TEST = 50
@@ -165,6 +165,6 @@ def plan_pace(full: Scale, speed: float, step_tokens: int, num_test: int, left: 
 
 def finetuning_seconds(scale: Scale, speed: float, num_test: int) -> float:
     """Estimate the seconds of training and scoring both models, over all draws."""
-    learnt = scale.finetune_steps * FINETUNE_ROWS * EXAMPLE_TOKENS
-    tokens = learnt + DEV_TOKENS + TEST_TOKENS * num_test
+    trained = scale.finetune_steps * FINETUNE_ROWS * EXAMPLE_TOKENS
+    tokens = trained + DEV_TOKENS + TEST_TOKENS * num_test
     return 2 * scale.num_draws * tokens / (FINETUNING_SPEED * speed)

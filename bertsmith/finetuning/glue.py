@@ -154,8 +154,8 @@ class GlueReport:
         lines.append("")
         notes = (run.start_note for runs in self.runs.values() for run in runs if run.start_note)
         lines += list(dict.fromkeys(notes))
-        lines.append("the scores (times 100) are of the development files, by which the best "
-                     "weights were chosen, so a little too good")  # fmt: skip
+        lines.append("scores times 100, on the development files; the best weights were chosen by "
+                     "these scores, so they are slightly optimistic")  # fmt: skip
         if self.submissions:
             names = ", ".join(path.name for path in self.submissions)
             lines.append(f"for a submission: {names} in {self.submissions[0].parent}")
@@ -191,7 +191,11 @@ def run_glue(
         ]
         for run in planned:
             check_finetuned(run.settings)
-        series.run(planned, after=partial(_note_scores, each, tell))
+        series.run(
+            planned,
+            after=partial(_note_scores, each, tell),
+            score=partial(_figure, each.task),
+        )
         runs[each.task.name] = [read_run(each.task, run) for run in planned]
         submissions += _conclude(each, runs[each.task.name], settings)
     report = GlueReport(settings.out, runs, tuple(submissions))
@@ -244,6 +248,10 @@ def _note_scores(found: FoundTask, tell: Tell, run: SeriesRun) -> None:
     tell(f"{run.name}: {_shown_scores([done])}, {done.seconds:.0f} s")
 
 
+def _figure(task: GlueTask, run: SeriesRun) -> float:
+    return read_run(task, run).figure
+
+
 def read_run(task: GlueTask, run: SeriesRun) -> GlueRun:
     """Read the scores of a complete run."""
     noted, settings = run.folder.read_run()["glue"], run.settings
@@ -276,11 +284,8 @@ def official(task: GlueTask, report: dict[str, Any]) -> dict[Score, float]:
 
 
 def _conclude(found: FoundTask, runs: Sequence[GlueRun], settings: GlueSettings) -> list[Path]:
-    """Predict the test files with the best run; delete other runs' weights."""
+    """Predict the test files with the best run."""
     best = max(runs, key=lambda run: run.figure)
-    for run in runs:
-        if run is not best:
-            (run.folder / WEIGHTS).unlink(missing_ok=True)
     files = found.test_files()
     if files and not (best.folder / WEIGHTS).exists():
         raise ConfigError(

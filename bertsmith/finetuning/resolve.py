@@ -49,7 +49,6 @@ class FinetuneConfig:
     seed: int
     dropout: float
     optim: LayerwiseOptim
-    learning_rate: float
     precision: Precision
     best: BestSettings
     cls_attention: ClsAttention
@@ -61,7 +60,6 @@ class FinetuneConfig:
         return RunConfig(
             budget=Budget(self.steps, None),
             optim=self.optim,
-            learning_rate=self.learning_rate,
             seed=self.seed,
             precision=self.precision,
             num_processes=self.num_parts,
@@ -91,7 +89,6 @@ def resolve(
     """
     epoch, task = objective.steps_per_epoch, objective.task
     steps, optim = resolve_steps(settings, epoch), resolve_optim(settings, shape)
-    assert optim.learning_rate is not None
     return FinetuneConfig(
         model=shape,
         max_length=max_length,
@@ -101,7 +98,6 @@ def resolve(
         seed=settings.seed,
         dropout=settings.dropout,
         optim=optim,
-        learning_rate=optim.learning_rate,
         precision=machine.precision,
         best=BestSettings(
             f"held_out_{task.name}_{settings.figure}",

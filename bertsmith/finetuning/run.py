@@ -57,7 +57,7 @@ class FineTuned:
 
     out: Path
     task: str
-    learnt: str
+    target: str
     labels: tuple[str, ...]
     num_train: int
     num_train_windowed: int
@@ -81,9 +81,8 @@ class FineTuned:
 
     def __str__(self) -> str:
         lines = [
-            f"learnt {self.learnt} from {self.num_train:,} texts in "
-            f"{self.training.steps:,} steps and {self.training.elapsed_seconds:.1f} s; "
-            f"best after step {self.best_step:,}",
+            f"trained on {self.num_train:,} texts ({self.target}): {self.training.steps:,} steps "
+            f"in {self.training.elapsed_seconds:.1f} s; best after step {self.best_step:,}",
             f"model in {self.out}",
         ]
         if self.best_step == 0:
@@ -96,15 +95,15 @@ class FineTuned:
 NOTES = {
     "num_train_windowed": "{:,} training texts were longer than the model reads and were read in "
     "windows",
-    "num_train_truncated": "{:,} training texts were longer than can be learnt from; something of "
-    "each was left out",
+    "num_train_truncated": "{:,} training texts were too long for a step; part of each was "
+    "left out",
     "num_train_skipped": "{:,} training rows without text or label were skipped",
-    "num_overlap": "{:,} of the held-out texts stand in the training file too: the scores below "
-    "are too good",
+    "num_overlap": "{:,} of the eval texts are in the training file, too: the scores below are "
+    "too high",
 }
 
 
-CHOSEN = "the scores are of the texts by which the best weights were chosen, so a little too good"
+CHOSEN = "the best weights were chosen by these scores, so they are slightly optimistic"
 
 
 def notes_on(result: Mapping[str, Any]) -> list[str]:
@@ -229,7 +228,7 @@ def _score_saved(
     return FineTuned(
         out=settings.out,
         task=dataset.task.name,
-        learnt=dataset.task.describe_target(),
+        target=dataset.task.describe_target(),
         labels=dataset.task.labels,
         num_train=len(dataset.train),
         num_train_windowed=train.num_windowed,
@@ -241,7 +240,7 @@ def _score_saved(
         start_note=RunFolder(settings.out).read_run().get(START_NOTE, ""),
         best_step=best.step,
         best_score=best.score,
-        learning_rate=plan.config.learning_rate,
+        learning_rate=plan.config.optim.peak_rate,
         training=trained.summary,
         evaluation=evaluation,
     )
@@ -349,11 +348,11 @@ def encode_examples(
     task, limit = dataset.task, tokenizer.model_max_length
     train = task.encode(tokenizer, dataset.train, limit, labelled=True)
     held_out = task.encode(tokenizer, dataset.held_out, limit, labelled=True)
-    learnt = training_examples(task, train, settings.train, dataset.train)
+    examples = training_examples(task, train, settings.train, dataset.train)
     found = describe_rate(_count_unknown(train, tokenizer))
     return FineTuning(
         task,
-        learnt if found is None else replace(learnt, notes=(*learnt.notes, found)),
+        examples if found is None else replace(examples, notes=(*examples.notes, found)),
         HeldOutExamples(held_out, settings.eval, dataset.held_out),
         batch_size=settings.batch_size,
         num_parts=count_parts(settings.batch_size, machine),

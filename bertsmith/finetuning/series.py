@@ -114,9 +114,15 @@ class SeriesRun:
         return self.folder.run_path.exists() and "result" in self.folder.read_run()
 
 
+def _best_score(run: SeriesRun) -> float:
+    """Return the score by which a complete run chose its weights."""
+    score: float = run.folder.read_run()["result"]["best_score"]
+    return score
+
+
 @dataclass(frozen=True)
 class Series:
-    """How the runs of a series are trained and told of."""
+    """Trainer of several runs, of which only the best keeps its weights."""
 
     callbacks: Sequence[Callback] = ()
     resume_command: str = "the same call with resume"
@@ -129,21 +135,28 @@ class Series:
         *,
         begin: Callable[[], object] | None = None,
         after: Callable[[SeriesRun], object] = lambda run: None,
+        score: Callable[[SeriesRun], float] = _best_score,
     ) -> list[dict[str, Any]]:
         """Finish all runs and return their results; only the best keeps its weights.
 
         Args:
             begin: of a new series, called when the first run is checked and before it is written.
             after: called with each run while its weights are there.
+            score: returns the score, after `after`, by which runs are compared.
         """
         results: list[dict[str, Any]] = []
+        best: SeriesRun | None = None
         for number, run in enumerate(runs, start=1):
             is_new = begin is not None and number == 1
             was = ": was done before" if run.is_done and not is_new else ""
             self.say(f"{run.name}, {number} of {len(runs)}{was}")
             results.append(self.finish(run, begin if is_new else None))
             after(run)
-            _drop_worse(runs, results)
+            worse = run
+            if best is None or score(run) > score(best):
+                best, worse = run, best or run
+            if worse is not best:
+                (worse.settings.out / WEIGHTS).unlink(missing_ok=True)
         return results
 
     def finish(self, run: SeriesRun, begin: Callable[[], object] | None = None) -> dict[str, Any]:
@@ -182,8 +195,7 @@ def finetune_repeatedly(
     folder = RunFolder(settings.out)
     kind: Kind = "seed" if settings.seeds is not None else "fold"
     choices = folder.read_choices() if settings.resume else None
-    computing = computing_on(settings, choices)
-    with computing as machine, ExitStack() as stack:
+    with computing_on(settings, choices) as machine, ExitStack() as stack:
         runs = list(_runs_of(task_type, settings, kind))
         facts = _describe(settings, kind, machine)
         _check_series(folder, settings, facts)
@@ -324,23 +336,9 @@ def check_finetuned(settings: FinetuneSettings) -> None:
     run, wanted = folder.read_run(), same_fields(settings)
     check_same(folder.path, {name: run["settings"].get(name) for name in wanted}, wanted)
     choices = folder.read_choices()
-    computing = computing_on(settings, choices)
-    with computing as machine:
+    with computing_on(settings, choices) as machine:
         parts = count_parts(settings.batch_size, machine)
     check_same(folder.path, {"num_parts": run[CONFIG]["num_parts"]}, {"num_parts": parts})
-
-
-def _drop_worse(runs: Sequence[SeriesRun], results: Sequence[dict[str, Any]]) -> None:
-    """Delete the weights of all runs so far but the best."""
-    best = _best_of(results)
-    for place in range(len(results)):
-        if place != best:
-            (runs[place].settings.out / WEIGHTS).unlink(missing_ok=True)
-
-
-def _best_of(results: Sequence[dict[str, Any]]) -> int:
-    """Return the index of the best score; the first of equals."""
-    return max(range(len(results)), key=lambda place: (results[place]["best_score"], -place))
 
 
 def _conclude(
@@ -351,8 +349,8 @@ def _conclude(
     results: Sequence[dict[str, Any]],
 ) -> Repeats:
     """Move the best model to the series' folder; write the result."""
-    best = _best_of(results)
-    source = runs[best].settings.out
+    best = max(runs, key=_best_score)
+    source = best.settings.out
     for path in source.iterdir():
         if path.is_file() and path.name not in (folder.run_path.name, WEIGHTS):
             shutil.copy2(path, folder.path / path.name)
@@ -364,7 +362,7 @@ def _conclude(
         out=settings.out,
         kind=kind,
         names=tuple(run.name for run in runs),
-        best=runs[best].name,
+        best=best.name,
         metric=settings.figure,
         figures=spreads([result["evaluation"] for result in results]),
         results=tuple(results),

@@ -58,7 +58,7 @@ class BertConfig:
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
     pooling: Literal["first_token", "mean"] = "first_token"
-    """What the pooler reads: the vector of [CLS], or the mean over a sequence's tokens."""
+    """Input of the pooler: the vector of [CLS], or the mean over a sequence's tokens."""
     pruned_heads: Mapping[int, list[int]] = field(default_factory=dict, hash=False)
     """Heads that were taken out, by the number of their layer. `num_attention_heads` counts them
     still, so that every head keeps its number and its size."""

@@ -24,7 +24,7 @@ PROBLEM_TYPES = {
     "multi_label": "multi_label_classification",
     "regress": "regression",
 }
-"""What tells the heads of a sequence classifier apart."""
+"""Name in config.json of each head of a sequence classifier."""
 
 TASK_SETTINGS = "bertsmith"
 """Our key in config.json; transformers keeps it."""

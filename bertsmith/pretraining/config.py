@@ -48,7 +48,6 @@ class PretrainConfig:
     micro_batch_size: int
     seed: int
     optim: OptimSettings
-    learning_rate: float
     precision: Precision
     evaluations: EvaluationPlan
     num_processes: int = field(metadata=FREE)
@@ -63,7 +62,6 @@ class PretrainConfig:
         return RunConfig(
             budget=Budget(self.steps, None if self.minutes is None else 60 * self.minutes),
             optim=self.optim,
-            learning_rate=self.learning_rate,
             seed=self.seed,
             precision=self.precision,
             num_processes=self.num_processes,

@@ -378,9 +378,9 @@ def unigram_entropy(train: Corpus, held_out: Corpus) -> float:
     """
     ordinary = np.ones(train.vocab_size, dtype=bool)
     ordinary[list(train.tokenizer().special_ids)] = False
-    learnt = token_counts(train)[ordinary] + 1
+    seen = token_counts(train)[ordinary] + 1
     met = token_counts(held_out)[ordinary]
-    return float(-(met * np.log(learnt / learnt.sum())).sum() / max(1, met.sum()))
+    return float(-(met * np.log(seen / seen.sum())).sum() / max(1, met.sum()))
 
 
 def token_counts(corpus: Corpus) -> IdArray:

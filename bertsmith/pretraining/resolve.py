@@ -123,7 +123,6 @@ def resolve(
         ),
         seed=said.seed,
         optim=replace(job.optim, learning_rate=rate),
-        learning_rate=rate,
         precision=machine.precision if machine else "fp32",
         evaluations=EvaluationPlan(said.eval_rows or MAX_ROWS, MAX_TIMES, said.eval_rows is None),
         num_processes=machine.num_processes if machine else 1,

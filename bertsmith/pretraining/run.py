@@ -89,7 +89,7 @@ def pretrain(
         config = resolve(job, corpus, machine, source=source, previous=previous)
         objective = build_objective(config, corpus)
         adapted = earlier.get("source") if checkpoint else None
-        start = begin(config, objective, start_folder, adapted)
+        start = _begin(config, objective, start_folder, adapted)
         facts = {**objective.facts(), "unknown_rate": corpus.manifest.unknown_rate}
         if not resume:
             tell_unknown(facts["unknown_rate"], job.corpus)
@@ -126,7 +126,7 @@ def pretrain(
 
 
 @dataclass(frozen=True)
-class Start:
+class _Start:
     """The model that a run begins or goes on with."""
 
     model: BertModel
@@ -139,12 +139,12 @@ class Start:
         return () if self.report is None else (str(self.report),)
 
 
-def begin(
+def _begin(
     config: PretrainConfig,
     objective: Pretraining,
     folder: ModelFolder | None,
     adapted: Mapping[str, Any] | None,
-) -> Start:
+) -> _Start:
     """Build a new model, adapt the one to continue, or load a checkpoint.
 
     Args:
@@ -155,7 +155,7 @@ def begin(
     tokenizer, longest = corpus.tokenizer(), config.model.max_length
     if folder is None or not config.source:
         model = build_model(config, objective) if folder is None else build_trained(folder)
-        return Start(model, partial(save_model, model, tokenizer=tokenizer))
+        return _Start(model, partial(save_model, model, tokenizer=tokenizer))
     if adapted is not None:
         model, pooler, report = build_trained(folder), stored_pooler(folder), None
         is_resized = adapted["num_positions"][0] != adapted["num_positions"][1]
@@ -170,7 +170,7 @@ def begin(
         model.set_dropout(shape.hidden_dropout_prob, shape.attention_probs_dropout_prob)
     if is_resized:
         tokenizer.model_max_length = longest
-    return Start(model, partial(save_with_pooler, model, pooler, tokenizer), report)
+    return _Start(model, partial(save_with_pooler, model, pooler, tokenizer), report)
 
 
 def _result(

@@ -291,7 +291,7 @@ letter of the right one: one file to learn from, one to score by. The result is 
         )
 
     def describe_target(self) -> str:
-        return "to choose"
+        return "choices"
 
 
 def encode_choices(

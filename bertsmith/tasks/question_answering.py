@@ -378,7 +378,7 @@ Face's transformers open."""
 
     def describe_target(self) -> str:
         """Describe the task and whether the model may abstain."""
-        return "to answer questions" + (", or not to," if self.may_abstain else "")
+        return "answers to questions" + (", or none" if self.may_abstain else "")
 
     def outcome(self, example: Question, prediction: AnswerPrediction) -> Outcome:
         """Score the answer by F1; only an exact match counts as right."""

@@ -66,6 +66,12 @@ class OptimSettings:
         """The names of all buffers of the rules."""
         return tuple(dict.fromkeys(name for rule in self.update_rules() for name in rule.buffers))
 
+    @property
+    def peak_rate(self) -> float:
+        """The learning rate, which resolved settings have."""
+        assert self.learning_rate is not None
+        return self.learning_rate
+
     def rate_scale(self, name: str) -> float:
         """Return a parameter's factor of the learning rate; 0 if frozen."""
         return 1.0

@@ -22,8 +22,6 @@ class RunConfig:
 
     budget: Budget
     optim: OptimSettings
-    learning_rate: float
-    """Peak learning rate."""
     seed: int
     precision: Precision
     num_processes: int

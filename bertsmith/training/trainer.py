@@ -238,7 +238,7 @@ class Trainer:
             raise self._failure(step, figures, norm)
         # Taken at the middle of the step, the rate is zero neither in the first nor the last.
         optim, progress = self.config.optim, self.budget.middle(step, began, self._elapsed())
-        rate = self.config.learning_rate * schedule(progress, optim)
+        rate = optim.peak_rate * schedule(progress, optim)
         limit = optim.max_grad_norm
         self.workers.update(step, rate, divisor=norm / limit if 0 < limit < norm else 1.0)
         self.state.step = step

@@ -129,7 +129,7 @@ def test_goes_on_from_the_folder(
     assert "shorter    positions from 23 to 17" in printed.out
     assert load_model(tmp_path / "short").config.max_position_embeddings == 17
     run = json.loads((tmp_path / "short" / "run.json").read_text())
-    assert run["config"]["learning_rate"] == pytest.approx(LEARNING_RATES["tiny"] / 3)
+    assert run["config"]["optim"]["learning_rate"] == pytest.approx(LEARNING_RATES["tiny"] / 3)
     rates = {(128, 2): "tiny", (256, 4): "mini", (384, 6): "small", (768, 12): "base"}
     for (hidden, layers), preset in rates.items():
         assert nearest_preset(BertConfig(9, hidden, layers, hidden // 32, 4 * hidden)) == preset

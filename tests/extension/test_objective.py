@@ -101,8 +101,7 @@ def line_trainer(
     objective = FitLine()
     config = RunConfig(
         budget=Budget(60, None),
-        optim=optim or OptimSettings(),
-        learning_rate=1e-2,
+        optim=optim or OptimSettings(learning_rate=1e-2),
         seed=3,
         precision="fp32",
         num_processes=1,

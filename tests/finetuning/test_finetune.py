@@ -155,6 +155,7 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, whole, step
     resumed = replace(settings, resume=True)
     for changes, words in (
         ({"learning_rate": 0.1}, "learning_rate was 0.005, is now 0.1"),
+        ({"seed": settings.seed + 1}, "seed was "),
         ({"metric": "macro_f1"}, "best.figure was"),
         ({"threads": 2}, "num_parts was 1, is now 2"),
         ({"threads": 2}, "give as many --threads as before"),

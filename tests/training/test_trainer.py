@@ -49,7 +49,6 @@ def trainer(corpus_dir, out, settings=SETTINGS, model=None, task=None, precision
     config = RunConfig(
         budget=settings.budget(),
         optim=optim,
-        learning_rate=3e-3,
         seed=settings.seed,
         precision=precision,
         num_processes=1,
@@ -147,7 +146,7 @@ def test_thirty_steps_learn_one_batch_by_heart(corpus_dir, tmp_path):
     settings = replace(SETTINGS, steps=30)
     task = objective(corpus_dir, SETTINGS, OneBatch, max_length=16)
     one = trainer(corpus_dir, tmp_path / "run", settings, new_model(dropout=0.0), task)
-    one.config = replace(one.config, learning_rate=3e-2)
+    one.config = replace(one.config, optim=OptimSettings(learning_rate=3e-2))
     one.begin({})
     last = one.run().last_step
     assert last["mlm_accuracy"] == 1.0
