@@ -64,14 +64,14 @@ def mask_tokens(
     """
     if words is None:
         positions = _choose(vocabulary.is_special[ids], lengths, rule.rate, rng)
-        fates = rng.random(len(positions))
+        draws = rng.random(len(positions))
     else:
         budgets = np.maximum(1, np.rint(lengths * rule.rate)).astype(np.int64)
         positions, runs = choose_words(words, lengths, budgets, RUN_LENGTHS[rule.masking], rng)
-        fates = rng.random(len(ids))[runs]
+        draws = rng.random(len(ids))[runs]
     labels = ids[positions].astype(np.int64)
     input_ids = ids.astype(np.int64)
-    input_ids[positions] = _replace(labels, fates, rule, vocabulary, rng)
+    input_ids[positions] = _replace(labels, draws, rule, vocabulary, rng)
     return MaskedTokens(input_ids, positions, labels)
 
 
@@ -91,15 +91,15 @@ def _choose(
 
 def _replace(
     labels: np.ndarray,
-    fates: np.ndarray,
+    draws: np.ndarray,
     rule: MaskingRule,
     vocabulary: MaskingVocabulary,
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Replace chosen tokens by the mask, a random token, or themselves.
 
-    `fates` has a draw from 0 to 1 for each of them.
+    `draws` has a draw from 0 to 1 for each of them.
     """
-    strangers = vocabulary.ordinary_ids[rng.integers(0, len(vocabulary.ordinary_ids), len(labels))]
-    replaced = np.where(fates < rule.mask_share + rule.random_share, strangers, labels)
-    return np.where(fates < rule.mask_share, vocabulary.mask_id, replaced)
+    random_ids = vocabulary.ordinary_ids[rng.integers(0, len(vocabulary.ordinary_ids), len(labels))]
+    replaced = np.where(draws < rule.mask_share + rule.random_share, random_ids, labels)
+    return np.where(draws < rule.mask_share, vocabulary.mask_id, replaced)
