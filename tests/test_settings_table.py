@@ -80,6 +80,7 @@ PRETRAIN = [
     "--initializer-range 0.05 --position-initializer sinusoidal --pooling mean",
     "--learning-rate 1e-3 --weight-decay 0.1 --warmup-fraction 0.2",
     "--schedule cosine --max-grad-norm 0",
+    "--schedule wsd --decay-fraction 0.1",
     "--adam-beta1 0.8 --adam-beta2 0.98 --adam-epsilon 1e-8",
     "--learning-rate 0",
     *(f"--preset {size}" for size in ("mini", "small", "medium", "large")),

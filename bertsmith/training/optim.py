@@ -40,8 +40,11 @@ class OptimSettings:
     """Adam's epsilon: added to the divisor, so that near-zero gradients do not make large steps."""
     warmup_fraction: float = 0.1
     """Warm-up: the share of the run in which the learning rate rises from zero to its peak."""
-    schedule: Literal["linear", "cosine", "constant"] = "linear"
-    """Schedule of the learning rate after warm-up: linear or cosine decay to zero, or constant."""
+    schedule: Literal["linear", "cosine", "constant", "wsd"] = "linear"
+    """Schedule of the learning rate after warm-up: linear or cosine decay to zero, constant, or wsd
+    (warm-up, stable, decay): constant, then a fast decay to zero at the end."""
+    decay_fraction: float = 0.2
+    """Decay of schedule wsd: the share of the run, at its end, in which the learning rate falls."""
     max_grad_norm: float = 1.0
     """Gradient clipping: longer gradients are scaled to this norm; 0 turns it off."""
 
@@ -55,6 +58,10 @@ class OptimSettings:
         _check("adam_epsilon", self.adam_epsilon, self.adam_epsilon > 0, "above 0")
         _check("warmup_fraction", self.warmup_fraction, 0 <= self.warmup_fraction < 1,
                "at least 0 and below 1")  # fmt: skip
+        if self.schedule == "wsd":
+            _check("decay_fraction", self.decay_fraction,
+                   0 < self.decay_fraction <= 1 - self.warmup_fraction,
+                   "above 0 and at most 1 - warmup_fraction")  # fmt: skip
         _check("max_grad_norm", self.max_grad_norm, self.max_grad_norm >= 0, "0 or more")
 
     def update_rules(self) -> tuple[UpdateRule, ...]:
@@ -92,6 +99,9 @@ def schedule(progress: float, settings: OptimSettings) -> float:
     progress = min(1.0, max(0.0, progress))
     if progress < settings.warmup_fraction:
         return progress / settings.warmup_fraction
+    if settings.schedule == "wsd":  # 1 - sqrt: Hägele et al. 2024 (arXiv 2405.18392)
+        decayed = 1 - (1 - progress) / settings.decay_fraction
+        return 1 - math.sqrt(max(0.0, decayed))
     left = (1 - progress) / (1 - settings.warmup_fraction)
     if settings.schedule == "cosine":
         return 0.5 * (1 - math.cos(math.pi * left))

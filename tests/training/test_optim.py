@@ -101,10 +101,10 @@ def test_gradients_as_they_came_move_the_weights_as_their_fp32_sum_does(num_part
 @given(
     st.floats(0, 1),
     st.floats(0, 0.9),
-    st.sampled_from(["linear", "cosine", "constant"]),
+    st.sampled_from(["linear", "cosine", "constant", "wsd"]),
 )
 def test_the_schedule_rises_then_falls(progress, warmup, kind):
-    settings = OptimSettings(warmup_fraction=warmup, schedule=kind)
+    settings = OptimSettings(warmup_fraction=warmup, schedule=kind, decay_fraction=1 - warmup)
     share = schedule(progress, settings)
     assert 0 <= share <= 1
     later = schedule(progress + 1e-3, settings)
@@ -115,6 +115,12 @@ def test_the_schedule_rises_then_falls(progress, warmup, kind):
     assert schedule(1.0, settings) == (1.0 if kind == "constant" else 0.0)
 
 
+def test_wsd_is_constant_and_then_falls_by_one_minus_a_square_root():
+    settings = OptimSettings(warmup_fraction=0.1, schedule="wsd", decay_fraction=0.4)
+    found = [schedule(progress, settings) for progress in (0.05, 0.1, 0.6, 0.7, 0.85, 1.0)]
+    assert found == pytest.approx([0.5, 1, 1, 0.5, 1 - math.sqrt(0.625), 0])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -122,6 +128,7 @@ def test_the_schedule_rises_then_falls(progress, warmup, kind):
         ({"learning_rate": math.inf}, r"optim\.learning_rate: found inf"),
         ({"adam_beta2": 1.0}, r"optim\.adam_beta2: found 1\.0"),
         ({"warmup_fraction": 1.0}, r"optim\.warmup_fraction"),
+        ({"schedule": "wsd", "decay_fraction": 0.95}, r"decay_fraction: .* 1 - warmup_fraction"),
         ({"max_grad_norm": -1.0}, r"optim\.max_grad_norm"),
     ],
 )
