@@ -51,7 +51,7 @@ def tiny_model(*heads, num_labels=None, seed=0, **changes):
         return BertModel(config, build_heads(config, heads, num_labels)).eval()
 
 
-def save_tiny_of(directory: Path, family: str, **changes):
+def save_tiny_of(directory: Path, family: str, heads=("masked_lm",), **changes):
     """Write a folder with a random tiny pre-trained model of a family; gives the folder."""
     settings = {**asdict(tiny_config()), **changes}
     config_type = family_named(family).config
@@ -63,7 +63,7 @@ def save_tiny_of(directory: Path, family: str, **changes):
     config = replace(config, max_position_embeddings=positions)
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        model = BertModel(config, build_heads(config, ["masked_lm"]))
+        model = BertModel(config, build_heads(config, heads))
     save_model(model, directory, tiny_tokenizer())
     return directory
 

@@ -1,11 +1,12 @@
-"""`bertsmith evaluate`: a fine-tuned model and labelled data → its scores."""
+"""`bertsmith evaluate`: a model and labelled data, or minimal pairs → its scores."""
 
 import json as json_module
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import tyro
 
@@ -14,21 +15,28 @@ from bertsmith.commands.task_flags import parse_for_folder
 from bertsmith.data.text_files import place_name
 from bertsmith.data.unknown_tokens import tell_unknown
 from bertsmith.data.windows import LongTexts
+from bertsmith.errors import ConfigError
 from bertsmith.evaluation.errors_file import write_misses
 from bertsmith.evaluation.evaluate import OutcomeCallback, evaluate
+from bertsmith.evaluation.minimal_pairs import (
+    PairCallback,
+    evaluate_minimal_pairs,
+    load_pair_scorer,
+)
 from bertsmith.evaluation.precision_agreement import SAMPLED_FROM, agreement_with_fp32
 from bertsmith.reports.evaluation import Survey, write_page
 from bertsmith.system.compute import InferenceCompute
-from bertsmith.system.files import hold_outputs
+from bertsmith.system.files import atomic_write, hold_outputs
 from bertsmith.tasks.auto import CHUNK_CHARS, load_predictor
+from bertsmith.tasks.minimal_pairs import MinimalPair, PairScores
 from bertsmith.tasks.predictor import Predictor
-from bertsmith.tasks.scoring import Evaluation, Outcome
+from bertsmith.tasks.scoring import Evaluation
 from bertsmith.tasks.task import Task
 
 
 @dataclass(frozen=True)
 class Settings(InferenceCompute):
-    """Score a fine-tuned model on labelled data.
+    """Score a fine-tuned model on labelled data, or a pre-trained one on minimal pairs.
 
     The folder tells which task the model was trained for. Of a classifier, for example, you see the
     share of right labels (accuracy), the mean F1 of the classes (macro-F1), how well each class was
@@ -36,14 +44,21 @@ class Settings(InferenceCompute):
     """
 
     model: tyro.conf.Positional[Path]
-    """Folder of a fine-tuned model."""
-    data: Path
+    """Folder of a fine-tuned model; with --minimal-pairs of a pre-trained one."""
+    data: Path | None = None
     """Labelled examples: .csv, .tsv or .jsonl, also as .gz, .xz or .zst; or what the task was
     trained with."""
+    minimal_pairs: Path | None = None
+    """Minimal pairs, in place of --data: a file such as BLiMP's (.jsonl, .csv or .tsv) with a
+    grammatical sentence (sentence_good) and an ungrammatical one (sentence_bad) in each row. You
+    see how often the model finds the first likelier, by pseudo-log-likelihood: the sum of the
+    log-probabilities of the tokens, each masked in turn. Columns UID, linguistics_term and field
+    give accuracies by group."""
     limit: int | None = None
-    """Number of rows to take, from the first. Pairs of texts without scores are evaluated by
-    search, which holds a vector of each text and compares every one with all: ten times as many
-    rows take ten times the memory and a hundred times the comparisons."""
+    """Number of rows to take, from the first; of minimal pairs, from the first of each UID. Pairs
+    of texts without scores are evaluated by search, which holds a vector of each text and compares
+    every one with all: ten times as many rows take ten times the memory and a hundred times the
+    comparisons."""
     max_length: int | None = None
     """Maximum length of texts in tokens. Default: as in training."""
     long_texts: LongTexts | None = None
@@ -55,6 +70,8 @@ class Settings(InferenceCompute):
     """Errors file, .jsonl or .csv, for every wrong answer: text, right answer, the model's, and how
     sure it was; the most confident first. Where answers are numbers (regress, embed), it has the
     100 rows that are farthest off, the farthest first."""
+    scores: Path | None = None
+    """File of minimal pairs (.jsonl), each with the scores of both sentences."""
     report: Path | None = None
     """HTML page to write: confusion matrix, calibration, score by length."""
     json: bool = False
@@ -70,12 +87,90 @@ def main(args: Sequence[str], prog: str) -> None:
     Scores are seen even if the page cannot be written.
     """
     settings = parse_for_folder(Settings, args, prog)
-    outputs = {"--errors": settings.errors, "--report": settings.report}
-    with hold_outputs(outputs, settings.data):
-        measure(settings)
+    check_flags(settings)
+    outputs = {
+        "--errors": settings.errors,
+        "--report": settings.report,
+        "--scores": settings.scores,
+    }
+    with hold_outputs(outputs, settings.data or settings.minimal_pairs):
+        if settings.data is not None:
+            measure(settings, settings.data)
+        elif settings.minimal_pairs is not None:
+            measure_pairs(settings, settings.minimal_pairs)
 
 
-def measure(settings: Settings) -> None:
+def check_flags(settings: Settings) -> None:
+    """Raise ConfigError unless there is one file, with flags that apply to it."""
+    if (settings.data is None) == (settings.minimal_pairs is None):
+        raise ConfigError(
+            "Give --data F (for a fine-tuned model) or --minimal-pairs F (for a pre-trained one); "
+            "exactly one of them."
+        )
+    flag, names = "--data", ["scores"]
+    if settings.minimal_pairs is not None:
+        flag, names = "--minimal-pairs", ["long_texts", "stride", "errors", "report"]
+    unfit = [name for name in names if getattr(settings, name) is not None]
+    if settings.minimal_pairs is not None and getattr(settings.columns, "label_column", None):
+        unfit.append("label_column")
+    if unfit:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in unfit)
+        raise ConfigError(f"{given}: found with {flag}, where it has no part. Leave it out.")
+    if settings.scores is not None and settings.scores.suffix != ".jsonl":
+        raise ConfigError(
+            f"--scores: found '{settings.scores}'; allowed are names that end in .jsonl."
+        )
+
+
+def measure_pairs(settings: Settings, path: Path) -> None:
+    """Score the sentences of minimal pairs, and print the result."""
+    scorer = load_pair_scorer(
+        settings.model,
+        device=settings.device,
+        precision=settings.precision,
+        max_length=settings.max_length,
+    )
+    tell(scorer.loaded.precision_note)
+    sample = Sample()
+    with ExitStack() as stack:
+        callbacks: list[PairCallback] = [sample.see]
+        if settings.scores is not None:
+            file = stack.enter_context(atomic_write(settings.scores, "w"))
+            callbacks.append(partial(write_scores, file))
+        result = evaluate_minimal_pairs(
+            scorer, path, settings.columns, limit=settings.limit, callbacks=callbacks
+        )
+    print_result(settings, scorer, result, path, sample, {})
+
+
+def print_result(
+    settings: Settings,
+    predictor: Predictor[Any],
+    result: Evaluation,
+    path: Path,
+    sample: "Sample",
+    more: Mapping[str, float],
+) -> None:
+    """Print the result; beside it what is unknown, and what fp32 would have given."""
+    unknown_rate = predictor.unknown_tokens.rate
+    report = {**result.to_json(), "unknown_rate": unknown_rate, **more}
+    tell_unknown(unknown_rate, place_name(path))
+    precision = predictor.loaded.precision
+    if precision != "fp32":
+        agreement = agreement_with_fp32(predictor, sample.examples)
+        report[f"{agreement.name}_beside_fp32"] = agreement.figures
+        tell(agreement.sentence(precision))
+    print(json_module.dumps(report) if settings.json else result)
+
+
+def write_scores(file: IO[str], pairs: Sequence[MinimalPair], scores: Sequence[PairScores]) -> None:
+    """Write a JSON line per pair."""
+    for pair, score in zip(pairs, scores, strict=True):
+        row = pair.to_json() | score.to_json()
+        file.write(json_module.dumps(row, ensure_ascii=False) + "\n")
+
+
+def measure(settings: Settings, data: Path) -> None:
     """Score the model, print the result, and write the page."""
     predictor = load_predictor(
         settings.model,
@@ -89,22 +184,15 @@ def measure(settings: Settings) -> None:
     predictor = predictor.with_definition(task)
     tell(predictor.loaded.precision_note)
     survey, sample = Survey(), Sample()
-    result = score(predictor, settings, [survey, sample])
-    unknown_rate = predictor.unknown_tokens.rate
-    report = {**result.to_json(), "unknown_rate": unknown_rate}
-    tell_unknown(unknown_rate, place_name(settings.data))
+    result = score(predictor, data, settings, [survey, sample])
+    more = {}
     if survey.calibration.num_predictions:
-        report["expected_calibration_error"] = survey.calibration.error
-    precision = predictor.loaded.precision
-    if precision != "fp32":
-        agreement = agreement_with_fp32(predictor, sample.examples)
-        report[f"{agreement.name}_beside_fp32"] = agreement.figures
-        tell(agreement.sentence(precision))
-    print(json_module.dumps(report) if settings.json else result)
+        more["expected_calibration_error"] = survey.calibration.error
+    print_result(settings, predictor, result, data, sample, more)
     if settings.report is not None:
         write_page(
             settings.report, task.name, survey, result,
-            model=settings.model, data=settings.data,
+            model=settings.model, data=data,
         )  # fmt: skip
 
 
@@ -114,14 +202,17 @@ class Sample:
     def __init__(self) -> None:
         self.examples: list[Any] = []
 
-    def see(self, examples: Sequence[Any], outcomes: Sequence[Outcome]) -> None:
+    def see(self, examples: Sequence[Any], outcomes: Sequence[Any]) -> None:
         """Keep the first `SAMPLED_FROM` examples, fewer of long ones."""
         if sum(example.num_chars for example in self.examples) < CHUNK_CHARS:
             self.examples += examples[: SAMPLED_FROM - len(self.examples)]
 
 
 def score(
-    predictor: Predictor[Task[Any, Any]], settings: Settings, callbacks: Sequence[OutcomeCallback]
+    predictor: Predictor[Task[Any, Any]],
+    data: Path,
+    settings: Settings,
+    callbacks: Sequence[OutcomeCallback],
 ) -> Evaluation:
     """Compute the scores; `--errors` is written on the way."""
     with ExitStack() as stack:
@@ -129,5 +220,5 @@ def score(
             misses = stack.enter_context(write_misses(settings.errors))
             callbacks = [*callbacks, misses]
         return evaluate(
-            predictor, settings.data, settings.columns, limit=settings.limit, callbacks=callbacks
+            predictor, data, settings.columns, limit=settings.limit, callbacks=callbacks
         )

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from bertsmith.model.activations import ACTIVATIONS
 from bertsmith.model.config import BertConfig
 from bertsmith.model.dropout import dropout as drop
-from bertsmith.model.masked_lm_loss import MaskedLMLoss, masked_lm_loss
+from bertsmith.model.masked_lm_loss import MaskedLMLoss, masked_lm_loss, token_log_probs
 from bertsmith.model.shape_buckets import fill_up
 
 
@@ -46,6 +46,13 @@ class MaskedLMHead(nn.Module):
         `labels` are int64 [positions].
         """
         return masked_lm_loss(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
+
+    def log_probs(self, hidden: Tensor, word_embedding: Tensor, labels: Tensor) -> Tensor:
+        """Compute `token_log_probs` from encoder outputs [positions, hidden].
+
+        `labels` are int64 [positions].
+        """
+        return token_log_probs(self.transform(fill_up(hidden)), word_embedding, self.bias, labels)
 
     def loss_and_samples(
         self, hidden: Tensor, word_embedding: Tensor, labels: Tensor, draws: Tensor

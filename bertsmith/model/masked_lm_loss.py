@@ -35,6 +35,20 @@ def masked_lm_loss(
     return loss_sum, num_correct
 
 
+def token_log_probs(hidden: Tensor, weight: Tensor, bias: Tensor, labels: Tensor) -> Tensor:
+    """Compute the log-probability of each position's label, fp32 [positions], without gradients.
+
+    Shapes and the number of logits that exist at a time are those of `masked_lm_loss`.
+    """
+    max_logits = MAX_GPU_LOGITS if hidden.is_cuda else MAX_LOGITS
+    found = []
+    for rows in _equal_chunks(len(hidden), max(1, max_logits // len(weight))):
+        wanted = labels[rows]
+        logits = F.linear(hidden[rows], weight, bias)[: len(wanted)].float()
+        found.append(-F.cross_entropy(logits, wanted, reduction="none"))
+    return torch.cat(found)
+
+
 class MaskedLMLoss(torch.autograd.Function):
     """Autograd function of `masked_lm_loss`, with gradients computed in the forward pass.
 

@@ -152,9 +152,12 @@ def rows_of(reader: Iterable[Item], limit: int | None) -> Iterable[Item]:
     Raises:
         ConfigError: `limit` is not above 0.
     """
-    if limit is None:
-        return reader
-    if limit < 1:
+    check_limit(limit)
+    return reader if limit is None else itertools.islice(reader, limit)
+
+
+def check_limit(limit: int | None) -> None:
+    """Raise ConfigError unless `limit` is above 0 or None."""
+    if limit is not None and limit < 1:
         raise ConfigError(f"--limit: found {limit}; allowed is a number above 0.")
     check_largest("limit", limit, "--limit")
-    return itertools.islice(reader, limit)

@@ -7,6 +7,7 @@ text nor a large file decides how much memory is used.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -157,9 +158,10 @@ def compute_in_order(
     `compute` returns `[sequences, columns]` in its batch's order. The model computes without
     dropout or gradients and is left in the mode it was in.
     """
+    make_batch = partial(pack_texts, texts)
     rows: list[Tensor] = []
     places: list[int] = []
-    for group, values in _compute_groups(model, texts, compute):
+    for group, values in compute_groups(model, texts.lengths, make_batch, compute):
         rows.append(values)
         places += group
     in_order: NDArray[np.float32] = torch.cat(rows).numpy()[np.argsort(places)]
@@ -173,33 +175,41 @@ def compute_tokens_in_order(
 
     `compute` returns `[tokens, columns]` of a packed batch; otherwise as in `compute_in_order`.
     """
+    make_batch = partial(pack_texts, texts)
     found: list[NDArray[np.float32]] = [np.empty((0, 0), np.float32)] * len(texts)
-    for group, values in _compute_groups(model, texts, compute):
+    for group, values in compute_groups(model, texts.lengths, make_batch, compute):
         lengths = [texts.lengths[place] for place in group]
         for place, part in zip(group, torch.split(values, lengths), strict=True):
             found[place] = part.numpy()
     return found
 
 
-def _compute_groups(
-    model: BertModel, texts: EncodedTexts, compute: Callable[[BertModel, Batch], Tensor]
+def compute_groups(
+    model: BertModel,
+    lengths: Sequence[int],
+    make_batch: Callable[[Sequence[int]], Batch],
+    compute: Callable[[BertModel, Batch], Tensor],
 ) -> Iterator[tuple[list[int], Tensor]]:
-    """Yield indices of texts of similar length, and their outputs."""
+    """Yield indices of sequences of similar length, and their outputs in fp32.
+
+    `make_batch` packs the sequences at the indices that it is given, which come longest first.
+    """
     device = model.device
 
     def read(group: list[int]) -> tuple[list[int], Tensor]:
-        batch = pack_texts(texts, group)
+        batch = make_batch(group)
         with torch.inference_mode():
             values = compute(model, batch.to(device)).float().cpu()
         return [group[place] for place in batch.order], values
 
     max_tokens = PREDICTION_BYTES // model.embeddings.word.weight.element_size()
-    num_groups = math.ceil(sum(texts.lengths) / max_tokens)
+    num_tokens = sum(lengths)
+    num_groups = math.ceil(num_tokens / max_tokens)
     num_threads = torch.get_num_threads() if device.type == "cpu" else 1
-    on_threads = sum(texts.lengths) >= num_threads * MIN_TOKENS_ALONE and num_threads > 1
+    on_threads = num_tokens >= num_threads * MIN_TOKENS_ALONE and num_threads > 1
     if on_threads:
         num_groups = num_threads * math.ceil(num_groups / num_threads)
-    groups = divide_by_length(texts.lengths, num_groups)
+    groups = divide_by_length(lengths, num_groups)
     was_training = model.training
     if was_training:
         model.eval()

@@ -1,0 +1,211 @@
+"""Zero-shot evaluation on minimal pairs, such as BLiMP (Warstadt et al. 2020)."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bertsmith.data.examples import Columns
+from bertsmith.data.records import ColumnSpec, Record, RecordReader
+from bertsmith.data.text_files import ExampleSource
+from bertsmith.errors import CheckpointError, InputError
+from bertsmith.metrics.reading import ReadingCounts
+from bertsmith.model.electra_pair import who_guesses
+from bertsmith.model.model_folder import read_folder
+from bertsmith.tasks.auto import check_limit, in_chunks
+from bertsmith.tasks.minimal_pairs import MinimalPair, MinimalPairs, PairScores
+from bertsmith.tasks.predictor import Predictor
+
+GROUPS = {"paradigm": "uid", "phenomenon": "linguistics_term", "field": "field"}
+"""Kinds of groups, and the column with the name of each pair's group."""
+MAX_SHOWN_GROUPS = 20
+POINTS = {"good": 1.0, "tie": 0.5, "bad": 0.0}
+
+PairCallback = Callable[[Sequence[MinimalPair], Sequence[PairScores]], object]
+"""Receiver of pairs with their scores, a portion at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupScore:
+    """Accuracy over the pairs of one paradigm, phenomenon or field."""
+
+    num_pairs: int
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class PairReport(ReadingCounts):
+    """Shares of pairs whose good sentence is likelier; a tie counts half."""
+
+    accuracy: float
+    mean_over_paradigms: float | None
+    """Mean accuracy of the paradigms, the figure of the paper; None if the file names none."""
+    num_pairs: int
+    num_identical: int
+    """Number of pairs whose sentences have the same tokens, which tie."""
+    pairs_per_second: float
+    groups: Mapping[str, Mapping[str, GroupScore]]
+    """Scores by kind ("paradigm", "phenomenon", "field") and name of the group."""
+
+    def __str__(self) -> str:
+        lines = [
+            f"accuracy  {self.accuracy:.4f}   (share of the {self.num_pairs:,} pairs whose good "
+            "sentence is likelier; guessing gets 0.5000)"
+        ]
+        if self.mean_over_paradigms is not None:
+            lines.append(
+                f"mean      {self.mean_over_paradigms:.4f}   (mean accuracy of the "
+                f"{len(self.groups['paradigm']):,} paradigms)"
+            )
+        if self.num_identical:
+            lines.append(
+                f"{self.num_identical:,} pairs have the same tokens in both sentences; each counts "
+                "half"
+            )
+        lines += [*self.notes("both sentences"), f"{self.pairs_per_second:,.0f} pairs/s"]
+        for name in ("phenomenon", "field", "paradigm"):
+            if 0 < len(groups := self.groups[name]) <= MAX_SHOWN_GROUPS:
+                return "\n".join([*lines, "", *group_table(name, groups)])
+        return "\n".join(lines)
+
+
+def group_table(kind: str, groups: Mapping[str, GroupScore]) -> list[str]:
+    """Format a table with one line per group."""
+    width = max(len(kind), *map(len, groups))
+    head = f"{kind:<{width}}  accuracy   pairs"
+    return [head] + [
+        f"{name:<{width}}  {score.accuracy:8.4f}  {score.num_pairs:6,}"
+        for name, score in groups.items()
+    ]
+
+
+class PairAccumulator:
+    """Accumulator of scored pairs."""
+
+    def __init__(self) -> None:
+        self.num_identical = self.num_truncated = 0
+        self._points: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0, 0.0])
+
+    def add(self, pairs: Sequence[MinimalPair], scores: Sequence[PairScores]) -> None:
+        """Add a portion."""
+        for pair, score in zip(pairs, scores, strict=True):
+            self.num_identical += score.is_identical
+            self.num_truncated += score.is_truncated
+            for key in (("all", ""), *pair.groups.items()):
+                total = self._points[key]
+                total[0] += 1
+                total[1] += POINTS[score.answer]
+
+    def result(self, num_skipped: int, seconds: float) -> PairReport:
+        """Compute all accuracies."""
+        groups: dict[str, dict[str, GroupScore]] = {name: {} for name in ("all", *GROUPS)}
+        for (kind, name), (count, points) in sorted(self._points.items()):
+            groups[kind][name] = GroupScore(int(count), points / count)
+        overall = groups.pop("all")[""]
+        each = [score.accuracy for score in groups["paradigm"].values()]
+        return PairReport(
+            accuracy=overall.accuracy,
+            mean_over_paradigms=sum(each) / len(each) if each else None,
+            num_pairs=overall.num_pairs,
+            num_identical=self.num_identical,
+            pairs_per_second=overall.num_pairs / max(seconds, 1e-9),
+            num_truncated=self.num_truncated,
+            num_skipped=num_skipped,
+            groups=groups,
+        )
+
+
+def load_pair_scorer(
+    path: str | Path,
+    *,
+    device: str = "auto",
+    precision: str = "auto",
+    max_length: int | None = None,
+) -> Predictor[MinimalPairs]:
+    """Load a model with a masked-LM head to score sentences.
+
+    Raises:
+        CheckpointError: the folder is incomplete, or has another head.
+    """
+    folder = read_folder(path)
+    if "masked_lm" not in folder.heads:
+        found = ", ".join(f"'{head}'" for head in folder.heads) or "none"
+        if "replaced_token" in folder.heads:
+            found = "an ELECTRA discriminator's, 'replaced_token'"
+        raise CheckpointError(
+            f"{folder.path}: head found: {found}; sentences are scored by a masked-LM head. "
+            f"{who_guesses(folder.path)}"
+        )
+    return Predictor.load(
+        folder, MinimalPairs, device=device, precision=precision, max_length=max_length
+    )
+
+
+def evaluate_minimal_pairs(
+    scorer: Predictor[MinimalPairs],
+    source: ExampleSource,
+    columns: Columns | None = None,
+    *,
+    limit: int | None = None,
+    callbacks: Sequence[PairCallback] = (),
+) -> PairReport:
+    """Score the pairs of a file, or of rows in memory with `sentence_good` and `sentence_bad`.
+
+    The file is read a portion at a time, so it may have any size.
+
+    Args:
+        scorer: made by `load_pair_scorer`.
+        source: as `RecordReader` reads it. `UID`, `linguistics_term` and `field` are optional.
+        columns: how it is read; the text is the good sentence, the pair the bad one.
+        limit: number of pairs to take of each paradigm, from the first.
+        callbacks: called with each portion.
+
+    Raises:
+        ConfigError: `limit` is not above 0.
+        InputError: the file cannot be read, or lacks a sentence.
+    """
+    check_limit(limit)
+    reader = read_pairs(source, columns or Columns())
+    found, start = PairAccumulator(), time.perf_counter()
+    for chunk in in_chunks(first_of_each(reader, limit)):
+        try:
+            scores = scorer.predict(chunk)
+        except InputError as error:
+            raise InputError(f"{reader.place}: {error}") from None
+        found.add(chunk, scores)
+        for callback in callbacks:
+            callback(chunk, scores)
+    return found.result(reader.num_skipped, time.perf_counter() - start)
+
+
+def read_pairs(source: ExampleSource, columns: Columns) -> RecordReader[MinimalPair]:
+    """Return the lazy reader of minimal pairs."""
+    specs = [
+        ColumnSpec("good sentence", "--text-column", columns.text_column, ("sentence_good",)),
+        ColumnSpec("bad sentence", "--pair-column", columns.pair_column, ("sentence_bad",)),
+        *(
+            ColumnSpec(
+                kind, "", None, (usual,),
+                is_optional=True, may_be_empty=True, may_lack_key=True, scalars=(int,),
+            )
+            for kind, usual in GROUPS.items()
+        ),
+    ]  # fmt: skip
+
+    def parse(row: int, record: Record) -> MinimalPair:
+        groups = {kind: record[kind][0] for kind in GROUPS if record.get(kind)}
+        (good,), (bad,) = record["good sentence"], record["bad sentence"]
+        return MinimalPair(good, bad, groups, row)
+
+    return RecordReader(source, columns, lambda found: specs, parse)
+
+
+def first_of_each(pairs: Iterable[MinimalPair], limit: int | None) -> Iterator[MinimalPair]:
+    """Yield the first `limit` pairs of each paradigm, and of those without one."""
+    counts: Counter[str | None] = Counter()
+    for pair in pairs:
+        paradigm = pair.groups.get("paradigm")
+        counts[paradigm] += 1
+        if limit is None or counts[paradigm] <= limit:
+            yield pair

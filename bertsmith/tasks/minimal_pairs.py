@@ -1,0 +1,202 @@
+"""Minimal pairs: which of two sentences does a masked LM find likelier?
+
+A sentence's score is its pseudo-log-likelihood: each token is masked in turn, and the
+log-probabilities of the true tokens are summed (Salazar et al. 2020, section 2). Special tokens are
+not scored. There is no fine-tuning for it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertsmith.data.batches import Batch
+from bertsmith.data.encoded_examples import EncodedExamples
+from bertsmith.data.encoded_texts import encode_texts
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.model.bert import BertModel
+from bertsmith.model.blocks import FULL
+from bertsmith.model.heads import MaskedLMHead
+from bertsmith.tasks.inference import LoadedModel, compute_groups
+from bertsmith.tasks.prediction import InferenceTask, text_field
+from bertsmith.tokenization.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class MinimalPair:
+    """A good and a bad sentence; `row` is the line in the file, from 1."""
+
+    good: str
+    bad: str
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """Names of what the pair belongs to: its "paradigm", "phenomenon" or "field"."""
+    row: int = 0
+
+    @property
+    def content(self) -> tuple[str, str]:
+        return self.good, self.bad
+
+    @property
+    def num_chars(self) -> int:
+        return len(self.good) + len(self.bad)
+
+    def to_json(self) -> dict[str, Any]:
+        sentences = {"sentence_good": self.good, "sentence_bad": self.bad}
+        return {"row": self.row, **self.groups, **sentences}
+
+
+@dataclass(frozen=True, slots=True)
+class PairScores:
+    """The pseudo-log-likelihoods of a pair's sentences, in nats."""
+
+    good: float
+    bad: float
+    is_identical: bool = False
+    """Whether both sentences have the same tokens, as where they differ in unknown ones."""
+    is_truncated: bool = False
+    """Whether a sentence was longer than the model reads, so that its end was ignored."""
+    num_windows: ClassVar[int] = 1
+
+    @property
+    def answer(self) -> str:
+        """The likelier sentence: good or bad, or tie."""
+        return "tie" if self.good == self.bad else "good" if self.good > self.bad else "bad"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "score_good": self.good,
+            "score_bad": self.bad,
+            "likelier": self.answer,
+            "is_truncated": self.is_truncated,
+        }
+
+    def line(self, example: MinimalPair) -> str:
+        """Format the scores and the sentences, separated by tabs."""
+        sentences = (" ".join(text.split()) for text in example.content)
+        return "\t".join([f"{self.good:.4f}", f"{self.bad:.4f}", *sentences])
+
+
+@dataclass(frozen=True)
+class MinimalPairs(InferenceTask[MinimalPair, PairScores]):
+    """Scores of both sentences of a pair."""
+
+    tokenizer: Tokenizer
+
+    pipeline: ClassVar[str] = "minimal-pairs"
+    heads: ClassVar[tuple[str, ...]] = ("masked_lm",)
+    example_type: ClassVar = MinimalPair
+    decision: ClassVar[tuple[str, str]] = ("choice", "pair")
+    fields: ClassVar[tuple[str, ...]] = ("sentence_good", "sentence_bad")
+
+    @classmethod
+    def restore(cls, loaded: LoadedModel) -> Self:
+        """Restore from a loaded model.
+
+        Raises:
+            ConfigError: its attention depends on the order of tokens in the row.
+        """
+        if any(getattr(layer, "pattern", FULL) != FULL for layer in loaded.model.layers):
+            raise ConfigError(
+                f"{loaded.folder.path}: its tokens do not see all others; sentences are scored by "
+                "models with full attention alone. Use another folder."
+            )
+        return cls(loaded.tokenizer)
+
+    def example(self, record: Mapping[str, Any]) -> MinimalPair:
+        good, bad = (text_field(record, name) for name in self.fields)
+        return MinimalPair(good, bad, row=record.get("row", 0))
+
+    def encode(
+        self,
+        tokenizer: Tokenizer,
+        examples: Sequence[MinimalPair],
+        max_length: int,
+        *,
+        labelled: bool,
+    ) -> EncodedExamples:
+        """Encode both sentences of each pair.
+
+        Raises:
+            InputError: a sentence has no token.
+        """
+        texts = ((text, None) for pair in examples for text in pair.content)
+        rows = encode_texts(tokenizer, texts, max_length)
+        empty = tokenizer.num_special_tokens(1)
+        for place, length in enumerate(rows.lengths):
+            if length == empty:
+                raise InputError(
+                    f"row {examples[place // 2].row}: '{self.fields[place % 2]}' has no token that "
+                    "the model reads. Fix the row, or leave it out."
+                )
+        return EncodedExamples(rows, 2 * np.arange(len(examples) + 1))
+
+    def predict(
+        self, model: BertModel, encoded: EncodedExamples, examples: Sequence[MinimalPair]
+    ) -> list[PairScores]:
+        rows = encoded.rows.ids
+        copies = MaskedCopies(rows, self.tokenizer.mask_id)
+        scores = np.zeros(len(rows))
+        for group, values in compute_groups(model, copies.lengths, copies.pack, log_probs):
+            np.add.at(scores, copies.row[group], values.numpy())
+        found = []
+        for place, num_cut in enumerate(encoded.num_cut):
+            first, second = encoded.rows_of(place)
+            is_identical = np.array_equal(rows[first], rows[second])
+            # Sums of the same numbers may differ by rounding.
+            good, bad = float(scores[first]), float(scores[first if is_identical else second])
+            found.append(PairScores(good, bad, is_identical, num_cut > 0))
+        return found
+
+
+class MaskedCopies:
+    """Copies of token rows, each with another token masked, which stands first.
+
+    Attention reads positions and not the order of tokens, so of the last layer only each copy's
+    first token is computed.
+
+    Attributes:
+        row: the row of each copy, int64 `[copies]`.
+        lengths: tokens of each copy.
+    """
+
+    def __init__(self, rows: Sequence[NDArray[np.int32]], mask_id: int) -> None:
+        self._ids = np.concatenate(rows).astype(np.int64)
+        self._row_lengths = np.array([len(row) for row in rows])
+        self._row_starts = self._row_lengths.cumsum() - self._row_lengths
+        self._mask_id = mask_id
+        counts = self._row_lengths - 2  # without [CLS] and [SEP]
+        self.row = np.repeat(np.arange(len(rows)), counts)
+        self._masked = 1 + np.arange(len(self.row)) - (counts.cumsum() - counts)[self.row]
+        self.lengths: list[int] = self._row_lengths[self.row].tolist()
+
+    def pack(self, copies: Sequence[int]) -> Batch:
+        """Pack copies that are sorted by length, longest first."""
+        row, masked = self.row[copies], self._masked[copies]
+        lengths = self._row_lengths[row]
+        firsts = lengths.cumsum() - lengths
+        position_ids = np.arange(lengths.sum()) - np.repeat(firsts, lengths)
+        position_ids[firsts + masked] = 0
+        position_ids[firsts] = masked
+        input_ids = self._ids[np.repeat(self._row_starts[row], lengths) + position_ids]
+        labels = input_ids[firsts]
+        input_ids[firsts] = self._mask_id
+        return Batch(
+            torch.from_numpy(input_ids),
+            torch.zeros(len(input_ids), dtype=torch.int64),
+            torch.from_numpy(position_ids),
+            lengths=tuple(lengths.tolist()),
+            order=tuple(range(len(copies))),
+            targets={"masked_labels": torch.from_numpy(labels)},
+        )
+
+
+def log_probs(model: BertModel, batch: Batch) -> Tensor:
+    """Compute the log-probability of each copy's masked token, fp32 `[copies]`."""
+    head = cast(MaskedLMHead, model.heads["masked_lm"])
+    hidden = model.encode(batch, first_only=True).float()
+    word_embedding = model.embeddings.word.weight.float()
+    return head.log_probs(hidden, word_embedding, batch.targets["masked_labels"])

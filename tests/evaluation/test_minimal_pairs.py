@@ -1,0 +1,237 @@
+"""Pseudo-log-likelihoods of minimal pairs, their accuracies, and the command."""
+
+import json
+import lzma
+
+import pytest
+import torch
+import transformers
+from tiny_models import BAD, GOOD, NUM_POSITIONS, OTHER, save_tiny, save_tiny_of
+
+from bertsmith.cli import main
+from bertsmith.data.examples import Columns
+from bertsmith.errors import ConfigError, InputError
+from bertsmith.evaluation.minimal_pairs import evaluate_minimal_pairs, load_pair_scorer
+from bertsmith.model.families import FAMILIES
+from bertsmith.tasks.minimal_pairs import MinimalPair
+
+FP32 = ("--device", "cpu", "--precision", "fp32")
+LONG = " ".join([*GOOD, *BAD, *OTHER[:7]] * 2)
+PAIRS = [
+    ("a good film", "good a film"),
+    ("the film was very fine .", "the film was very fines ."),
+    ("films", "film"),
+    (LONG, f"{LONG} ."),
+    ("the bad unheard story", "the bad unseen story"),
+]
+UIDS = ["order", "number", "number", "length", "unknown"]
+ROWS = [
+    {"sentence_good": good, "sentence_bad": bad, "UID": uid, "field": "syntax"}
+    for (good, bad), uid in zip(PAIRS, UIDS, strict=True)
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return save_tiny(tmp_path_factory.mktemp("model"), "masked_lm")
+
+
+@pytest.fixture(scope="module")
+def scorer(folder):
+    return load_pair_scorer(folder, device="cpu", precision="fp32")
+
+
+def theirs(model, tokenizer, text):
+    """Compute a score with one mask at a time, each in a batch of its own."""
+    ids = torch.tensor(tokenizer.build_row([tokenizer.encode_ids(text)]).ids.tolist())
+    total = 0.0
+    for place in range(1, len(ids) - 1):
+        masked = ids.clone()
+        masked[place] = tokenizer.mask_id
+        with torch.inference_mode():
+            logits = model(masked[None]).logits[0, place]
+        total += logits.log_softmax(-1)[ids[place]].item()
+    return total
+
+
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"electra"}))
+def test_scores_are_those_of_transformers(tmp_path, family):
+    folder = save_tiny_of(tmp_path / family, family)
+    ours = load_pair_scorer(folder, device="cpu", precision="fp32")
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).eval()
+    for (good, bad), found in zip(PAIRS, ours(PAIRS), strict=True):
+        expected = [theirs(model, ours.loaded.tokenizer, text) for text in (good, bad)]
+        assert [found.good, found.bad] == pytest.approx(expected, abs=1e-4)
+
+
+def test_long_vocabularies_are_computed_in_chunks(scorer, monkeypatch):
+    before = scorer(PAIRS)
+    monkeypatch.setattr("bertsmith.model.masked_lm_loss.MAX_LOGITS", 50)
+    for one, other in zip(before, scorer(PAIRS), strict=True):
+        assert (one.good, one.bad) == pytest.approx((other.good, other.bad), abs=1e-5)
+
+
+def test_accuracies(scorer):
+    report = evaluate_minimal_pairs(scorer, ROWS)
+    points = [{"good": 1, "bad": 0, "tie": 0.5}[found.answer] for found in scorer(PAIRS)]
+    assert points[-1] == 0.5
+    assert set(points[:-1]) == {0, 1}  # so that the test can tell them apart
+    assert report.accuracy == pytest.approx(sum(points) / 5)
+    number = (points[1] + points[2]) / 2
+    expected = {"order": points[0], "number": number, "length": points[3], "unknown": 0.5}
+    assert {n: group.accuracy for n, group in report.groups["paradigm"].items()} == expected
+    assert report.groups["paradigm"]["number"].num_pairs == 2
+    assert report.groups["field"]["syntax"].accuracy == report.accuracy
+    assert report.mean_over_paradigms == pytest.approx(sum(expected.values()) / 4)
+    assert (report.num_pairs, report.num_identical, report.num_truncated) == (5, 1, 0)
+    assert "mean accuracy of the 4 paradigms" in str(report)
+    plain = evaluate_minimal_pairs(scorer, [{k: row[k] for k in list(row)[:2]} for row in ROWS])
+    assert (plain.accuracy, plain.mean_over_paradigms) == (report.accuracy, None)
+
+
+def test_what_is_cut_is_counted(folder):
+    short = load_pair_scorer(folder, device="cpu", precision="fp32", max_length=12)
+    report = evaluate_minimal_pairs(short, ROWS)
+    assert (report.num_truncated, report.num_identical) == (1, 2)  # the difference was cut off
+    assert NUM_POSITIONS > 12
+    assert "1 texts were longer than the model reads" in str(report)
+
+
+@pytest.mark.parametrize(("limit", "count"), [(1, 4), (2, 5)])
+def test_a_limit_is_for_each_paradigm(scorer, limit, count):
+    assert evaluate_minimal_pairs(scorer, ROWS, limit=limit).num_pairs == count
+    plain = [{**row, "UID": ""} for row in ROWS]
+    assert evaluate_minimal_pairs(scorer, plain, limit=limit).num_pairs == limit
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"sentence_good": "a"}], "no column looks like the bad sentence"),
+        ([ROWS[0], {"sentence_bad": "a"}], "row 2 of the rows given: no key 'sentence_good'"),
+        ([{**ROWS[0], "sentence_good": " "}], "row 1 .*: 'sentence_good' is empty"),
+        ([{**ROWS[0], "sentence_bad": None}], "row 1 .*: 'sentence_bad' is empty"),
+        ([{**ROWS[0], "sentence_bad": 3}], "'sentence_bad' is a number; a string is expected"),
+        ([{**ROWS[0], "UID": ["a"]}], "'UID' is a list; a string or a number is expected"),
+        ([{**ROWS[0], "sentence_bad": "\u200b"}], "row 1: 'sentence_bad' has no token"),
+        ([], "no complete rows"),
+    ],
+)
+def test_rows_that_are_no_pairs(scorer, rows, message):
+    with pytest.raises(InputError, match=message):
+        evaluate_minimal_pairs(scorer, rows)
+
+
+def test_incomplete_rows_can_be_skipped(scorer):
+    rows = [*ROWS, {**ROWS[0], "sentence_bad": ""}]
+    report = evaluate_minimal_pairs(scorer, rows, Columns(skip_incomplete=True))
+    assert (report.num_pairs, report.num_skipped) == (5, 1)
+
+
+def test_models_whose_tokens_do_not_see_all_others(folder):
+    scorer = load_pair_scorer(folder, device="cpu", precision="fp32")
+    scorer.loaded.model.layers[1].pattern = type(scorer.loaded.model.layers[1].pattern)(window=1)
+    with pytest.raises(ConfigError, match="full attention alone"):
+        scorer.definition.restore(scorer.loaded)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "pairs.jsonl.xz"
+    with lzma.open(path, "wt") as stream:
+        stream.writelines(json.dumps(row) + "\n" for row in ROWS)
+    return path
+
+
+def test_the_command(folder, file, tmp_path, capsys, scorer):
+    words = ["evaluate", str(folder), "--minimal-pairs", str(file), *FP32]
+    main([*words, "--json", "--scores", str(tmp_path / "scores.jsonl")])
+    found = json.loads(capsys.readouterr().out)
+    report = evaluate_minimal_pairs(scorer, file).to_json()
+    assert found | {"pairs_per_second": 0, "unknown_rate": 0} == report | {
+        "pairs_per_second": 0,
+        "unknown_rate": 0,
+    }
+    rows = [json.loads(line) for line in (tmp_path / "scores.jsonl").read_text().splitlines()]
+    assert [row["paradigm"] for row in rows] == UIDS
+    for row, score in zip(rows, scorer(PAIRS), strict=True):
+        assert (row["score_good"], row["score_bad"]) == pytest.approx((score.good, score.bad))
+    main(words)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"accuracy  {report['accuracy']:.4f}   (share of the 5 pairs")
+    assert "field   accuracy   pairs" in lines
+
+
+def test_bf16_is_compared_with_fp32(folder, file, capsys):
+    words = ("--minimal-pairs", str(file), "--device", "cpu", "--precision", "bf16", "--json")
+    main(["evaluate", str(folder), *words])
+    found = json.loads(capsys.readouterr().out)
+    assert found["choices_beside_fp32"]["num_pairs"] == 5
+
+
+REFUSED = {
+    "": "exactly one of them",
+    "--minimal-pairs @ --data @": "exactly one of them",
+    "--minimal-pairs @ --errors e.csv": "--errors: found with --minimal-pairs",
+    "--minimal-pairs @ --stride 3 --report r.html": "--stride, --report: found with --minimal",
+    "--minimal-pairs @ --label-column UID": "--label-column: found with --minimal-pairs",
+    "--minimal-pairs @ --scores s.csv": "allowed are names that end in .jsonl",
+    "--minimal-pairs @ --limit 0": "--limit: found 0; allowed is a number above 0",
+    "--minimal-pairs gone.jsonl": "gone.jsonl: no such file",
+    "--data @ --scores s.jsonl": "--scores: found with --data",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_flags_that_do_not_fit(folder, file, capsys, words):
+    line = words.replace("@", str(file)).split()
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(folder), *line, *FP32])
+    assert REFUSED[words] in capsys.readouterr().err
+
+
+HEADS = {
+    "classify": ("bert", "head found: 'classify'; sentences are scored by a masked-LM head"),
+    "replaced_token": ("electra", "head found: an ELECTRA discriminator's, 'replaced_token'"),
+    "": ("bert", "head found: none"),
+}
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_other_heads_are_refused(tmp_path, file, capsys, head):
+    family, message = HEADS[head]
+    labels = ("a", "b") if head == "classify" else ()
+    if family == "electra":
+        save_tiny_of(tmp_path / "m", "electra", heads=("replaced_token",))
+    else:
+        save_tiny(tmp_path / "m", *filter(None, [head]), labels=labels)
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(tmp_path / "m"), "--minimal-pairs", str(file), *FP32])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+    assert "bertsmith pretrain" in line
+
+
+def test_a_generator_is_named(tmp_path, file, capsys):
+    save_tiny_of(tmp_path / "m", "electra", heads=("replaced_token",))
+    save_tiny_of(tmp_path / "m" / "generator", "electra")
+    words = [str(file), *FP32]
+    with pytest.raises(SystemExit):
+        main(["evaluate", str(tmp_path / "m"), "--minimal-pairs", *words])
+    assert f"Use its generator, which does: {tmp_path / 'm' / 'generator'}" in (
+        capsys.readouterr().err
+    )
+    main(["evaluate", str(tmp_path / "m" / "generator"), "--minimal-pairs", *words, "--json"])
+    assert json.loads(capsys.readouterr().out)["num_pairs"] == 5
+
+
+def test_portions_do_not_change_scores(scorer, monkeypatch):
+    before = evaluate_minimal_pairs(scorer, ROWS * 3).to_json()
+    monkeypatch.setattr("bertsmith.tasks.auto.CHUNK_EXAMPLES", 2)
+    after = evaluate_minimal_pairs(scorer, ROWS * 3).to_json()
+    assert before | {"pairs_per_second": 0} == after | {"pairs_per_second": 0}
+
+
+def test_one_pair_from_memory(scorer):
+    pair = MinimalPair(*PAIRS[0])
+    assert scorer(pair.to_json()) == scorer.predict([pair])[0]
