@@ -32,6 +32,15 @@ class Sample:
     settings: dict[str, Any] = field(default_factory=dict)
     words: Sequence[str] = ("a good film", "dull and awful")
 
+    def write_split(self, folder: Path, **counts: int) -> dict[str, Path]:
+        """Write files of `counts` examples, each into a folder of its name; give their paths."""
+        for name in counts:
+            (folder / name).mkdir(parents=True)
+        return {
+            name: self.write(folder / name / self.file, count, seed)
+            for seed, (name, count) in enumerate(counts.items())
+        }
+
 
 def write_scores(path: Path, count: int, seed: int = 0) -> Path:
     """Pairs of texts, scored by how many good words and how few bad ones they hold."""

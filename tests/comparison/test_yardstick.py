@@ -1,7 +1,6 @@
 """The rows by which models are compared are the same for all, whoever asks."""
 
 import pickle
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,16 +11,16 @@ from bertsmith.data.shards import Corpus
 
 
 @pytest.fixture
-def held_out(corpus_dir: Path) -> Corpus:
+def held_out(corpus_dir):
     return Corpus.open(corpus_dir, "held_out")
 
 
-def rows(common_eval: CommonEvaluation) -> list[list[int]]:
+def rows(common_eval):
     common_eval(tiny_model("masked_lm", vocab_size=common_eval.held_out.vocab_size))
     return [batch.input_ids.tolist() for batch in common_eval._batches]
 
 
-def test_rows_are_a_function_of_the_corpus(held_out: Corpus) -> None:
+def test_rows_are_a_function_of_the_corpus(held_out):
     first, again = CommonEvaluation(held_out, 16, 23), CommonEvaluation(held_out, 16, 23)
     size = len(pickle.dumps(first))
     assert rows(first) == rows(again) == rows(pickle.loads(pickle.dumps(first)))
@@ -35,7 +34,7 @@ def test_rows_are_a_function_of_the_corpus(held_out: Corpus) -> None:
     assert first(tiny_model("next_sentence")) == {}  # it guesses no words
 
 
-def test_a_sixth_of_the_tokens_is_hidden_as_in_the_paper(held_out: Corpus) -> None:
+def test_a_sixth_of_the_tokens_is_hidden_as_in_the_paper(held_out):
     common_eval = CommonEvaluation(held_out, 16, 2003)
     rows(common_eval)
     tokenizer = held_out.tokenizer()

@@ -4,17 +4,13 @@ import numpy as np
 import pytest
 import torch
 from samples import SAMPLES
+from small_workers import small_model, small_objective
 from tiny_models import NUM_POSITIONS, load_for_task, save_tiny, tiny_tokenizer
 
 from bertsmith.compression.head_importance import head_importance, least_important
-from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
-from bertsmith.model.bert import BertModel
 from bertsmith.model.config import BertConfig
-from bertsmith.model.families import build_heads
 from bertsmith.model.shrinking import prune_heads
-from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tasks.catalog import task_named
 from bertsmith.tasks.example_objective import FineTuning, HeldOutExamples, training_examples
 
@@ -43,43 +39,32 @@ def by_masks(model, objective):
     return importance
 
 
-def objective_of(task, encoded, path, dataset, batch_size, **settings):
-    train = training_examples(task, encoded, path, dataset.train)
-    return FineTuning(task, train, HeldOutExamples(encoded, path, dataset.train),
-                      batch_size=batch_size, **settings)  # fmt: skip
-
-
 @pytest.fixture(params=["classify", "tag", "answer", "choose", "regress"])
 def learning(request, tmp_path):
     """A model with a task's head, and what makes its objective of any batch size."""
-    sample = SAMPLES[request.param]
+    sample, task = SAMPLES[request.param], task_named(request.param)
     path = sample.write(tmp_path / sample.file, 11, 0)
-    task = task_named(request.param)
     settings = task.settings(
         model=save_tiny(tmp_path / "start"), out=tmp_path / "out", train=path, eval=path,
         **sample.settings,
     )  # fmt: skip
     dataset = task.read(settings)
-    model = load_for_task(settings, dataset)[0].eval()
-    encoded = dataset.task.encode(tiny_tokenizer(), dataset.train, NUM_POSITIONS, labelled=True)
-    return model, lambda size, **more: objective_of(
-        dataset.task, encoded, path, dataset, size, **more
+    task, rows = dataset.task, dataset.train
+    encoded = task.encode(tiny_tokenizer(), rows, NUM_POSITIONS, labelled=True)
+    train = training_examples(task, encoded, path, rows)
+    held_out = HeldOutExamples(encoded, path, rows)
+    return load_for_task(settings, dataset)[0].eval(), lambda size, **more: FineTuning(
+        task, train, held_out, batch_size=size, **more
     )
 
 
 def test_one_backward_pass_gives_what_masks_of_single_examples_give(learning):
     model, objective = learning
-    whole = objective(1000)
     expected = by_masks(model, objective(1))
-    np.testing.assert_allclose(head_importance(model, whole), expected, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose((expected**2).sum(1), [1, 1], rtol=1e-5)
-
-
-def test_the_division_of_a_step_changes_nothing(learning):
-    model, objective = learning
-    once = head_importance(model, objective(1000))
-    parts = head_importance(model, objective(1000, num_parts=3, micro_batch_tokens=29))
-    np.testing.assert_allclose(parts, once, rtol=1e-4, atol=1e-6)
+    for division in ({}, {"num_parts": 3, "micro_batch_tokens": 29}):
+        found = head_importance(model, objective(1000, **division))
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_a_model_with_pruned_heads(learning):
@@ -102,21 +87,10 @@ def test_a_silent_head_is_of_no_importance_and_the_model_stays_as_it_was(learnin
 
 
 def test_a_corpus_weighs_by_both_losses(corpus_dir):
-    corpus = Corpus.open(corpus_dir)
-    config = BertConfig(corpus.vocab_size, 24, 2, 3, 44, max_position_embeddings=37)
-    torch.manual_seed(0)
-    model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).eval()
-    settings = PretrainingSettings(max_length=37)
     whole, parts = (
-        Pretraining(
-            corpus,
-            Corpus.open(corpus_dir, "held_out"),
-            settings,
-            batch_size=23,
-            micro_batch_size=size,
-        )
-        for size in (23, 5)
+        small_objective(corpus_dir, batch_size=23, micro_batch_size=size) for size in (23, 5)
     )
+    model = small_model().eval()
     importance = head_importance(model, whole)
     assert (importance > 0).all()
     np.testing.assert_allclose(head_importance(model, parts), importance, rtol=1e-4)
@@ -132,11 +106,8 @@ def test_the_least_important_heads_go_and_each_layer_keeps_its_best():
     for count in (0, 10, 12):
         with pytest.raises(ConfigError, match=rf"found {count} of 12.*allowed are 1 to 9"):
             least_important(importance, config, count)
-
-
-def test_heads_that_are_gone_are_not_chosen_again():
-    config = BertConfig(7, 12, 2, 4, 5, pruned_heads={0: [0, 1, 2]})
-    importance = np.array([[0, 0, 0, 0.1], [0.5, 0.6, 0.7, 0.8]])
-    assert least_important(importance, config, 3) == {1: [0, 1, 2]}
+    # Heads that are gone are not chosen again.
+    gone = BertConfig(7, 12, 2, 4, 5, pruned_heads={0: [0, 1, 2]})
+    assert least_important(importance[[0, 2]], gone, 3) == {1: [0, 1, 2]}
     with pytest.raises(ConfigError, match="found 4 of 5"):
-        least_important(importance, config, 4)
+        least_important(importance[[0, 2]], gone, 4)

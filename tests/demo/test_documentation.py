@@ -1,7 +1,7 @@
 """Documentation is read from source, never by importing, and comes out as plain prose."""
 
 import sys
-from pathlib import Path
+from inspect import cleandoc
 
 import pytest
 
@@ -17,6 +17,9 @@ from bertsmith.demo.corpus import (
 )
 
 SENTENCE = "The {} is read from the file and returned as a list of words."
+TOPIC = (
+    'The if statement\n****\n\nThe "if" statement is used for conditional execution of one suite.\n'
+)
 # Importing this would be noticed at once.
 HOSTILE = '''"""{doc}"""
 raise SystemExit("imported")
@@ -27,48 +30,47 @@ class Reader:
 '''
 
 
-def write(path: Path, text: str | bytes) -> None:
+def write(path, text):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
-def docstring(word: str) -> str:
+def docstring(word):
     return f'"""{SENTENCE.format(word)}"""\n'
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Installation:
+def installation(tmp_path):
     """A standard library and two packages, one of which must never be imported."""
-    standard, site = tmp_path / "lib", tmp_path / "lib" / "site-packages"
-    write(standard / "json" / "decoder.py", docstring("number"))
-    write(standard / "json" / "tests" / "test_decoder.py", docstring("test"))
-    write(
-        standard / "pydoc_data" / "topics.py",
-        "topics = {'if': '''The if statement\n****\n\n"
-        "The \"if\" statement is used for conditional execution of one suite.\n'''}\n",
-    )
+    site = tmp_path / "lib" / "site-packages"
     hostile = HOSTILE.format(doc=SENTENCE.format("word"), method=SENTENCE.format("line"))
-    write(site / "hostile" / "__init__.py", hostile)
-    write(site / "hostile" / "_vendor" / "copy.py", docstring("copy"))
-    write(site / "single.py", docstring("single"))
-    write(site / "single-1.0.dist-info" / "METADATA", "Name: single")
-    return Installation(standard, (site,))
+    for name, text in {
+        "json/decoder.py": docstring("number"),
+        "json/tests/decoder.py": docstring("test"),
+        "pydoc_data/topics.py": f"topics = {{'if': {TOPIC!r}}}",
+        "site-packages/hostile/__init__.py": hostile,
+        "site-packages/hostile/_vendor/copy.py": docstring("copy"),
+        "site-packages/single.py": docstring("single"),
+        "site-packages/single-1.0.dist-info/METADATA": "Name: single",
+    }.items():
+        write(site.parent / name, text)
+    return Installation(site.parent, (site,))
 
 
-def test_documentation_is_read_without_importing(installation: Installation) -> None:
+def test_documentation_is_read_without_importing(installation):
     before = set(sys.modules)
     found = read_documentation(installation)
     text = {document.library: document.paragraphs for document in found.documents}
-    assert text["hostile"] == (
-        SENTENCE.format("word"),
-        SENTENCE.format("line"),
-        r"A method with an invalid \escape reads the file and returns all that it holds.",
-    )
-    assert text["single"] == (SENTENCE.format("single"),)
-    assert text[STANDARD_LIBRARY] == (SENTENCE.format("number"),)
-    assert text[LANGUAGE_REFERENCE] == (
-        "The if statement is used for conditional execution of one suite.",
-    )
+    assert text == {
+        "hostile": (
+            SENTENCE.format("word"),
+            SENTENCE.format("line"),
+            r"A method with an invalid \escape reads the file and returns all that it holds.",
+        ),
+        "single": (SENTENCE.format("single"),),
+        STANDARD_LIBRARY: (SENTENCE.format("number"),),
+        LANGUAGE_REFERENCE: ("The if statement is used for conditional execution of one suite.",),
+    }
     assert not {"hostile", "single"} & (set(sys.modules) - before)
     assert read_documentation(installation) == found
     found = read_documentation(installation, first=["single", "absent"])
@@ -76,19 +78,18 @@ def test_documentation_is_read_without_importing(installation: Installation) -> 
     assert libraries == ["single", STANDARD_LIBRARY, LANGUAGE_REFERENCE, "hostile"]
 
 
-def test_what_is_left_out_is_counted(installation: Installation) -> None:
-    site = installation.site_packages[0]
-    write(site / "odd" / "python2.py", "print 'no longer'\n")
-    write(site / "odd" / "nul.py", b"x = '\0'\n")
-    write(site / "odd" / "latin.py", b"'''\xe9t\xe9'''\n")
-    write(site / "odd" / "deep.py", "x = " + "-" * 100_000 + "1\n")
-    write(site / "odd" / "again.py", docstring("single") + docstring("word"))
+def test_what_is_left_out_is_counted(installation):
+    odd = installation.site_packages[0] / "odd"
+    for name, text in (("python2", "print 'no longer'\n"), ("nul", "x = '\0'\n"),
+                       ("latin", b"'''\xe9t\xe9'''\n"), ("deep", "x = " + "-" * 100_000 + "1\n"),
+                       ("again", docstring("single") + docstring("word"))):  # fmt: skip
+        write(odd / f"{name}.py", text)
     skipped = read_documentation(installation).skipped
     assert skipped["file of tests"] == skipped["file of a vendored copy"] == 1
     assert (skipped["unreadable file"], skipped["paragraph seen before"]) == (4, 1)
 
 
-def test_libraries_are_bounded_alone_and_together(installation: Installation) -> None:
+def test_libraries_are_bounded_alone_and_together(installation):
     found = read_documentation(installation, max_chars=1)
     assert len(found.documents) == 2  # the standard library's module and the reference
     assert found.skipped["package over the limit"] == 2
@@ -100,55 +101,48 @@ def test_libraries_are_bounded_alone_and_together(installation: Installation) ->
     assert found.skipped["file over the limit"] > 20
 
 
-def test_this_python_has_documentation() -> None:
+def test_this_python_has_documentation():
     found = read_documentation(Installation.current(), max_chars=2_000)
     assert {document.library for document in found.documents} >= {STANDARD_LIBRARY}
     assert found.num_chars >= 2_000
 
 
-NUMPY_STYLE = """
-Return the sum of array elements over a given axis or axes.
+def test_only_sentences_survive():
+    numpy_style = """
+        Return the sum of array elements over a given axis or axes.
 
-Parameters
-----------
-a : array_like
-    Elements that are to be summed, given in any order
-    that suits the caller.
-axis : None or int, optional
-    Short.
+        Parameters
+        ----------
+        a : array_like
+            Elements that are to be summed, given in any order
+            that suits the caller.
+        axis : None or int, optional
+            Short.
 
-Examples
---------
->>> np.sum([0.5, 1.5])
-2.0 is the sum of these elements, of which there are only two.
+        Examples
+        --------
+        >>> np.sum([0.5, 1.5])
+        2.0 is the sum of these elements, of which there are only two.
 
-.. versionadded:: 1.7 and this directive has more than eight words in it.
-"""
+        .. versionadded:: 1.7 and this directive has more than eight words in it."""
+    google_style = """Applies a transformation to the incoming data, as in the paper.
 
-GOOGLE_STYLE = """Applies a transformation to the incoming data, as in the paper.
-
-Args:
-    in_features (int): size of each input sample that
-        the layer is going to be given
-        by its caller.
-    bias: short
-"""
-
-
-def test_only_sentences_survive() -> None:
-    assert prose_paragraphs(NUMPY_STYLE) == [
+        Args:
+            in_features (int): size of each input sample that
+                the layer is going to be given by its caller.
+            bias: short"""
+    assert prose_paragraphs(cleandoc(numpy_style)) == [
         "Return the sum of array elements over a given axis or axes.",
         "Elements that are to be summed, given in any order that suits the caller.",
     ]
-    assert prose_paragraphs(GOOGLE_STYLE) == [
+    assert prose_paragraphs(cleandoc(google_style)) == [
         "Applies a transformation to the incoming data, as in the paper.",
         "size of each input sample that the layer is going to be given by its caller.",
     ]
 
 
-@pytest.mark.parametrize(
-    ("markup", "plain"),
-    [
+def test_markup_is_stripped():
+    for markup, plain in (
         ("a :class:`~torch.nn.Linear` layer", "a Linear layer"),
         ("a :class:`torch.nn.Linear` layer", "a torch.nn.Linear layer"),
         ("a :ref:`layer <the-layer>` here", "a layer here"),
@@ -158,36 +152,30 @@ def test_only_sentences_survive() -> None:
         ("see [1]_ and [CIT2002]_.", "see and."),
         ("see `the page <https://example.org/a>`_ or https://example.org", "see the page or"),
         ("as follows::", "as follows:"),
-    ],
-)
-def test_markup_is_stripped(markup: str, plain: str) -> None:
-    assert strip_markup(markup) == plain
+    ):
+        assert strip_markup(markup) == plain
 
 
-@pytest.mark.parametrize(
-    "paragraph",
-    [
+def test_other_than_prose_is_left_out():
+    for paragraph in (
         "Too short to say anything.",
         "x = y + z; a[i] = b[j] * 2; f(x) -> (g, h); {1: 2} <= [3, 4] != 5 it is so.",
         "A sentence of more than eight words that comes to no end",
         "Copyright by the people who wrote this module and gave it away freely.",
         "Questions about this module are answered by a.person@example.org on most days.",
         "A sentence with a \0 in it that is long enough to be taken otherwise.",
-    ],
-)
-def test_other_than_prose_is_left_out(paragraph: str) -> None:
-    assert not is_prose(paragraph)
+    ):
+        assert not is_prose(paragraph), paragraph
 
 
-def test_reading_ends_in_time(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    site, said = installation.site_packages[0], list[str]()
+def test_reading_ends_in_time(installation, monkeypatch):
+    site, said = installation.site_packages[0], []
     write(site / "wide" / "one.py", docstring("one"))
     write(site / "wide" / "two.py", docstring("two"))
     monkeypatch.setattr(corpus, "ENOUGH_CHARS", 1)
     found = read_documentation(installation, ["wide"], seconds=0, say=said.append)
-    assert [document.library for document in found.documents if document.library == "wide"] == [
-        "wide"  # enough for a question, and the rest is left out
-    ]
+    # One module is enough for a question, and the rest is left out.
+    assert [document.library for document in found.documents].count("wide") == 1
     assert "single" not in found.chars_by_library()
     assert found.skipped["file left out for want of time"] == 4
     assert said == ["Reading wide, 1 of 1."]

@@ -1,7 +1,5 @@
 """A demo takes the place of a demo, of nothing else, and only when it succeeds."""
 
-from pathlib import Path
-
 import pytest
 
 from bertsmith.demo.folder import COMMAND, RESULT_NAME, fresh_folder, is_demo
@@ -9,13 +7,13 @@ from bertsmith.errors import ConfigError
 from bertsmith.system.files import write_json
 
 
-def make_demo(out: Path, word: str) -> None:
+def make_demo(out, word):
     with fresh_folder(out):
         (out / "report.html").write_text(word, encoding="utf-8")
         write_json(out / RESULT_NAME, {"command": COMMAND, "is_complete": True})
 
 
-def test_new_demo_replaces_an_empty_folder_and_an_old_demo(tmp_path: Path) -> None:
+def test_new_demo_replaces_an_empty_folder_and_an_old_demo(tmp_path):
     out = tmp_path / "runs" / "demo"
     out.mkdir(parents=True)
     for word in ("one", "two"):
@@ -25,7 +23,7 @@ def test_new_demo_replaces_an_empty_folder_and_an_old_demo(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_failure_leaves_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
+def test_failure_leaves_what_was_there(tmp_path, error):
     out = tmp_path / "demo"
     with pytest.raises(error), fresh_folder(out):
         raise error
@@ -38,7 +36,7 @@ def test_failure_leaves_what_was_there(tmp_path: Path, error: type[BaseException
     assert [path.name for path in tmp_path.iterdir()] == ["demo"]
 
 
-def test_old_demo_survives_a_killed_one(tmp_path: Path) -> None:
+def test_old_demo_survives_a_killed_one(tmp_path):
     out = tmp_path / "demo"
     make_demo(out, "one")
     out.rename(tmp_path / ".demo.previous")
@@ -49,7 +47,7 @@ def test_old_demo_survives_a_killed_one(tmp_path: Path) -> None:
     assert (out / "report.html").read_text(encoding="utf-8") == "one"
 
 
-def test_other_things_are_never_replaced(tmp_path: Path) -> None:
+def test_other_things_are_never_replaced(tmp_path):
     folder, file = tmp_path / "folder", tmp_path / "file"
     folder.mkdir()
     for path in (file, folder / "thesis.txt"):

@@ -1,7 +1,5 @@
 """The question gives no library away, and no module is in two of its parts."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -35,28 +33,25 @@ def paragraph(*words: object) -> str:
 
 
 @pytest.fixture(scope="module")
-def documents() -> list[Document]:
+def documents():
     """Forty modules of each library, and of one that is not asked for."""
     return [
-        Document(
-            library,
-            f"{library}/module{number}.py",
-            tuple(paragraph("numpy", place, number, i) for i in range(1 + number % 6)),
-        )
+        Document(library, f"{library}/module{number}.py",
+                 tuple(paragraph("numpy", place, number, i) for i in range(1 + number % 6)))
         for place, library in enumerate([*LABELS, "jinja2"])
         for number in range(40)
-    ]
+    ]  # fmt: skip
 
 
 names = st.sampled_from([*NAMES, *SHORT_NAMES]).flatmap(
     lambda name: st.sampled_from([name, name.upper(), name.title()])
 )
-pieces = st.one_of(names, st.text(max_size=4), st.sampled_from(list(" .-_/,:(2\n")))
+pieces = st.one_of(names, st.text("aXné漢_9", max_size=4), st.sampled_from(list(" .-_/,:(2\n")))
 
 
 @settings(max_examples=20)
 @given(st.lists(pieces, max_size=12).map("".join))
-def test_no_name_survives(text: str) -> None:
+def test_no_name_survives(text):
     cleaned = remove_names(text)
     assert not has_name(cleaned)
     assert not any(name in cleaned.lower() for name in NAMES)
@@ -65,22 +60,19 @@ def test_no_name_survives(text: str) -> None:
         assert cleaned == text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_names_in_all_spellings():
+    for text, expected in (
         ("import numpy as np", f"import {REPLACEMENT} as {REPLACEMENT}"),
         ("the sklearn.linear_model.Ridge class", "the Ridge class"),
         ("A PyTorch or scikit-learn model.", f"A {REPLACEMENT} or {REPLACEMENT} model."),
         ("mpl_toolkits.mplot3d and plt.show().", f"{REPLACEMENT} and show()."),
         ("the input of a subnp function", "the input of a subnp function"),
         ("Runs in CPython.", f"Runs in {REPLACEMENT}."),
-    ],
-)
-def test_names_in_all_spellings(text: str, expected: str) -> None:
-    assert remove_names(text) == expected
+    ):
+        assert remove_names(text) == expected
 
 
-def test_parts_share_no_module_and_have_about_their_share(documents: list[Document]) -> None:
+def test_parts_share_no_module_and_have_about_their_share(documents):
     question = ask(documents, SIZE)
     part_by_text = {
         remove_names(text): part_of(document)
@@ -97,9 +89,7 @@ def test_parts_share_no_module_and_have_about_their_share(documents: list[Docume
         assert is_for_corpus(document) == (document.library not in LABELS or part != "test")
 
 
-def test_question_is_balanced_and_the_same_each_time(
-    documents: list[Document], tmp_path: Path
-) -> None:
+def test_question_is_balanced_and_the_same_each_time(documents, tmp_path):
     question = ask(documents, SIZE)
     assert question == ask(documents, SIZE)
     assert question.label_counts() == dict.fromkeys(LABELS.values(), SIZE.test)
@@ -111,18 +101,17 @@ def test_question_is_balanced_and_the_same_each_time(
     assert skipped == 0
 
 
-def test_no_module_gives_more_than_its_share() -> None:
+def test_no_module_gives_more_than_its_share():
     documents = [
         Document(library, f"m{n}.py", tuple(paragraph(place, n, i) for i in range(23)))
         for place, library in enumerate(("numpy", "torch"))
         for n in range(40)
     ]
-    question = ask(documents, QuestionSize(train=10_000))
-    modules = sum(part_of(document) == "train" for document in documents)
-    assert len(question.draws[0]) == modules * MAX_PER_MODULE
+    (draw, *_) = ask(documents, QuestionSize(train=10_000)).draws
+    assert len(draw) == MAX_PER_MODULE * [part_of(each) for each in documents].count("train")
 
 
-def test_paragraphs_that_differ_by_a_name_only_are_asked_once() -> None:
+def test_paragraphs_that_differ_by_a_name_only_are_asked_once():
     documents = [
         Document(library, f"m{i}.py", (paragraph("Use", library, "for", i), paragraph(library, i)))
         for i in range(60)
@@ -133,7 +122,7 @@ def test_paragraphs_that_differ_by_a_name_only_are_asked_once() -> None:
     assert len(set(texts)) == len(texts) > 20
 
 
-def test_libraries_without_enough_text_are_not_asked_for(documents: list[Document]) -> None:
+def test_libraries_without_enough_text_are_not_asked_for(documents):
     few = [document for document in documents if document.library in ("torch", "sympy", "numpy")]
     short = [Document("scipy", f"m{i}.py", ("Too short.",)) for i in range(60)]
     assert set(ask(few + short, SIZE).label_counts()) == {"PyTorch", "SymPy", "NumPy"}

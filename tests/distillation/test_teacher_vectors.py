@@ -5,55 +5,34 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from small_workers import small_model, small_objective
 
-from bertsmith.data.shards import Corpus
 from bertsmith.distillation.cache_folder import load_array, open_cache, save_array
 from bertsmith.distillation.objective import Teaching
 from bertsmith.distillation.pretraining_objective import PretrainingDistillation
 from bertsmith.distillation.teacher_vectors import VectorCache
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.bert import BertModel
-from bertsmith.model.config import BertConfig
-from bertsmith.model.families import build_heads
 from bertsmith.model.shared import SharedModel
-from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.settings import PretrainingSettings
 
-CONFIG = BertConfig(
-    vocab_size=150,
-    hidden_size=24,
-    num_hidden_layers=1,
-    num_attention_heads=2,
-    intermediate_size=40,
-    max_position_embeddings=32,
-)
 FACTS = {"teacher": "one", "tokenizer": "its own"}
 
 
 def cache_in(folder, hidden=True, dtype=torch.float32, **facts):
-    return VectorCache(folder, FACTS | facts, CONFIG.hidden_size, dtype, hidden=hidden)
-
-
-def model_of(config, seed):
-    torch.manual_seed(seed)
-    return BertModel(config, build_heads(config, ["masked_lm"])).eval()
+    return VectorCache(folder, FACTS | facts, 24, dtype, hidden=hidden)
 
 
 def objective(corpus_dir, cache=None, hidden_weight=0.2, dtype=torch.float32):
-    pretraining = Pretraining(
-        Corpus.open(corpus_dir),
-        Corpus.open(corpus_dir, "held_out"),
-        PretrainingSettings(max_length=16, pairs="none", duplicates=1),
-        batch_size=4,
-        micro_batch_size=2,
-    )
-    teacher = model_of(replace(CONFIG, num_hidden_layers=3, initializer_range=0.3), 7).to(dtype)
+    pretraining = small_objective(corpus_dir, max_length=16, pairs="none", batch_size=4)
+    pretraining.settings = replace(pretraining.settings, duplicates=1)
+    teacher = small_model("masked_lm", seed=7, num_hidden_layers=3, initializer_range=0.3)
     teaching = Teaching(soft_weight=0.7, soft_temperature=2.0, hidden_weight=hidden_weight)
-    return PretrainingDistillation(pretraining, SharedModel(teacher), teaching, "", cache)
+    reading = SharedModel(teacher.to(dtype).eval())
+    return PretrainingDistillation(pretraining, reading, teaching, "", cache)
 
 
 def losses_of(task, step=1):
-    model = model_of(CONFIG, 0).to(next(task.teacher.model.parameters()).dtype)
+    dtype = next(task.teacher.model.parameters()).dtype
+    model = small_model("masked_lm", num_hidden_layers=1).to(dtype).eval()
     return [
         {name: term.sum.item() for name, term in task.losses(model, batch).items()}
         for batch in task.micro_batches(step)
@@ -93,13 +72,11 @@ def test_what_is_kept_is_read(corpus_dir, tmp_path):
 def test_static_masks_are_asked_about_once(corpus_dir, tmp_path):
     cache = cache_in(tmp_path / "cache")
     task = objective(corpus_dir, cache)
-    num_rows = task.pretraining.train.anchors.num_anchors
-    num_steps = -(-num_rows // 4)
-    num_batches = sum(len(task.micro_batches(step)) for step in range(1, num_steps + 1))
-    for step in range(1, 2 * num_steps + 1):
+    steps = range(1, 1 - (-task.pretraining.train.anchors.num_anchors // 4))
+    num_batches = sum(len(task.micro_batches(step)) for step in steps)
+    for step in range(1, 2 * len(steps) + 1):
         losses_of(task, step)
-    assert len(kept(cache)) == num_batches
-    assert cache.facts()["cached_batches"] == num_batches
+    assert len(kept(cache)) == cache.facts()["cached_batches"] == num_batches
 
 
 def test_hidden_words_are_a_part_of_all_tokens(corpus_dir, tmp_path):
@@ -128,13 +105,13 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / ".manifest.json.1.tmp").write_text("{")  # left by a stopped write
     assert cache_in(tmp_path).holds_all
     (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "manifest.json").unlink()
     for manifest, words in (
         (None, "is no cache of a teacher, and not empty"),
         ("{}", "its manifest.json is another program's"),
         ("[]", "its manifest.json is another program's"),
         ("{", "or its manifest.json is damaged"),
     ):
-        (tmp_path / "manifest.json").unlink(missing_ok=True)
         if manifest is not None:
             (tmp_path / "manifest.json").write_text(manifest)
         with pytest.raises(ConfigError, match=words) as refused:
@@ -147,16 +124,14 @@ def test_any_damage_is_named(corpus_dir, tmp_path):
     task = objective(corpus_dir, cache)
     losses_of(task)
     path = kept(cache)[0]
-    whole = path.read_bytes()
-    generator = np.random.default_rng(0)
-    for place in [0, 9, 40, len(whole) - 1, *generator.integers(0, len(whole), 40).tolist()]:
+    whole, generator = path.read_bytes(), np.random.default_rng(0)
+    damaged = [whole[:size] for size in (0, 3, 100, len(whole) - 1)]
+    for place in [0, 9, 40, len(whole) - 1, *generator.integers(0, len(whole), 20).tolist()]:
         content = bytearray(whole)
         content[place] ^= 1 << int(generator.integers(8))
+        damaged.append(content)
+    for content in damaged:
         path.write_bytes(content)
-        with pytest.raises(CheckpointError, match=r"\.npy: damaged\. Remove this file"):
-            losses_of(task)
-    for size in (0, 3, 100, len(whole) - 1):
-        path.write_bytes(whole[:size])
         with pytest.raises(CheckpointError, match=r"\.npy: damaged\. Remove this file"):
             losses_of(task)
     path.write_bytes(whole)
