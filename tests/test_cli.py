@@ -1,3 +1,5 @@
+"""The program and the package as a whole: commands, public names, output of any kind."""
+
 import io
 import json
 import os
@@ -7,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bertsmith import __version__
+import bertsmith
 from bertsmith.cli import COMMANDS, main
 
 
@@ -21,33 +23,20 @@ def run(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str]:
     return code, captured.out, captured.err
 
 
-def test_overview_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, "--help")
+def run_python(program: str, **environment: str) -> bytes:
+    """Return what a program prints in a process of its own."""
+    command = [sys.executable, "-c", program]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONIOENCODING"}
+    return subprocess.run(command, check=True, capture_output=True, env=env | environment).stdout
+
+
+def test_help_names_every_command_and_each_has_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    code, overview, _ = run(capsys, "--help")
     assert code == 0
     for name, command in COMMANDS.items():
-        assert f"  {name} " in out and command.summary in out
-    assert run(capsys, "--version")[1] == f"bertsmith {__version__}\n"
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    code, out, _ = run(capsys, *name.split(), "--help")
-    assert code == 0
-    assert f"bertsmith {name}" in out
-
-
-def test_unknown_commands_name_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "pretrian")
-    assert (code, out) == (2, "")
-    assert "Did you mean 'pretrain'?" in err
-    code, _, err = run(capsys, "corpus", "make")
-    assert code == 2
-    assert "build, inspect" in err
-
-
-def test_the_first_word_of_a_command_lists_the_second_ones(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+        assert f"  {name} " in overview and command.summary in overview
+        code, out, _ = run(capsys, *name.split(), "--help")
+        assert code == 0 and f"bertsmith {name}" in out
     code, out, err = run(capsys, "tokenizer", "--help")
     assert (code, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()] == [
@@ -56,57 +45,64 @@ def test_the_first_word_of_a_command_lists_the_second_ones(
     ]
 
 
+def test_unknown_commands_name_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        ("pretrian", "Did you mean 'pretrain'?"),
+        ("corpus make", "build, inspect"),
+    ):
+        code, out, err = run(capsys, *words.split())
+        assert (code, out) == (2, "")
+        assert said in err
+
+
 def test_json_is_one_object_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "hardware", "--json")
     assert code == 0
     assert json.loads(out)["device"]
 
 
-def test_overview_does_not_load_torch() -> None:
-    program = (
+def test_public_names_are_sorted_and_can_be_used() -> None:
+    assert bertsmith.__all__ == sorted(bertsmith.__all__) == dir(bertsmith)
+    assert all(getattr(bertsmith, name) is not None for name in bertsmith.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'loadd'"):
+        _ = bertsmith.loadd
+
+
+def test_neither_the_overview_nor_the_tokenizer_loads_torch() -> None:
+    run_python(
         "import sys; from bertsmith.cli import main; main(['--help']); "
-        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules; "
+        "import bertsmith; bertsmith.Tokenizer; assert 'torch' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
 
 
-def test_what_the_terminal_cannot_show_is_replaced() -> None:
-    for encoding, shown in (("cp1252", b"no ? folder"), ("utf-8", "no → folder".encode())):
-        program = "from bertsmith.cli import main; main(['-V']); print('no → folder')"
-        environment = {**os.environ, "PYTHONIOENCODING": encoding}
-        done = subprocess.run(
-            [sys.executable, "-c", program], check=True, capture_output=True, env=environment
-        )
-        assert shown in done.stdout
-
-
-@pytest.mark.parametrize("utf8_mode", ["0", "1"])
-def test_a_name_that_is_not_utf8_is_shown(utf8_mode: str) -> None:
-    program = (
-        "import json; from bertsmith.cli import main; main(['-V']); "
-        "print(json.dumps('n\\udcff', ensure_ascii=False))"
-    )
-    environment = {**os.environ, "LC_ALL": "C.UTF-8", "PYTHONUTF8": utf8_mode}
-    environment.pop("PYTHONIOENCODING", None)
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=True, capture_output=True, env=environment
-    )
-    assert json.loads(done.stdout.splitlines()[1]) == "n\udcff"
+@pytest.mark.parametrize(
+    ("environment", "shown"),
+    [
+        ({"PYTHONIOENCODING": "cp1252"}, b"no ? folder ?"),
+        ({"LC_ALL": "C.UTF-8", "PYTHONUTF8": "0"}, "no → folder \\udcff".encode()),
+        ({"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}, "no → folder \\udcff".encode()),
+    ],
+)
+def test_what_the_terminal_cannot_show_is_replaced(
+    environment: dict[str, str], shown: bytes
+) -> None:
+    program = "from bertsmith.cli import main; main(['-V']); print('no → folder \\udcff')"
+    assert shown in run_python(program, **environment)
 
 
 def test_streams_of_other_kinds_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout", shown := io.StringIO())
     main(["--version"])
-    assert shown.getvalue() == f"bertsmith {__version__}\n"
+    assert shown.getvalue() == f"bertsmith {bertsmith.__version__}\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full")
-@pytest.mark.parametrize("arguments", [["--version"], ["hardware"]])
-def test_a_result_that_finds_no_room_is_an_error_in_one_line(arguments: list[str]) -> None:
+def test_a_result_that_finds_no_room_is_an_error_in_one_line() -> None:
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "bertsmith", *arguments],
+            [sys.executable, "-m", "bertsmith", "--version"],
             stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered,
         )  # fmt: skip
     assert done.returncode == 2

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertsmith.data.squad import QuestionReader
+from bertsmith.metrics.answer_report import summarize_answers
 from bertsmith.metrics.answers import (
     DEFAULT_THRESHOLD,
+    ENDLESS,
     BestThreshold,
     QuestionScores,
     answer_or_none_scores,
@@ -43,17 +45,6 @@ def test_published_systems_get_the_official_figures(data_dir, gold, system, figu
         assert no_answer.f1 == no_answer.exact_match
         assert has_answer.total + no_answer.total == everything.total == 11873
     assert [round(figure, 4) for figure in found] == list(figures)
-
-
-@given(
-    st.text("ab theA.", max_size=9),
-    st.lists(st.text("ab theA.", max_size=9), max_size=3),
-    st.sampled_from(["en", "zh"]),
-)
-def test_both_protocols_at_once_are_each_alone(prediction, answers, language):
-    both = both_scores(prediction, answers, language)
-    assert both["2.0"] == answer_or_none_scores(prediction, answers, language)
-    assert both["1.1"] == (answer_scores(prediction, answers, language) if answers else (0, 0))
 
 
 def test_scores_take_eleven_bytes_a_question():
@@ -126,9 +117,11 @@ def test_what_is_compared(text, language, form):
     ("芹雪曹", ["曹雪芹"], "zh", (0, 1 / 3), (0, 1 / 3)),  # as words in a bag they were equal
 ])  # fmt: skip
 def test_scores_by_both_protocols(prediction, answers, language, of_1_1, of_2_0):
-    assert answer_or_none_scores(prediction, answers, language) == pytest.approx(of_2_0)
-    if of_1_1 is not None:
-        assert answer_scores(prediction, answers, language) == pytest.approx(of_1_1)
+    both = both_scores(prediction, answers, language)
+    assert both["2.0"] == answer_or_none_scores(prediction, answers, language)
+    assert both["2.0"] == pytest.approx(of_2_0)
+    assert both["1.1"] == pytest.approx(of_1_1 or (0, 0))
+    assert not answers or both["1.1"] == answer_scores(prediction, answers, language)
 
 
 def test_thresholds_take_answers_back_and_missing_ones_score_nothing():
@@ -150,3 +143,19 @@ def test_thresholds_take_answers_back_and_missing_ones_score_nothing():
     missing = scored({"a": ["x"], "b": ["y"], "c": []}, {"a": "x", "z": "q"})
     assert (missing.num_missing, missing.has_unanswerable) == (2, True)
     assert list(missing.pairs("2.0")) == [(1, 1.0), (0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize(("rights", "protocol", "probs", "best", "threshold"), [
+    (["x", "x", ""], "2.0", [-3.0, -1.0, 5.0], -1.0, 2.0),  # between two scores
+    (["x", "x"], "1.1", [-3.0, 24.0], None, 0.0),  # there are no unanswerable questions
+    (["", "y"], "2.0", [-3.0, 2.0], -ENDLESS, -ENDLESS),  # no answer is best
+])  # fmt: skip
+def test_reported_figures_are_at_the_best_threshold(rights, protocol, probs, best, threshold):
+    gold = {str(place): [right] if right else [] for place, right in enumerate(rights)}
+    questions = scored(gold, dict.fromkeys(gold, "x"))
+    report = summarize_answers(
+        questions, protocol=protocol, no_answer_probs=probs, threshold="best", lowest=-ENDLESS
+    )
+    found = report.best_f1 and report.best_f1.threshold
+    assert (found, report.threshold) == (best, threshold)
+    assert best is None or report.overall.f1 == report.best_f1.score

@@ -17,16 +17,6 @@ def test_student_equals_scipy(freedom: int) -> None:
         assert t_quantile(share, freedom) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_of_two_recipes_it_is_the_paired_t_test() -> None:
-    first, other = np.random.default_rng(0).normal(size=(2, 5))
-    (found,) = differences(np.stack([first, other]))
-    expected = stats.ttest_rel(other, first)
-    interval = expected.confidence_interval(0.95)
-    assert found.mean == pytest.approx(other.mean() - first.mean())
-    assert found.p == pytest.approx(expected.pvalue)
-    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
-
-
 def test_of_several_the_noise_is_that_of_all() -> None:
     """Against the analysis of variance written out as a regression on recipes and seeds."""
     values = np.random.default_rng(1).normal(size=(4, 3)) + np.arange(3) * 5

@@ -5,6 +5,7 @@ from dataclasses import asdict, fields, replace
 import numpy as np
 import pytest
 import torch
+import transformers
 from tiny_models import tiny_config
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -19,7 +20,6 @@ from bertsmith.model.accounting import (
     formula,
     memory,
     pretraining_model,
-    real_work,
     saved_activations,
     total,
     training_flops,
@@ -46,31 +46,28 @@ def test_the_released_sizes():
     for preset, by_formula, exact in (
         ("base", 108_369_408, 109_482_240),
         ("large", 333_236_224, 335_141_888),
-    ):
-        assert formula(BertConfig.from_preset(preset, vocab_size=30_000)) == by_formula
+        *((name, None, pytest.approx(millions * 1e6, abs=6e4)) for name, millions in
+          (("tiny", 4.4), ("mini", 11.2), ("small", 28.8), ("medium", 41.4))),
+    ):  # fmt: skip
         counts = count_parameters(pretraining_model(BertConfig.from_preset(preset, 30_522)))
         assert total(counts, heads=False) == exact
-    for preset, millions in (("tiny", 4.4), ("mini", 11.2), ("small", 28.8), ("medium", 41.4)):
-        counts = count_parameters(pretraining_model(BertConfig.from_preset(preset, 30_522)))
-        assert total(counts, heads=False) / 1e6 == pytest.approx(millions, abs=0.06)
+        if by_formula:
+            assert formula(BertConfig.from_preset(preset, vocab_size=30_000)) == by_formula
 
 
-@pytest.mark.parametrize("preset", [None, "tiny", "base"])
+@pytest.mark.parametrize("preset", [None, "base"])
 def test_as_many_as_transformers_has(preset):
-    import transformers
-
     config = BertConfig.from_preset(preset, vocab_size=997) if preset else small_config()
     names = ("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads",
              "intermediate_size", "max_position_embeddings", "type_vocab_size")  # fmt: skip
     theirs = transformers.BertConfig(**{name: getattr(config, name) for name in names})
     with torch.device("meta"):
-        encoder = transformers.BertModel(theirs)
-        with_heads = transformers.BertForPreTraining(theirs)
+        model = transformers.BertForPreTraining(theirs)
     counts = count_parameters(pretraining_model(config))
-    assert total(counts, heads=False) == sum(each.numel() for each in encoder.parameters())
-    assert total(counts) == sum(each.numel() for each in with_heads.parameters())
-    lines = beyond_formula(counts, config)
-    assert formula(config) + sum(lines.values()) == total(counts, heads=False)
+    encoder = total(counts, heads=False)
+    assert encoder == sum(each.numel() for each in model.bert.parameters())
+    assert total(counts) == sum(each.numel() for each in model.parameters())
+    assert formula(config) + sum(beyond_formula(counts, config).values()) == encoder
 
 
 def test_shared_weights_count_once_and_are_used_often():
@@ -108,29 +105,18 @@ def trained(config):
     return BertModel(config, build_heads(config, ["masked_lm", "next_sentence"])).train()
 
 
-def loss_of(model, batch):
-    terms = pretraining_losses(model, batch, "next_sentence").values()
-    return torch.stack([term.sum for term in terms]).sum()
-
-
-@pytest.mark.parametrize("pruned", [{}, {1: [0, 2]}])
-@pytest.mark.parametrize("lengths", [[37, 37, 37, 31, 30, 11, 5], [3]])
+@pytest.mark.parametrize(
+    ("lengths", "pruned"), [([37, 37, 37, 31, 30, 11, 5], {}), ([3], {}), ([37, 9], {1: [0, 2]})]
+)
 def test_operations_are_those_that_torch_counts(lengths, pruned):
     config = replace(small_config(), pruned_heads=pruned)
     model, batch = trained(config), batch_of(lengths)
-    predicted = len(batch.targets["masked_labels"])
     with FlopCounterMode(display=False) as counter:
-        loss_of(model, batch).backward()
-    flops = training_flops(count_parameters(model), config, computed_work(batch, predicted))
+        terms = pretraining_losses(model, batch, "next_sentence").values()
+        torch.stack([term.sum for term in terms]).sum().backward()
+    work = computed_work(batch, len(batch.targets["masked_labels"]))
+    flops = training_flops(count_parameters(model), config, work)
     assert sum(flops.values()) == counter.get_total_flops()
-
-
-def test_work_adds_up():
-    batch = batch_of([7, 5])
-    assert real_work(batch, 2) == Workload(12, 74, 2, 2)
-    assert (real_work(batch, 2) + Workload(1, 1, 1, 1)).times(3) == Workload(39, 225, 9, 9)
-    # 12 tokens are computed as 16, one block of 2 rows of 16, 2 predictions as 16.
-    assert computed_work(batch, 2) == Workload(16, 2 * 16**2, 16, 2)
 
 
 def saved_bytes(model, batch):
@@ -145,8 +131,7 @@ def saved_bytes(model, batch):
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack_hook, lambda tensor: tensor):
-        hidden = model.encode(batch)
-    assert hidden.requires_grad
+        _hidden = model.encode(batch)
     return sum(kept.values())
 
 

@@ -1,6 +1,7 @@
 """Attention takes the path that was measured as faster."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -34,30 +35,28 @@ def test_the_path_is_that_of_the_nearest_length_for_any_number_of_threads(rememb
         torch.set_num_threads(threads)
 
 
-TRIALS = {
-    "fast": VarlenTrial(0.001, 0.002, 3e-3, has_dropout=True),
-    "no dropout": VarlenTrial(0.001, 0.002, 3e-3, has_dropout=False),
-    "slow": VarlenTrial(0.001, 0.00105, 3e-3, has_dropout=True),
-    "wrong": VarlenTrial(0.001, 0.002, 1.0, has_dropout=True),
-    "absent": VarlenTrial(problem="ImportError: no module"),
-}
+FAST = VarlenTrial(0.001, 0.002, 3e-3, has_dropout=True)
+ABSENT = VarlenTrial(problem="ImportError: no module")
 
 
 @pytest.mark.parametrize(
-    ("name", "pays", "pays_with_dropout", "told"),
+    ("trial", "pays", "pays_with_dropout", "told"),
     [
-        ("fast", True, True, r"of the whole row \(.* row 1.00 ms, by blocks 2.00, .*3.0e-03\)"),
-        ("no dropout", True, False, r"of the whole row \(.*; by blocks where it has dropout\)"),
-        ("slow", False, False, r"by blocks \(measured here: whole row 1.00 ms, by blocks 1.05"),
-        ("wrong", False, False, r"by blocks \(.*, relative error 1.0e\+00\)"),
-        ("absent", False, False, r"by blocks \(not of the whole row: ImportError: no module\)"),
+        (FAST, True, True, r"of the whole row \(.* row 1.00 ms, by blocks 2.00, .*3.0e-03\)"),
+        (replace(FAST, has_dropout=False), True, False,
+         r"of the whole row \(.*; by blocks where it has dropout\)"),
+        (VarlenTrial(0.001, 0.00105, 3e-3, has_dropout=True), False, False,
+         r"by blocks \(measured here: whole row 1.00 ms, by blocks 1.05"),
+        (VarlenTrial(0.001, 0.002, 1.0, has_dropout=True), False, False,
+         r"by blocks \(.*, relative error 1.0e\+00\)"),
+        (ABSENT, False, False, r"by blocks \(not of the whole row: ImportError: no module\)"),
     ],
-)
+)  # fmt: skip
 def test_attention_of_the_whole_row_must_be_right_and_faster(
-    name, pays, pays_with_dropout, told, monkeypatch
+    trial, pays, pays_with_dropout, told, monkeypatch
 ):
     for module in (varlen, attention_paths):
-        monkeypatch.setattr(module, "varlen_trial", lambda device: TRIALS[name])
+        monkeypatch.setattr(module, "varlen_trial", lambda device: trial)
     assert varlen_pays(CUDA, with_dropout=False) == pays
     assert varlen_pays(CUDA, with_dropout=True) == pays_with_dropout
     assert re.search(told, describe_attention(CUDA, "bf16"))
@@ -70,14 +69,14 @@ def test_trials_are_remembered_unless_they_failed(remember, monkeypatch):
             return trial
         raise ImportError("no module")
 
-    outcomes = [TRIALS["fast"], None]
+    outcomes = [FAST, None]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a card")
     monkeypatch.setattr(varlen, "try_varlen", outcome)
     try:
-        for name in ("absent", "fast", "fast"):
+        for expected in (ABSENT, FAST, FAST):
             varlen_trial.cache_clear()
-            assert varlen_trial(torch.device("cuda:0")) == TRIALS[name]
+            assert varlen_trial(torch.device("cuda:0")) == expected
     finally:
         varlen_trial.cache_clear()
     assert "a card" in measurements._cache_path().read_text()
@@ -96,13 +95,3 @@ def test_where_the_kernel_is_missing_the_trial_says_why():
     if not torch.cuda.is_available():
         trial = varlen_trial(CUDA)
         assert trial.problem == "there is no CUDA device" and not trial.pays
-
-
-def test_only_half_precision_on_cuda_and_even_heads_fit():
-    assert not varlen.fits(torch.zeros(5, 192, dtype=torch.bfloat16), 64)
-    for dtype, head_size, fit in (
-        (torch.bfloat16, 64, True), (torch.float16, 128, True), (torch.float32, 64, False),
-        (torch.bfloat16, 44, False), (torch.bfloat16, 256, False),
-    ):  # fmt: skip
-        # A tensor on CUDA cannot be had everywhere; its type can.
-        assert varlen.fits(type("Row", (), {"dtype": dtype, "is_cuda": True})(), head_size) == fit

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from tiny_models import save_tiny_of, tiny_tokenizer, write_reviews
 
 from bertsmith.data.batches import pack
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, InputError
-from bertsmith.finetuning.run import finetune
 from bertsmith.model.bert import BertModel
 from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.families.distilbert import DistilBertConfig
@@ -23,8 +21,6 @@ from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.model.shrinking import distilled, prune_heads, trim_vocabulary, truncate_layers
 from bertsmith.model.weight_names import canonical, their_names
-from bertsmith.tasks.auto import load
-from bertsmith.tasks.text_classification import Classify, ClassifySettings
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.flat_parameters import GradientCollector, Layout, Storage, use_arrays
 from bertsmith.training.layerwise import LayerwiseOptim
@@ -154,6 +150,12 @@ def inputs_of(case, padded_inputs):
     return padded_inputs
 
 
+def assert_same_weights(found, expected):
+    assert found.state_dict().keys() == expected.state_dict().keys()
+    for key, value in expected.state_dict().items():
+        assert torch.equal(found.state_dict()[key], value), key
+
+
 def difference(ours, theirs, mask=None):
     """The largest difference at real positions, relative to the size of the numbers."""
     if mask is not None:
@@ -163,46 +165,42 @@ def difference(ours, theirs, mask=None):
 
 
 def their_output(theirs, head, inputs):
-    """Everything that transformers gives, and the logits in our shape."""
-    wanted = {"output_hidden_states": True, "output_attentions": True}
+    """Everything that transformers gives, and the logits by our names and in our shape."""
     if head == "choose":
-        found = theirs(**{name: x[None] for name, x in inputs.items()}, **wanted)
-        return found, found.logits.T
-    found = theirs(**inputs, **wanted)
+        inputs = {name: x[None] for name, x in inputs.items()}
+    found = theirs(**inputs, output_hidden_states=True, output_attentions=True)
+    if head == "choose":
+        return found, {"logits": found.logits.T}
     if head == "answer":
-        return found, torch.stack([found.start_logits, found.end_logits], -1)
-    if head in ("sentence_order", "pretraining"):
-        return found, found.prediction_logits
-    return found, found.get("logits")
+        return found, {"logits": torch.stack([found.start_logits, found.end_logits], -1)}
+    names = {
+        "": {"last_hidden_state": "last_hidden_state", "pooler_output": "pooler_output"},
+        "next_sentence": {"next_sentence_logits": "logits"},
+        "sentence_order": {"logits": "prediction_logits", "sentence_order_logits": "sop_logits"},
+        "pretraining": {
+            "logits": "prediction_logits",
+            "next_sentence_logits": "seq_relationship_logits",
+        },
+    }.get(head, {"logits": "logits"})
+    return found, {name: found.get(their) for name, their in names.items()}
 
 
 def check_equal(ours, theirs, head, inputs):
     mask = inputs["attention_mask"]
     with torch.no_grad():
         found = ours(**inputs, output_hidden_states=True, output_attentions=True)
-        expected, logits = their_output(theirs, head, inputs)
+        expected, outputs = their_output(theirs, head, inputs)
     for mine, their in zip(found.hidden_states, expected.hidden_states, strict=True):
         assert difference(mine, their, mask) < TOLERANCE
     for mine, their in zip(found.attentions, expected.attentions, strict=True):
         rows = mask[:, None].expand(-1, mine.shape[1], -1)
         assert difference(mine, their, rows) < TOLERANCE
-    if head == "":
-        assert difference(found.last_hidden_state, expected.last_hidden_state, mask) < TOLERANCE
-        pooled = expected.get("pooler_output")
-        assert (found.pooler_output is None) == (pooled is None)
-        if pooled is not None:
-            assert difference(found.pooler_output, pooled) < TOLERANCE
-        return
-    if head == "next_sentence":
-        assert difference(found.next_sentence_logits, logits) < TOLERANCE
-        return
-    is_of_tokens = logits.shape[:2] == mask.shape
-    assert difference(found.logits, logits, mask if is_of_tokens else None) < TOLERANCE
-    if head == "sentence_order":
-        assert difference(found.sentence_order_logits, expected.sop_logits) < TOLERANCE
-    if head == "pretraining":
-        their = expected.seq_relationship_logits
-        assert difference(found.next_sentence_logits, their) < TOLERANCE
+    for name, their in outputs.items():
+        mine = getattr(found, name)
+        assert (mine is None) == (their is None)
+        if their is not None:
+            is_of_tokens = their.shape[:2] == mask.shape
+            assert difference(mine, their, mask if is_of_tokens else None) < TOLERANCE
 
 
 def check_gradients(ours, theirs):
@@ -239,8 +237,7 @@ def test_equal_both_ways_through_disk(name, head, padded_inputs, tmp_path):
     )
     assert not any(info.values())
     assert type(again) is type(theirs)
-    for key, value in theirs.state_dict().items():
-        assert torch.equal(again.state_dict()[key], value), key
+    assert_same_weights(again, theirs)
     for key, value in case.settings.items():
         assert getattr(again.config, key) == value, key
     check_equal(ours, again.eval(), head, inputs)
@@ -275,10 +272,9 @@ def test_losses_and_gradients_of_pretraining(name, padded_inputs, tmp_path):
     check_gradients(ours, theirs)
 
 
-@pytest.mark.parametrize("name", ["bert", "bert-wide", "bert-narrow"])
-def test_gradients_by_what_is_shown(name, padded_inputs, tmp_path):
-    inputs = inputs_of(CASES[name], padded_inputs)
-    theirs = reference(CASES[name], "classify")
+def test_gradients_by_what_is_shown(padded_inputs, tmp_path):
+    inputs = inputs_of(CASES["bert-wide"], padded_inputs)
+    theirs = reference(CASES["bert-wide"], "classify")
     theirs.save_pretrained(tmp_path)
     ours = load_model(tmp_path)
     mask = inputs["attention_mask"]
@@ -292,10 +288,10 @@ def test_gradients_by_what_is_shown(name, padded_inputs, tmp_path):
         found.hidden_states[0].retain_grad()
         score.backward()
         assert torch.equal(found.hidden_states[0].grad, gradients[-1][0])
-    num_states = len(found.hidden_states)
     for place, (mine, their) in enumerate(zip(*gradients, strict=True)):
         assert their.abs().max() > 1e-3
-        rows = mask if place < num_states else both_seen.expand(-1, mine.shape[1], -1, -1)
+        is_state = place < len(found.hidden_states)
+        rows = mask if is_state else both_seen.expand(-1, mine.shape[1], -1, -1)
         assert difference(mine, their, rows) < TOLERANCE
     check_gradients(ours, theirs)
 
@@ -375,39 +371,35 @@ def build(case, *heads, num_labels=None, **changes):
     return BertModel(config, build_heads(config, heads, num_labels)).eval()
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("name", CASES)
 def test_packed_rows_are_padded_ones(name):
     model = build(name, "classify", num_labels=5)
-    rng = np.random.default_rng(0)
-    rows = [rng.integers(4, 101, length) for length in (5, 23, 1, 13, 13)]
-    pad = model.config.pad_token_id
-    padded = torch.full((5, 23), pad)
-    for row, ids in zip(padded, rows, strict=True):
-        row[: len(ids)] = torch.from_numpy(ids)
-    mask = (padded != pad).long()
-    batch = pack(rows)
+    lengths = torch.tensor([5, 23, 1, 13, 13])
+    mask = torch.arange(23) < lengths[:, None]
+    padded = torch.where(mask, torch.randint(4, 101, (5, 23)), model.config.pad_token_id)
+    batch = pack([row[real].numpy() for row, real in zip(padded, mask, strict=True)])
     with torch.no_grad():
-        expected = model(padded, mask)
+        expected = model(padded, mask.long())
         hidden = model.encode(batch)
         firsts = model.encode(batch, first_only=True)
         logits = model.heads["classify"](model.encode_pooled(batch))
-        whole = model.heads["classify"](model.pool(hidden, batch))
-    in_order = [expected.last_hidden_state[i, : len(rows[i])] for i in batch.order]
-    torch.testing.assert_close(hidden, torch.cat(in_order), atol=1e-5, rtol=0.0)
-    torch.testing.assert_close(firsts, hidden[batch.first_tokens], atol=1e-5, rtol=0.0)
-    torch.testing.assert_close(logits, expected.logits[list(batch.order)], atol=1e-5, rtol=0.0)
-    torch.testing.assert_close(whole, logits, atol=1e-5, rtol=0.0)
+    order = list(batch.order)
+    in_order = torch.cat([expected.last_hidden_state[row][mask[row]] for row in order])
+    for found, wanted in (
+        (hidden, in_order),
+        (firsts, hidden[batch.first_tokens]),
+        (logits, expected.logits[order]),
+    ):
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0.0)
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("name", CASES)
 def test_a_model_comes_back_from_a_folder_and_from_another_process(name, tmp_path):
     model = build(name, "tag", num_labels=5)
     save_model(model, tmp_path)
     for again in (load_model(tmp_path), pickle.loads(pickle.dumps(model))):
         assert again.config == model.config
-        assert again.state_dict().keys() == model.state_dict().keys()
-        for key, value in model.state_dict().items():
-            assert torch.equal(again.state_dict()[key], value), key
+        assert_same_weights(again, model)
         assert len(list(again.parameters())) == len(list(model.parameters()))
 
 
@@ -463,8 +455,7 @@ def test_shared_parts_are_repeated_for_transformers(shared, padded_inputs, tmp_p
     assert again.config == ours.config
     assert (first.attention is last.attention) == (shared == "attention")
     assert (first.feed_forward is last.feed_forward) == (shared == "feed_forward")
-    for key, value in ours.state_dict().items():
-        assert torch.equal(again.state_dict()[key], value), key
+    assert_same_weights(again, ours)
     if shared == "attention":  # copies that differ are not shared
         groups = theirs.albert.encoder.albert_layer_groups
         with torch.no_grad():
@@ -483,16 +474,16 @@ def test_shared_weights_stand_once_in_the_arrays_of_a_run():
     for name, parameter in model.named_parameters():
         layout.views(arrays.weights)[name].copy_(parameter.detach())
     batch = pack([np.arange(5, 12), np.arange(40, 60)])
-    model.encode(batch).square().sum().backward()
-    name, expected = "layers.0.attention.qkv.weight", model.layers[2].attention.qkv.weight.grad
-    assert expected.abs().max() > 0
-    model.zero_grad()
+    name = "layers.0.attention.qkv.weight"
+    expected = torch.autograd.grad(
+        model.encode(batch).square().sum(), model.layers[2].attention.qkv.weight
+    )
     use_arrays(model, layout, arrays)
     collector = GradientCollector(model, layout)
     collector.begin(arrays.gradients[0])
     model.encode(batch).square().sum().backward()
     collector.end()
-    torch.testing.assert_close(layout.views(arrays.gradients[0])[name], expected)
+    torch.testing.assert_close(layout.views(arrays.gradients[0])[name], *expected)
 
 
 def test_shared_weights_learn_at_the_rate_of_the_last_layer_that_has_them():
@@ -558,31 +549,10 @@ def test_positions_stay_behind_padding_where_the_vocabulary_is_trimmed(tmp_path)
     torch.testing.assert_close(again.encode(after), whole.encode(before), atol=0, rtol=0)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_finetuning_learns_and_transformers_reads_the_result(name, tmp_path):
-    settings = ClassifySettings(
-        model=save_tiny_of(tmp_path / "start", name), train=write_reviews(tmp_path / "a.csv", 80),
-        eval=write_reviews(tmp_path / "eval.csv", 30, seed=1), out=tmp_path / "out", steps=60,
-        learning_rate=5e-3, dropout=0.0, device="cpu", precision="fp32",
-    )  # fmt: skip
-    result = finetune(Classify, settings)
-    assert result.evaluation.accuracy > 0.8  # 0.5 is guessing
-    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(settings.out).eval()
-    assert theirs.config.id2label == {0: "neg", 1: "pos"}
-    text = "the story was very dull and awful ."
-    with torch.no_grad():
-        logits = theirs(torch.tensor([tiny_tokenizer().encode(text).ids])).logits
-    (prediction,) = load(settings.out, device="cpu", precision="fp32")([text])
-    assert prediction.label == ("neg", "pos")[logits.argmax()]
-    assert prediction.probability == pytest.approx(logits.softmax(-1).max().item(), abs=1e-5)
-
-
 @pytest.mark.parametrize(
     ("name", "changes", "message"),
     [
         ("roberta", {"model_type": "deberta"}, r"'deberta'.*albert, bert, distilbert, elec"),
-        ("roberta", {"position_embedding_type": "relative_key"}, "'relative_key'.*'absolute'"),
-        ("roberta", {"is_decoder": True}, "is_decoder is True"),
         ("albert", {"embedding_size": 0}, "embedding_size is 0"),
         ("albert", {"num_hidden_groups": 4}, "num_hidden_groups is 4 with 3 layers.*1 to 3"),
         ("albert", {"shared": "attention"}, "num_hidden_groups is 1.*'attention'.*must be 3"),
@@ -591,9 +561,8 @@ def test_finetuning_learns_and_transformers_reads_the_result(name, tmp_path):
         ("electra", {"embedding_size": 23}, r"word_embeddings.*\[101, 19\].*\[101, 23\]"),
         ("electra", {"pooling": "mean"}, "pooling is 'mean'.*electra"),
         ("distilbert", {"n_heads": 2}, "hidden_size is 33 with 2 attention heads"),
-        ("distilbert", {"n_layers": 3}, "16 weights are missing"),
     ],
-)  # fmt: skip
+)
 def test_configs_that_do_not_fit(name, changes, message, tmp_path):
     save_model(build(name, "masked_lm"), tmp_path)
     file = tmp_path / "config.json"

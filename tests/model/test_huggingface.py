@@ -1,4 +1,5 @@
 import json
+import re
 import sys
 import types
 import warnings
@@ -42,8 +43,9 @@ def assert_same(found, expected):
         assert torch.equal(found.state_dict()[name], value), name
 
 
-@pytest.mark.parametrize("heads", [(), ("next_sentence",), ("masked_lm", "sentence_order"),
-                                   ("classify",)])  # fmt: skip
+@pytest.mark.parametrize(
+    "heads", [(), ("next_sentence",), ("masked_lm", "sentence_order"), ("classify",)]
+)
 def test_saved_and_loaded_again(small_model, tmp_path, heads):
     model = small_model(*heads, num_labels=5, pooling="mean", hidden_act="relu")
     save_model(model, tmp_path)
@@ -99,26 +101,40 @@ def test_labels_travel_with_the_model(small_model, tmp_path):
     assert other.load_report.unused == ("classifier.bias", "classifier.weight")
 
 
-def test_old_names_and_no_prefix(folder):
-    expected = load_model(folder)
+def test_other_spellings_of_weights(folder):
+    expected, intact = load_model(folder), (folder / "model.safetensors").read_bytes()
+    name, words = "embeddings.LayerNorm.weight", "embeddings.word_embeddings.weight"
+    bias, decoder = "cls.predictions.bias", "cls.predictions.decoder"
 
-    def rename(tensors):
-        def old(name):
-            name = name.replace("LayerNorm.weight", "LayerNorm.gamma")
-            return name.replace("LayerNorm.bias", "LayerNorm.beta").removeprefix("bert.")
+    def old_names_without_prefix(tensors):
+        spellings = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+        old = {re.sub("|".join(spellings), lambda m: spellings[m[0]], n): n for n in tensors}
+        return {
+            **{spelling.removeprefix("bert."): tensors[n] for spelling, n in old.items()},
+            "embeddings.position_ids": torch.arange(29)[None],
+            f"{decoder}.weight": tensors[f"bert.{words}"].clone(),
+        }
 
-        renamed = {old(name): tensor for name, tensor in tensors.items()}
-        renamed["embeddings.position_ids"] = torch.arange(29)[None]
-        renamed["cls.predictions.decoder.weight"] = tensors[
-            "bert.embeddings.word_embeddings.weight"
-        ].clone()
-        return renamed
-
-    change_weights(folder, rename)
-    found = load_model(folder)
-    assert_same(found, expected)
-    assert not found.load_report.missing
-    assert not found.load_report.unused
+    for change in (
+        old_names_without_prefix,
+        lambda t: {**t, name: t[f"bert.{name}"].clone()},
+        lambda t: {n.replace(bias, f"{decoder}.bias"): x for n, x in t.items()},
+    ):
+        (folder / "model.safetensors").write_bytes(intact)
+        change_weights(folder, change)
+        found = load_model(folder)
+        assert_same(found, expected)
+        assert found.load_report.missing == found.load_report.unused == ()
+    both = rf"(bert\.{name} and {name}|{name} and bert\.{name}) are two names of one weight"
+    for change, said in (
+        (lambda t: {**t, name: t[f"bert.{name}"] + 1}, both),
+        (lambda t: {**t, f"{decoder}.weight": torch.ones(101, 33)}, r"decoder\.weight differs"),
+        (lambda t: {n: x.to(torch.int8) for n, x in t.items()}, r"torch\.int8.*floating point"),
+    ):
+        (folder / "model.safetensors").write_bytes(intact)
+        change_weights(folder, change)
+        with pytest.raises(CheckpointError, match=said):
+            load_model(folder)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +147,6 @@ def test_old_names_and_no_prefix(folder):
     ],
 )
 def test_classifiers_of_other_kinds_are_not_taken_for_ours(tmp_path, labels, problem_type, head):
-    transformers.logging.set_verbosity_error()
     config = transformers.BertConfig(
         vocab_size=101, hidden_size=33, num_hidden_layers=1, num_attention_heads=3,
         intermediate_size=37, num_labels=labels, problem_type=problem_type,
@@ -139,15 +154,14 @@ def test_classifiers_of_other_kinds_are_not_taken_for_ours(tmp_path, labels, pro
     transformers.BertForSequenceClassification(config).save_pretrained(tmp_path)
     model = load_model(tmp_path)
     fresh = load_model(tmp_path, heads=["classify"], num_labels=3)
-    assert list(model.heads) == ([head] if head else [])
     weights = ("classifier.bias", "classifier.weight")
+    assert list(model.heads) == ([head] if head else [])
     assert model.load_report.unused == (() if head else weights)
     if head == "classify":
         read_folder(tmp_path).check_classifier("classify")
         assert not fresh.load_report.missing
         return
-    assert fresh.load_report.missing == weights
-    assert fresh.id2label == {}
+    assert (fresh.load_report.missing, fresh.id2label) == (weights, {})
     named = f"problem_type is '{problem_type or 'regression'}'"
     with pytest.raises(CheckpointError, match=rf"config\.json: {named}.*finetune classify"):
         read_folder(tmp_path).check_classifier("classify")
@@ -237,27 +251,6 @@ def test_a_label2id_that_disagrees_is_told_of(small_model, tmp_path):
         assert [said in str(entry.message) for entry in told] == ([True] if said else [])
 
 
-def test_other_spellings_of_weights(folder):
-    expected, intact = load_model(folder), (folder / "model.safetensors").read_bytes()
-    name, bias = "embeddings.LayerNorm.weight", "cls.predictions.bias"
-    change_weights(folder, lambda t: {**t, name: t[f"bert.{name}"].clone()})
-    assert_same(load_model(folder), expected)
-    decoders = "cls.predictions.decoder.bias"
-    change_weights(folder, lambda t: {n.replace(bias, decoders): x for n, x in t.items()})
-    assert_same(load_model(folder), expected)
-    both = rf"(bert\.{name} and {name}|{name} and bert\.{name}) are two names of one weight"
-    for change, said in (
-        (lambda t: {**t, name: t[f"bert.{name}"] + 1}, both),
-        (lambda t: {**t, "cls.predictions.decoder.weight": torch.ones(101, 33)},
-         r"decoder\.weight differs from"),
-        (lambda t: {n: x.to(torch.int8) for n, x in t.items()}, r"torch\.int8.*floating point"),
-    ):  # fmt: skip
-        (folder / "model.safetensors").write_bytes(intact)
-        change_weights(folder, change)
-        with pytest.raises(CheckpointError, match=said):
-            load_model(folder)
-
-
 def test_vocabulary_against_the_embedding(small_model, tmp_path):
     model = small_model("masked_lm")
     save_model(model, tmp_path)
@@ -279,19 +272,6 @@ def test_vocabulary_against_the_embedding(small_model, tmp_path):
     assert not list(tmp_path.glob("new/*"))
 
 
-def test_paths_that_are_no_folder(tmp_path, monkeypatch):
-    with pytest.raises(CheckpointError, match="there is no such folder"):
-        load_model(tmp_path / "absent")
-    with pytest.raises(CheckpointError, match=r"no config\.json"):
-        load_model(tmp_path)
-    (tmp_path / "file").touch()
-    with pytest.raises(CheckpointError, match="this is a file"):
-        load_model(tmp_path / "file")
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(CheckpointError, match="install the package huggingface_hub"):
-        load_model("nobody/nothing")
-
-
 def test_a_typo_in_a_path_does_not_go_to_the_hub(tmp_path, monkeypatch):
     asked = []  # of the hub, which has none of them
 
@@ -299,20 +279,26 @@ def test_a_typo_in_a_path_does_not_go_to_the_hub(tmp_path, monkeypatch):
         asked.append(name)
         raise OSError
 
+    for name in ("sentiment", "language"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    (tmp_path / "runs" / "sentiment.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(CheckpointError, match="install the package huggingface_hub"):
+        load_model("nobody/nothing")
     hub, errors = types.ModuleType("huggingface_hub"), types.ModuleType("huggingface_hub.errors")
     hub.snapshot_download = snapshot_download
     errors.HfHubHTTPError = errors.HFValidationError = ValueError
     monkeypatch.setitem(sys.modules, "huggingface_hub", hub)
     monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
-    for name in ("sentiment", "language"):
-        (tmp_path / "runs" / name).mkdir(parents=True)
-    (tmp_path / "runs" / "sentiment.csv").touch()
-    monkeypatch.chdir(tmp_path)
     for name, said in (
         ("runs/sentimnt", r"^runs/sentimnt: there is no such folder\. runs/ is a folder here and "
          r"has no sentimnt\. Near: sentiment\. Name the folder of a checkpoint\.$"),
         (Path("runs/other"), r"has no other\. Name"),
         ("rums", r"rums: there is no such folder\. Near: runs\. .* as org/name\."),
+        (tmp_path / "absent", "there is no such folder"),
+        (tmp_path / "runs", r"no config\.json"),
+        ("runs/sentiment.csv", "this is a file"),
     ):  # fmt: skip
         with pytest.raises(CheckpointError, match=said):
             load_model(name)

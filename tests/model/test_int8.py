@@ -9,7 +9,6 @@ from torch import nn
 from bertsmith.model.int8 import (
     Int8Linear,
     can_quantize,
-    int8_speed,
     quantize_to_bytes,
     saturates,
     slower_note,
@@ -92,11 +91,3 @@ def test_a_precision_that_gains_nothing_is_told(remember):
     remember()
     assert slower_note("int8") is None
     assert (slower_note("bf16") is None) == multiplies_bf16()
-
-
-@needs_kernels
-def test_a_machine_is_measured_in_int8(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = int8_speed()
-    assert found is not None and found.int8_gflops > 0 and 1e-3 < found.int8_error < 0.03
-    assert int8_speed() == found

@@ -66,15 +66,12 @@ def test_a_flipped_byte_or_a_cut_file_is_found(tensors, tmp_path):
     write_safetensors(file, tensors)
     intact = file.read_bytes()
     for place in (0, 5, -1):
-        data = bytearray(intact)
-        data[place] ^= 1
-        file.write_bytes(data)
-        with pytest.raises(CheckpointError, match=r"model\.safetensors: truncated or altered"):
-            read_weights(tmp_path)
-    for size in (0, 7, 60, 300):
-        file.write_bytes(intact[:size])
-        with pytest.raises(CheckpointError, match="Copy or download the file again"):
-            read_weights(tmp_path)
+        damaged = bytearray(intact)
+        damaged[place] ^= 1
+        for data in (damaged, intact[: place * 20 + 7]):
+            file.write_bytes(data)
+            with pytest.raises(CheckpointError, match=r"model\.safetensors: truncated or altered"):
+                read_weights(tmp_path)
 
 
 def test_tensors_outlive_the_file_and_need_no_checksum(tensors, tmp_path):
@@ -119,16 +116,26 @@ class Malicious:
 
 @pytest.mark.parametrize("by_torch", [True, False])
 def test_nothing_is_unpickled(tmp_path, by_torch):
-    mark = tmp_path / "ran"
+    mark, file = tmp_path / "ran", tmp_path / "pytorch_model.bin"
     content = {"weight": torch.zeros(3), "evil": Malicious(mark)}
-    file = tmp_path / "pytorch_model.bin"
-    if by_torch:
-        torch.save(content, file)
-    else:
-        file.write_bytes(pickle.dumps(content, protocol=2))
+    torch.save(content, file) if by_torch else file.write_bytes(pickle.dumps(content, protocol=2))
     with pytest.raises(CheckpointError, match="Tensors alone are read"):
         read_weights(tmp_path)
     assert not mark.exists()
+
+
+def test_contents_of_other_kinds(tmp_path):
+    with pytest.raises(CheckpointError, match=r"found no weights.*TensorFlow"):
+        read_weights(tmp_path)
+    for content, named in (
+        ([torch.zeros(3)], "it holds a list"),
+        ({1: torch.zeros(3)}, "by the name 1; allowed are texts"),
+        ({"a": torch.eye(3).to_sparse()}, r"a is a tensor of the layout torch\.sparse_coo; allow"),
+        ({"a": torch.zeros(3, device="meta")}, "a is a tensor without values; allowed"),
+    ):
+        torch.save(content, tmp_path / "pytorch_model.bin")
+        with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: .*" + named):
+            read_weights(tmp_path)
 
 
 def test_shards(tensors, tmp_path):
@@ -173,17 +180,3 @@ def test_a_damaged_bin(tensors, tmp_path, old_format):
             assert str(file) in str(error)
             refused += 1
     assert refused > 15
-
-
-def test_contents_of_other_kinds(tmp_path):
-    with pytest.raises(CheckpointError, match=r"found no weights.*TensorFlow"):
-        read_weights(tmp_path)
-    for content, named in (
-        ([torch.zeros(3)], "it holds a list"),
-        ({1: torch.zeros(3)}, "by the name 1; allowed are texts"),
-        ({"a": torch.eye(3).to_sparse()}, r"a is a tensor of the layout torch\.sparse_coo; allow"),
-        ({"a": torch.zeros(3, device="meta")}, "a is a tensor without values; allowed"),
-    ):
-        torch.save(content, tmp_path / "pytorch_model.bin")
-        with pytest.raises(CheckpointError, match=r"pytorch_model\.bin: .*" + named):
-            read_weights(tmp_path)

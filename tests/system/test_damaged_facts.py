@@ -60,28 +60,24 @@ def test_deep_nesting_is_told(tmp_path):
     (tmp_path / "journal.jsonl").write_text(f'{{"step": 1}}\n{DEEP}\n')
     with pytest.raises(CheckpointError, match=r"journal\.jsonl:2: not a line of a journal"):
         read_journal(tmp_path / "journal.jsonl")
-
-
-def test_a_recipe_that_is_nested_too_deeply(tmp_path):
-    for text in (
-        f"a = {'[' * 100_000}",
+    for recipe in (
+        f"a = {DEEP}",
         f"a = {'[' * 400}{']' * 400}",
-        f"[{'.'.join('a' * 30_000)}]",
+        f"[{'.'.join('a' * 5_000)}]",
         f"training.seed.{'.'.join('a' * MAX_DEPTH)} = 1",
         f"a = {'{b = ' * 100_000}",
     ):
-        (tmp_path / "deep.toml").write_text(text)
-        said = r"deep\.toml: nested too deeply; allowed are 20 levels"
-        with pytest.raises(ConfigError, match=said):
+        (tmp_path / "deep.toml").write_text(recipe)
+        with pytest.raises(ConfigError, match=r"deep\.toml: nested too deeply; allowed are 20"):
             read_recipe(tmp_path / "deep.toml")
 
 
 def test_a_manifest_with_another_vocabulary(corpus_dir, tmp_path):
     copy = shutil.copytree(corpus_dir, tmp_path / "corpus")
     change(copy / "manifest.json", lambda facts: facts["tokenizer"].update(vocab_size=7))
-    with pytest.raises(CorpusError, match=r"manifest\.json: tokenizer\.vocab_size is 7, and .* has "
-                       r"[\d,]+ tokens\. Build the corpus again"):  # fmt: skip
+    said = r"manifest\.json: tokenizer\.vocab_size is 7, and .* has [\d,]+ tokens\. Build the cor"
+    with pytest.raises(CorpusError, match=said):
         Corpus.open(copy, verify=False).tokenizer()
     command = ["pretrain", *SIZE, "--corpus", str(copy), "--out", str(tmp_path / "run"), "--debug"]
-    with pytest.raises(BertsmithError, match=r"tokenizer\.vocab_size is 7"):
+    with pytest.raises(BertsmithError, match=said):
         cli.main(command)

@@ -22,32 +22,27 @@ from bertsmith.system.files import (
 )
 
 
-def test_a_failed_write_leaves_the_file_as_it_was(tmp_path):
-    path = tmp_path / "a.txt"
+def test_a_failed_write_leaves_what_was_there(tmp_path):
+    path, out = tmp_path / "a.txt", tmp_path / "out"
     path.write_text("old")
+    out.mkdir()
+    (out / "kept").write_text("old")
     with pytest.raises(RuntimeError), atomic_write(path) as file:
         file.write(b"half of the n")
         raise RuntimeError
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-    with atomic_write(path) as file:
-        file.write(b"new")
-    assert path.read_text() == "new"
-    assert sha256_file(path).startswith("11507a0e2f5e69d5")
-
-
-def test_a_failed_folder_leaves_the_old_one(tmp_path):
-    path = tmp_path / "out"
-    path.mkdir()
-    (path / "kept").write_text("old")
-    with pytest.raises(RuntimeError), atomic_dir(path) as folder:
+    with pytest.raises(RuntimeError), atomic_dir(out) as folder:
         (folder / "half").write_text("new")
         raise RuntimeError
-    assert [file.name for file in path.iterdir()] == ["kept"]
-    with atomic_dir(path) as folder:
+    assert path.read_text() == "old"
+    assert [file.name for file in out.iterdir()] == ["kept"]
+    with atomic_write(path) as file:
+        file.write(b"new")
+    with atomic_dir(out) as folder:
         (folder / "whole").write_text("new")
-    assert [file.name for file in path.iterdir()] == ["whole"]
-    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_text() == "new"
+    assert sha256_file(path).startswith("11507a0e2f5e69d5")
+    assert [file.name for file in out.iterdir()] == ["whole"]
+    assert sorted(tmp_path.iterdir()) == [path, out]
 
 
 def test_a_name_that_is_not_utf8_is_written_and_read(tmp_path):
@@ -61,12 +56,18 @@ def test_a_name_that_is_not_utf8_is_written_and_read(tmp_path):
         assert readable == tmp_path
 
 
-def test_a_full_disk_is_said_in_one_line(tmp_path):
+def test_a_full_disk_or_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path):
     with pytest.raises(InputError, match="disk is full") as error, atomic_write(tmp_path / "a"):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert "\n" not in str(error.value)
     assert list(tmp_path.iterdir()) == []
     assert "cannot be written" in str(write_error(tmp_path, PermissionError(13, "denied")))
+    (tmp_path / "a.tsv").write_text("old")
+    said = r"cannot be written \(.*(is a file|Not a directory)\)"
+    for name in ("x", "x/y"):
+        with pytest.raises(InputError, match=said), atomic_write(tmp_path / "a.tsv" / name):
+            pass
+    assert (tmp_path / "a.tsv").read_text() == "old"
 
 
 def test_a_link_is_kept_and_its_target_replaced(tmp_path):
@@ -120,17 +121,6 @@ def test_what_is_read_is_not_written_over(tmp_path):
         check_outputs({"--errors": new, "--report": new}, tmp_path / "a.jsonl")
     check_outputs({"--errors": new, "--report": None}, tmp_path / "a.jsonl")
     check_outputs({"--errors": Path(os.devnull), "--report": Path(os.devnull)}, Path(os.devnull))
-
-
-def test_a_file_taken_for_a_folder_is_said_in_one_line(tmp_path):
-    (tmp_path / "a.tsv").write_text("old")
-    for name in ("x", "x/y"):
-        with (
-            pytest.raises(InputError, match=r"cannot be written \(.*(is a file|Not a directory)\)"),
-            atomic_write(tmp_path / "a.tsv" / name),
-        ):
-            pass
-    assert (tmp_path / "a.tsv").read_text() == "old"
 
 
 BUILD = """

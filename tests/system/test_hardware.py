@@ -22,7 +22,6 @@ from bertsmith.system.hardware import (
 from bertsmith.system.matrix_products import (
     MAX_BF16_ERROR,
     _is_underestimate,
-    measure_products,
     measured_products,
 )
 
@@ -43,11 +42,18 @@ def test_the_fastest_way_that_keeps_its_promise_is_chosen():
         assert (found.float32_route, found.precision) == (route, precision)
 
 
-def test_measuring_leaves_torch_as_it_was():
-    before = torch.get_float32_matmul_precision()
-    with torch.inference_mode():
-        found = measure_products()
+def test_products_are_measured_for_each_number_of_threads_and_torch_is_left_as_it_was(remember):
+    remember(bf16_gflops=12345.0)
+    assert measured_products().value.bf16_gflops == 12345.0
+    threads, before = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_num_threads(threads + 1)
+    try:
+        with torch.inference_mode():
+            found = measured_products().value
+    finally:
+        torch.set_num_threads(threads)
     assert min(found.fp32_gflops, found.fp32_medium_gflops, found.bf16_gflops) > 0
+    assert found.bf16_gflops != 12345.0
     assert found.fp32_medium_error < 0.05
     assert 1e-4 < found.bf16_error < MAX_BF16_ERROR
     assert torch.get_float32_matmul_precision() == before
@@ -55,22 +61,32 @@ def test_measuring_leaves_torch_as_it_was():
     assert not _is_underestimate(speeds(fp32_gflops=1e9))
 
 
-def test_a_block_computes_as_measured_and_torch_is_restored_after_an_error(remember):
+@pytest.mark.parametrize(
+    ("device", "precision", "inside"), [("cpu", "bf16", "medium"), ("cuda", "fp32", "highest")]
+)
+def test_a_block_computes_as_measured_and_torch_is_restored_after_an_error(
+    remember, monkeypatch, device, precision, inside
+):
+    monkeypatch.setattr(hardware, "select_device", torch.device)
     threads, route = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(1)
     remember()
     torch.set_num_threads(threads + 1)
-    with (
-        pytest.raises(RuntimeError),
-        compute_settings(Compute(device="cpu", threads=1)) as (device, precision),
-    ):
-        assert (device, precision) == (CPU, "bf16")
-        assert torch.get_num_threads() == 1
-        assert torch.get_float32_matmul_precision() == "medium"
-        raise RuntimeError
-    assert torch.get_num_threads() == threads + 1
-    torch.set_num_threads(threads)
-    assert torch.get_float32_matmul_precision() == route
+    torch.set_float32_matmul_precision("high")
+    try:
+        settings = Compute(
+            device=device, threads=1, precision="fp32" if device == "cuda" else "auto"
+        )
+        with pytest.raises(RuntimeError), compute_settings(settings) as found:
+            assert found == (torch.device(device), precision)
+            assert torch.get_num_threads() == 1
+            assert torch.get_float32_matmul_precision() == inside
+            raise RuntimeError
+        assert torch.get_num_threads() == threads + 1
+        assert torch.get_float32_matmul_precision() == "high"
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(route)
 
 
 def test_earlier_choices_count_instead_of_measurements(remember):
@@ -86,18 +102,6 @@ def test_earlier_choices_count_instead_of_measurements(remember):
     assert set(attention_paths().values()) == {"fused"}
 
 
-def test_on_a_gpu_fp32_is_true_fp32(monkeypatch):
-    monkeypatch.setattr(hardware, "select_device", torch.device)
-    before = torch.get_float32_matmul_precision()
-    try:
-        torch.set_float32_matmul_precision("high")
-        with compute_settings(Compute(device="cuda", precision="fp32")):
-            assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.get_float32_matmul_precision() == "high"
-    finally:
-        torch.set_float32_matmul_precision(before)
-
-
 def test_devices(monkeypatch):
     assert select_device("cpu").type == "cpu"
     assert select_device("auto").type in ("cpu", "cuda", "mps")
@@ -110,14 +114,3 @@ def test_devices(monkeypatch):
     assert count_trainers(torch.device("cuda")) == 1
     with pytest.raises(ConfigError, match="precision"):
         select_precision("fp64", CPU)
-
-
-def test_products_are_measured_for_each_number_of_threads(remember):
-    remember(bf16_gflops=12345.0)
-    assert measured_products().value.bf16_gflops == 12345.0
-    threads = torch.get_num_threads()
-    torch.set_num_threads(threads + 1)
-    try:
-        assert measured_products().value.bf16_gflops != 12345.0
-    finally:
-        torch.set_num_threads(threads)

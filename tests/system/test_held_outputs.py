@@ -1,6 +1,5 @@
 """Outputs belong to one process at a time, from its start to its end."""
 
-import signal
 import subprocess
 import sys
 import threading
@@ -16,25 +15,28 @@ from bertsmith.system.files import hold_folder, hold_outputs
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no such locks")
 
-HOLD = {
-    "folder": "from pathlib import Path; from bertsmith.system.files import hold_folder as hold\n"
-    "with hold(Path({out!r})): print('held', flush=True); input()",
-    "file": "from pathlib import Path; from bertsmith.system.files import hold_outputs as hold\n"
-    "with hold({{'--out': Path({out!r})}}, None): print('held', flush=True); input()",
-}
+HOLD = """
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from bertsmith.system.files import hold_folder, hold_outputs
+kind, out = sys.argv[1], Path(sys.argv[2])
+with hold_folder(out) if kind == "folder" else hold_outputs({"--out": out}, None):
+    print("held", flush=True)
+    input()
+"""
 
 
 @contextmanager
-def another_process(kind, out, signal_number=signal.SIGKILL):
+def another_process(kind, out):
     """Another process that holds an output until it is killed at the end of the block."""
-    code = HOLD[kind].format(out=str(out))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen([sys.executable, "-c", code], **pipes) as process:
+    with subprocess.Popen([sys.executable, "-c", HOLD, kind, str(out)], **pipes) as process:
         assert process.stdout.readline() == "held\n"
         try:
             yield process
         finally:
-            process.send_signal(signal_number)
+            process.kill()
 
 
 @pytest.fixture
@@ -64,7 +66,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("kind", HOLD)
+@pytest.mark.parametrize("kind", ["folder", "file"])
 def test_a_second_process_is_told_at_its_start(place, capsys, kind):
     out = place / "new" / "out"  # neither is there yet
     for command in (command for command in COMMANDS if COMMANDS[command] == kind):

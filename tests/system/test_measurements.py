@@ -13,11 +13,6 @@ import pytest
 from bertsmith.system import measurements
 from bertsmith.system.measurements import forget, load_during, remember
 
-NOW = datetime.now(UTC).isoformat(timespec="seconds")
-needs_load = pytest.mark.skipif(
-    not measurements.CORE_TIMES.exists(), reason="the system does not tell its load"
-)
-
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
@@ -25,9 +20,13 @@ def cache(tmp_path, monkeypatch):
     return tmp_path / "bertsmith" / "measurements.json"
 
 
-def store(cache, value, measured_at=NOW, load=None):
+def days_ago(days):
+    return (datetime.now(UTC) - timedelta(days=days)).isoformat()
+
+
+def store(cache, value=5, measured_at=None, load=None):
     cache.parent.mkdir(exist_ok=True)
-    entry = {"value": value, "measured_at": measured_at, "load": load}
+    entry = {"value": value, "measured_at": measured_at or days_ago(0), "load": load}
     cache.write_text(json.dumps({"speed": entry}))
     measurements._checked.clear()  # as in a new process
 
@@ -54,29 +53,24 @@ def test_the_cache_is_used_and_a_damaged_one_is_measured_anew(cache):
         ({}, True),
         ({"load": 0.0}, True),
         ({"load": 0.9}, False),
-        ({"measured_at": (datetime.now(UTC) - timedelta(days=29)).isoformat()}, True),
-        ({"measured_at": (datetime.now(UTC) - timedelta(days=31)).isoformat()}, False),
+        ({"measured_at": days_ago(29)}, True),
+        ({"measured_at": days_ago(31)}, False),
         ({"value": -1}, False),
     ],
 )
 def test_what_may_be_wrong_is_measured_again_once(stored, is_kept, cache, monkeypatch):
     # A system that does not tell how busy it is: other programs may run beside the tests.
     monkeypatch.setattr(measurements, "CORE_TIMES", cache)
-    store(cache, **{"value": 5, **stored})
+    store(cache, **stored)
     numbers = count()
-
-    def found():
-        def is_doubtful(value):
-            return value < 0
-
-        return remember("speed", lambda: next(numbers), int, is_doubtful=is_doubtful).value
-
-    assert [found(), found()] == ([5, 5] if is_kept else [0, 0])
+    settings = {"is_doubtful": lambda value: value < 0}
+    found = [remember("speed", lambda: next(numbers), int, **settings).value for _ in range(2)]
+    assert found == ([5, 5] if is_kept else [0, 0])
 
 
-@needs_load
+@pytest.mark.skipif(not measurements.CORE_TIMES.exists(), reason="the system tells no load")
 def test_other_work_is_noticed(cache):
-    store(cache, 5, load=0.9)
+    store(cache, load=0.9)
     program = [sys.executable, "-c", "while True: pass"]
     others = [subprocess.Popen(program) for _ in range(2 * (os.cpu_count() or 1))]
     try:
@@ -92,7 +86,7 @@ def test_other_work_is_noticed(cache):
 
 
 def test_a_cache_that_cannot_be_written_stops_nothing(cache, tmp_path, monkeypatch):
-    def unknown(uid):
+    def without_home(uid):
         raise KeyError(uid)
 
     (cache / "in the way").mkdir(parents=True)
@@ -100,7 +94,7 @@ def test_a_cache_that_cannot_be_written_stops_nothing(cache, tmp_path, monkeypat
     (tmp_path / "a file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a file"))
     assert remember("speed", lambda: 2, int).value == 2
-    monkeypatch.delenv("XDG_CACHE_HOME")  # and a user without a home folder
+    monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("HOME", raising=False)
-    monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.setattr("pwd.getpwuid", without_home)
     assert remember("speed", lambda: 3, int).value == 3

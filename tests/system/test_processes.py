@@ -25,6 +25,15 @@ def test_an_error_in_the_work_reaches_the_caller():
     assert any("In a worker process" in note for note in caught.value.__notes__)
 
 
+def test_an_error_while_items_are_read_reaches_the_caller():
+    def broken():
+        yield from "abc"
+        raise LookupError("broken file")
+
+    with pytest.raises(LookupError, match="broken file"):
+        list(LocalProcesses(2).map_in_order(str, broken()))
+
+
 def dies_while_it_answers(size):
     """Give so many bytes, of which the process writes half before it is killed."""
     send = Connection._send

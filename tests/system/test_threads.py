@@ -39,9 +39,8 @@ def test_each_worker_has_one_thread_of_torch_and_nobody_else_has_fewer(count):
     torch.set_num_threads(count)
     results = map_on_threads(lambda _: (torch.get_num_threads(), threading.get_ident()), range(40))
     found = [next(results)]
-    assert torch.get_num_threads() == count
     with ThreadPoolExecutor(1) as later:
-        assert later.submit(torch.get_num_threads).result() == count
+        assert later.submit(torch.get_num_threads).result() == torch.get_num_threads() == count
     found += results
     assert {number for number, _ in found} == {1}
     assert len({thread for _, thread in found}) <= count
@@ -56,47 +55,27 @@ def test_one_thread_or_item_needs_no_worker():
     assert list(map_on_threads(lambda _: threading.get_ident(), range(3))) == [here] * 3
 
 
-@pytest.mark.parametrize("way", ["error", "closed"])
-def test_after_an_error_or_when_closed_nothing_goes_on(way):
+@pytest.mark.parametrize("failing", [1, None])
+def test_after_an_error_or_when_closed_nothing_goes_on(failing):
     done = []
 
     def work(item):
-        if item == 1 and way == "error":
+        if item == failing:
             raise ValueError("item 1")
         time.sleep(0.01)
         done.append(item)
 
     results = map_on_threads(work, range(1000))
-    if way == "error":
+    next(results)
+    if failing is None:
+        results.close()
+    else:
         with pytest.raises(ValueError, match="item 1"):
             list(results)
-    else:
-        next(results)
-        results.close()
     count = len(done)
     assert count < 100
     time.sleep(0.05)
     assert len(done) == count
-    assert list(map_on_threads(abs, range(3))) == [0, 1, 2]
-
-
-def test_no_thread_is_left_where_not_all_could_be_started(monkeypatch):
-    threads._start.cache_clear()
-    start = threading.Thread.start
-    started = []
-
-    def start_two(thread):
-        if len(started) == 2:
-            raise RuntimeError("can't start new thread")
-        started.append(thread)
-        start(thread)
-
-    monkeypatch.setattr(threading.Thread, "start", start_two)
-    with pytest.raises(RuntimeError, match="can't start new thread"):
-        list(map_on_threads(lambda item: item, range(8)))
-    assert not any(thread.is_alive() for thread in started)
-    assert torch.get_num_threads() == 4
-    monkeypatch.undo()
     assert list(map_on_threads(abs, range(3))) == [0, 1, 2]
 
 

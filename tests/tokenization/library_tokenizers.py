@@ -1,6 +1,7 @@
 """What a tokenizer of ours must equal: the `tokenizers` library, reading what ours has saved."""
 
 import random
+import struct
 import tempfile
 from pathlib import Path
 
@@ -57,3 +58,28 @@ def assert_same_batch(ours, library, lines):
     theirs = library.encode_batch(lines, add_special_tokens=False)
     assert lengths.tolist() == [len(row.ids) for row in theirs]
     assert ids.tolist() == [id_ for row in theirs for id_ in row.ids]
+
+
+def sentencepiece_file(pieces, model_type=1, charsmap=b""):
+    """The protocol buffer of a model, as sentencepiece writes it."""
+
+    def field(number, value):
+        assert len(value) < 128
+        return bytes([number << 3 | 2, len(value)]) + value
+
+    entries = (
+        field(1, piece.encode()) + b"\x15" + struct.pack("<f", score) + bytes([3 << 3, type_])
+        for piece, score, type_ in pieces
+    )
+    normalizer = field(1, b"nmt_nfkc") + (field(2, charsmap) if charsmap else b"")
+    return (
+        b"".join(field(1, entry) for entry in entries)
+        + field(2, bytes([3 << 3, model_type]))
+        + field(3, normalizer)
+    )
+
+
+SENTENCEPIECES = [
+    ("<pad>", 0.0, 3), ("<unk>", 0.0, 2), ("[CLS]", 0.0, 3), ("[SEP]", 0.0, 3), ("[MASK]", 0.0, 4),
+    ("▁a", -1.5, 1), ("9,", -1.0, 1), ("9", -2.0, 1), (",", -2.5, 1), ("▁", -3.0, 1),
+]  # fmt: skip

@@ -5,6 +5,7 @@ import math
 import random
 
 import pytest
+from library_tokenizers import SENTENCEPIECES, sentencepiece_file
 from tiny_tokenizers import TINY
 
 from bertsmith.errors import CheckpointError
@@ -67,13 +68,20 @@ def test_parts_of_json_that_are_missing_or_other(kind, name, tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "name"),
-    [("wordpiece", "vocab.txt"), ("byte-bpe", "vocab.json"), ("byte-bpe", "merges.txt")],
+    [
+        ("wordpiece", "vocab.txt"),
+        ("byte-bpe", "vocab.json"),
+        ("byte-bpe", "merges.txt"),
+        ("unigram", "spiece.model"),
+    ],
 )
 def test_bytes_that_are_other_or_cut_off(kind, name, tmp_path):
     TINY[kind]().save(tmp_path)
     for newer in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / newer).unlink()
     path, rng, refused = tmp_path / name, random.Random(42), 0
+    if kind == "unigram":
+        path.write_bytes(sentencepiece_file(SENTENCEPIECES))
     intact = path.read_bytes()
     for _ in range(120):
         damaged = bytearray(intact)

@@ -7,7 +7,7 @@ import random
 from functools import cache
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from library_tokenizers import assert_same, assert_same_batch, library_of, texts_to_try
 from tiny_tokenizers import TINY, tiny_byte_bpe, tiny_unigram, tiny_wordpiece
@@ -48,6 +48,7 @@ def both(kind):
 
 
 @pytest.mark.parametrize("kind", TINY)
+@settings(max_examples=60)
 @given(text=st.text(st.characters(codec="utf-8")))
 def test_any_text_is_encoded_as_in_the_library(kind, text):
     assert_same(*both(kind), text)

@@ -42,6 +42,7 @@ def test_text_is_cut_as_corpora_are(text, expected):
 def test_other_rules():
     assert words("isn't it,\u3000so\n", "spaces") == ["isn't", "it,", "so"]
     assert words("中国 GDP👍🏽", "characters") == ["中", "国", "G", "D", "P", "👍🏽"]
+    assert join_words(["中", "国", "，", "GDP", "up", "增"])[0] == "中国，GDP up增"
 
 
 @pytest.mark.parametrize("rule", ["words", "spaces", "characters"])
@@ -59,7 +60,3 @@ def test_nothing_but_white_space_is_left_out_and_no_word_holds_any(rule, text):
 def test_joined_words_stand_where_it_is_said(given_words):
     text, places = join_words(given_words)
     assert [text[start:end] for start, end in places] == given_words
-
-
-def test_chinese_is_joined_without_spaces():
-    assert join_words(["中", "国", "，", "GDP", "up", "增"])[0] == "中国，GDP up增"

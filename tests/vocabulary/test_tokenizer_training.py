@@ -1,24 +1,36 @@
 """From files to a tokenizer: determinism, what is held out, coverage, errors."""
 
+import random
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.tokenization.normalize import Normalizer
-from bertsmith.vocabulary.train import TokenizerSettings, train_tokenizer
+from bertsmith.vocabulary.train import TokenizerSettings, count_words, train_tokenizer
 
 SYLLABLES = ["ka", "to", "mi", "ru", "sen", "do", "pa", "li", "x"]
 
 
 def document(seed):
     """A few lines of made-up words, another text for each seed."""
-    words = []
-    state = seed * 2654435761 % 2**32
-    for _ in range(60):
-        state = (state * 1664525 + 1013904223) % 2**32
-        words.append("".join(SYLLABLES[(state >> shift) % 9] for shift in (8, 13, 19)))
+    rng = random.Random(seed)
+    words = ["".join(rng.choices(SYLLABLES, k=3)) for _ in range(60)]
     return " ".join(words) + ".\nÜber " + words[0].title()
+
+
+TEXTS = ["It's a test.", "", "Ein Café, a café!", "中文 text", "a " * 50]
+
+
+@given(st.permutations(TEXTS), st.integers(1, 40))
+def test_order_and_batches_do_not_change_counts(texts, batch_chars):
+    words = Normalizer().words
+    expected = Counter(word for text in TEXTS for word in words(text))
+    assert count_words(texts, words, batch_chars=batch_chars) == expected
+    assert expected["cafe"] == 2 and expected["中"] == 1
 
 
 @pytest.fixture

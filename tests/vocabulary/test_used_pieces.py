@@ -26,6 +26,7 @@ def tokens(tokenizer: Tokenizer, text: str) -> list[str]:
     return tokenizer.encode(text).tokens
 
 
+@settings(max_examples=50)
 @given(pieces=PIECES, words=st.lists(WORDS, max_size=20), keep=st.booleans())
 def test_words_of_the_texts_keep_their_pieces_and_unknown_ones_stay_unknown(pieces, words, keep):
     tokenizer = WordPieceTokenizer([*SPECIAL_TOKENS, *pieces])
@@ -73,6 +74,7 @@ def test_what_stays_in_any_case():
     assert kept(keep_characters=False) == [*SPECIAL_TOKENS, "ab", "<new>"]
 
 
+@settings(max_examples=50)
 @given(pieces=PIECES, words=st.lists(st.text("abc", min_size=1, max_size=7), max_size=20))
 def test_with_its_characters_an_alphabet_gives_no_new_unknown_words(pieces, words):
     alphabet = ["a", "b", "c", "##a", "##b", "##c"]

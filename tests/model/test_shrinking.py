@@ -1,0 +1,196 @@
+"""A smaller model computes what the whole one does without its parts, here and in transformers."""
+
+import json
+
+import pytest
+import torch
+import transformers
+from tiny_models import BAD, GOOD, OTHER, SPECIAL_TOKENS, tiny_model, tiny_tokenizer
+
+from bertsmith.errors import CheckpointError, ConfigError
+from bertsmith.model.loading import load_model
+from bertsmith.model.saving import save_model
+from bertsmith.model.shrinking import (
+    choose_layers,
+    prune_heads,
+    trim_vocabulary,
+    truncate_layers,
+    zero_heads,
+)
+from bertsmith.tokenization.added_tokens import AddedToken
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
+
+PRUNED = {0: [1], 1: [0, 4, 2]}
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+
+
+def test_the_layers_that_are_chosen():
+    for num_layers, num_kept, choice, expected in (
+        # The layers that the released script of DistilBERT takes of BERT-base.
+        (12, 6, "spread", [0, 2, 4, 7, 9, 11]),
+        (6, 3, "spread", [0, 2, 5]),
+        (5, 1, "spread", [0]),
+        (7, 3, "first", [0, 1, 2]),
+        (7, 3, "last", [4, 5, 6]),
+    ):
+        assert choose_layers(num_layers, num_kept, choice) == expected
+    for num_layers in range(1, 25):
+        for num_kept in range(1, num_layers + 1):
+            chosen = choose_layers(num_layers, num_kept)
+            assert chosen == sorted(set(chosen)) and len(chosen) == num_kept
+            assert chosen[0] == 0 and chosen[-1] == (num_layers - 1 if num_kept > 1 else 0)
+
+
+def test_parts_that_there_are_not(small_model):
+    model = small_model("masked_lm", hidden_size=35, num_attention_heads=5, num_hidden_layers=3)
+    for num_kept in (0, 8, -1):
+        with pytest.raises(ConfigError, match=f"found {num_kept}; the model has 1 to 7"):
+            choose_layers(7, num_kept)
+    for keep in ([], [0, 0], [2, 1], [0, 3], [-1]):
+        with pytest.raises(ConfigError, match="layers 0 to 2, rising, each once"):
+            truncate_layers(model, keep)
+    for heads, message in (
+        ({0: [5]}, r"found \[5\] in layer 0; allowed are heads 0 to 4, .* in layers 0 to 2"),
+        ({0: [-1]}, "in layer 0"),
+        ({3: [0]}, "in layer 3"),
+        ({1: [0, 1, 2, 3, 4]}, "all 5 heads of layer 1. Leave each layer one"),
+    ):
+        for change in (prune_heads, zero_heads):
+            with pytest.raises(ConfigError, match=message):
+                change(model, heads)
+
+
+def test_transformers_without_these_layers_computes_the_same(small_model, padded_inputs, tmp_path):
+    model = small_model("classify", num_labels=3, num_hidden_layers=5)
+    model.id2label = {0: "a", 1: "b", 2: "c"}
+    model.task_settings = {"task": "classify", "pairs": False}
+    save_model(model, tmp_path / "whole")
+    save_model(truncate_layers(model, [0, 3, 4]), tmp_path / "part")
+    whole = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "whole").eval()
+    layers = whole.bert.encoder.layer
+    whole.bert.encoder.layer = torch.nn.ModuleList(layers[i] for i in (0, 3, 4))
+    part = transformers.BertForSequenceClassification.from_pretrained(tmp_path / "part").eval()
+    ours = load_model(tmp_path / "part")
+    assert ours.config.num_hidden_layers == part.config.num_hidden_layers == 3
+    assert ours.id2label == model.id2label and ours.task_settings == model.task_settings
+    with torch.no_grad():
+        expected = whole(**padded_inputs).logits
+        torch.testing.assert_close(part(**padded_inputs).logits, expected, rtol=0, atol=0)
+        begun = padded_inputs["attention_mask"][:, 0] == 1  # theirs reads padding in the others
+        found = ours(**padded_inputs).logits
+        torch.testing.assert_close(found[begun], expected[begun], **CLOSE)
+
+
+@pytest.fixture
+def whole(small_model):
+    """Five heads of 7 in each of two layers."""
+    return small_model("masked_lm", hidden_size=35, num_attention_heads=5)
+
+
+def test_without_heads_a_model_equals_masked_transformers(whole, padded_inputs, tmp_path):
+    save_model(whole, tmp_path / "whole")
+    save_model(prune_heads(whole, PRUNED), tmp_path / "pruned")
+    save_model(zero_heads(whole, PRUNED), tmp_path / "silent")
+    theirs, silent = (
+        transformers.BertForMaskedLM.from_pretrained(tmp_path / name).eval()
+        for name in ("whole", "silent")
+    )
+    real = padded_inputs["attention_mask"].bool()
+    with torch.no_grad():
+        for layer, heads in PRUNED.items():
+            dense = theirs.bert.encoder.layer[layer].attention.output.dense
+            dense.weight.view(35, 5, 7)[:, heads] = 0.0
+        expected = theirs(**padded_inputs).logits[real]
+        before = whole(**padded_inputs).logits[real]
+        for name in ("pruned", "silent"):
+            logits = load_model(tmp_path / name)(**padded_inputs).logits[real]
+            torch.testing.assert_close(logits, expected, **CLOSE)
+            assert (logits - before).abs().max() > 0.1
+        torch.testing.assert_close(silent(**padded_inputs).logits[real], expected, rtol=0, atol=0)
+
+
+def test_pruned_matrices_are_smaller_and_the_folder_says_so_as_transformers_4(whole, tmp_path):
+    pruned = prune_heads(prune_heads(whole, {1: [4]}), {0: [1], 1: [2, 0, 4]})
+    for layer, left in zip(pruned.layers, (4, 2), strict=True):
+        assert layer.attention.qkv.weight.shape == (3 * left * 7, 35)
+        assert layer.attention.output.weight.shape == (35, left * 7)
+    at_once = prune_heads(whole, PRUNED)
+    assert pruned.config == at_once.config
+    for name, value in at_once.state_dict().items():
+        assert torch.equal(pruned.state_dict()[name], value), name
+    save_model(whole, tmp_path)
+    assert "pruned_heads" not in json.loads((tmp_path / "config.json").read_text())
+    save_model(pruned, tmp_path)
+    settings = json.loads((tmp_path / "config.json").read_text())
+    assert settings["pruned_heads"] == {"0": [1], "1": [0, 2, 4]}
+    assert settings["num_attention_heads"] == 5
+    with pytest.raises((RuntimeError, ValueError)):
+        transformers.BertForMaskedLM.from_pretrained(tmp_path)
+    for found in (["0"], {"x": [0]}, {"0": 1}, {"0": ["a"]}, "0", {"0": [1, 1]}):
+        (tmp_path / "config.json").write_text(json.dumps(settings | {"pruned_heads": found}))
+        with pytest.raises(CheckpointError, match=r"config\.json: .*pruned_heads"):
+            load_model(tmp_path)
+
+
+def test_attention_weights_are_those_of_the_heads_that_are_left(whole, padded_inputs):
+    with torch.no_grad():
+        expected = whole(**padded_inputs, output_attentions=True).attentions
+        found = prune_heads(whole, {0: [1, 3]})(**padded_inputs, output_attentions=True).attentions
+    torch.testing.assert_close(found[0], expected[0][:, [0, 2, 4]], **CLOSE)
+    assert found[1].shape[1] == 5
+
+
+def ids_of(tokenizer, tokens):
+    return [tokenizer.vocab.index(token) for token in tokens]
+
+
+@pytest.mark.parametrize("padding", [0, 3])
+def test_a_model_of_fewer_tokens_gives_the_same_for_texts_of_these(tmp_path, padding):
+    tokenizer = tiny_tokenizer()
+    # More rows than tokens, as many checkpoints have.
+    model = tiny_model("masked_lm", vocab_size=tokenizer.vocab_size + padding)
+    torch.nn.init.normal_(model.heads["masked_lm"].bias)
+    tokens = [*SPECIAL_TOKENS, "good", "lovely", *OTHER]
+    kept = ids_of(tokenizer, tokens)
+    trimmed, trimmed_tokenizer = trim_vocabulary(model, tokenizer, kept)
+    save_model(trimmed, tmp_path, trimmed_tokenizer)
+    smaller, its_tokenizer = load_model(tmp_path), load_tokenizer(tmp_path)
+    assert smaller.config.vocab_size == len(tokens)
+    assert its_tokenizer.vocab == tokens
+    assert its_tokenizer.settings() == tokenizer.settings()
+    theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path).eval()
+    their_tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    for text in ("a lovely film .", "the story was very good", "films and story"):
+        before, after = tokenizer.encode(text), its_tokenizer.encode(text)
+        assert (after.tokens, after.offsets) == (before.tokens, before.offsets)
+        inputs = their_tokenizer(text, return_tensors="pt")
+        assert inputs["input_ids"][0].tolist() == after.ids
+        with torch.no_grad():
+            expected, found = model(torch.tensor([before.ids])), smaller(torch.tensor([after.ids]))
+            logits = theirs(**inputs).logits
+        assert torch.equal(found.last_hidden_state, expected.last_hidden_state)
+        torch.testing.assert_close(found.logits, expected.logits[..., kept], rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(logits, found.logits, **CLOSE)
+
+
+def test_padding_and_added_tokens_are_found_at_their_new_places():
+    vocab = [*GOOD, *BAD, *SPECIAL_TOKENS, "a"]
+    added = [*map(AddedToken, SPECIAL_TOKENS), AddedToken("<x>", special=False)]
+    tokenizer = WordPieceTokenizer(vocab, added_tokens=added)
+    model = tiny_model(vocab_size=tokenizer.vocab_size, pad_token_id=tokenizer.pad_id)
+    kept = [*SPECIAL_TOKENS, "a", "<x>"]
+    smaller, its_tokenizer = trim_vocabulary(model, tokenizer, ids_of(tokenizer, kept))
+    assert its_tokenizer.vocab == kept
+    assert smaller.config.pad_token_id == its_tokenizer.pad_id == 0
+    assert smaller.embeddings.word.padding_idx == 0
+    assert its_tokenizer.encode("a <x>").tokens == ["[CLS]", "a", "<x>", "[SEP]"]
+    assert torch.equal(smaller.embeddings.word.weight[-1], model.embeddings.word.weight[-1])
+    assert smaller.embeddings.word.weight.requires_grad
+    tokenizer, model = tiny_tokenizer(), tiny_model()
+    with pytest.raises(ConfigError, match=r"lack the added token .\[MASK\]"):
+        trim_vocabulary(model, tokenizer, [0, 1, 2, 3, 5])
+    with pytest.raises(ConfigError, match="allowed are ids 0 to 19"):
+        trim_vocabulary(model, tokenizer, range(21))
+    with pytest.raises(CheckpointError, match="20 tokens, the embedding 19"):
+        trim_vocabulary(tiny_model(vocab_size=19), tokenizer, range(20))
