@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from tiny_models import load_for_task, reviews, save_tiny, save_tiny_of, write_r
 from tiny_tokenizers import TINY
 
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, Interrupted
-from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.resolve import default_rate, resolve_steps
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
@@ -49,9 +47,8 @@ def whole(place):
     return finetune(Classify, settings_in(place, place / "whole"))
 
 
-def journal(settings):
-    lines = (settings.out / "journal.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+def journal(out):
+    return [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
 
 
 def load_for_names(settings, names):
@@ -73,13 +70,13 @@ def test_a_run_goes_on_as_it_was_chosen_to_compute(settings, tmp_path, remember)
         continued = finetune(Classify, replace(stopped, resume=True))
     finally:
         torch.set_num_threads(threads)
-    assert untimed(journal(stopped)) == untimed(journal(settings))
+    assert untimed(stopped.out) == untimed(settings.out)
     assert continued.evaluation == whole.evaluation
 
 
-def untimed(entries):
+def untimed(out):
     times = ("elapsed_seconds", "tokens_per_second")
-    return [{k: v for k, v in entry.items() if k not in times} for entry in entries]
+    return [{k: v for k, v in entry.items() if k not in times} for entry in journal(out)]
 
 
 def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
@@ -95,8 +92,9 @@ def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
 
 
 def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
-    settings = replace(settings, steps=4, freeze_layers=1, layer_decay=0.9)
-    settings = replace(settings, class_weights=("balanced",))
+    settings = replace(
+        settings, steps=4, freeze_layers=1, layer_decay=0.9, class_weights=("balanced",)
+    )
     result = finetune(Classify, settings)
     before, after = load_model(settings.model).state_dict(), load_model(settings.out).state_dict()
     for name in before.keys() & after.keys():
@@ -106,12 +104,9 @@ def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
     with pytest.raises(Interrupted):
         finetune(Classify, stopped, [StopAt(2)])
     other = replace(stopped, resume=True, class_weights=())
-    assert "task_settings.loss.weights was" in refusal(other, ConfigError)
-    continued = finetune(Classify, replace(stopped, resume=True))
-    assert continued.evaluation == result.evaluation
-    assert "has 2 layers" in refusal(
-        replace(settings, freeze_layers=3, out=tmp_path / "x"), ConfigError
-    )
+    assert "task_settings.loss.weights was" in refusal(other)
+    assert finetune(Classify, replace(stopped, resume=True)).evaluation == result.evaluation
+    assert "has 2 layers" in refusal(replace(settings, freeze_layers=3, out=tmp_path / "x"))
 
 
 def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
@@ -128,20 +123,16 @@ def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
     assert fresh.heads["classify"].dense.weight.detach().std().item() == pytest.approx(0.2, rel=0.3)
 
 
-def test_it_learns_and_saves_the_best_weights(settings, whole):
-    settings = replace(settings, out=whole.out)
+def test_it_learns_and_saves_the_best_weights(whole):
     scores = {
         entry["step"]: entry["held_out_classify_accuracy"]
-        for entry in journal(settings)
+        for entry in journal(whole.out)
         if "held_out_loss" in entry
     }
     assert list(scores) == [5, 10, 15, 20, 25, 30, 35, 40]
     assert whole.evaluation.accuracy == scores[whole.best_step] == max(scores.values())
     assert whole.evaluation.accuracy > 0.8  # 0.5 is guessing
     assert (whole.labels, whole.num_overlap) == (("neg", "pos"), 0)
-    assert evaluate(load(whole.out, device="cpu", precision="fp32"), settings.eval) == (
-        whole.evaluation
-    )
     run = json.loads((whole.out / "run.json").read_text())
     assert run["result"]["evaluation"]["accuracy"] == whole.evaluation.accuracy
     assert "missing" in whole.load_report  # the new head, and the pooler
@@ -151,7 +142,7 @@ def test_it_learns_and_saves_the_best_weights(settings, whole):
 def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, whole, step):
     with pytest.raises(Interrupted, match=rf"stopped after step {step}, saved.*typed --resume"):
         finetune(Classify, settings, [StopAt(step)], "typed --resume")
-    assert "Pass --resume to continue" in refusal(settings, ConfigError)
+    assert "Pass --resume to continue" in refusal(settings)
     resumed = replace(settings, resume=True)
     for changes, words in (
         ({"learning_rate": 0.1}, "learning_rate was 0.005, is now 0.1"),
@@ -161,24 +152,20 @@ def test_a_stopped_run_is_continued_as_if_it_never_stopped(settings, whole, step
         ({"threads": 2}, "give as many --threads as before"),
         ({"threads": 2, "batch_size": 8}, "batch_size was 16, is now 8"),
     ):
-        assert words in refusal(replace(resumed, **changes), ConfigError)
+        assert words in refusal(replace(resumed, **changes))
     content = settings.train.read_text()
     settings.train.write_text(content.replace("film", "story", 1))
-    message = refusal(resumed, ConfigError)
-    assert "the examples of --train are not those that it began with" in message
-    assert "--eval" not in message
+    message = refusal(resumed)
+    assert "the examples of --train are not" in message and "--eval" not in message
     settings.train.write_text(content)
     continued = finetune(Classify, resumed)
     assert (continued.best_step, continued.evaluation) == (whole.best_step, whole.evaluation)
-    first, second = (load_model(path).state_dict() for path in (whole.out, settings.out))
+    first, second = (load_model(out).state_dict() for out in (whole.out, settings.out))
     assert all(torch.equal(first[name], second[name]) for name in first)
-    losses = [
-        [entry.get("loss") for entry in journal(run)]
-        for run in (settings, replace(settings, out=whole.out))
-    ]
+    losses = [[entry.get("loss") for entry in journal(out)] for out in (settings.out, whole.out)]
     assert losses[0] == losses[1]
     assert not (settings.out / "checkpoints").exists()
-    assert "complete" in refusal(resumed, ConfigError)
+    assert "complete" in refusal(resumed)
 
 
 def test_a_run_stopped_before_its_scores_is_scored_and_not_trained_again(settings):
@@ -186,21 +173,20 @@ def test_a_run_stopped_before_its_scores_is_scored_and_not_trained_again(setting
     expected = finetune(Classify, settings)
     path, weights = settings.out / "run.json", settings.out / "model.safetensors"
     run = json.loads(path.read_text())
-    written, entries = weights.stat().st_mtime_ns, journal(settings)
+    written, entries = weights.stat().st_mtime_ns, journal(settings.out)
     path.write_text(json.dumps({k: v for k, v in run.items() if k != "result"}))
     again = finetune(Classify, replace(settings, resume=True))
     assert again.to_json() == expected.to_json()
     assert json.loads(path.read_text()) == run
-    assert (weights.stat().st_mtime_ns, journal(settings)) == (written, entries)
+    assert (weights.stat().st_mtime_ns, journal(settings.out)) == (written, entries)
 
 
 def test_patience_ends_a_run_early_and_macro_f1_may_decide(settings):
     still = replace(settings, learning_rate=1e-30, patience=2)  # no weight moves
     result = finetune(Classify, replace(still, metric="macro_f1"))
     assert (result.training.steps, result.best_step) == (15, 5)
-    entries = [entry for entry in journal(settings) if "held_out_loss" in entry]
-    best = max(entry["held_out_classify_macro_f1"] for entry in entries)
-    assert result.evaluation.macro_f1 == best
+    scores = [entry.get("held_out_classify_macro_f1", 0) for entry in journal(settings.out)]
+    assert result.evaluation.macro_f1 == max(scores)
 
 
 def test_what_was_read_is_counted(settings):
@@ -209,7 +195,7 @@ def test_what_was_read_is_counted(settings):
     one = replace(settings, steps=1, eval=settings.train, max_length=7, overwrite=True)
     result = finetune(Classify, one)
     assert result.num_overlap == 80
-    assert "80 of the held-out texts" in str(result)
+    assert "80 of the eval texts" in str(result)
     long = sum(len(e.text.split()) > 5 for e in reviews(80))
     assert (result.num_train_windowed, result.num_train_truncated) == (long, 0)
     assert load(settings.out).loaded.max_length == 7  # as it was trained
@@ -217,11 +203,8 @@ def test_what_was_read_is_counted(settings):
 
 def test_the_length_and_the_rate_of_a_run(settings):
     for given, examples, steps in (
-        ({}, 2_000, 500),
-        ({}, 200, 100),
-        ({"epochs": 2}, 200, 26),
-        ({"steps": 7}, 200, 7),
-    ):
+        ({}, 2_000, 500), ({}, 200, 100), ({"epochs": 2}, 200, 26), ({"steps": 7}, 200, 7)
+    ):  # fmt: skip
         run = replace(settings, **{"steps": None, **given})
         assert resolve_steps(run, steps_per_epoch=-(-examples // 16)) == steps
     np.testing.assert_allclose([default_rate(768), default_rate(384)], [5e-5, 1e-4])
@@ -235,7 +218,7 @@ def test_the_length_and_the_rate_of_a_run(settings):
             replace(settings, **changes)
 
 
-def refusal(settings, kind):
+def refusal(settings, kind=ConfigError):
     with pytest.raises(kind) as caught:
         finetune(Classify, settings)
     return str(caught.value)
@@ -256,11 +239,13 @@ def test_special_tokens_that_the_files_lack_need_rows_too(settings, tmp_path):
 def test_nothing_is_written_over_unasked(settings):
     settings.out.mkdir()
     (settings.out / "notes.txt").write_text("mine")
-    assert "not empty" in refusal(settings, ConfigError)
-    assert "holds --model" in refusal(replace(settings, out=settings.model), ConfigError)
-    around = replace(settings, out=settings.model.parent, overwrite=True)
-    assert "holds --model" in refusal(around, ConfigError)
-    assert "a file, not a folder" in refusal(replace(settings, out=settings.train), ConfigError)
+    for changes, words in (
+        ({}, "not empty"),
+        ({"out": settings.model}, "holds --model"),
+        ({"out": settings.model.parent, "overwrite": True}, "holds --model"),
+        ({"out": settings.train}, "a file, not a folder"),
+    ):
+        assert words in refusal(replace(settings, **changes))
     finetune(Classify, replace(settings, steps=1, overwrite=True))
     assert (settings.out / "notes.txt").read_text() == "mine"
 
@@ -276,10 +261,8 @@ TABLE, ONE = "text,label\ngood,pos\nbad,neg\n", "text,label\na,pos\n"
         ("text,label\ngood,pos\nbad,\n", ONE, {}, ["train.csv:3", "'label'"]),
         ("text,label\n", ONE, {}, ["train.csv", "no complete rows"]),
         (TABLE, "", {}, ["eval.csv", "nothing in it"]),
-        (TABLE, None, {}, ["eval.csv", "no such file"]),
         (TABLE, ONE, {"max_length": 99}, ["4 to 37"]),
         (TABLE, ONE, {"device": "tpu"}, ["'tpu'"]),
-        (TABLE, ONE, {"model": Path("nowhere")}, ["nowhere"]),
     ],
 )
 def test_bad_input_leaves_an_earlier_model_as_it_was(
@@ -289,8 +272,7 @@ def test_bad_input_leaves_an_earlier_model_as_it_was(
     before = {path.name: path.read_bytes() for path in earlier.iterdir()}
     files = {"train": tmp_path / "train.csv", "eval": tmp_path / "eval.csv"}
     files["train"].write_text(train)
-    if held_out is not None:
-        files["eval"].write_text(held_out)
+    files["eval"].write_text(held_out)
     message = refusal(replace(settings, **files, overwrite=True, **changes), BertsmithError)
     assert all(part in message for part in parts)
     assert before == {path.name: path.read_bytes() for path in earlier.iterdir()}

@@ -71,33 +71,32 @@ def test_every_task_with_its_own_scores_and_no_run_twice(settings):
     with pytest.raises(Stopped):
         run_glue(settings, [Switch(4)])
     runs = settings.out.glob("*/*/run.json")
-    done = [path.parent for path in runs if '"glue":' in path.read_text()]
+    done = [path.with_name("journal.jsonl") for path in runs if '"glue":' in path.read_text()]
     assert len(done) == 3
-    times = [(folder / "journal.jsonl").stat().st_mtime_ns for folder in done]
-    told = []
+    times, told = [path.stat().st_mtime_ns for path in done], []
     report = run_glue(settings, [], "glue", told.append)
-    assert [(folder / "journal.jsonl").stat().st_mtime_ns for folder in done] == times
+    assert [path.stat().st_mtime_ns for path in done] == times
     assert sum("was done before" in line for line in told) == 3
     assert {name: set(runs[0].scores[name]) for name, runs in report.runs.items()} == {
         "CoLA": {"matthews_correlation"}, "STS-B": {"pearson", "spearman"}, "RTE": {"accuracy"},
     }  # fmt: skip
     for name, runs in report.runs.items():
         assert [run.seed for run in runs] == [0, 1]
-        with_weights = [run for run in runs if (run.folder / "model.safetensors").exists()]
-        assert with_weights == [max(runs, key=lambda run: run.figure)]
-        for run in with_weights:
-            predictor = load(run.folder, device="cpu", precision="fp32")
-            columns = next(task.columns for task in TASKS if task.name == name)
-            found = evaluate(predictor, settings.data / name / "dev.tsv", columns).to_json()
-            assert run.scores[name] == close({score: found[score] for score in run.scores[name]})
+        (best,) = [run for run in runs if (run.folder / "model.safetensors").exists()]
+        assert best == max(runs, key=lambda run: run.figure)
+        predictor = load(best.folder, device="cpu", precision="fp32")
+        columns = next(task.columns for task in TASKS if task.name == name)
+        found = evaluate(predictor, settings.data / name / "dev.tsv", columns).to_json()
+        assert best.scores[name] == close({score: found[score] for score in best.scores[name]})
     saved = json.loads((settings.out / "glue.json").read_text())
     assert saved == report.to_json()
-    figures = [[run.figure for run in runs] for runs in report.runs.values()]
-    assert saved["average"]["values"] == pytest.approx(np.mean(figures, axis=0))
-    assert saved["average"]["sd"] == pytest.approx(np.std(np.mean(figures, axis=0), ddof=1))
-    whole = run_glue(replace(settings, out=settings.out.parent / "whole"))
-    assert [[run.scores for run in runs] for runs in report.runs.values()] == [
-        [run.scores for run in runs] for runs in whole.runs.values()
+    figures = np.mean([[run.figure for run in runs] for runs in report.runs.values()], axis=0)
+    assert saved["average"]["values"] == pytest.approx(figures)
+    assert saved["average"]["sd"] == pytest.approx(np.std(figures, ddof=1))
+    stopped = list(report.runs)[1]
+    alone = run_glue(replace(settings, tasks=(stopped,), out=settings.out.with_name("alone")))
+    assert [run.scores for run in report.runs[stopped]] == [
+        run.scores for run in alone.runs[stopped]
     ]
 
 
@@ -119,9 +118,16 @@ def test_as_it_is_typed_seeds_and_tasks_may_be_added(settings, capsys):
     assert runs[0]["config"]["train_sha256"] != runs[1]["config"]["train_sha256"]
 
 
-def test_refusals(settings):
+def test_a_run_without_its_scores_is_scored_again_and_another_refused(settings):
     rte = replace(settings, tasks=("RTE",), seeds=1)
-    run_glue(rte)
+    expected = run_glue(rte)
+    folder = settings.out / "RTE" / "seed-0"
+    path, weights = folder / "run.json", folder / "model.safetensors"
+    run, written = json.loads(path.read_text()), weights.stat().st_mtime_ns
+    for lost in (["glue"], ["glue", "result"]):  # cut off before they were noted
+        path.write_text(json.dumps({k: v for k, v in run.items() if k not in lost}))
+        assert run_glue(rte).runs["RTE"][0].scores == expected.runs["RTE"][0].scores
+        assert weights.stat().st_mtime_ns == written
     for changes, words in (
         ({"batch_size": 8, "threads": 2}, "batch_size was 16, is now 8"),
         ({"threads": 2}, r"num_parts was 1, is now 2.*--threads"),
@@ -131,7 +137,7 @@ def test_refusals(settings):
             run_glue(replace(rte, **changes))
     with pytest.raises(ConfigError, match="--seeds: found 0"):
         replace(settings, seeds=0)
-    (settings.out / "RTE" / "seed-0" / "model.safetensors").unlink()  # as if another were better
+    weights.unlink()  # as if another were better
     run_glue(rte)  # nothing to predict, so none are needed
     write(settings.data / "RTE" / "test.tsv", ["index\tsentence1\tsentence2"], ["0\ta\tgood"])
     with pytest.raises(ConfigError, match=r"its weights were removed.*--seeds as before"):
@@ -159,42 +165,26 @@ def test_figures_of_glue(tmp_path):
     ]
 
 
-def test_a_run_cut_off_before_its_scores_were_noted(settings):
-    one = replace(settings, tasks=("RTE",), seeds=1)
-    expected = run_glue(one)
-    path = settings.out / "RTE" / "seed-0" / "run.json"
-    run = json.loads(path.read_text())
-    weights = path.with_name("model.safetensors").stat().st_mtime_ns
-    for lost in (["glue"], ["glue", "result"]):
-        path.write_text(json.dumps({k: v for k, v in run.items() if k not in lost}))
-        assert run_glue(one).runs["RTE"][0].scores == expected.runs["RTE"][0].scores
-        assert path.with_name("model.safetensors").stat().st_mtime_ns == weights
-
-
 def test_mnli_is_scored_twice_and_submissions_hold_every_row(settings):
-    mnli = settings.data / "MNLI"
-    write(mnli / "train.tsv", *rows_of("MNLI", 23, 0))
-    write(mnli / "dev_matched.tsv", *rows_of("MNLI", 11, 1))
-    write(mnli / "dev_mismatched.tsv", *rows_of("MNLI", 13, 2))
+    for name, count in (("train", 23), ("dev_matched", 11), ("dev_mismatched", 13)):
+        write(settings.data / "MNLI" / f"{name}.tsv", *rows_of("MNLI", count, count))
     tests = ["index\tsentence1\tsentence2"], ["7\ta good film\tbad", "8\t\tdull"]
-    write(mnli / "test_mismatched.tsv", *tests)
+    write(settings.data / "MNLI" / "test_mismatched.tsv", *tests)
     write(settings.data / "STS-B" / "test.tsv", *tests)
-    report = run_glue(replace(settings, tasks=("MNLI", "STS-B"), seeds=1))
-    assert list(report.runs["MNLI"][0].scores) == ["MNLI-m", "MNLI-mm"]
-    assert report.runs["MNLI"][0].figure == pytest.approx(
-        np.mean([each["accuracy"] for each in report.runs["MNLI"][0].scores.values()])
-    )
-    names = {path.name: path.read_text().splitlines() for path in report.submissions}
-    assert set(names) == {"MNLI-mm.tsv", "STS-B.tsv"}
-    for lines in names.values():
-        assert lines[0] == "index\tprediction"
-        assert [line.split("\t")[0] for line in lines[1:]] == ["7", "8"]
-    assert {line.split("\t")[1] for line in names["MNLI-mm.tsv"][1:]} <= {
-        "neutral", "entailment", "contradiction",
-    }  # fmt: skip
-    assert all(0 <= float(line.split("\t")[1]) <= 5 for line in names["STS-B.tsv"][1:])
+    settings = replace(settings, tasks=("MNLI", "STS-B"), seeds=1)
+    report = run_glue(settings)
+    (run,) = report.runs["MNLI"]
+    assert list(run.scores) == ["MNLI-m", "MNLI-mm"]
+    assert run.figure == pytest.approx(np.mean([each["accuracy"] for each in run.scores.values()]))
+    rows = {path.name: [line.split("\t") for line in path.read_text().splitlines()]
+            for path in report.submissions}  # fmt: skip
+    assert set(rows) == {"MNLI-mm.tsv", "STS-B.tsv"}
+    for lines in rows.values():
+        assert lines[0] == ["index", "prediction"] and [line[0] for line in lines[1:]] == ["7", "8"]
+    labels = {"neutral", "entailment", "contradiction"}
+    assert {label for _, label in rows["MNLI-mm.tsv"][1:]} <= labels
+    assert all(0 <= float(score) <= 5 for _, score in rows["STS-B.tsv"][1:])
     written = [path.stat().st_mtime_ns for path in report.submissions]
-    again = run_glue(replace(settings, tasks=("MNLI", "STS-B"), seeds=1))
-    assert [path.stat().st_mtime_ns for path in again.submissions] == written
-    model = load(report.runs["MNLI"][0].folder, device="cpu", precision="fp32")
-    assert names["MNLI-mm.tsv"][1] == f"7\t{model([('a good film', 'bad')])[0].label}"
+    assert [path.stat().st_mtime_ns for path in run_glue(settings).submissions] == written
+    model = load(run.folder, device="cpu", precision="fp32")
+    assert rows["MNLI-mm.tsv"][1][1] == model([("a good film", "bad")])[0].label

@@ -33,9 +33,7 @@ class Bounds:
 def text(documents):
     """Bounds of documents given as lists of sentence lengths."""
     sentences = [length for document in documents for length in document]
-    return Bounds(
-        np.cumsum([0, *sentences]), np.cumsum([0, *(len(document) for document in documents)])
-    )
+    return Bounds(np.cumsum([0, *sentences]), np.cumsum([0, *map(len, documents)]))
 
 
 def random_text(seed, num_documents=53):
@@ -43,10 +41,10 @@ def random_text(seed, num_documents=53):
     return text([rng.integers(2, 40, rng.integers(1, 19)).tolist() for _ in range(num_documents)])
 
 
-def drawn(bounds, seed, num_rows=997, short=0.1):
+def drawn(bounds, seed, num_rows=997, short=0.1, draw=draw_pairs):
     rng = np.random.default_rng(seed)
     anchors = rng.integers(0, bounds.sentence_starts[-1], num_rows)
-    return draw_pairs(bounds, anchors, draw_targets(num_rows, TARGET, short, rng), rng)
+    return draw(bounds, anchors, draw_targets(num_rows, TARGET, short, rng), rng)
 
 
 def document_of(bounds, token):
@@ -83,18 +81,14 @@ def test_a_true_continuation_is_adjacent_unless_trimmed():
     assert sorted(set((lengths // 5).tolist())) == list(range(1, 12))
 
 
-def test_both_labels_are_equally_frequent():
+def test_both_labels_are_equally_frequent_and_length_tells_none():
     for bounds in (text([[200, 200]] * 4), text([[7] * 9] * 11)):
         pairs = drawn(bounds, seed=3, num_rows=4001)
         assert pairs.labels.mean() == pytest.approx(0.5, abs=0.04)
-
-
-def test_length_does_not_tell_the_label_in_short_documents():
-    bounds = text([[6, 6, 6, 6]] * 29)
-    pairs = drawn(bounds, seed=8, num_rows=8009, short=0.0)
+    pairs = drawn(text([[6, 6, 6, 6]] * 29), seed=8, num_rows=8009, short=0.0)
     total = pairs.a_ends - pairs.a_starts + pairs.b_ends - pairs.b_starts
-    assert set(total[pairs.labels == IS_NEXT].tolist()) == {24}
-    assert set(total[pairs.labels == IS_RANDOM].tolist()) == {24}
+    for label in (IS_NEXT, IS_RANDOM):
+        assert set(total[pairs.labels == label].tolist()) == {24}
 
 
 def test_random_segments_come_from_all_other_tokens_alike():
@@ -151,23 +145,10 @@ def test_an_epoch_covers_the_text_evenly_in_an_order_of_its_own():
     assert np.sort(first).tolist() != np.sort(second).tolist()
 
 
-def test_rows_do_not_depend_on_the_batch_before():
-    bounds = random_text(9)
-    one, again = drawn(bounds, 10), drawn(bounds, 10)
-    assert list(one.spans()) == list(again.spans())
-    assert list(one.spans()) != list(drawn(bounds, 11).spans())
-
-
-def ordered(bounds, seed, num_rows=997, short=0.1):
-    rng = np.random.default_rng(seed)
-    anchors = rng.integers(0, bounds.sentence_starts[-1], num_rows)
-    return draw_ordered_pairs(bounds, anchors, draw_targets(num_rows, TARGET, short, rng), rng)
-
-
 @given(st.integers(0, 2**32))
 def test_order_labels_say_the_truth(seed):
     bounds = random_text(seed, num_documents=7)
-    pairs = ordered(bounds, seed + 1, num_rows=101)
+    pairs = drawn(bounds, seed + 1, num_rows=101, draw=draw_ordered_pairs)
     document = document_of(bounds, pairs.a_starts)
     num_sentences = np.diff(bounds.document_starts)[document]
     is_alone = pairs.labels == IGNORE_INDEX

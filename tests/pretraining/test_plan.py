@@ -11,13 +11,7 @@ from bertsmith.errors import ConfigError, CorpusError
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.pretraining import estimate as plan
 from bertsmith.pretraining.build import build_objective
-from bertsmith.pretraining.estimate import (
-    Accelerator,
-    Trial,
-    accelerators,
-    forecast,
-    to_json,
-)
+from bertsmith.pretraining.estimate import Accelerator, Trial, accelerators, forecast, to_json
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve
@@ -55,13 +49,10 @@ def with_trial(found, **training):
     return replace(found, config=replace(found.config, **training), trial=trial)
 
 
-def two_processes(job):
-    machine = Machine(torch.device("cpu"), "fp32", 2)
-    return build_objective(resolve(job, Corpus.open(job.corpus), machine, is_timed=False))
-
-
 def test_a_step_is_that_of_the_objective(job, looked_at):
-    objective = two_processes(job)
+    machine = Machine(torch.device("cpu"), "fp32", 2)
+    config = resolve(job, Corpus.open(job.corpus), machine, is_timed=False)
+    objective = build_objective(config)
     start, rest = looked_at.phases
     assert (start.first, start.last, rest.first, rest.last) == (1, START_STEPS, 8, None)
     for phase in looked_at.phases:
@@ -69,75 +60,60 @@ def test_a_step_is_that_of_the_objective(job, looked_at):
         batches = [batch for step in steps for batch in objective.micro_batches(step)]
         assert phase.real.tokens == sum(b.num_tokens for b in batches) / plan.SAMPLED_STEPS
         assert phase.real.sequences == sum(b.num_sequences for b in batches) / plan.SAMPLED_STEPS
-    assert rest.real.sequences == 6
-    assert start.real.sequences == 12
-    assert rest.largest.sequences == 2
+    assert (start.real.sequences, rest.real.sequences, rest.largest.sequences) == (12, 6, 2)
     shares = [longest_share(objective.micro_batches(step), 2) for step in range(8, 12)]
     assert rest.share == sum(shares) / plan.SAMPLED_STEPS
-    shapes = [
-        {
-            rounded_up(batch.num_tokens)
-            for step in steps
-            for batch in objective.micro_batches(step)[::2]
-        }
-        for steps in (range(1, START_STEPS + 1), range(START_STEPS + 1, 11))
-    ]
+    shapes = {
+        (step > START_STEPS, rounded_up(batch.num_tokens))
+        for step in range(1, 11)
+        for batch in objective.micro_batches(step)[::2]
+    }
     machine, phases = looked_at.machine, looked_at.phases
-    assert plan.count_shapes(objective, phases, 10, machine) == sum(map(len, shapes))
+    assert plan.count_shapes(objective, phases, 10, machine) == len(shapes)
     assert plan.count_shapes(objective, phases, 0.5, machine) == 1
 
 
 def test_a_run_is_the_sum_of_its_steps(looked_at):
     start, rest = looked_at.phases
+    others = STEPS - START_STEPS
     assert looked_at.num_steps == STEPS
-    wanted = START_STEPS * start.real.tokens + (STEPS - START_STEPS) * rest.real.tokens
+    wanted = START_STEPS * start.real.tokens + others * rest.real.tokens
     assert looked_at.tokens == pytest.approx(wanted)
-    flops = looked_at.flops
-    assert flops is not None
-    assert flops["attention"] == pytest.approx(
-        START_STEPS * start.flops["attention"] + (STEPS - START_STEPS) * rest.flops["attention"]
-    )
-    epochs = START_STEPS * 12 / looked_at.rows_per_epoch[0]
-    epochs += (STEPS - START_STEPS) * 6 / looked_at.rows_per_epoch[1]
+    attention = START_STEPS * start.flops["attention"] + others * rest.flops["attention"]
+    assert looked_at.flops["attention"] == pytest.approx(attention)
+    per_epoch = looked_at.rows_per_epoch
+    epochs = START_STEPS * 12 / per_epoch[0] + others * 6 / per_epoch[1]
     assert looked_at.epochs == pytest.approx(epochs)
     short = replace(looked_at, config=replace(looked_at.config, steps=3))
     assert short.tokens == pytest.approx(3 * start.real.tokens)
-    assert looked_at.seconds is None
-    assert looked_at.problem == "not asked for"
+    assert (looked_at.seconds, looked_at.problem) == (None, "not asked for")
 
 
 def test_time_is_steps_and_evaluations(looked_at):
     found = with_trial(looked_at)
-    times = found.step_seconds
-    assert times is not None
     share = sum(found.phases[0].flops.values()) / sum(found.phases[1].flops.values())
-    assert times == [pytest.approx(2 * share), 2.0]
+    assert found.step_seconds == [pytest.approx(2 * share), 2.0]
     assert found.num_evaluations == 1 + 10
-    assert found.seconds == pytest.approx(7 * times[0] + 33 * 2.0 + 11 * 3.0)
+    assert found.seconds == pytest.approx(7 * 2 * share + 33 * 2.0 + 11 * 3.0)
     assert with_trial(looked_at, eval_every=15).num_evaluations == 1 + 3
 
 
 def test_minutes_hold_as_many_steps_as_fit(looked_at):
     found = with_trial(looked_at, steps=None, minutes=10.0)
-    times = found.step_seconds
-    assert times is not None
-    left = 600 - 11 * 3.0 - 7 * times[0]
+    first = found.step_seconds[0]
+    left = 600 - 11 * 3.0 - 7 * first
     assert found.num_steps == pytest.approx(7 + left / 2)
     assert found.seconds == pytest.approx(600)
     few = with_trial(looked_at, steps=None, minutes=0.6)
-    assert few.num_steps == pytest.approx((36 - 33) / times[0])
+    assert few.num_steps == pytest.approx((36 - 33) / first)
     unknown = replace(found, trial=None)
-    assert unknown.num_steps is None
-    assert unknown.tokens is None
-    assert to_json(unknown)["run"]["steps"] is None
+    assert unknown.num_steps is unknown.tokens is to_json(unknown)["run"]["steps"] is None
 
 
 def test_other_hardware_by_its_peak(looked_at):
     step, run = looked_at.seconds_on(Accelerator("one", 1e9, 0.5))
     assert step == pytest.approx(sum(looked_at.phases[1].flops.values()) / 5e8)
-    flops = looked_at.flops
-    assert flops is not None
-    assert run == pytest.approx(sum(flops.values()) / 5e8)
+    assert run == pytest.approx(sum(looked_at.flops.values()) / 5e8)
     names = [each.name for each in accelerators(("H100", "A100"), 1.5e13, 0.4)]
     assert names == ["H100", "A100", "1.5e+13 FLOP/s"]
 
@@ -151,29 +127,19 @@ def test_memory_is_that_of_the_trial_or_an_estimate(looked_at):
     assert with_trial(found).peak_bytes == pytest.approx(seen)
 
 
-def test_a_trial_is_done_by_all_processes(job):
+def test_a_trial_is_done_by_all_processes_and_sums_gradients_as_the_run_does(job, monkeypatch):
+    monkeypatch.setattr(plan, "TRIAL_STEP_SECONDS", 0.0)  # however slow it is: sums take memory
     threads = torch.get_num_threads()
-    found = forecast(job, seconds=0.01)
+    twelve = replace(job, training=replace(job.training, batch_size=12))
+    found = forecast(twelve, seconds=0.01)
     assert torch.get_num_threads() == threads
-    assert found.trial is not None
-    assert found.trial.step_seconds > 0
-    assert found.trial.rows == 6
-    assert found.trial.shapes >= 1
+    trial = found.trial
+    assert trial.rows == 8  # two each are computed at once
+    assert trial.step_seconds > 0 and trial.shapes >= 1
     facts = to_json(found)
     assert facts["processes"] == 2
     assert facts["run"]["seconds"] > 0
     assert facts["memory"]["peak"] > facts["memory"]["weights"] > 0
-
-
-def test_a_trial_sums_gradients_where_the_run_does(job, monkeypatch):
-    """However slow it is: the sums take memory."""
-    monkeypatch.setattr(plan, "TRIAL_STEP_SECONDS", 0.0)
-    for batch_size, rows in ((12, 8),):  # two each are computed at once
-        found = forecast(
-            replace(job, training=replace(job.training, batch_size=batch_size)), seconds=0.01
-        )
-        assert found.trial is not None
-        assert found.trial.rows == rows
 
 
 def test_what_a_run_refuses_is_refused(job, tmp_path, monkeypatch):

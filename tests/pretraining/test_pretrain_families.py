@@ -1,4 +1,4 @@
-"""Pre-training of each family: a folder of its own kind, which transformers reads as we do."""
+"""Each family, with its own kind of tokenizer, from text to a fine-tuned model."""
 
 import json
 from typing import get_args, get_type_hints
@@ -6,8 +6,10 @@ from typing import get_args, get_type_hints
 import pytest
 import torch
 import transformers
+from tiny_models import write_reviews
 
 from bertsmith import cli
+from bertsmith.commands.pretrain import describe
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.families import FAMILIES
@@ -15,10 +17,9 @@ from bertsmith.model.loading import load_model
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import new_shape
 
-WORDS = ["--preset", "tiny", "--steps", "2", "--max-length", "16", "--batch-size", "4",
-         "--eval-rows", "4", "--max-position-embeddings", "32", "--threads", "1",
-         "--precision", "fp32", "--device", "cpu", "--objective", "masked_lm",
-         "--pairs", "none"]  # fmt: skip
+MACHINE = ["--threads", "1", "--device", "cpu", "--precision", "fp32"]
+SMALL = ["--steps", "3", "--preset", "tiny", "--batch-size", "4", "--eval-rows", "4",
+         "--max-length", "24", "--max-position-embeddings", "32", *MACHINE]  # fmt: skip
 
 
 def test_every_family_can_be_asked_for():
@@ -26,20 +27,41 @@ def test_every_family_can_be_asked_for():
     assert sorted(get_args(named)) == list(FAMILIES)
 
 
-@pytest.mark.parametrize("family", ["roberta", "albert", "distilbert", "electra"])
-def test_a_run_writes_a_folder_of_its_family(family, corpus_dir, tmp_path, capsys):
-    out = tmp_path / "run"
-    cli.main(
-        ["pretrain", "--family", family, "--corpus", str(corpus_dir), "--out", str(out), *WORDS]
+@pytest.mark.parametrize(
+    ("family", "kind", "mask"),
+    [
+        ("electra", "wordpiece", "[MASK]"),
+        ("roberta", "byte-bpe", "<mask>"),
+        ("albert", "unigram", "[MASK]"),
+        ("distilbert", "wordpiece", "[MASK]"),
+    ],
+)
+def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_path, capsys):
+    text = str(corpus_dir.parent / "text.txt")
+    tokens, corpus, out, task = (
+        str(tmp_path / name) for name in ("tokens", "corpus", "run", "task")
     )
-    assert "trained" in capsys.readouterr().out
-    assert json.loads((out / "config.json").read_text())["model_type"] == family
-    theirs = transformers.AutoModelForMaskedLM.from_pretrained(out).eval()
-    ours = load_model(out)
-    ids = torch.randint(5, 100, (3, 32), generator=torch.Generator().manual_seed(0))
+    cli.main(["tokenizer", "train", text, "--kind", kind, "--vocab-size", "300", "--out", tokens])
+    cli.main(["corpus", "build", text, "--tokenizer", tokens, "--out", corpus, "--held-out",
+              "0.15", "--processes", "1"])  # fmt: skip
+    capsys.readouterr()
+    how = ["--family", family] if family == "distilbert" else [family]  # the others have a recipe
+    cli.main(["pretrain", *how, "--corpus", corpus, "--out", out, *SMALL, "--json"])
+    result = json.loads(capsys.readouterr().out) | {"held_out_mlm_loss": 0.0}
+    guesser = f"{out}/generator" if family == "electra" else out
+    assert f'bertsmith fill {guesser} "… {mask} …"' in describe(result)
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["model_type"] == family
+    theirs = transformers.AutoModelForMaskedLM.from_pretrained(guesser).eval()
+    ids = torch.randint(5, 100, (3, 31), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        found, expected = ours(ids).logits, theirs(ids).logits
+        found, expected = load_model(guesser)(ids).logits, theirs(ids).logits
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    cli.main(["fill", guesser, f"baba {mask} ceba"])
+    assert f"{mask} 1:" in capsys.readouterr().out
+    rows = [str(write_reviews(tmp_path / name, 20)) for name in ("train.csv", "eval.csv")]
+    cli.main(["finetune", "classify", "--model", out, "--train", rows[0], "--eval", rows[1],
+              "--out", task, "--epochs", "1", "--max-length", "24", *MACHINE])  # fmt: skip
+    assert load_model(task).config.model_type == family
 
 
 def config(corpus_dir, **settings):
@@ -70,13 +92,10 @@ def test_sizes_are_those_of_the_papers(corpus_dir):
 
 
 def test_what_a_family_has_not_is_refused_before_anything_is_written(corpus_dir, tmp_path, capsys):
-    out = tmp_path / "run"
+    words = ["--family", "roberta", "--corpus", str(corpus_dir), "--out", str(tmp_path / "run")]
     with pytest.raises(SystemExit):
-        cli.main(
-            ["pretrain", "--family", "roberta", "--corpus", str(corpus_dir), "--out", str(out),
-             *WORDS[:-2], "--pairs", "next_sentence"]
-        )  # fmt: skip
+        cli.main(["pretrain", *words, *SMALL, "--pairs", "next_sentence"])
     assert "family roberta have no head for it. Pass --pairs none" in capsys.readouterr().err
-    assert not out.exists()
+    assert not (tmp_path / "run").exists()
     with pytest.raises(ConfigError, match="Only albert's layers share weights"):
         ModelSettings(family="electra", shared="all")

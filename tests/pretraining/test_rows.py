@@ -49,11 +49,9 @@ def corpus(tmp_path_factory):
 
 
 def reader(corpus, *, chinese=False, tokenizer=TOKENIZER):
+    vocabulary = MaskingVocabulary(TOKENIZER.vocab_size, TOKENIZER.mask_id, TOKENIZER.special_ids)
     bounds = WordBounds(TOKENIZER, WORD_LIST if chinese else None)
-    is_special = MaskingVocabulary(
-        TOKENIZER.vocab_size, TOKENIZER.mask_id, TOKENIZER.special_ids
-    ).is_special
-    return RowReader(corpus, tokenizer, is_special, bounds)
+    return RowReader(corpus, tokenizer, vocabulary.is_special, bounds)
 
 
 def segments(*rows, are_pairs=True):
@@ -63,35 +61,21 @@ def segments(*rows, are_pairs=True):
 
 def whole_words(corpus, *, chinese):
     """Start and end of every word of the text, from its tokens as they are written."""
-    found: list[tuple[int, int]] = []
-    starts = set(corpus.sentence_starts.tolist())
-    tokens = []
     bounds = corpus.sentence_starts[corpus.document_starts].tolist()
-    for start, end in pairwise(bounds):
-        tokens += [TOKENIZER.vocab[i] for i in corpus.token_ids(start, end).tolist()]
+    ids = [corpus.token_ids(start, end) for start, end in pairwise(bounds)]
+    tokens = [TOKENIZER.vocab[id_] for id_ in np.concatenate(ids)]
+    starts, runs, found = set(corpus.sentence_starts.tolist()), [], []
     for place, token in enumerate(tokens):
-        if token.startswith("##"):
-            found[-1] = (found[-1][0], place + 1)
+        is_chinese = chinese and {token, tokens[place - 1]} <= set(CHARACTERS)
+        if token.startswith("##") or (is_chinese and place not in starts):
+            runs[-1][1].append(token)
         elif token not in SPECIAL_TOKENS:
-            found.append((place, place + 1))
-    if not chinese:
-        return found
-    merged: list[tuple[int, int]] = []
-    place = 0
-    while place < len(tokens):
-        run = place
-        while (
-            run < len(tokens) and tokens[run] in CHARACTERS and (run == place or run not in starts)
-        ):
-            run += 1
-        if run == place:
-            merged += [word for word in found if word[0] == place]
-            place += 1
-            continue
-        for word in WORD_LIST("".join(tokens[place:run])):
-            merged.append((place, place + len(word)))
+            runs.append((place, [token]))
+    for place, run in runs:
+        for word in WORD_LIST("".join(run)) if chinese and run[0] in CHARACTERS else [run]:
+            found.append((place, place + len(word)))  # a character is a token
             place += len(word)
-    return merged
+    return found
 
 
 @pytest.mark.parametrize("tokenizer", [TOKENIZER, LIKE_ROBERTA])
@@ -112,18 +96,13 @@ def test_words_of_any_segment_are_those_of_the_text(corpus, chinese, data):
     bounds = corpus.sentence_starts[corpus.document_starts]
     last = int(bounds[np.searchsorted(bounds, start, side="right")])
     end = data.draw(st.integers(start + 1, last))
-    rows = reader(corpus, chinese=chinese).read(segments([(start, end)]))
-    assert rows.words is not None
-    words = rows.words[1:-1]
-    found = [
-        (start + int(own[0]), start + int(own[-1]) + 1)
-        for number in dict.fromkeys(words[words >= 0].tolist())
-        for own in [np.flatnonzero(words == number)]
+    words = reader(corpus, chinese=chinese).read(segments([(start, end)])).words[1:-1]
+    places = [
+        np.flatnonzero(words == number) for number in dict.fromkeys(words[words >= 0].tolist())
     ]
-    expected = [
-        word for word in whole_words(corpus, chinese=chinese) if start <= word[0] < word[1] <= end
-    ]
-    assert found == expected
+    found = [(start + int(own[0]), start + int(own[-1]) + 1) for own in places]
+    whole = whole_words(corpus, chinese=chinese)
+    assert found == [word for word in whole if start <= word[0] < word[1] <= end]
 
 
 def test_passages_hold_whole_sentences_and_separators_between_documents(corpus):

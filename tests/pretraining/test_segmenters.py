@@ -45,17 +45,13 @@ method_in_c = "words".split
 partly_halves = partial(halves)
 
 
-def nothing(text):
-    return None
-
-
-NO_FUNCTION = "x"
-
-
-def test_the_longest_word_is_taken_from_the_left():
+def test_the_longest_word_of_a_list_is_taken_from_the_left(tmp_path):
     cut = MaximumMatching(["北京", "北京大学", "大学生", "学生"])
     assert cut("北京大学生在北京") == ["北京大学", "生", "在", "北京"]
     assert cut("") == []
+    path = tmp_path / "words.txt"
+    path.write_text("﻿北京\n\n 学生 \nword\n", encoding="utf-8")
+    assert read_word_list(path)("学生在北京") == ["学生", "在", "北京"]
 
 
 @given(st.text("天地玄黄", max_size=30), st.lists(st.text("天地玄黄", min_size=1, max_size=5)))
@@ -65,32 +61,22 @@ def test_words_add_up_to_the_text(text, words):
     assert all(len(word) == 1 or word in words for word in found)
 
 
-def test_a_word_list_is_read(tmp_path):
-    path = tmp_path / "words.txt"
-    path.write_text("﻿北京\n\n 学生 \nword\n", encoding="utf-8")
-    assert read_word_list(path)("学生在北京") == ["学生", "在", "北京"]
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff\xfe", "--word-list {path}: byte 0 is 0xff, which is not UTF-8"),
-        ("北京 34488 ns\n".encode(), "words.txt:1: '北京 34488 ns' is more than one word"),
-        ("word\n京\n".encode(), "none of its 2 words has two Chinese characters"),
+        (b"\xff\xfe", "--word-list {path}: byte 0 is 0xff"),
+        ("北京 34488 ns\n".encode(), "words.txt:1: '北京 34488 ns'"),
+        ("word\n京\n".encode(), "none of its 2 words"),
         (b"", "nothing in it"),
-        (b"\n", "none of its 0 words"),
+        (None, "--word-list {path}: cannot be read (No such file"),
     ],
 )
 def test_a_list_that_is_none_is_refused(tmp_path, content, message):
     path = tmp_path / "words.txt"
-    path.write_bytes(content)
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(ConfigError, match=re.escape(message.format(path=path))):
         read_word_list(path)
-
-
-def test_a_list_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"--word-list .*absent: cannot be read \(No such file"):
-        read_word_list(tmp_path / "absent")
 
 
 @pytest.mark.parametrize("name", ["halves", "lazily", "partly_halves"])
@@ -103,12 +89,10 @@ def test_a_function_becomes_a_segmenter(name):
     [
         ("jieba", "wanted is module:function"),
         ("no_such_package:lcut", "No module named 'no_such_package'"),
-        (".jieba:lcut", "Install the package that has it, or correct the name"),
         (f"{HERE}:halfs", "halfs is not there"),
-        (f"{HERE}:NO_FUNCTION", "NO_FUNCTION is no function"),
+        (f"{HERE}:HERE", "HERE is no function"),
         (f"{HERE}:fails_lazily", "failed on '我们在北京学习语言' with TypeError (not now)"),
         ("os:system", "os is a module of Python itself"),
-        ("builtins:list", "builtins is a module of Python itself"),
         (f"{HERE}:system", "posix is a module of Python itself"),
         (f"{HERE}:Popen", "subprocess is a module of Python itself"),
         (f"{HERE}:twice_partial", "posix is a module of Python itself"),

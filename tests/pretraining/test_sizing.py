@@ -4,46 +4,33 @@ import json
 
 import pytest
 import torch
+from small_workers import small_objective
 
 from bertsmith import cli
-from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining import auto_size as sizing
 from bertsmith.pretraining.auto_size import choose_preset
-from bertsmith.pretraining.objective import Pretraining
-from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.training.machine import Machine
 
 MACHINE = Machine(torch.device("cpu"), "fp32", num_processes=1)
 
 
-@pytest.fixture
-def objective(corpus_dir):
-    train, held_out = Corpus.open(corpus_dir), Corpus.open(corpus_dir, "held_out")
-    return Pretraining(train, held_out, PretrainingSettings(max_length=16), batch_size=16)
+# All of them small, so that none takes long.
+SHAPES = dict.fromkeys(
+    sizing.NEEDED_TOKENS, BertConfig.from_preset("tiny", 200, max_position_embeddings=32)
+)
 
 
-SHAPES = {
-    preset: BertConfig.from_preset(preset, 200, max_position_embeddings=32)
-    for preset in sizing.NEEDED_TOKENS
-}
-
-
-def test_a_size_that_gets_too_few_tokens_ends_the_search(objective):
+def test_the_largest_size_that_gets_enough_tokens_is_taken(corpus_dir, monkeypatch):
+    objective = small_objective(corpus_dir, max_length=16, batch_size=16, micro_batch_size=None)
     choice = choose_preset(objective, SHAPES, 0.001, MACHINE)
     assert choice.preset == "tiny"
-    assert list(choice.tokens) == ["tiny", "mini"]
+    assert list(choice.tokens) == ["tiny", "mini"]  # too few tokens end the search
     assert min(choice.tokens.values()) > 0
     assert "size tiny, the largest that 0.001 minutes serve here" in str(choice)
-
-
-def test_more_time_serves_a_larger_model(objective, monkeypatch):
     monkeypatch.setattr(sizing, "NEEDED_TOKENS", {"tiny": 0.0, "mini": 1.0, "small": 1e15})
     assert choose_preset(objective, SHAPES, 10.0, MACHINE).preset == "mini"
-
-
-def test_without_minutes_there_is_nothing_to_choose_by(objective):
     with pytest.raises(ConfigError, match="'auto' without a time"):
         choose_preset(objective, SHAPES, None, MACHINE)
 
@@ -54,7 +41,7 @@ def test_a_run_keeps_the_size_it_chose(corpus_dir, tmp_path, capsys):
     cli.main(
         ["pretrain", "--preset", "auto", "--minutes", "0.01", "--max-length", "16",
          "--batch-size", "4", "--eval-rows", "4", "--max-position-embeddings", "32",
-         "--threads", "1", "--corpus", str(corpus_dir), "--out", str(out)]
+         "--threads", "1", "--precision", "fp32", "--corpus", str(corpus_dir), "--out", str(out)]
     )  # fmt: skip
     assert "size tiny" in capsys.readouterr().err
     run = json.loads((out / "run.json").read_text())

@@ -36,14 +36,11 @@ def test_the_longest_share_of_a_step():
 def test_real_steps_of_the_phase_that_is_asked_for(objective):
     model = model_for(objective)
     before = {name: each.detach().clone() for name, each in model.named_parameters()}
-    with StepTimer(objective, model, "fp32", 2) as timer:
-        assert timer.workers.is_complete
+    with StepTimer(objective, model, "fp32", 1) as timer:
         found = timer.time(6, warm_up=1)
-        evaluation = timer.time_evaluation()
+        assert timer.time_evaluation() > 0
     assert found.num_steps == MIN_STEPS
-    assert found.compute > 0
-    assert found.update > 0
-    assert evaluation > 0
+    assert found.compute > 0 and found.update > 0
     steps = range(7, 7 + MIN_STEPS)
     tokens = [sum(b.num_tokens for b in objective.micro_batches(step)) for step in steps]
     assert found.tokens == sum(tokens) / MIN_STEPS

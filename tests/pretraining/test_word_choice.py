@@ -49,33 +49,20 @@ def test_words_are_whole_and_budgets_kept(sequences, percent, kind, seed):
             assert spent == 0
 
 
-def run_sizes(kind, num_words=60_000):
-    """Words of every chosen run in one long text of single-piece words."""
-    words, lengths = packed([[1] * num_words])
-    rng = np.random.default_rng(7)
-    budget = np.rint(lengths * 0.15).astype(int)
+@pytest.mark.parametrize(
+    ("kind", "weights", "mean"),
+    [("span", 0.8 ** np.arange(10), 3.8), ("ngram", np.array([6, 3, 2]), 18 / 11)],
+)
+def test_runs_have_the_lengths_of_spanbert_and_albert(kind, weights, mean):
+    """In one long text of words of a piece."""
+    words, lengths = packed([[1] * 60_000])
+    budget, rng = np.rint(lengths * 0.15).astype(int), np.random.default_rng(7)
     _, runs = choose_words(words, lengths, budget, RUN_LENGTHS[kind], rng)
-    return np.unique(runs, return_counts=True)[1]
-
-
-def within_binomial(counts, shares):
-    """Whether no count is more than five standard deviations from its share."""
-    total = counts.sum()
-    spread = np.sqrt(total * shares * (1 - shares))
-    return bool((np.abs(counts - total * shares) <= 5 * spread + 1e-9).all())
-
-
-def test_spans_have_spanberts_lengths():
-    sizes = run_sizes("span")
-    shares = 0.2 * 0.8 ** np.arange(10)
-    assert len(sizes) > 2000
-    assert within_binomial(np.bincount(sizes, minlength=11)[1:], shares / shares.sum())
-    assert sizes.mean() == pytest.approx(3.8, abs=0.3)
-
-
-def test_ngrams_have_alberts_lengths():
-    counts = np.bincount(run_sizes("ngram"), minlength=4)
-    assert within_binomial(counts[1:], np.array([6, 3, 2]) / 11)
+    sizes = np.unique(runs, return_counts=True)[1]
+    counts, shares = np.bincount(sizes)[1:], weights / weights.sum()
+    spread = np.sqrt(len(sizes) * shares * (1 - shares))
+    assert (np.abs(counts - len(sizes) * shares) <= 5 * spread).all()
+    assert sizes.mean() == pytest.approx(mean, abs=0.3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -31,15 +31,6 @@ def test_every_multiple_is_due_once(moves, interval):
     assert count <= place // interval
 
 
-def test_the_middle_of_a_step_is_neither_the_start_nor_the_end():
-    assert Budget(1, None).middle(1, 0, 9) == 0.5
-    minute = Budget(None, 60, reserve=10)
-    assert minute.middle(3, began=20, now=30) == 0.5
-    assert minute.middle(1, began=0, now=500) == 0.5  # a step longer than the run
-    assert minute.middle(1, began=55, now=500) == 0.5  # after an evaluation as long as the run
-    assert minute.middle(9, began=49, now=70) < 1
-
-
 @given(st.floats(0.1, 1e5), st.floats(1e-5, 10))
 def test_evaluations_take_a_twentieth_of_the_seconds(seconds, row):
     plan = EvaluationPlan.of_seconds(seconds, row)

@@ -1,16 +1,14 @@
 """Checkpoints: whole or not at all, the last ones kept, damage found and named."""
 
-import json
 import resource
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
 from small_workers import small_model
 
-from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.errors import CheckpointError, InputError
 from bertsmith.model.saving import save_model
 from bertsmith.system.files import atomic_dir
 from bertsmith.training.checkpoint import (
@@ -22,7 +20,6 @@ from bertsmith.training.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from bertsmith.training.run_config import check_same
 
 IDENTITY = {"batch_size": 4, "optim": {"learning_rate": 0.1}}
 
@@ -94,14 +91,3 @@ def test_leftovers_of_a_killed_process_go(tmp_path):
         clear_leftovers(tmp_path)
         assert (folder / "model.safetensors").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == [kept.name, "step-00000010"]
-
-
-def test_differing_settings_are_listed():
-    now = {"batch_size": 8, "optim": {"learning_rate": 0.1}, "seed": 3}
-    with pytest.raises(ConfigError) as caught:
-        check_same(Path("runs/a"), IDENTITY, now)
-    message = str(caught.value)
-    assert "runs/a: cannot be resumed" in message
-    assert "batch_size was 4, is now 8; seed was None, is now 3." in message
-    assert "learning_rate" not in message
-    check_same(Path("runs/a"), IDENTITY, json.loads(json.dumps(IDENTITY)))

@@ -2,6 +2,7 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
 from bertsmith.training import display as display_module
@@ -32,49 +33,42 @@ HELD_OUT = {
 STATUS = Status(progress=0.25, elapsed_seconds=61.0, data_wait_fraction=0.015)
 
 
-def shown(*, terminal, monkeypatch):
+def shown(entries, monkeypatch, *, terminal=False):
     monkeypatch.setattr(display_module, "LIVE_SECONDS", 0.0)
     monkeypatch.setattr(display_module, "PLAIN_SECONDS", 0.0)
     console = Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None)
     with Display(console) as display:
-        display.write(STEP, STATUS)
-        display.write({**STEP, "mlm_loss": 2.0}, STATUS)
-        display.write(HELD_OUT, STATUS)
-    assert isinstance(console.file, io.StringIO)
+        for entry in entries:
+            display.write(entry, STATUS)
     return console.file.getvalue()
 
 
 def test_plain_lines_where_there_is_no_terminal(monkeypatch):
-    lines = shown(terminal=False, monkeypatch=monkeypatch).splitlines()
-    assert lines == [
-        "step 1,200 · masked LM loss 3.000 (accuracy 25.0 %), "
-        "next sentence loss 0.500 (accuracy 75.0 %) · 20,000 tokens/s · "
-        "waited 1.5% · 25% · 1:01 spent, 3:03 to go",
-        "step 1,200 · masked LM loss 2.000 (accuracy 25.0 %), "
-        "next sentence loss 0.500 (accuracy 75.0 %) · 20,000 tokens/s · "
-        "waited 1.5% · 25% · 1:01 spent, 3:03 to go",
+    step = (
+        "step 1,200 · masked LM loss {} (accuracy 25.0 %), next sentence loss 0.500 "
+        "(accuracy 75.0 %) · 20,000 tokens/s · waited 1.5% · 25% · 1:01 spent, 3:03 to go"
+    )
+    assert shown([STEP, {**STEP, "mlm_loss": 2.0}, HELD_OUT], monkeypatch).splitlines() == [
+        step.format("3.000"),
+        step.format("2.000"),
         "step 1,200 · eval: masked LM loss 3.250 (accuracy 20.0 %), "
         "next sentence loss 0.600 (accuracy 70.0 %)",
     ]
 
 
 def test_a_panel_on_a_terminal(monkeypatch):
-    text = shown(terminal=True, monkeypatch=monkeypatch)
+    text = shown([STEP, HELD_OUT], monkeypatch, terminal=True)
     for part in ("masked LM", "3.250", "70.0 %", "20,000 tokens/s", "3:03 to go", "1.5%"):
         assert part in text
     titles = [line.split() for line in text.splitlines() if "eval score" in line]
     assert titles[-1] == ["loss", "accuracy", "eval", "loss", "eval", "score"]
 
 
-def test_scores_that_are_no_accuracy_have_their_names(monkeypatch):
+@pytest.mark.parametrize("terminal", [True, False])
+def test_scores_that_are_no_accuracy_have_their_names(monkeypatch, terminal):
     figures = {"embed_loss": 0.25, "embed_score": 0.5, "embed_spearman": 0.5, "embed_pearson": 0.75}
     entry = {"step": 7, **{f"held_out_{name}": value for name, value in figures.items()}}
-    for terminal in (True, False):
-        console = Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None)
-        with Display(console) as display:
-            display.write(entry, STATUS)
-        assert isinstance(console.file, io.StringIO)
-        assert "spearman 0.500, pearson 0.750" in console.file.getvalue()
+    assert "spearman 0.500, pearson 0.750" in shown([entry], monkeypatch, terminal=terminal)
 
 
 def test_lines_are_means_and_few(monkeypatch):
@@ -85,6 +79,5 @@ def test_lines_are_means_and_few(monkeypatch):
     for loss in (1.0, 2.0, 3.0):
         display.write({**STEP, "mlm_loss": loss}, STATUS)
     display.write({**STEP, "mlm_loss": 4.0}, Status(1.0, 90.0, 0.0))
-    assert isinstance(console.file, io.StringIO)
     (line,) = console.file.getvalue().splitlines()
     assert "masked LM loss 2.500" in line

@@ -1,6 +1,7 @@
 """The optimizer: AdamW by ranges is AdamW, and the learning rate rises and falls."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -14,6 +15,7 @@ from bertsmith.errors import ConfigError
 from bertsmith.model.weight_names import their_names
 from bertsmith.training import optim
 from bertsmith.training.flat_parameters import CHUNK, Layout, Storage
+from bertsmith.training.layerwise import LayerwiseOptim
 from bertsmith.training.optim import OptimSettings, RangeUpdater, schedule
 
 SMALL = {"vocab_size": 31, "hidden_size": 12, "intermediate_size": 20}
@@ -38,22 +40,31 @@ def is_vector(name):
     return theirs.endswith(".bias") or "LayerNorm" in theirs
 
 
-@pytest.mark.parametrize("max_grad_norm", [0.0, 0.5])
+PLAIN = OptimSettings(learning_rate=1e-2, weight_decay=0.1)
+LAYERWISE = LayerwiseOptim(
+    learning_rate=1e-2, weight_decay=0.1, num_layers=2, layer_decay=0.7, freeze_embeddings=True
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "max_grad_norm"), [(PLAIN, 0.0), (PLAIN, 0.5), (LAYERWISE, 0.0)]
+)
 @pytest.mark.parametrize("num_ranges", [1, 3])
-def test_ranges_equal_the_plain_formula(max_grad_norm, num_ranges):
-    """Gradients in two parts, weights in several ranges, against torch's plain AdamW."""
+def test_ranges_equal_torchs_adamw(settings, max_grad_norm, num_ranges):
+    """Gradients in two parts, weights in several ranges, a rate for each layer."""
     bert = model()
     arrays, layout = arrays_of(bert)
-    settings = OptimSettings(learning_rate=1e-2, weight_decay=0.1)
+    before, named = arrays.weights.clone(), dict(bert.named_parameters())
     updaters = [
         RangeUpdater(arrays, layout, part, num_ranges, settings) for part in range(num_ranges)
     ]
-    named = dict(bert.named_parameters())
     groups = [
-        {"params": [named[name] for name in named if not is_vector(name)], "weight_decay": 0.1},
-        {"params": [named[name] for name in named if is_vector(name)], "weight_decay": 0.0},
-    ]
-    reference = torch.optim.AdamW(groups, lr=1e-2, eps=1e-6, foreach=False, fused=False)
+        {"params": [parameter], "lr": 1e-2 * settings.rate_scale(name),
+         "weight_decay": 0.0 if is_vector(name) else 0.1}
+        for name, parameter in named.items()
+        if settings.rate_scale(name) > 0
+    ]  # fmt: skip
+    reference = torch.optim.AdamW(groups, lr=1.0, eps=1e-6, foreach=False, fused=False)
     generator = torch.Generator().manual_seed(0)
     for step in range(1, 6):
         for name, parameter in named.items():
@@ -73,6 +84,8 @@ def test_ranges_equal_the_plain_formula(max_grad_norm, num_ranges):
         reference.step()
     for name, view in layout.views(arrays.weights).items():
         torch.testing.assert_close(view, named[name].detach(), rtol=1e-5, atol=1e-6)
+        is_frozen = settings.rate_scale(name) == 0
+        assert torch.equal(view, layout.views(before)[name]) == is_frozen, name
 
 
 @pytest.mark.parametrize("num_parts", [1, 2, 3])
@@ -135,3 +148,14 @@ def test_wsd_is_constant_and_then_falls_by_one_minus_a_square_root():
 def test_impossible_settings_are_refused(change, message):
     with pytest.raises(ConfigError, match=message):
         OptimSettings(**change)
+
+
+def test_rates_of_layers():
+    settings = LayerwiseOptim(num_layers=3, layer_decay=0.5, freeze_layers=1)
+    names = ("embeddings.word.weight", "layers.0.attention.qkv.weight", "layers.1.a", "layers.2.a",
+             "pooler.dense.weight", "heads.classify.dense.bias")  # fmt: skip
+    assert [settings.rate_scale(name) for name in names] == [0.0, 0.0, 0.25, 0.5, 1.0, 1.0]
+    assert {LayerwiseOptim(num_layers=3).rate_scale(name) for name in names} == {1.0}
+    for name, value in (("layer_decay", 0.0), ("freeze_layers", 4)):
+        with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')}: found {value}"):
+            replace(settings, **{name: value})

@@ -13,12 +13,6 @@ def is_running():
     return any(thread.name == "prefetch" for thread in threading.enumerate())
 
 
-def test_results_come_in_order_from_the_first():
-    with closing(Prefetcher(lambda step: step * step, first=3)) as batches:
-        assert [next(batches) for _ in range(20)] == [step * step for step in range(3, 23)]
-    assert not is_running()
-
-
 def test_no_more_than_the_depth_is_made_ahead():
     made: list[int] = []
     with closing(Prefetcher(made.append, first=0)):
@@ -31,14 +25,14 @@ def test_no_more_than_the_depth_is_made_ahead():
     assert not is_running()
 
 
-def test_an_error_is_raised_at_its_step():
+def test_results_come_in_order_and_an_error_at_its_step():
     def prepare(step):
-        if step == 3:
-            raise ValueError("step 3 is broken")
-        return step
+        if step == 13:
+            raise ValueError("step 13 is broken")
+        return step * step
 
-    with closing(Prefetcher(prepare, first=1)) as batches:
-        assert [next(batches), next(batches)] == [1, 2]
-        with pytest.raises(ValueError, match="step 3 is broken"):
+    with closing(Prefetcher(prepare, first=3)) as batches:
+        assert [next(batches) for _ in range(10)] == [step * step for step in range(3, 13)]
+        with pytest.raises(ValueError, match="step 13 is broken"):
             next(batches)
     assert not is_running()

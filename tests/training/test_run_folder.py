@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+from functools import partial
 
 import pytest
 
@@ -39,21 +40,16 @@ def locked_by_another(path):
     thread = threading.Thread(target=work)
     thread.start()
     began.wait(30)
-    try:
-        yield
-    finally:
-        may_end.set()
-        thread.join()
+    yield
+    may_end.set()
+    thread.join()
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["{", "[]", "{}", '{"kind": 7, "series": []}', '{"kind": "seed", "series": {}}'],
-)
-def test_only_runs_of_a_series_are_its_runs(tmp_path, text):
+def test_only_runs_of_a_series_are_its_runs(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.run_path.write_text(text)
-    assert folder.series_runs() == []
+    for text in ("{", "[]", "{}", '{"kind": 7, "series": []}', '{"kind": "seed", "series": {}}'):
+        folder.run_path.write_text(text)
+        assert folder.series_runs() == []
     folder.run_path.write_text('{"kind": "fold", "series": {"seed": 7, "folds": 2}}')
     assert folder.series_runs() == [tmp_path / "runs" / "fold-1", tmp_path / "runs" / "fold-2"]
 
@@ -91,19 +87,17 @@ def test_what_is_there_is_safe_unless_it_was_named(tmp_path, before, flags, mess
     assert sorted(path.rglob("*")) == found
 
 
-@pytest.mark.parametrize("text", ["null", "[1]", "{"])
-def test_a_damaged_run_is_told(tmp_path, text):
-    (tmp_path / "run.json").write_text(text)
-    for ask in (RunFolder.read_run, lambda it: it.check(resume=True, overwrite=False)):
-        with pytest.raises(CheckpointError, match=r"run\.json: damaged"):
-            ask(RunFolder(tmp_path))
-
-
-def test_leftovers_of_a_killed_run_are_in_nobodys_way(tmp_path):
+def test_a_damaged_run_is_told_and_leftovers_are_in_nobodys_way(tmp_path):
+    folder = RunFolder(tmp_path)
     (tmp_path / ".run.json.123.tmp").touch()
     (tmp_path / "earlier-run").mkdir()
     (tmp_path / ".earlier-run.tmp").mkdir()
-    RunFolder(tmp_path).check(resume=False, overwrite=False)
+    folder.check(resume=False, overwrite=False)
+    for text in ("null", "[1]", "{"):
+        folder.run_path.write_text(text)
+        for ask in (RunFolder.read_run, lambda it: it.check(resume=True, overwrite=False)):
+            with pytest.raises(CheckpointError, match=r"run\.json: damaged"):
+                ask(folder)
 
 
 def test_beginning_takes_the_run_and_nothing_else(tmp_path):
@@ -117,17 +111,17 @@ def test_beginning_takes_the_run_and_nothing_else(tmp_path):
 
 
 def test_what_is_overwritten_without_a_model_is_put_aside_too(tmp_path):
-    names = ["config.json", "spiece.model", "special_tokens_map.json", "modules.json"]
+    names = {"config.json", "spiece.model", "special_tokens_map.json", "modules.json"}
     for name in names:
         (tmp_path / name).write_text(name)
     folder = RunFolder(tmp_path)
     folder.begin()
     assert [path.name for path in tmp_path.iterdir()] == ["earlier-run"]
-    assert sorted(path.name for path in folder.earlier_dir.iterdir()) == sorted(names)
+    assert {path.name for path in folder.earlier_dir.iterdir()} == names
     (tmp_path / "model.safetensors").touch()  # the new run is stopped while it saves its model
     folder.write_run({})
     folder.begin()
-    assert sorted(path.name for path in folder.earlier_dir.iterdir()) == sorted(names)
+    assert {path.name for path in folder.earlier_dir.iterdir()} == names
 
 
 class Killed(BaseException):
@@ -194,10 +188,7 @@ def test_one_process_at_a_time_works_in_a_folder(tmp_path, flag):
 
 def test_who_takes_a_folder_looks_again(tmp_path):
     folder = RunFolder(tmp_path / "run")
-
-    def check():
-        folder.check(resume=False, overwrite=False)
-
+    check = partial(folder.check, resume=False, overwrite=False)
     with folder.held(check):
         pass
     earlier_run(folder.path, complete=True)  # by another process, since the first look

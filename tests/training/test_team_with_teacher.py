@@ -28,9 +28,7 @@ def new_team(task, dtype):
     return small_workers(task, 2, dtype, small_model("masked_lm", num_hidden_layers=1))
 
 
-@pytest.mark.parametrize(
-    ("dtype", "is_cached"), [(torch.float32, True), (torch.bfloat16, True), (torch.bfloat16, False)]
-)
+@pytest.mark.parametrize(("dtype", "is_cached"), [(torch.float32, True), (torch.bfloat16, False)])
 def test_workers_do_what_one_process_would(corpus_dir, tmp_path, dtype, is_cached):
     cache = None
     if is_cached:  # the first two steps are read, the others written
@@ -48,11 +46,9 @@ def test_terms_of_the_triple_loss(corpus_dir):
     for batch in task.micro_batches(1):
         terms = task.losses(model, batch)
         assert {name: term.count for name, term in terms.items()} == task.counts(batch)
-        assert [(n, t.weight) for n, t in terms.items()] == [
-            ("mlm", pytest.approx(0.3)), ("soft", 0.7), ("hidden", 0.2)
-        ]  # fmt: skip
-        expected = task.pretraining.losses(model, batch)["mlm"]
-        assert torch.equal(terms["mlm"].sum, expected.sum)
+        weights = {name: term.weight for name, term in terms.items()}
+        assert weights == pytest.approx({"mlm": 0.3, "soft": 0.7, "hidden": 0.2})
+        assert torch.equal(terms["mlm"].sum, task.pretraining.losses(model, batch)["mlm"].sum)
         places = batch.targets["masked_positions"]
         with torch.no_grad():
             logits, taught = (
