@@ -51,20 +51,26 @@ def tiny_model(*heads, num_labels=None, seed=0, **changes):
         return BertModel(config, build_heads(config, heads, num_labels)).eval()
 
 
-def save_tiny_of(directory: Path, family: str, heads=("masked_lm",), **changes):
-    """Write a folder with a random tiny pre-trained model of a family; gives the folder."""
-    settings = {**asdict(tiny_config()), **changes}
+def save_tiny_of(
+    directory: Path, family: str, heads=("masked_lm",), tokenizer=None, num_labels=None, **changes
+):
+    """Write a folder with a random tiny model of a family; gives the folder."""
     config_type = family_named(family).config
+    settings = asdict(tiny_config())
+    if tokenizer is not None:
+        settings["vocab_size"] = tokenizer.vocab_size
+        settings |= config_type.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
     known = {field.name for field in fields(config_type)}
     if family == "distilbert":
         known -= {"type_vocab_size"}
+    settings |= changes
     config = config_type(**{name: value for name, value in settings.items() if name in known})
-    positions = NUM_POSITIONS + config.first_position
+    positions = config.max_position_embeddings + config.first_position
     config = replace(config, max_position_embeddings=positions)
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        model = BertModel(config, build_heads(config, heads))
-    save_model(model, directory, tiny_tokenizer())
+        model = BertModel(config, build_heads(config, heads, num_labels))
+    save_model(model, directory, tokenizer or tiny_tokenizer())
     return directory
 
 

@@ -6,15 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
-from tiny_models import reviews, save_tiny, tiny_model, write_reviews
+from tiny_models import reviews, save_tiny, save_tiny_of, tiny_model, write_reviews
+from tiny_runs import FP32
 from tiny_tokenizers import TINY
 
-from bertsmith.cli import main
 from bertsmith.data.shards import Corpus
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.model.bert import BertModel
-from bertsmith.model.config import BertConfig
-from bertsmith.model.families import build_heads, family_named
 from bertsmith.model.loading import load_model
 from bertsmith.model.saving import save_model
 from bertsmith.pretraining.objective import Pretraining
@@ -25,7 +22,6 @@ from bertsmith.tasks.auto import load_predictor
 from bertsmith.tasks.sentence_folder import SentenceFolder
 from bertsmith.tokenization.auto import load_tokenizer
 
-FP32 = ("--device", "cpu", "--precision", "fp32")
 SHAPE = {"num_hidden_layers": 3}
 
 
@@ -48,36 +44,17 @@ def place(tmp_path_factory, corpus_dir):
     texts = [example.text for example in reviews(9)]
     (folder / "texts.txt").write_text("\n\n".join(texts))
     tokenizer = load_tokenizer(corpus_dir / "tokenizer")
-    config = BertConfig(tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=37)
-    model = BertModel(config, build_heads(config, ["masked_lm", "next_sentence"]))
-    save_model(model, folder / "on-corpus", tokenizer)
+    save_tiny_of(folder / "on-corpus", "bert", ["masked_lm", "next_sentence"], tokenizer)
     return folder
 
 
 @pytest.fixture
-def compress(capsys, place, tmp_path):
-    """Run a command; gives the JSON that it printed and the new folder."""
+def compress(bertsmith, place, tmp_path):
+    """Compress a model; gives the JSON that it printed and the new folder."""
 
     def run(model, *args, out="out"):
-        main(["compress", str(place / model), "--out", str(tmp_path / out), "--json", *FP32,
-              *map(str, args)])  # fmt: skip
-        return json.loads(capsys.readouterr().out), tmp_path / out
-
-    return run
-
-
-@pytest.fixture
-def refused(capsys):
-    """Run a command line that must fail; gives the one line of its message."""
-
-    def run(*args):
-        with pytest.raises(SystemExit) as caught:
-            main(["compress", *map(str, args)])
-        assert caught.value.code == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        (line,) = captured.err.splitlines()
-        return line
+        words = ("compress", place / model, "--out", tmp_path / out, "--json", *FP32, *args)
+        return json.loads(bertsmith(*words)), tmp_path / out
 
     return run
 
@@ -130,43 +107,41 @@ def test_a_trimmed_model_is_scored_on_the_same_hidden_words(compress, corpus_dir
     assert report["after"]["scores"] == pytest.approx(wanted, abs=1e-5)
 
 
-EXAMPLES = ("classifier", "--examples", "data.csv")
+EXAMPLES = "--examples data.csv"
 
 
 @pytest.mark.parametrize(
-    "args, part",
+    "line, part",
     [
-        (("classifier",), "found flags for 0 of"),
-        (("classifier", "--num-layers", 1, "--num-heads", 3), "found flags for 2 of"),
-        (("classifier", "--num-layers", 1, "--min-count", 2), "found flags for 2 of"),
-        (("classifier", "--layer-choice", "last"), "Give --layers or --num-layers"),
-        ((*EXAMPLES, "--keep-shape"), "Give --prune-heads or --num-heads"),
-        (("classifier", "--layers", "0", "--num-layers", 1), "exactly one"),
-        (("classifier", "--layers", "0,three"), "--layers: found '0,three'"),
-        (("classifier", "--layers", "0,3"), "keep: found 0, 3; allowed are layers 0 to 2"),
-        (("classifier", "--num-layers", 4), "num_layers: found 4; the model has 1 to 3"),
-        (("nowhere", "--num-layers", 1), "nowhere: there is no such folder"),
-        (("bare", "--num-layers", 1, "--corpus", "corpus"), "a corpus cannot score it"),
-        (("pretrained", "--num-layers", 1, "--corpus", "corpus"), "another tokenizer"),
-        (("classifier", "--num-layers", 1, "--data", "none.csv"), "none.csv: no such"),
-        (("classifier", "--prune-heads", 0.3), "Give --examples FILE"),
-        ((*EXAMPLES, "--prune-heads", 0.3, "--num-heads", 3), "exactly one"),
-        ((*EXAMPLES, "--prune-heads", 1), "--prune-heads: found 1.0"),
-        ((*EXAMPLES, "--num-heads", 0), "--num-heads: found 0; allowed is 3 (one in each layer) "),
-        ((*EXAMPLES, "--prune-heads", 0.8), "is 7 of 9 heads; allowed are 1 to 6"),
-        ((*EXAMPLES, "--prune-heads", 0.01), "is 0 of 9 heads"),
-        (("one-head", *EXAMPLES[1:], "--prune-heads", 0.3), "which it needs. Choose"),
-        (("bare", "--corpus", "corpus", "--prune-heads", 0.3), "no masked-LM head"),
-        (("pretrained", "--corpus", "corpus", "--prune-heads", 0.3), "another tokenizer"),
-        (("pretrained", *EXAMPLES[1:], "--prune-heads", 0.3), "no classification"),
-        (("classifier", "--vocabulary", "texts.txt", "--min-count", 0), "--min-count: found 0"),
-        (("classifier", "--vocabulary"), "Give --vocabulary TEXTS, or"),
-        (("classifier", "--vocabulary", "--corpus", "corpus"), "built with another tokenizer"),
-        (("classifier", "--vocabulary", "none.txt"), "none.txt"),
-        (("gpt2", "--vocabulary", "texts.txt"), "where the model is BPE"),
+        ("classifier", "found flags for 0 of"),
+        ("classifier --num-layers 1 --num-heads 3", "found flags for 2 of"),
+        ("classifier --layer-choice last", "Give --layers or --num-layers"),
+        (f"classifier {EXAMPLES} --keep-shape", "Give --prune-heads or --num-heads"),
+        ("classifier --layers 0 --num-layers 1", "exactly one"),
+        ("classifier --layers 0,three", "--layers: found '0,three'"),
+        ("classifier --layers 0,3", "allowed are layers 0 to 2"),
+        ("classifier --num-layers 4", "num_layers: found 4"),
+        ("nowhere --num-layers 1", "nowhere: "),
+        ("bare --num-layers 1 --corpus corpus", "a corpus cannot score it"),
+        ("pretrained --num-layers 1 --corpus corpus", "another tokenizer"),
+        ("classifier --num-layers 1 --data none.csv", "none.csv: no such"),
+        ("classifier --prune-heads 0.3", "Give --examples FILE"),
+        (f"classifier {EXAMPLES} --prune-heads 0.3 --num-heads 3", "exactly one"),
+        (f"classifier {EXAMPLES} --prune-heads 1", "--prune-heads: found 1.0"),
+        (f"classifier {EXAMPLES} --num-heads 0", "--num-heads: found 0; allowed is 3 (one in "),
+        (f"classifier {EXAMPLES} --prune-heads 0.8", "is 7 of 9 heads; allowed are 1 to 6"),
+        (f"classifier {EXAMPLES} --prune-heads 0.01", "is 0 of 9 heads"),
+        (f"one-head {EXAMPLES} --prune-heads 0.3", "which it needs. Choose"),
+        ("bare --corpus corpus --prune-heads 0.3", "no masked-LM head"),
+        (f"pretrained {EXAMPLES} --prune-heads 0.3", "no classification"),
+        ("classifier --vocabulary texts.txt --min-count 0", "--min-count: found 0"),
+        ("classifier --vocabulary", "Give --vocabulary TEXTS, or"),
+        ("classifier --vocabulary --corpus corpus", "built with another tokenizer"),
+        ("classifier --vocabulary none.txt", "none.txt"),
+        ("gpt2 --vocabulary texts.txt", "where the model is BPE"),
     ],
 )
-def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, args, part):
+def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, line, part):
     monkeypatch.chdir(place)
     if not (place / "corpus").exists():
         (place / "corpus").symlink_to(corpus_dir)
@@ -174,11 +149,11 @@ def test_refusals(refused, place, corpus_dir, monkeypatch, tmp_path, args, part)
         broken = json.loads((place / "bare" / "tokenizer.json").read_text())
         broken["model"]["type"] = "BPE"
         (place / "gpt2" / "tokenizer.json").write_text(json.dumps(broken))
-    assert part in refused(*args, "--out", tmp_path / "out", *FP32)
+    assert part in refused("compress", *line.split(), "--out", tmp_path / "out", *FP32)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_layers(compress, place, capsys):
+def test_layers(bertsmith, compress, place):
     before = {file: sha256_file(file) for file in (place / "classifier").iterdir()}
     report, out = compress("classifier", "--num-layers", 2, "--data", place / "data.csv")
     assert report["kept_layers"] == [0, 2]
@@ -190,24 +165,23 @@ def test_layers(compress, place, capsys):
     assert {file: sha256_file(file) for file in (place / "classifier").iterdir()} == before
     (step,) = record(out)
     assert step["method"] == "layers" and step["after"] == report["after"]
-    main(["compress", str(place / "pretrained"), "--layers", "0,1", *FP32,
-          "--out", str(out.parent / "text")])  # fmt: skip
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["kept 2 of 3 layers: 0, 1", f"model in {out.parent / 'text'}"]
+    text = out.parent / "text"
+    printed = bertsmith("compress", place / "pretrained", "--layers", "0,1", "--out", text, *FP32)
+    assert printed.splitlines()[:2] == ["kept 2 of 3 layers: 0, 1", f"model in {text}"]
 
 
 def test_steps_add_up_and_nothing_is_lost(compress, refused, place, tmp_path):
     _, first = compress("classifier", "--layers", "0,1", out="first")
     _, second = compress(first, "--vocabulary", place / "texts.txt", out="second")
     assert [step["method"] for step in record(second)] == ["layers", "vocabulary"]
-    message = refused(first, "--layers", "0", "--out", second)
+    message = refused("compress", first, "--layers", "0", "--out", second)
     assert "holds a model. Pass --overwrite" in message
     _, second = compress(first, "--layers", "0", "--overwrite", out="second")
     assert [step["kept_layers"] for step in record(second)] == [[0, 1], [0]]
     (tmp_path / "file").write_text("mine")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "diary.txt").write_text("mine")
-    ask = (place / "classifier", "--layers", "0", "--overwrite", "--out")
+    ask = ("compress", place / "classifier", "--layers", "0", "--overwrite", "--out")
     assert "a file, not a folder" in refused(*ask, tmp_path / "file")
     assert "holds more than a model (diary.txt)" in refused(*ask, tmp_path / "notes")
     for source in (place / "classifier", place):
@@ -215,7 +189,7 @@ def test_steps_add_up_and_nothing_is_lost(compress, refused, place, tmp_path):
     assert (tmp_path / "notes" / "diary.txt").read_text() == "mine"
 
 
-def test_heads_of_a_fine_tuned_model(compress, place, capsys):
+def test_heads_of_a_fine_tuned_model(bertsmith, compress, place):
     args = ("--examples", place / "data.csv", "--data", place / "data.csv", "--prune-heads")
     report, out = compress("classifier", *args, 0.3)
     by_number, _ = compress("classifier", *args[:4], "--num-heads", 6, out="by-number")
@@ -228,20 +202,18 @@ def test_heads_of_a_fine_tuned_model(compress, place, capsys):
     assert "transformers 5 cannot" in report["notes"][0]
     assert load_model(silent).config.pruned_heads == {} and other["notes"] == []
     # The folder serves as any other.
-    data = str(place / "data.csv")
-    main(["evaluate", str(out), "--data", data, "--json", *FP32])
-    scores = json.loads(capsys.readouterr().out)
+    data, again = place / "data.csv", out.parent / "again"
+    scores = json.loads(bertsmith("evaluate", out, "--data", data, "--json", *FP32))
     assert scores["accuracy"] == report["after"]["scores"]["accuracy"]
-    main(["finetune", "classify", "--model", str(out), "--train", data, "--eval", data,
-          "--out", str(out.parent / "again"), "--steps", "1", *FP32])  # fmt: skip
-    assert load_model(out.parent / "again").config.pruned_heads == pruned
+    bertsmith("finetune", "classify", "--model", out, "--train", data, "--eval", data,
+              "--out", again, "--steps", 1, *FP32)  # fmt: skip
+    assert load_model(again).config.pruned_heads == pruned
 
 
-@pytest.mark.parametrize("way", [("--num-heads", 2, "--num-examples", 40), ("--num-layers", 1)])
-def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place, way):
-    report, out = compress("on-corpus", "--corpus", corpus_dir, *way)
-    if "--num-heads" in way:
-        assert [len(heads) for heads in report["pruned_heads"].values()] == [2, 2]
+def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place):
+    words = ("--corpus", corpus_dir, "--num-heads", 2, "--num-examples", 40)
+    report, out = compress("on-corpus", *words)
+    assert [len(heads) for heads in report["pruned_heads"].values()] == [2, 2]
     assert set(load_model(out).heads) == {"masked_lm", "next_sentence"}
     objective = on_corpus(corpus_dir)
     for folder, side in ((place / "on-corpus", "before"), (out, "after")):
@@ -249,31 +221,20 @@ def test_a_pretrained_model_is_scored_by_a_corpus(compress, corpus_dir, place, w
             assert report[side]["scores"] == objective.evaluate(load_model(folder))
 
 
-def save_of(folder, kind, family):
-    """A model of a family with random weights; gives its tokenizer."""
-    tokenizer, config_type = TINY[kind](), family_named(family).config
-    ids = config_type.token_ids(tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id)
-    sizes = {"embedding_size": 11} if family != "roberta" else {}
-    config = config_type(
-        tokenizer.vocab_size, 24, 2, 3, 44, max_position_embeddings=64, **ids, **sizes
-    )
-    save_model(BertModel(config, build_heads(config, ["classify"], 2)), folder, tokenizer)
-    return tokenizer
-
-
 @pytest.mark.parametrize(
     ("kind", "family"), [("byte-bpe", "roberta"), ("unigram", "albert"), ("wordpiece", "electra")]
 )
 def test_vocabulary_of_texts(kind, family, compress, refused, tmp_path):
-    tokenizer, text = save_of(tmp_path / "whole", kind, family), "The river runs to the sea."
+    tokenizer, text = TINY[kind](), "The river runs to the sea."
+    whole = save_tiny_of(tmp_path / "whole", family, ["classify"], tokenizer, num_labels=2)
     (tmp_path / "texts.txt").write_text(text)
-    report, out = compress(tmp_path / "whole", "--vocabulary", tmp_path / "texts.txt")
+    report, out = compress(whole, "--vocabulary", tmp_path / "texts.txt")
     smaller = load_tokenizer(out)
     assert report["vocab_size"] == smaller.vocab_size < tokenizer.vocab_size
     assert report["covered"] == 1.0
     assert smaller.encode(text).tokens == tokenizer.encode(text).tokens
     if family == "albert":
-        args = ("--prune-heads", 0.5, "--examples", "x.csv", "--out", tmp_path / "h", *FP32)
-        message = refused(tmp_path / "whole", *args)
+        words = ("--prune-heads", 0.5, "--examples", "x.csv", "--out", tmp_path / "h", *FP32)
+        message = refused("compress", whole, *words)
         assert "its 2 layers share their attention, so no layer has heads" in message
     transformers.AutoModelForSequenceClassification.from_pretrained(out)

@@ -2,53 +2,47 @@
 
 import json
 import shlex
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from bertsmith.cli import main
 from bertsmith.commands import pretrain
 from bertsmith.data.shards import Corpus
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
-Run = Callable[..., str]
 
-
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """A command in a folder with texts; gives what it prints, or with `code` its one error."""
+@pytest.fixture(autouse=True)
+def texts(tmp_path, monkeypatch):
+    """A folder of texts and a vocabulary where the commands are typed."""
     monkeypatch.chdir(tmp_path)
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "."]
     WordPieceTokenizer(tokens).save(tmp_path / "vocab")
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("the cat. the cat sat.\n\nthe dog.\n\n\x01\n")
 
-    def run(line: str, *more: str, code: int = 0) -> str:
-        words = ["corpus", *line.split(), *more]
-        if line.startswith("build"):
-            words += ["--tokenizer", "vocab", "--out", "out", "--processes", "1"]
-        if not code:
-            main(words)
-            return capsys.readouterr().out
-        with pytest.raises(SystemExit) as caught:
-            main(words)
-        assert caught.value.code == code
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1
-        return error
 
-    return run
+def words(line):
+    more = " --tokenizer vocab --out out --processes 1" * line.startswith("build")
+    return ["corpus", *(line + more).split()]
 
 
-def test_build_as_json_and_as_text(run: Run, tmp_path: Path) -> None:
+@pytest.fixture
+def run(bertsmith):
+    return lambda line: bertsmith(*words(line))
+
+
+@pytest.fixture
+def fails(refused):
+    return lambda line: refused(*words(line))
+
+
+def test_build_as_json_and_as_text(run, fails, tmp_path):
     found = json.loads(run("build texts --json --held-out 0"))
     assert found["out"] == "out"
     assert found["splits"]["train"]["documents"] == 2
     assert found["splits"]["train"]["unknown_rate"] == pytest.approx(1 / 10)
     assert found["splits"]["held_out"]["documents"] == 0
     assert found["sources"]["skipped"] == {"control_only_documents": 1}
-    assert "--overwrite" in run("build texts", code=2)
+    assert "--overwrite" in fails("build texts")
     lines = run("build texts --overwrite").splitlines()
     tokens = {
         next(x for x in lines if x.startswith(f"{split:10}1 documents")).split(", ")[-1]
@@ -56,35 +50,35 @@ def test_build_as_json_and_as_text(run: Run, tmp_path: Path) -> None:
     }
     assert tokens == {"7 tokens (0.000% unknown)", "3 tokens (33.333% unknown)"}
     assert "skipped   1 control only documents" in lines
-    program, command, *words = shlex.split(lines[-1].removeprefix("next"))
+    program, command, *flags = shlex.split(lines[-1].removeprefix("next"))
     assert (program, command) == ("bertsmith", "pretrain")
-    pretrain.parse(words, "bertsmith pretrain").training.budget()  # it has a length
+    pretrain.parse(flags, "bertsmith pretrain").training.budget()  # it has a length
     assert Corpus.open(tmp_path / "out", "held_out").num_documents == 1
 
 
-def test_only_a_corpus_that_is_not_read_is_overwritten(run: Run, tmp_path: Path) -> None:
+def test_only_a_corpus_that_is_not_read_is_overwritten(run, fails, tmp_path):
     run("build texts")
     mine = tmp_path / "out" / "tokenizer" / "mine.txt"
     mine.write_text("the cat.")
-    message = run("build out/tokenizer/mine.txt --overwrite", code=2)
+    message = fails("build out/tokenizer/mine.txt --overwrite")
     assert "mine.txt, which is to be read" in message
     mine.unlink()
     for name in ("notes.txt", "train-00000.ids.npy.bak"):
         path = tmp_path / "out" / name
         path.write_text("mine")
-        assert f"out: holds more than a corpus ({name})" in run("build texts --overwrite", code=2)
+        assert f"out: holds more than a corpus ({name})" in fails("build texts --overwrite")
         assert path.read_text() == "mine"
         path.unlink()
 
 
-def test_build_refuses(run: Run, tmp_path: Path) -> None:
+def test_build_refuses(run, fails, tmp_path):
     (tmp_path / "a.txt").write_text("今天", encoding="utf-8")
-    assert "all 2 tokens of the texts are [UNK]" in run("build a.txt", code=2)
-    assert "--held-out 2.0: allowed is 0" in run("build texts --held-out 2", code=2)
+    assert "all 2 tokens of the texts are [UNK]" in fails("build a.txt")
+    assert "--held-out 2.0: allowed is 0" in fails("build texts --held-out 2")
     assert not (tmp_path / "out").exists()
 
 
-def test_inspect(run: Run, tmp_path: Path) -> None:
+def test_inspect(run, fails, tmp_path):
     run("build texts")
     found = json.loads(run("inspect out --json --examples 5"))
     assert found["corpus"] == "out"
@@ -98,10 +92,10 @@ def test_inspect(run: Run, tmp_path: Path) -> None:
         assert part in shown
 
 
-def test_inspect_refuses(run: Run, tmp_path: Path) -> None:
+def test_inspect_refuses(run, fails, tmp_path):
     run("build texts")
     wanted = "--examples: found -1; allowed is 0 or more."
-    assert wanted in run("inspect out --examples -1", code=2)
+    assert wanted in fails("inspect out --examples -1")
     path = tmp_path / "out" / "manifest.json"
     whole = path.read_text()
     for key in ("documents", "sentences", "tokens"):
@@ -109,9 +103,9 @@ def test_inspect_refuses(run: Run, tmp_path: Path) -> None:
             manifest = json.loads(whole)
             manifest["splits"]["train"][key] = count
             path.write_text(json.dumps(manifest))
-            message = run("inspect out", code=2)
+            message = fails("inspect out")
             assert f"manifest.json: splits.train.{key} is {count:,}, its shards" in message
     path.write_text(whole)
     shard = tmp_path / "out" / "train-00000.ids.npy"
     shard.write_bytes(shard.read_bytes()[:-1] + b"\x07")
-    assert "train-00000.ids.npy: SHA-256" in run("inspect out", code=2)
+    assert "train-00000.ids.npy: SHA-256" in fails("inspect out")

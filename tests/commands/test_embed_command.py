@@ -6,13 +6,12 @@ import json
 import numpy as np
 import pytest
 from tiny_models import reviews, save_tiny, write_reviews
+from tiny_runs import FP32
 
-from bertsmith.cli import main
 from bertsmith.tasks import auto as predict
 from bertsmith.tasks.predictor import Predictor
 from bertsmith.tasks.text_vectors import TextVectors
 
-FP32 = ("--device", "cpu", "--precision", "fp32")
 TEXTS = [example.text for example in reviews(23)]
 
 
@@ -21,27 +20,16 @@ def folder(tmp_path_factory):
     return save_tiny(tmp_path_factory.mktemp("model"))
 
 
-@pytest.fixture
-def bertsmith(capsys):
-    """Run a command line; gives what it printed on standard output and on standard error."""
-
-    def run(*args):
-        main([str(arg) for arg in args])
-        return capsys.readouterr()
-
-    return run
-
-
 def text_file(path, texts=TEXTS):
     path.write_text("".join(f"{text}\n" for text in texts))
     return path
 
 
-def test_a_compressed_column_to_jsonl(bertsmith, folder, tmp_path):
+def test_a_compressed_column_to_jsonl(typed, folder, tmp_path):
     plain = write_reviews(tmp_path / "t.csv", 23)
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
     out = tmp_path / "v.jsonl"
-    bertsmith("embed", folder, tmp_path / "t.csv.gz", "--out", out, "--text-column", "text", *FP32)
+    typed("embed", folder, tmp_path / "t.csv.gz", "--out", out, "--text-column", "text", *FP32)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [row["text"] for row in rows] == TEXTS
     assert [row["row"] for row in rows] == list(range(2, 25))
@@ -49,31 +37,31 @@ def test_a_compressed_column_to_jsonl(bertsmith, folder, tmp_path):
     np.testing.assert_allclose([row["vector"] for row in rows], encoder.encode(TEXTS), atol=1e-6)
 
 
-def test_the_report_counts_what_was_cut_or_skipped(bertsmith, folder, tmp_path):
+def test_the_report_counts_what_was_cut_or_skipped(typed, folder, tmp_path):
     source = text_file(tmp_path / "t.txt", ["good", "", "bad " * 50, " "])
     out = tmp_path / "v.npy"
     args = ("embed", folder, source, "--out", out, "--skip-incomplete", "--json", *FP32)
-    captured = bertsmith(*args)
+    captured = typed(*args)
     report = json.loads(captured.out)
     assert np.load(out).shape == (2, 24)
     assert (report["num_texts"], report["num_truncated"], report["num_skipped"]) == (2, 1, 2)
     assert (report["hidden_size"], report["pooling"], report["precision"]) == (24, "mean", "fp32")
     assert "cosine_to_fp32" not in report
-    assert "1 texts were longer" in bertsmith(*args[:6], *FP32).err
-    assert "2 rows without a text were skipped" in bertsmith(*args[:6], *FP32).err
+    told = typed(*args[:6], *FP32).err
+    assert "1 texts were longer" in told and "2 rows without a text were skipped" in told
 
 
 def test_rows_are_in_the_order_of_the_texts_whatever_the_piece(
-    bertsmith, folder, tmp_path, monkeypatch
+    typed, folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(predict, "CHUNK_EXAMPLES", 5)
     source, out = text_file(tmp_path / "t.txt"), tmp_path / "v.npy"
-    printed = bertsmith("embed", folder, source, "--out", out, *FP32).out
+    printed = typed("embed", folder, source, "--out", out, *FP32).out
     assert printed.startswith(f"23 texts → {out}  (24 numbers each, pooling mean, fp32")
     asked = {"pooling": "first_token", "normalize": True, "max_length": 5}
     flags = ("--pooling", "first_token", "--normalize", "--max-length", 5)
     for more, settings in (((), {}), (flags, asked)):
-        bertsmith("embed", folder, source, "--out", out, *more, *FP32)
+        typed("embed", folder, source, "--out", out, *more, *FP32)
         encoder = Predictor.load(folder, TextVectors, device="cpu", precision="fp32", **settings)
         np.testing.assert_allclose(np.load(out), encoder.encode(TEXTS), atol=1e-6)
 
@@ -90,23 +78,18 @@ def test_rows_are_in_the_order_of_the_texts_whatever_the_piece(
         ("sentence1,sentence2\na film,a story\n", "--out v.npy", ["'sentence1' and 'sentence2'"]),
     ],
 )
-def test_refusals(capsys, folder, tmp_path, monkeypatch, content, args, parts):
+def test_refusals(refused, folder, tmp_path, monkeypatch, content, args, parts):
     monkeypatch.chdir(tmp_path)
     if content is not None:
         (tmp_path / "t.csv").write_text(content)
     (tmp_path / "v.npy").write_text("earlier")
-    with pytest.raises(SystemExit) as caught:
-        main(["embed", str(folder), "t.csv", *args.split(), *FP32])
-    captured = capsys.readouterr()
-    assert (caught.value.code, captured.out) == (2, "")
-    assert all(part in captured.err for part in parts)
+    message = refused("embed", folder, "t.csv", *args.split(), *FP32)
+    assert all(part in message for part in parts)
     assert (tmp_path / "v.npy").read_text() == "earlier"
     assert {path.name for path in tmp_path.iterdir()} <= {"t.csv", "v.npy"}
 
 
-def test_a_closed_standard_input_is_said(capsys, folder, tmp_path, monkeypatch):
+def test_a_closed_standard_input_is_said(refused, folder, tmp_path, monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
-    with pytest.raises(SystemExit) as caught:
-        main(["embed", str(folder), "-", "--out", str(tmp_path / "v.npy"), *FP32])
-    assert caught.value.code == 2
-    assert "standard input: it is closed" in capsys.readouterr().err
+    message = refused("embed", folder, "-", "--out", tmp_path / "v.npy", *FP32)
+    assert "standard input: it is closed" in message

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 from close_figures import close
 from tiny_models import save_tiny
+from tiny_runs import FP32
 
-from bertsmith.cli import main
 from bertsmith.system.small_files import SmallFiles
 from bertsmith.tasks.sentence_folder import SentenceFolder
 
-FP32 = ("--device", "cpu", "--precision", "fp32")
 QUESTIONS = "the film was\tgood\tbad\tfine\t0\na story\tdull\tlovely\tawful\t1\n" * 3
 SCORED = "sentence1\tsentence2\tscore\ngood\tfine\t5\ngood\tbad\t0\nbad\tawful\t4.5\n"
 
@@ -25,17 +24,6 @@ def place(tmp_path_factory):
     (folder / "questions.tsv").write_text(QUESTIONS)
     (folder / "scored.tsv").write_text(SCORED)
     return folder
-
-
-@pytest.fixture
-def bertsmith(capsys):
-    """Run a command line; gives what it printed."""
-
-    def run(*args):
-        main([str(arg) for arg in args])
-        return capsys.readouterr().out
-
-    return run
 
 
 COLUMNS = ("--text-column", 1, "--choice-columns", "2-4")
@@ -91,18 +79,15 @@ def test_a_folder_overwritten_by_another_task_is_no_encoder_any_more(bertsmith, 
     assert not (out / "earlier-run").exists()
 
 
-def test_typed_texts_that_are_no_pair(place, capsys, monkeypatch):
+def test_typed_texts_that_are_no_pair(bertsmith, refused, place, monkeypatch):
     monkeypatch.chdir(place)
     (place / "good").write_text("a file whose name is a word")
     for words, parts in (
         (["good-not-a-file"], ["reads a text and its pair"]),
         (["scored.tsv"], ["is a file", "--file scored.tsv"]),
-        (["good", str(place / "good")], ["is a file", f"--file {place / 'good'}"]),
+        (["good", place / "good"], ["is a file", f"--file {place / 'good'}"]),
     ):
-        with pytest.raises(SystemExit) as stop:
-            main(["predict", "encoder", *words, *FP32])
-        assert stop.value.code == 2
-        message = capsys.readouterr().err
+        message = refused("predict", "encoder", *words, *FP32)
         assert all(part in message for part in parts)
-    main(["predict", "encoder", "good", "no such file.tsv " * 99, *FP32])
-    assert "no such file.tsv" in capsys.readouterr().out
+    long = "no such file.tsv " * 99
+    assert "no such file.tsv" in bertsmith("predict", "encoder", "good", long, *FP32)

@@ -1,26 +1,17 @@
 """`bertsmith plan` from the command line; a few real steps of a tiny model."""
 
 import json
-from pathlib import Path
 
 import pytest
 from tiny_models import save_tiny, tiny_config
+from tiny_runs import SIZE
 
-from bertsmith import cli
-
-SIZE = [
-    "--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",
-    "--max-position-embeddings", "32", "--precision", "fp32", "--threads", "1",
-]  # fmt: skip
-NOT_MEASURED = ["--measure-seconds", "0"]
+NOT_MEASURED = ("--measure-seconds", 0)
 
 
-def test_json_holds_what_the_tables_say(
-    corpus_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["plan", *SIZE, "--corpus", str(corpus_dir), "--minutes", "1"]
-    cli.main([*words, "--measure-seconds", "0.01", "--flops", "1e12", "--json"])
-    facts = json.loads(capsys.readouterr().out)
+def test_json_holds_what_the_tables_say(bertsmith, corpus_dir):
+    words = ("plan", *SIZE, "--corpus", corpus_dir, "--minutes", 1)
+    facts = json.loads(bertsmith(*words, "--measure-seconds", 0.01, "--flops", 1e12, "--json"))
     assert facts["run"]["steps"] > 0
     assert facts["run"]["seconds"] == pytest.approx(60)
     assert facts["step"]["seconds"] > 0
@@ -32,38 +23,26 @@ def test_json_holds_what_the_tables_say(
     assert sum(memory[part] for part in parts) == pytest.approx(memory["peak"])
 
 
-def test_a_page_of_tables(corpus_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    cli.main(
-        ["plan", *SIZE, "--corpus", str(corpus_dir), "--steps", "50", *NOT_MEASURED,
-         "--hardware", "H100", "A100", "--efficiency", "0.5"]
-    )  # fmt: skip
-    out = capsys.readouterr().out
+def test_a_page_of_tables(bertsmith, corpus_dir, tmp_path):
+    words = ("plan", *SIZE, "--corpus", corpus_dir, "--steps", 50, *NOT_MEASURED)
+    page = bertsmith(*words, "--hardware", "H100", "A100", "--efficiency", 0.5)
     for part in ("model   tiny: 2 layers", "run     50 steps", "through the corpus", "attention",
                  "H100, 50% of 989 TFLOP/s", "A100", "optimizer", "not asked for"):  # fmt: skip
-        assert part in out
+        assert part in page
+    words = ("plan", *SIZE, "--steps", 9, *NOT_MEASURED)
+    assert "model   albert tiny: 2 layers" in bertsmith(*words, "--family", "albert")
+    folder, size = save_tiny(tmp_path / "m", "masked_lm"), tiny_config().vocab_size
+    words = ("plan", "--max-length", 16, "--steps", 9, "--vocab-size", size, *NOT_MEASURED)
+    assert f"model   {folder}: 2 layers" in bertsmith(*words, "--from", folder, "--pairs", "none")
 
 
-def test_a_page_names_the_family_or_the_folder(
-    tmp_path: Path, corpus_dir: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cli.main(["plan", *SIZE, "--steps", "9", "--family", "albert", *NOT_MEASURED])
-    assert "model   albert tiny: 2 layers" in capsys.readouterr().out
-    folder = str(save_tiny(tmp_path / "m", "masked_lm"))
-    lengths = ["--max-length", "16", "--steps", "9", "--vocab-size", str(tiny_config().vocab_size)]
-    cli.main(["plan", "--from", folder, "--pairs", "none", *lengths, *NOT_MEASURED])
-    assert f"model   {folder}: 2 layers" in capsys.readouterr().out
-
-
-def test_a_recipe_without_a_corpus_is_planned_with_random_text(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recipe_without_a_corpus_is_planned_with_random_text(bertsmith, tmp_path):
     recipe = tmp_path / "mine.toml"
     recipe.write_text(
         'out = "nowhere"\n[training]\nsteps = 20\nbatch_size = 4\nthreads = 1\n'
         '[model]\npreset = "tiny"\nmax_position_embeddings = 32\n[pretraining]\nmax_length = 16\n'
     )
-    cli.main(["plan", str(recipe), "--vocab-size", "101", *NOT_MEASURED, "--json"])
-    facts = json.loads(capsys.readouterr().out)
+    facts = json.loads(bertsmith("plan", recipe, "--vocab-size", 101, *NOT_MEASURED, "--json"))
     assert facts["vocab_size"] == 101
     assert facts["run"]["epochs"] is None
     assert facts["step"]["tokens"] == pytest.approx(4 * 16, rel=0.3)
@@ -81,10 +60,5 @@ def test_a_recipe_without_a_corpus_is_planned_with_random_text(
         ("--steps 9 --vocab-size 3", "--vocab-size 3: allowed is 6"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_code_2(
-    capsys: pytest.CaptureFixture[str], more: str, message: str
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["plan", *SIZE, *more.split()])
-    assert stopped.value.code == 2
-    assert message in capsys.readouterr().err
+def test_what_cannot_be_is_one_line_and_code_2(refused, more, message):
+    assert message in refused("plan", *SIZE, *more.split())

@@ -7,16 +7,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from stop_at import StopAt
+from tiny_runs import SIZE, StopAtStep, small_job
 
 from bertsmith import cli
-from bertsmith.commands.pretrain import describe
+from bertsmith.commands.pretrain import describe, parse
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import BertsmithError, ConfigError, Interrupted
@@ -28,60 +27,42 @@ from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
-from bertsmith.system.matrix_products import Precision
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 from bertsmith.training.checkpoint import list_checkpoints
 from bertsmith.training.journal import read_journal
 from bertsmith.training.machine import Machine
 from bertsmith.training.optim import OptimSettings
-from bertsmith.training.recorder import Status
 from bertsmith.training.settings import TrainingSettings
 
-SIZE = [
-    "--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",
-    "--max-position-embeddings", "32", "--precision", "fp32", "--threads", "1",
-]  # fmt: skip
+
+def command(corpus_dir, out, *more):
+    return ["pretrain", *SIZE, "--corpus", corpus_dir, "--out", out, *more]
 
 
-def command(corpus_dir: Path, out: Path, *more: str) -> list[str]:
-    return ["pretrain", *SIZE, "--corpus", str(corpus_dir), "--out", str(out), *more]
-
-
-def losses(out: Path) -> list[str]:
+def losses(out):
     names = ("step", "mlm_loss", "nsp_loss", "sop_loss", "held_out_loss")
     entries = read_journal(out / "journal.jsonl")
     return [json.dumps([entry.get(name) for name in names]) for entry in entries]
 
 
-def test_what_is_printed_and_written_and_not_lost(
-    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_printed_and_written_and_not_lost(typed, refused, corpus_dir, tmp_path):
     out = tmp_path / "run"
-    words = command(corpus_dir, out, "--steps", "2")
-    cli.main([*words, "--json"])
-    captured = capsys.readouterr()
+    words = command(corpus_dir, out, "--steps", 2)
+    captured = typed(*words, "--json")
     result = json.loads(captured.out)
     assert result["steps"] == 2
     assert result["held_out_unigram_entropy"] == pytest.approx(5.0, abs=0.3)
     assert "eval: masked LM" in captured.err
-    for name in ("curves.png", "journal.jsonl", "run.json", "config.json", "model.safetensors",
-                 "tokenizer.json", "tokenizer_config.json", "vocab.txt"):  # fmt: skip
-        assert (out / name).is_file()
+    written = {path.name for path in out.iterdir()}
+    assert written > {
+        "curves.png", "journal.jsonl", "run.json", "config.json", "model.safetensors",
+        "tokenizer.json", "tokenizer_config.json", "vocab.txt",
+    }  # fmt: skip
     assert list(out.glob("events.out.tfevents.*"))
     before, weights = losses(out), (out / "model.safetensors").read_bytes()
-
-    def is_complete() -> None:
-        for more, message in (("--resume", "complete"), ("--json", "holds an earlier run")):
-            with pytest.raises(SystemExit):
-                cli.main([*words, more])
-            assert message in capsys.readouterr().err
-        assert losses(out) == before
-
-    is_complete()
     (out / "curves.png").unlink()  # as if it was killed before its curves
-    cli.main([*words, "--resume"])
-    captured = capsys.readouterr()
+    captured = typed(*words, "--resume")
     for part in ("trained    2 steps", "masked LM loss", "token frequency alone",
                  "next       more steps"):  # fmt: skip
         assert part in captured.out
@@ -90,22 +71,21 @@ def test_what_is_printed_and_written_and_not_lost(
     assert "is trained already" in captured.err
     assert (out / "curves.png").exists()
     assert (out / "model.safetensors").read_bytes() == weights
-    is_complete()
-    cli.main(command(corpus_dir, out, "--steps", "1", "--overwrite"))
-    assert read_journal(out / "journal.jsonl")[-1]["step"] == 1
+    assert "complete" in refused(*words, "--resume")
+    assert "holds an earlier run" in refused(*words)
+    assert losses(out) == before
     # A tokenizer is not lost to a model.
     tokens = shutil.copytree(corpus_dir / "tokenizer", tmp_path / "tokenizer")
     (tokens / "spiece.model").write_text("of a tokenizer of another kind")
     files = {path.name: path.read_bytes() for path in tokens.iterdir()}
-    with pytest.raises(SystemExit):
-        cli.main(command(corpus_dir, tokens, "--steps", "1"))
-    assert "the folder is not empty" in capsys.readouterr().err
+    words = command(corpus_dir, tokens, "--steps", 1)
+    assert "the folder is not empty" in refused(*words)
     assert files == {path.name: path.read_bytes() for path in tokens.iterdir()}
-    cli.main(command(corpus_dir, tokens, "--steps", "1", "--overwrite"))
+    typed(*words, "--overwrite")
     load_tokenizer(tokens)
 
 
-def characters(text: str) -> list[str]:
+def characters(text):
     return list(text)
 
 
@@ -122,25 +102,20 @@ def characters(text: str) -> list[str]:
         ("--steps 2 --masking word --segmenter os:system", "os is a module of Python itself"),
     ],
 )
-def test_what_cannot_be_is_one_line_and_code_2(
-    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: str, message: str
-) -> None:
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(command(corpus_dir, tmp_path / "run", *more.split()))
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
+def test_what_cannot_be_is_one_line_and_code_2(refused, corpus_dir, tmp_path, more, message):
+    error = refused(*command(corpus_dir, tmp_path / "run", *more.split()))
     assert message in error and "begins anew" not in error
     assert not (tmp_path / "run").exists()
 
 
-def test_minutes_without_a_step_are_refused(corpus_dir: Path, tmp_path: Path) -> None:
+def test_minutes_without_a_step_are_refused(corpus_dir, tmp_path):
     job = small_job(corpus_dir, minutes=1e-7, batch_size=64, eval_rows=None)
     with pytest.raises(ConfigError, match=r"minutes: found 1e-07; one step of 64 rows takes about"):
         pretrain(job, tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
-def test_chinese_without_words_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_chinese_without_words_is_told(bertsmith, tmp_path):
     texts = ["今天天气很好。我们去公园。" * 3, "他在北京工作。天气很好。" * 3, "今天去。" * 9]
     (tmp_path / "text.txt").write_text("\n\n".join(texts * 4), encoding="utf-8")
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -149,22 +124,12 @@ def test_chinese_without_words_is_told(tmp_path: Path, capsys: pytest.CaptureFix
     build_corpus([tmp_path / "text.txt"], tokenizer, corpus, CorpusSettings(held_out=0.2))
     words.write_text("今天\n天气\n北京\n", encoding="utf-8")
     noted = "of the text are Chinese characters, each of them a word here"
-    for name, more in (("alone", ()), ("named", ("--word-list", str(words)))):
-        cli.main(command(corpus, tmp_path / name, "--steps", "1", "--masking", "word", *more))
-        assert (noted in capsys.readouterr().out) == (name == "alone")
+    for name, more in (("alone", ()), ("named", ("--word-list", words))):
+        line = command(corpus, tmp_path / name, "--steps", 1, "--masking", "word", *more)
+        assert (noted in bertsmith(*line)) == (name == "alone")
 
 
-def small_job(corpus_dir: Path, **training: Any) -> PretrainJob:
-    known: dict[str, Any] = {"batch_size": 4, "eval_rows": 4, "threads": 1, "precision": "fp32"}
-    return PretrainJob(
-        corpus_dir,
-        ModelSettings("tiny", max_position_embeddings=32),
-        PretrainingSettings(16),
-        TrainingSettings(**{**known, **training}),
-    )
-
-
-def test_another_run_is_not_resumed(corpus_dir: Path, tmp_path: Path) -> None:
+def test_another_run_is_not_resumed(corpus_dir, tmp_path):
     job, path = small_job(corpus_dir, steps=2), tmp_path / "run" / "run.json"
     with pytest.raises(BertsmithError, match="stopped"):
         pretrain(job, tmp_path / "run", callbacks=[StopAtStep(1)])
@@ -193,8 +158,8 @@ def test_another_run_is_not_resumed(corpus_dir: Path, tmp_path: Path) -> None:
     ],
 )
 def test_long_rows_and_large_models_are_computed_a_few_at_a_time(
-    corpus_dir: Path, preset: Any, max_length: int, precision: Precision, rows: int
-) -> None:
+    corpus_dir, preset, max_length, precision, rows
+):
     job = PretrainJob(
         corpus_dir,
         model=ModelSettings(preset=preset),
@@ -206,16 +171,13 @@ def test_long_rows_and_large_models_are_computed_a_few_at_a_time(
     assert resolved.micro_batch_size == rows
 
 
-def test_a_short_run_measures_little_and_says_so(
-    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_short_run_measures_little_and_says_so(typed, corpus_dir, tmp_path):
     rows = SIZE.index("--eval-rows")
-    size = [*SIZE[:rows], *SIZE[rows + 2 :]]
+    size = [*SIZE[:rows], *SIZE[rows + 2 :], "--corpus", corpus_dir]
     out = tmp_path / "run"
-    for length in (["--steps", "20"], ["--minutes", "0.01"]):
-        words = ["pretrain", *size, "--corpus", str(corpus_dir), "--out", str(out), "--overwrite"]
-        cli.main([*words, *length])
-        assert "held-out rows are measured" in capsys.readouterr().err
+    for length in (("--steps", 20), ("--minutes", 0.01)):
+        printed = typed("pretrain", *size, "--out", out, "--overwrite", *length)
+        assert "held-out rows are measured" in printed.err
         run = json.loads((out / "run.json").read_text())
         assert run["config"]["evaluations"]["rows"] < 512
         entries = read_journal(out / "journal.jsonl")
@@ -224,56 +186,37 @@ def test_a_short_run_measures_little_and_says_so(
         assert len(measured) <= 1 + run["config"]["evaluations"]["times"]
 
 
-def test_a_resumed_run_measures_the_rows_that_it_began_with(
-    corpus_dir: Path, tmp_path: Path
-) -> None:
-    job = small_job(corpus_dir, minutes=0.02, eval_rows=None)
+def test_a_resumed_run_has_the_sizes_and_rows_that_it_began_with(corpus_dir, tmp_path, monkeypatch):
+    monkeypatch.setattr(micro_batch, "MAX_KEPT", 10**6)  # a few rows of tiny
+    job = small_job(corpus_dir, minutes=0.02, batch_size=8, eval_rows=None)
+    job = replace(job, model=replace(job.model, preset="auto"))
     with pytest.raises(BertsmithError, match="stopped"):
         pretrain(job, tmp_path / "run", callbacks=[StopAtStep(1)])
     path = tmp_path / "run" / "run.json"
     run = json.loads(path.read_text())
+    assert run["config"]["preset"] == "tiny"
+    assert run["config"]["micro_batch_size"] < 8
     run["config"]["evaluations"]["rows"] = 3  # as on a slower machine
     path.write_text(json.dumps(run))
     pretrain(job, tmp_path / "run", resume=True)
+    config = json.loads(path.read_text())["config"]
+    assert config == {**run["config"], "evaluations": config["evaluations"]}
     with pytest.raises(ConfigError, match=r"evaluations\.rows was 3, is now 4"):
         (tmp_path / "run" / "curves.png").unlink()
         other = replace(job, training=replace(job.training, eval_rows=4))
         pretrain(other, tmp_path / "run", resume=True)
 
 
-def test_a_recipe_is_replaced_by_the_line(
-    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_recipe_is_replaced_by_the_line(tmp_path):
     recipe = tmp_path / "small.toml"
     recipe.write_text(
-        f'corpus = "{corpus_dir}"\nout = "{tmp_path / "run"}"\n'
-        "[training]\nsteps = 500\nbatch_size = 4\neval_rows = 4\nthreads = 1\n"
-        '[model]\npreset = "tiny"\nmax_position_embeddings = 32\n'
-        '[pretraining]\nmax_length = 16\npairs = "none"\n'
+        'corpus = "corpus"\nout = "out"\n[training]\nsteps = 500\n[pretraining]\npairs = "none"\n'
         "[optim]\nlearning_rate = 1e-4\n"
     )
-    cli.main(["pretrain", str(recipe), "--minutes", "0.005", "--seed", "9", "--json"])
-    capsys.readouterr()
-    settings = json.loads((tmp_path / "run" / "run.json").read_text())["settings"]
-    assert settings["training"]["steps"] is None
-    assert settings["training"]["minutes"] == 0.005
-    assert settings["training"]["seed"] == 9
-    assert settings["pretraining"]["pairs"] == "none"
-    assert settings["optim"]["learning_rate"] == 1e-4
-
-
-class StopAtStep:
-    """A callback that ends a run in the middle of its steps."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def begin(self, computing: str) -> None:
-        pass
-
-    def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        if entry["step"] == self.step:
-            raise BertsmithError("stopped")
+    words = [str(recipe), "--minutes", "0.005", "--seed", "9"]
+    said = parse(words, "bertsmith pretrain")
+    assert (said.training.steps, said.training.minutes, said.training.seed) == (None, 0.005, 9)
+    assert (said.pretraining.pairs, said.optim.learning_rate) == ("none", 1e-4)
 
 
 @pytest.mark.parametrize(
@@ -285,10 +228,8 @@ class StopAtStep:
     ],
     ids=["span", "sentence order", "schedule"],
 )
-def test_every_kind_resumes_as_if_never_stopped(
-    corpus_dir: Path, tmp_path: Path, settings: PretrainingSettings
-) -> None:
-    job = replace(small_job(corpus_dir, steps=8, checkpoint_every=3), pretraining=settings)
+def test_every_kind_resumes_as_if_never_stopped(corpus_dir, tmp_path, settings):
+    job = replace(small_job(corpus_dir, steps=6, checkpoint_every=3), pretraining=settings)
     whole = pretrain(job, tmp_path / "whole")
     with pytest.raises(BertsmithError, match="stopped"):
         pretrain(job, tmp_path / "stopped", callbacks=[StopAtStep(5)])
@@ -299,9 +240,7 @@ def test_every_kind_resumes_as_if_never_stopped(
     assert set(load_model(tmp_path / "stopped").heads) == set(settings.heads)
 
 
-def test_a_run_goes_on_as_it_was_chosen_to_compute(
-    corpus_dir: Path, tmp_path: Path, remember: Callable[..., None]
-) -> None:
+def test_a_run_goes_on_as_it_was_chosen_to_compute(corpus_dir, tmp_path, remember):
     model = ModelSettings("tiny", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     training = TrainingSettings(steps=4, batch_size=4, eval_rows=4, micro_batch_size=2)
     job = PretrainJob(corpus_dir, model, PretrainingSettings(16), training)
@@ -321,32 +260,28 @@ def test_a_run_goes_on_as_it_was_chosen_to_compute(
     assert losses(tmp_path / "other") != losses(tmp_path / "whole")
 
 
-def test_positions_begin_as_was_asked(corpus_dir: Path, tmp_path: Path) -> None:
-    usual = replace(small_job(corpus_dir, steps=2), optim=OptimSettings(learning_rate=1e-9))
+def test_positions_begin_as_was_asked(corpus_dir, tmp_path):
+    usual = replace(small_job(corpus_dir, steps=1), optim=OptimSettings(learning_rate=1e-9))
     asked = replace(usual, model=replace(usual.model, position_initializer="sinusoidal"))
-    found = {}
-    for name, job in (("usual", usual), ("waves", asked)):
-        pretrain(job, tmp_path / name)
-        found[name] = load_model(tmp_path / name).embeddings.position.weight
-        config = json.loads((tmp_path / name / "run.json").read_text())["config"]
-        assert config["position_initializer"] == (job.model.position_initializer or "normal")
-    rows = found["waves"]
+    pretrain(asked, tmp_path / "run")
+    rows = load_model(tmp_path / "run").embeddings.position.weight
     torch.testing.assert_close(rows / rows[0, 1], waves(*rows.shape), atol=1e-4, rtol=0)
-    assert not torch.allclose(found["usual"], rows, atol=0.01)
+    config = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
+    assert config["position_initializer"] == "sinusoidal"
     alone = ModelSettings(position_initializer="sinusoidal")
     with pytest.raises(ConfigError, match=r"position_initializer: found 'sinusoidal' beside"):
-        pretrain(replace(asked, model=alone, from_=tmp_path / "usual"), tmp_path / "more")
+        pretrain(replace(asked, model=alone, from_=tmp_path / "run"), tmp_path / "more")
 
 
-class InterruptAtStep(StopAtStep):
-    """Asks to stop, as Ctrl-C does."""
+class InterruptAtStep(StopAt):
+    """Asks to stop once, as Ctrl-C does, when the step was made and before it is measured."""
 
-    def write(self, entry: Mapping[str, Any], status: Status) -> None:
-        if entry["step"] == self.step and "learning_rate" in entry:
-            os.kill(os.getpid(), signal.SIGINT)
+    def write(self, entry, status):
+        if "learning_rate" in entry:
+            super().write(entry, status)
 
 
-def test_a_wish_to_stop_at_the_last_step_ends_a_series(corpus_dir: Path, tmp_path: Path) -> None:
+def test_a_wish_to_stop_at_the_last_step_ends_a_series(corpus_dir, tmp_path):
     job = small_job(corpus_dir, steps=2)
     alone = pretrain(job, tmp_path / "alone", callbacks=[InterruptAtStep(2)])
     assert alone["steps"] == 2
@@ -355,87 +290,58 @@ def test_a_wish_to_stop_at_the_last_step_ends_a_series(corpus_dir: Path, tmp_pat
     assert "summary" in json.loads((tmp_path / "one" / "run.json").read_text())
 
 
-def test_a_run_of_a_chosen_size_is_resumed_with_as_many_rows_at_once(
-    corpus_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(micro_batch, "MAX_KEPT", 10**6)  # a few rows of tiny
-    job = small_job(corpus_dir, minutes=0.02, batch_size=8)
-    job = replace(job, model=replace(job.model, preset="auto"))
-    with pytest.raises(BertsmithError, match="stopped"):
-        pretrain(job, tmp_path / "run", callbacks=[StopAtStep(1)])
-    pretrain(job, tmp_path / "run", resume=True)
-    run = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert run["config"]["preset"] == "tiny"
-    assert run["config"]["micro_batch_size"] < 8
-
-
-def start(arguments: list[str], stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
+def start(words, stderr=subprocess.PIPE, shell=()):
     return subprocess.Popen(
-        [sys.executable, "-m", "bertsmith", *arguments],
-        stderr=stderr,
-        stdout=subprocess.DEVNULL,
-        text=True,
+        [*shell, sys.executable, "-m", "bertsmith", *map(str, words)],
+        stderr=stderr, stdout=subprocess.DEVNULL, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    )  # fmt: skip
 
 
-def wait_for_checkpoint(out: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 300
-    while not list_checkpoints(out / "checkpoints"):
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
-LENGTH = ["--steps", "240", "--checkpoint-every", "20"]
+LENGTH = ("--steps", 80, "--checkpoint-every", 8)
 
 
 @pytest.fixture(scope="module")
-def whole_run(corpus_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole_run(corpus_dir, tmp_path_factory):
     """A run that was never stopped."""
     out = tmp_path_factory.mktemp("whole") / "run"
-    cli.main(command(corpus_dir, out, *LENGTH))
+    cli.main([*map(str, command(corpus_dir, out, *LENGTH))])
     return out
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGHUP])
-def test_a_stopped_process_resumes_bit_for_bit(
-    corpus_dir: Path, whole_run: Path, tmp_path: Path, number: signal.Signals
-) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_a_stopped_process_resumes_bit_for_bit(typed, corpus_dir, whole_run, tmp_path, number):
     if number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN:
-        pytest.skip("SIGHUP is ignored here, as under nohup, and stays so")
-    process = start(command(corpus_dir, tmp_path / "stopped", *LENGTH))
-    wait_for_checkpoint(tmp_path / "stopped", process)
+        number = signal.SIGINT  # SIGHUP is ignored here, as under nohup, and stays so
+    out = tmp_path / "stopped"
+    process, deadline = start(command(corpus_dir, out, *LENGTH)), time.monotonic() + 300
+    while not list_checkpoints(out / "checkpoints"):
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
     process.send_signal(number)
     _, error = process.communicate(timeout=300)
     if number != signal.SIGKILL:
         assert process.returncode == 2
-        assert "Continue with: bertsmith pretrain --preset tiny" in error
+        assert "Continue with: bertsmith pretrain --max-length 16" in error
         assert error.rstrip().endswith("--resume")
-    cli.main(command(corpus_dir, tmp_path / "stopped", *LENGTH, "--resume"))
-    assert losses(tmp_path / "stopped") == losses(whole_run)
-    assert len(losses(whole_run)) > 240
+    typed(*command(corpus_dir, out, *LENGTH), "--resume")
+    assert losses(out) == losses(whole_run)
+    assert len(losses(whole_run)) > 80
 
 
-@pytest.mark.parametrize("kind", ["left", "full", "closed"])
-def test_a_display_that_nobody_takes_does_not_end_a_run(
-    corpus_dir: Path, tmp_path: Path, kind: str
-) -> None:
-    arguments = command(corpus_dir, tmp_path / "run", "--steps", "3")
+@pytest.mark.parametrize("kind", ["left", "closed"])
+def test_a_display_that_nobody_takes_does_not_end_a_run(corpus_dir, tmp_path, kind):
+    words = command(corpus_dir, tmp_path / "run", "--steps", 3)
     if kind == "closed":
-        shell = ["sh", "-c", 'exec "$@" 2>&-', "sh", sys.executable, "-m", "bertsmith"]
-        code = subprocess.run([*shell, *arguments], stdout=subprocess.DEVNULL).returncode
-    elif kind == "full":
-        with Path("/dev/full").open("w") as full:
-            code = start(arguments, full.fileno()).wait(timeout=300)
+        process = start(words, None, ("sh", "-c", 'exec "$@" 2>&-', "sh"))
     else:
         reader, writer = os.pipe()
-        process = start(arguments, writer)
+        process = start(words, writer)
         os.close(writer)
         os.close(reader)
-        code = process.wait(timeout=300)
-    assert code == 0
+    assert process.wait(timeout=300) == 0
     run = json.loads((tmp_path / "run" / "run.json").read_text())
     assert run["summary"]["steps"] == 3
+    assert (tmp_path / "run" / "curves.png").read_bytes().startswith(b"\x89PNG")
     # Nothing that was meant for the display went into a file that was opened in its place.
     assert len(read_journal(tmp_path / "run" / "journal.jsonl")) == 7

@@ -3,16 +3,14 @@
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
 from tiny_models import write_reviews
+from tiny_runs import LENGTHS, SIZE, StopAtStep, small_job
 from torch.utils.flop_counter import FlopCounterMode
 
-from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.errors import BertsmithError, ConfigError
 from bertsmith.model.accounting import computed_work, count_parameters, flops_of, total
@@ -20,80 +18,47 @@ from bertsmith.model.electra_pair import ElectraPair, build_trained
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.pretraining.build import build_model, build_objective
-from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
 from bertsmith.pretraining.resolve import resolve_unmeasured
 from bertsmith.pretraining.run import pretrain
 from bertsmith.pretraining.settings import PretrainingSettings
 from bertsmith.tokenization.auto import load_tokenizer
 from bertsmith.training.journal import read_journal
-from bertsmith.training.settings import TrainingSettings
-
-SIZE = [
-    "--preset", "tiny", "--max-length", "16", "--batch-size", "4", "--eval-rows", "4",
-    "--max-position-embeddings", "32", "--precision", "fp32", "--threads", "1",
-]  # fmt: skip
 
 
-def command(corpus_dir: Path, out: Path, *more: str) -> list[str]:
-    words = ["pretrain", *SIZE, "--corpus", str(corpus_dir), "--out", str(out), *more]
-    return words if "--from" in more else [*words, "--family", "electra"]
+def command(corpus_dir, out, *more):
+    words = ["pretrain", *SIZE, "--corpus", corpus_dir, "--out", out, "--steps", 2]
+    return [*words, "--family", "electra", *more]
 
 
-def job(corpus_dir: Path, **training: Any) -> PretrainJob:
-    settings: dict[str, Any] = {"batch_size": 4, "eval_rows": 4, "threads": 1, "precision": "fp32"}
-    return PretrainJob(
-        corpus_dir,
-        ModelSettings(family="electra", preset="tiny", max_position_embeddings=32),
-        PretrainingSettings(16),
-        TrainingSettings(**{**settings, "steps": 8, **training}),
-    )
+def going_on(corpus_dir, source, out, *more):
+    words = ["pretrain", *LENGTHS, "--corpus", corpus_dir, "--out", out, "--steps", 2]
+    return [*words, "--from", source, *more]
 
 
-class StopAtStep:
-    """Ends the run as a user would, when it has come so far."""
-
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def begin(self, computing: str) -> None:
-        pass
-
-    def write(self, entry: dict[str, Any], status: object) -> None:
-        if entry["step"] == self.step and "learning_rate" in entry:
-            raise BertsmithError("stopped")
+def job(corpus_dir, **training):
+    return small_job(corpus_dir, "electra", **{"steps": 8, **training})
 
 
 @pytest.fixture(scope="module")
-def trained(corpus_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(corpus_dir, tmp_path_factory):
     out = tmp_path_factory.mktemp("trained") / "run"
     pretrain(job(corpus_dir, checkpoint_every=3), out)
     return out
 
 
-def refused(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
-    capsys.readouterr()
-    with pytest.raises(SystemExit):
-        cli.main(words)
-    return capsys.readouterr().err
-
-
-def test_electra_learns_it_where_nothing_is_said(
-    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_electra_learns_it_where_nothing_is_said(typed, corpus_dir, tmp_path):
     out = tmp_path / "run"
-    cli.main(command(corpus_dir, out, "--steps", "3", "--generator-size", "0.5"))
-    printed = capsys.readouterr()
-    assert "eval       masked LM loss" in printed.out
-    assert "replaced tokens" in printed.out and "recall" in printed.out
-    assert "area under the ROC curve" in printed.out
-    assert "bertsmith fill" not in printed.out  # after three steps
+    printed = typed(*command(corpus_dir, out, "--generator-size", 0.5))
+    for part in ("eval       masked LM loss", "replaced tokens", "recall",
+                 "area under the ROC curve"):  # fmt: skip
+        assert part in printed.out
+    assert "bertsmith fill" not in printed.out  # after two steps
     assert "replaced tokens" in printed.err
     step = read_journal(out / "journal.jsonl")[1]
     assert step["loss"] == pytest.approx(step["mlm_loss"] + 50 * step["rtd_loss"])
-    assert json.loads((out / "run.json").read_text())["config"]["pretraining"]["objective"] == (
-        "replaced_token"
-    )
+    config = json.loads((out / "run.json").read_text())["config"]
+    assert config["pretraining"]["objective"] == "replaced_token"
     ids = torch.randint(5, 100, (3, 32), generator=torch.Generator().manual_seed(0))
     for name, folder in (
         ("ElectraForPreTraining", out), ("ElectraForMaskedLM", out / "generator")
@@ -105,64 +70,45 @@ def test_electra_learns_it_where_nothing_is_said(
         torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
         assert load_tokenizer(folder).vocab_size == theirs.config.vocab_size
     assert load_model(out / "generator").config.hidden_size == 64
-    cli.main(["fill", str(out / "generator"), "baba [MASK] ceba"])
-    assert "[MASK]" in capsys.readouterr().out
+    assert "[MASK]" in typed("fill", out / "generator", "baba [MASK] ceba").out
 
 
-def going_on(corpus_dir: Path, source: Path, out: Path, *more: str) -> list[str]:
-    without = [word for word in SIZE if word not in ("--preset", "tiny")]
-    return ["pretrain", *without, "--corpus", str(corpus_dir), "--out", str(out), "--from",
-            str(source), "--steps", "2", *more]  # fmt: skip
-
-
-def test_goes_on_with_both(
-    corpus_dir: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_goes_on_with_both(bertsmith, corpus_dir, trained, tmp_path):
     out = tmp_path / "run"
-    still = ["--learning-rate", "1e-12", "--weight-decay", "0", "--json"]
-    cli.main(going_on(corpus_dir, trained, out, *still))
-    result = json.loads(capsys.readouterr().out)
+    still = ("--learning-rate", "1e-12", "--weight-decay", 0, "--json")
+    result = json.loads(bertsmith(*going_on(corpus_dir, trained, out, *still)))
     assert result["before"]["held_out_rtd_loss"] == pytest.approx(
         result["held_out_rtd_loss"], abs=1e-5
     )
-    assert set(result["source"]["weights"]) == {
-        "model.safetensors", "generator/model.safetensors"
-    }  # fmt: skip
+    weights = set(result["source"]["weights"])
+    assert weights == {"model.safetensors", "generator/model.safetensors"}
     assert result["source"]["new"] == []
     for folder in ("", "generator"):
         before, after = load_model(trained / folder), load_model(out / folder)
         for mine, theirs in zip(before.parameters(), after.parameters(), strict=True):
             torch.testing.assert_close(mine, theirs, atol=1e-6, rtol=0)
-    longer = tmp_path / "longer"
-    cli.main(going_on(corpus_dir, trained, longer, "--max-position-embeddings", "41"))
-    assert load_model(longer).config.max_position_embeddings == 41
-    assert load_model(longer / "generator").config.max_position_embeddings == 41
 
 
-def test_goes_on_with_new_pieces_in_both(
-    corpus_dir: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text, old = tmp_path / "text.txt", load_tokenizer(trained)
+def test_goes_on_with_new_pieces_and_positions_in_both(bertsmith, trained, tmp_path):
+    text, tokens, corpus = tmp_path / "text.txt", tmp_path / "tokens", tmp_path / "corpus"
     documents = [f"Zanzibar grows cloves. Clove {i} is from Zanzibar. " * 3 for i in range(29)]
     text.write_text("\n\n".join(documents), encoding="utf-8")
-    tokens, corpus, out = tmp_path / "tokens", tmp_path / "corpus", tmp_path / "run"
-    cli.main(["tokenizer", "extend", "--from", str(trained), "--texts", str(text), "--add", "71",
-              "--held-out-share", "0.2", "--out", str(tokens)])  # fmt: skip
-    cli.main(["corpus", "build", str(text), "--tokenizer", str(tokens), "--out", str(corpus),
-              "--held-out", "0.2", "--processes", "1"])  # fmt: skip
-    cli.main(going_on(corpus, trained, out))
-    capsys.readouterr()
-    sizes = {load_model(folder).config.vocab_size for folder in (out, out / "generator")}
-    assert sizes == {load_tokenizer(tokens).vocab_size} and sizes != {old.vocab_size}
-    shared = [load_model(folder).embeddings.word.weight for folder in (out, out / "generator")]
-    assert torch.equal(*shared)
+    bertsmith("tokenizer", "extend", "--from", trained, "--texts", text, "--add", 71,
+              "--held-out-share", 0.2, "--out", tokens)  # fmt: skip
+    bertsmith("corpus", "build", text, "--tokenizer", tokens, "--out", corpus,
+              "--held-out", 0.2, "--processes", 1)  # fmt: skip
+    out = tmp_path / "run"
+    bertsmith(*going_on(corpus, trained, out, "--max-position-embeddings", 41))
+    models = [load_model(folder) for folder in (out, out / "generator")]
+    for model in models:
+        assert model.config.vocab_size == load_tokenizer(tokens).vocab_size
+        assert model.config.max_position_embeddings == 41
+    assert models[0].config.vocab_size > load_tokenizer(trained).vocab_size
+    assert torch.equal(*(model.embeddings.word.weight for model in models))
 
 
-def test_both_models_count(
-    corpus_dir: Path, trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cli.main(["params", str(trained), "--json"])
-    found = json.loads(capsys.readouterr().out)
+def test_both_models_count(bertsmith, corpus_dir, trained):
+    found = json.loads(bertsmith("params", trained, "--json"))
     both = build_trained(read_folder(trained))
     assert found["parameters"] == sum(p.numel() for p in both.parameters())
     generator = sum(p.numel() for n, p in both.named_parameters() if n.startswith("generator."))
@@ -170,19 +116,14 @@ def test_both_models_count(
     head = sum(p.numel() for p in both.heads.parameters())
     assert found["encoder"] == found["parameters"] - generator - head
     assert total(count_parameters(both)) == found["parameters"]
-    words = ["tiny", "--family", "electra", "--vocab-size", str(found["config"]["vocab_size"])]
-    cli.main(["params", *words, "--max-positions", "32", "--json"])
-    by_size = json.loads(capsys.readouterr().out)
+    words = ("tiny", "--family", "electra", "--vocab-size", found["config"]["vocab_size"])
+    by_size = json.loads(bertsmith("params", *words, "--max-positions", 32, "--json"))
     assert by_size["components"] == found["components"]
-
-
-def test_a_plan_has_both(corpus_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*SIZE, "--corpus", str(corpus_dir), "--steps", "5", "--family", "electra", "--json"]
-    cli.main(["plan", *words, "--measure-seconds", "0.1"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["step"]["flops"]["generator's layers"] > 0
-    assert found["step"]["seconds"] > 0
-    assert found["memory"]["optimizer"] >= 8 * found["parameters"]
+    words = (*SIZE, "--corpus", corpus_dir, "--steps", 5, "--family", "electra", "--json")
+    plan = json.loads(bertsmith("plan", *words, "--measure-seconds", 0.1))
+    assert plan["step"]["flops"]["generator's layers"] > 0
+    assert plan["step"]["seconds"] > 0
+    assert plan["memory"]["optimizer"] >= 8 * plan["parameters"]
 
 
 @pytest.mark.parametrize(
@@ -198,13 +139,11 @@ def test_a_plan_has_both(corpus_dir: Path, capsys: pytest.CaptureFixture[str]) -
         ("bert", (1.0, None, 0.0), "found 1.1"),
     ],
 )
-def test_shares_that_are_not_said_are_the_familys(
-    corpus_dir: Path, family: Any, said: tuple[float, ...], shares: tuple[float, ...] | str
-) -> None:
+def test_shares_that_are_not_said_are_the_familys(corpus_dir, family, said, shares):
     names = ("mask_share", "random_share", "keep_share")
     start = replace(job(corpus_dir), model=ModelSettings("tiny", family))
 
-    def learnt() -> PretrainingSettings:
+    def learnt():
         settings = PretrainingSettings(**dict(zip(names, said, strict=False)))
         return resolve_unmeasured(replace(start, pretraining=settings)).pretraining
 
@@ -215,20 +154,7 @@ def test_shares_that_are_not_said_are_the_familys(
         assert tuple(getattr(learnt(), name) for name in names) == shares
 
 
-def test_shares_change_with_the_steps(corpus_dir: Path) -> None:
-    said = PretrainingSettings(
-        16, masking_schedule_steps=4, final_mask_share=0.7, final_random_share=0.15
-    )
-    learnt = resolve_unmeasured(replace(job(corpus_dir), pretraining=said)).pretraining
-    rules = [learnt.masking_rule(step) for step in (1, 3, 5, 9)]
-    assert [(rule.mask_share, rule.random_share) for rule in rules] == [
-        pytest.approx(shares) for shares in [(0.85, 0), (0.775, 0.075), (0.7, 0.15), (0.7, 0.15)]
-    ]
-
-
-def test_a_resumed_run_is_the_run_that_was_never_stopped(
-    corpus_dir: Path, trained: Path, tmp_path: Path
-) -> None:
+def test_a_resumed_run_is_the_run_that_was_never_stopped(corpus_dir, trained, tmp_path):
     begun, out = job(corpus_dir, checkpoint_every=3), tmp_path / "stopped"
     with pytest.raises(BertsmithError, match="stopped"):
         pretrain(begun, out, callbacks=[StopAtStep(5)])
@@ -251,55 +177,47 @@ def test_a_resumed_run_is_the_run_that_was_never_stopped(
     assert isinstance(build_trained(read_folder(out)), ElectraPair)
 
 
-def test_plain_masked_lm_is_left_and_needs_no_generator(
-    corpus_dir: Path, trained: Path, tmp_path: Path
-) -> None:
+def test_plain_masked_lm_is_left_and_needs_no_generator(bertsmith, corpus_dir, trained, tmp_path):
     out, again = tmp_path / "run", tmp_path / "again"
     alone = shutil.copytree(trained, tmp_path / "a", ignore=shutil.ignore_patterns("generator"))
-    cli.main(going_on(corpus_dir, alone, out, "--objective", "masked_lm"))
+    bertsmith(*going_on(corpus_dir, alone, out, "--objective", "masked_lm"))
     assert not (out / "generator").exists()
-    cli.main(going_on(corpus_dir, out, again))  # with what the folder has learnt
+    bertsmith(*going_on(corpus_dir, out, again))  # with what the folder has learnt
     for folder in (out, again):
         assert set(load_model(folder).heads) == {"masked_lm"}
 
 
-def test_refusals(
-    corpus_dir: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refusals(refused, corpus_dir, trained, tmp_path):
     out = tmp_path / "out"
     alone = shutil.copytree(trained, tmp_path / "a", ignore=shutil.ignore_patterns("generator"))
-    more = ["--corpus", str(corpus_dir), "--out", str(out)]
-    electra = command(corpus_dir, out, "--steps", "2", "--objective", "replaced_token")
+    more = ("--corpus", corpus_dir, "--out", out)
     use = f"Use its generator, which does: {trained / 'generator'}."
     for words, told in (
         (going_on(corpus_dir, alone, out), "there is no generator/"),
+        (going_on(corpus_dir, trained, out, "--generator-size", 0.5), "generator_size: found 0.5"),
         (
-            going_on(corpus_dir, trained, out, "--generator-size", "0.5"),
-            "generator_size: found 0.5 beside --from",
+            command(corpus_dir, out, "--objective", "replaced_token", "--family", "bert"),
+            "family bert have no head for it. Pass --objective masked_lm",
         ),
-        ([*electra[:-1], "bert"], "family bert have no head for it. Pass --objective masked_lm"),
-        (["fill", str(trained), "a [MASK]"], use),
-        (["distill", "pretraining", "--teacher", str(trained), "--steps", "1", *more], use),
-        (["compress", str(trained), "--prune-heads", "0.5", *more], use),
+        (("fill", trained, "a [MASK]"), use),
+        (("distill", "pretraining", "--teacher", trained, "--steps", 1, *more), use),
+        (("compress", trained, "--prune-heads", 0.5, *more), use),
     ):
-        assert told in refused(capsys, words)
+        assert told in refused(*words)
     assert not out.exists()
 
 
-def test_the_discriminator_serves_alone(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out, rows = tmp_path / "out", str(write_reviews(tmp_path / "rows.csv", 20))
-    cli.main(["compress", str(trained), "--num-layers", "1", "--out", str(out)])
-    assert "left out: generator/, so the folder serves fine-tuning" in capsys.readouterr().out
-    cli.main(["finetune", "classify", "--model", str(trained), "--train", rows, "--eval", rows,
-              "--out", str(tmp_path / "task"), "--steps", "1", "--max-length", "16",
-              "--threads", "1"])  # fmt: skip
-    assert set(load_model(tmp_path / "task").heads) == {"classify"}
-    assert not (out / "generator").exists() and not (tmp_path / "task" / "generator").exists()
+def test_the_discriminator_serves_alone(bertsmith, trained, tmp_path):
+    out, task, rows = tmp_path / "out", tmp_path / "task", write_reviews(tmp_path / "rows.csv", 20)
+    printed = bertsmith("compress", trained, "--num-layers", 1, "--out", out)
+    assert "left out: generator/, so the folder serves fine-tuning" in printed
+    bertsmith("finetune", "classify", "--model", trained, "--train", rows, "--eval", rows, "--out",
+              task, "--steps", 1, "--max-length", 16, "--threads", 1)  # fmt: skip
+    assert set(load_model(task).heads) == {"classify"}
+    assert not (out / "generator").exists() and not (task / "generator").exists()
 
 
-def test_operations_are_those_that_torch_counts(corpus_dir: Path) -> None:
+def test_operations_are_those_that_torch_counts(corpus_dir):
     asked = resolve_unmeasured(job(corpus_dir))
     objective = build_objective(asked)
     model = build_model(asked, objective).train()

@@ -39,16 +39,9 @@ def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def run(capsys, line):
-    main(["score", *line.split()])
-    return capsys.readouterr().out
-
-
-def refused(capsys, line):
-    with pytest.raises(SystemExit) as stop:
-        main(["score", *line.split()])
-    assert stop.value.code == 2
-    return capsys.readouterr().err
+@pytest.fixture
+def score(files, bertsmith):
+    return lambda line: bertsmith("score", *line.split())
 
 
 @pytest.mark.parametrize(
@@ -69,11 +62,11 @@ def refused(capsys, line):
         ("choices.jsonl choices.jsonl", "accuracy", 1),
     ],
 )
-def test_the_task_is_found_from_the_files(files, capsys, line, name, value):
+def test_the_task_is_found_from_the_files(score, refused, line, name, value):
     if name:
-        assert json.loads(run(capsys, line + " --json"))[name] == pytest.approx(value)
+        assert json.loads(score(line + " --json"))[name] == pytest.approx(value)
     else:  # the task is right, and its reader says what is wrong with the files
-        assert "--task" not in refused(capsys, line)
+        assert "--task" not in refused("score", *line.split())
 
 
 @pytest.mark.parametrize(
@@ -91,20 +84,23 @@ def test_the_task_is_found_from_the_files(files, capsys, line, name, value):
     ],
 )
 def test_what_is_ambiguous_or_of_another_task_is_refused(files, capsys, line, parts):
-    error = refused(capsys, line)
+    with pytest.raises(SystemExit) as stop:
+        main(["score", *line.split()])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err  # more than one line: it shows how the file begins
     assert [part for part in parts if part not in error] == []
 
 
-def test_reports_are_printed(files, capsys):
-    assert "100.0000  100.0000          1" in run(capsys, "gold.json answers.json")
+def test_reports_are_printed(score, refused):
+    assert "100.0000  100.0000          1" in score("gold.json answers.json")
     line = "gold.json answers.json --no-answer-probs probs.json --no-answer-threshold 0.4"
-    report = json.loads(run(capsys, line + " --language zh --json"))
+    report = json.loads(score(line + " --language zh --json"))
     assert (report["exact_match"], report["language"], report["best_f1"]) == (0.0, "zh", 50.0)
-    assert run(capsys, "gold.csv labels.txt").startswith("accuracy  0.5000")
-    assert run(capsys, "sets.csv sets.jsonl --multi-label").startswith("micro-F1")
-    assert "guessing gets 0.5000" in run(capsys, "choices.jsonl choices.jsonl")
+    assert score("gold.csv labels.txt").startswith("accuracy  0.5000")
+    assert score("sets.csv sets.jsonl --multi-label").startswith("micro-F1")
+    assert "guessing gets 0.5000" in score("choices.jsonl choices.jsonl")
     line = "gold.csv labels.txt --label-column 1 --text-column 2 --header no"  # a row more
-    assert "2 predictions, but gold.csv has 3 rows" in refused(capsys, line)
+    assert "2 predictions, but gold.csv has 3 rows" in refused("score", *line.split())
 
 
 def test_scores_need_no_torch(files):

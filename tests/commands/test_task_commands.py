@@ -5,8 +5,7 @@ import os
 
 import pytest
 from tiny_models import reviews, save_tiny, write_reviews
-
-from bertsmith.cli import main
+from tiny_runs import FP32
 
 
 @pytest.fixture(scope="module")
@@ -19,36 +18,6 @@ def place(tmp_path_factory):
     save_tiny(folder / "tagger", "tag", labels=("B-PER", "I-PER", "O"))
     (folder / "names.conll").write_text("good I-PER\nfilm O\n\na O\nlovely I-PER\nfilm O\n")
     return folder
-
-
-@pytest.fixture
-def bertsmith(capsys):
-    """Run a command line; gives what it printed."""
-
-    def run(*args):
-        main([str(arg) for arg in args])
-        return capsys.readouterr().out
-
-    return run
-
-
-@pytest.fixture
-def refused(capsys):
-    """Run a command line that must fail; gives the one line of its message."""
-
-    def run(*args):
-        with pytest.raises(SystemExit) as caught:
-            main([str(arg) for arg in args])
-        assert caught.value.code == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        (line,) = captured.err.splitlines()
-        return line
-
-    return run
-
-
-FP32 = ("--device", "cpu", "--precision", "fp32")
 
 
 def test_a_file_is_not_written_over_while_it_is_read(refused, place, tmp_path):
@@ -77,7 +46,7 @@ def test_standard_input_is_scored_in_less_exact_ways_too(bertsmith, tmp_path, mo
         assert bertsmith(*args, "-") == expected
 
 
-def test_a_precision_that_gains_nothing_is_told(place, tmp_path, remember, capsys):
+def test_a_precision_that_gains_nothing_is_told(typed, place, tmp_path, remember):
     remember(bf16_gflops=1.0, int8_gflops=1.0)
     model, data, vectors = place / "classifier", place / "data.csv", tmp_path / "vectors.npy"
     for precision, args in (
@@ -87,12 +56,10 @@ def test_a_precision_that_gains_nothing_is_told(place, tmp_path, remember, capsy
         ("int8", ("evaluate", model, "--data", data)),
         ("int8", ("embed", model, data, "--out", vectors)),
     ):
-        main([*map(str, args), "--device", "cpu", "--precision", precision])
-        note = capsys.readouterr().err.splitlines()[0]
+        note = typed(*args, "--device", "cpu", "--precision", precision).err.splitlines()[0]
         assert note.startswith(f"{precision}: ")
         assert note.endswith("--precision fp32 is as fast here, and more exact.")
-    main(["predict", str(model), "good", *FP32])
-    assert capsys.readouterr().err == ""
+    assert typed("predict", model, "good", *FP32).err == ""
 
 
 def test_texts_with_half_an_emoji_are_written(bertsmith, place, tmp_path):
@@ -109,13 +76,13 @@ def test_texts_with_half_an_emoji_are_written(bertsmith, place, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "task, data, labels, line",
+    "task, data, labels, told",
     [
-        ("classify", "data.csv", ["neg", "pos"], "learnt 2 labels from 9 texts in 1"),
-        ("tag", "names.conll", ["B-PER", "O"], "learnt 2 labels (IOB2 for IOB1) from 2"),
+        ("classify", "data.csv", ["neg", "pos"], "9 texts (2 labels)"),
+        ("tag", "names.conll", ["B-PER", "O"], "2 texts (2 labels (IOB2 for IOB1))"),
     ],
 )
-def test_finetune_then_evaluate(bertsmith, place, tmp_path, task, data, labels, line):
+def test_finetune_then_evaluate(bertsmith, place, tmp_path, task, data, labels, told):
     (tmp_path / "short.toml").write_text("steps = 1\nbatch_size = 4\n")
     out = tmp_path / "out"
     words = ("finetune", task, tmp_path / "short.toml", "--model", place / "pretrained", "--train",
@@ -128,7 +95,7 @@ def test_finetune_then_evaluate(bertsmith, place, tmp_path, task, data, labels, 
     assert evaluated == {**trained["evaluation"], "unknown_rate": 0.0}
     text = bertsmith(*command)
     assert "type  precision" in text or f"accuracy  {evaluated['accuracy']:.4f}" in text
-    assert bertsmith(*words, "--overwrite").startswith(line)
+    assert bertsmith(*words, "--overwrite").startswith(f"trained on {told}: 1 steps")
 
 
 def test_predict(bertsmith, place, tmp_path, monkeypatch):

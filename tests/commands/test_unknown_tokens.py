@@ -1,32 +1,17 @@
 """Commands that read texts tell the share of tokens that the vocabulary does not know."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_models import save_tiny, tiny_tokenizer, write_reviews
+from tiny_runs import FP32
 from tiny_tokenizers import tiny_byte_bpe
 
-from bertsmith.cli import main
 from bertsmith.data.unknown_tokens import UnknownTokens, unknown_note
 
-FP32 = ("--device", "cpu", "--precision", "fp32")
-Run = Callable[..., tuple[str, str]]
 
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    def run(*args: object) -> tuple[str, str]:
-        main([str(arg) for arg in args])
-        captured = capsys.readouterr()
-        return captured.out, captured.err
-
-    return run
-
-
-def write_rows(path: Path, known: int, strange: int) -> Path:
+def write_rows(path, known, strange):
     """Write rows of six tokens each, of which some rows hold an unknown one and no known one."""
     rows = [f"{'a the film was very good' if i < known else 'zzz ' * 6},pos" for i in
             range(known + strange)]  # fmt: skip
@@ -34,7 +19,7 @@ def write_rows(path: Path, known: int, strange: int) -> Path:
     return path
 
 
-def test_shares_and_when_they_are_told() -> None:
+def test_shares_and_when_they_are_told():
     tokenizer, unknown = tiny_tokenizer(), UnknownTokens()
     assert unknown.rate == 0
     unknown.add([tokenizer.build_row([tokenizer.encode_ids("a zzz film")]).ids], tokenizer)
@@ -47,7 +32,7 @@ def test_shares_and_when_they_are_told() -> None:
         assert (unknown_note(rate, "a.csv") or "").startswith(said)
 
 
-def test_a_line_for_each_file(run: Run, tmp_path: Path) -> None:
+def test_a_line_for_each_file(typed, tmp_path):
     folder = save_tiny(tmp_path / "m", "classify", labels=("neg", "pos"))
     for known, strange, said in ((19, 1, "5.0%"), (1, 1, "WARNING: "), (60, 1, "")):
         data = write_rows(tmp_path / f"{known}.csv", known, strange)
@@ -56,18 +41,18 @@ def test_a_line_for_each_file(run: Run, tmp_path: Path) -> None:
             ("predict", folder, "--file", data),
             ("embed", folder, data, "--out", data.with_suffix(".npy")),
         ):
-            out, err = run(*words, "--json", *FP32)
+            out, err = typed(*words, "--json", *FP32)
             assert json.loads(out)["unknown_rate"] == pytest.approx(strange / (known + strange))
             lines = [line for line in err.splitlines() if "unknown to the vocabulary" in line]
             assert len(lines) == (said != "")
             assert all(said in line and str(data) in line for line in lines)
 
 
-def test_fine_tuning_tells_it_of_both_files_before_it_learns(run: Run, tmp_path: Path) -> None:
+def test_fine_tuning_tells_it_of_both_files_before_it_learns(typed, tmp_path):
     train, held_out = tmp_path / "train.csv", write_rows(tmp_path / "eval.csv", 1, 1)
     write_reviews(train, 8)
     train.write_text(train.read_text() + "zzz zzz zzz zzz,pos\n")
-    out, err = run(
+    out, err = typed(
         "finetune", "classify", "--model", save_tiny(tmp_path / "m", "masked_lm"), "--train", train,
         "--eval", held_out, "--out", tmp_path / "out", "--steps", 1, "--json", *FP32,
     )  # fmt: skip
@@ -78,14 +63,14 @@ def test_fine_tuning_tells_it_of_both_files_before_it_learns(run: Run, tmp_path:
     assert any("unknown to the vocabulary" in note for note in json.loads(out)["notes"])
 
 
-def test_a_corpus_and_its_pretraining_tell_it(run: Run, tmp_path: Path) -> None:
+def test_a_corpus_and_its_pretraining_tell_it(typed, tmp_path):
     tiny_tokenizer().save(tmp_path / "t")
     text = "A good film was very dull.\n\nThe zzz zzz zzz zzz zzz zzz."
     (tmp_path / "a.txt").write_text("\n\n".join([text] * 30))
-    _, err = run("corpus", "build", tmp_path / "a.txt", "--tokenizer", tmp_path / "t", "--out",
+    _, err = typed("corpus", "build", tmp_path / "a.txt", "--tokenizer", tmp_path / "t", "--out",
                  tmp_path / "c", "--processes", 1)  # fmt: skip
     assert err.count(f"WARNING: {tmp_path / 'c'}: ") == 1
-    out, err = run(
+    out, err = typed(
         "pretrain", "--corpus", tmp_path / "c", "--out", tmp_path / "p", "--steps", 1, "--preset",
         "tiny", "--max-length", 16, "--batch-size", 2, "--json", *FP32,
     )  # fmt: skip

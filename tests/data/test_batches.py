@@ -7,7 +7,7 @@ from bertsmith.data.batches import deal_by_length
 
 
 @given(st.lists(st.integers(1, 512), max_size=40), st.integers(1, 9))
-def test_parts_have_as_many_tokens_but_for_one_sequence(lengths: list[int], num_parts: int) -> None:
+def test_parts_have_as_many_tokens_but_for_one_sequence(lengths, num_parts):
     parts = deal_by_length(lengths, num_parts)
     assert len(parts) == num_parts
     assert sorted(place for part in parts for place in part) == list(range(len(lengths)))

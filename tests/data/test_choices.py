@@ -48,7 +48,6 @@ SWAG = ",video-id,startphrase,sent1,sent2,ending3,ending0,ending1,ending2,label\
     (f"prompt,{LONG}2,{LONG}1,choice,label\nq,c,b,a,1\n", {}, THREE),
     ("prompt,choice1,choice2,choice3,label\nq,a,b,,1\n", {}, ("q", ("a", "b"), 1)),
     ("\ufeffprompt,choice0,choice1,label\r\nq,a,b,1", {}, ("q", ("a", "b"), 1)),
-    ("prompt,choices1,choices2,label\nq,a,b,B", {}, ("q", ("a", "b"), 1)),
 ])  # fmt: skip
 def test_tables_of_usual_shapes(tmp_path, content, columns, expected):
     assert read(write(tmp_path, content), **columns) == [ChoiceExample(*expected, 2)]
@@ -90,25 +89,20 @@ FIX = "allowed are 0 to 1, or A to B. Fix the row"
 
 @pytest.mark.parametrize(("source", "columns", "expected"), [
     *((ROW | {"label": label}, {}, found) for label, found in (
-        ("2", f"{FIX}, or pass --first-label 1"), ("3", f"{FIX}."), ("C", f"label is 'C'; {FIX}"),
-        ("-1", "the label is '-1'"), ("?", "the label is '?'"), ("7" * 5000, f"{FIX}."),
-        (" ", "'label' is empty. Fix the row, or pass --skip-incomplete"), ("ß", "is 'ß'"),
+        ("2", f"{FIX}, or pass --first-label 1"), ("C", f"label is 'C'; {FIX}"),
+        ("-1", "the label is '-1'"), ("7" * 5000, f"{FIX}."), ("ß", "is 'ß'"),
+        (" ", "'label' is empty. Fix the row, or pass --skip-incomplete"),
         (True, "'label' is true or false"))),
     *((ROW | changes, {}, found) for changes, found in (
         ({"choices": ["a"]}, "row 2 of the rows given: found one choice. Give two or more"),
         ({"choices": ["a", 3]}, "'choices' is a number"), ({"prompt": 7}, "'prompt' is a number"),
-        ({"choices": [["a"], "b"]}, "'choices' is a list"), ({"choices": []}, "'choices' is empty"),
         ({"choices": ["", "b"]}, "'choices' is empty"))),
     ({"prompt": "p", "choices": ["a", "b"]}, {}, "no key 'label'"),
     (TABLE, {}, "no column looks like the prompt. Columns found: 'said', 'a'"),
     (TABLE, SAID, "no column looks like the choices"), (TABLE, NUMBERS, ":1: the label is 'label'"),
     (TABLE, SAID | {"choice_columns": "a,c"}, "no column 'a,c'"),
-    (TABLE, NUMBERS | {"choice_columns": "5-7"},
-     "no column '5-7'. The first row, read without a header, has 4"),
     *((TABLE, NUMBERS | {"choice_columns": f"2-{end}"}, f"no column '2-{end[:3]}")  # never listed
       for end in ("99999999", "7" * 5000)),
-    (TABLE, {"text_column": "7" * 5000}, "no column '777"),
-    ("prompt,choice1,choice2,label\np,a,b,c,0\n", {}, ":2: found 5 columns where row 1 has 4"),
     (f"{HEAD}p,a,,c,1\n", {}, "'choice1' or 'choice2' or 'choice3' is empty"),
     (STANDARD_INPUT, {}, "lines of text have no columns"),
 ])  # fmt: skip

@@ -2,12 +2,11 @@
 
 import gzip
 import lzma
-from pathlib import Path
 
 import pytest
 import zstandard
 
-from bertsmith.data.sources import Compression, open_path
+from bertsmith.data.sources import open_path
 from bertsmith.errors import InputError
 
 FIRST = b"text,label\ngood film,1\nbad film,0\n"
@@ -15,11 +14,11 @@ LATER = b"a fine one,1\nno good,0\n"
 SKIPPED = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"aside"
 
 
-def zst(plain: bytes) -> bytes:
+def zst(plain):
     return zstandard.ZstdCompressor(write_checksum=True).compress(plain)
 
 
-WHOLE: list[tuple[Compression, bytes]] = [
+WHOLE = [
     ("xz", lzma.compress(FIRST) + lzma.compress(LATER)),
     ("xz", lzma.compress(FIRST) + bytes(8) + lzma.compress(LATER) + bytes(4)),
     ("xz", lzma.compress(FIRST) + lzma.compress(b"") + lzma.compress(LATER)),
@@ -32,7 +31,7 @@ each_whole = pytest.mark.parametrize(
 )
 
 
-def read(path: Path, compression: Compression, data: bytes) -> bytes:
+def read(path, compression, data):
     path.write_bytes(data)
     with open_path(path, compression, on_read=lambda count: None) as stream:
         return stream.read()
@@ -66,11 +65,11 @@ def test_garbage_behind_the_streams(tmp_path, compression, data, garbage):
         read(tmp_path / "a", compression, data + garbage)
 
 
-@pytest.mark.parametrize("num_zeros", [1, 2, 3, 5])
-@pytest.mark.parametrize("later", [b"", lzma.compress(LATER)], ids=["at the end", "between"])
-def test_xz_padding_comes_in_fours(tmp_path, num_zeros, later):
-    with pytest.raises(InputError, match="not a multiple of four"):
-        read(tmp_path / "a", "xz", lzma.compress(FIRST) + bytes(num_zeros) + later)
+@pytest.mark.parametrize("num_zeros", [1, 5])
+def test_xz_padding_comes_in_fours(tmp_path, num_zeros):
+    for later in (b"", lzma.compress(LATER)):
+        with pytest.raises(InputError, match="not a multiple of four"):
+            read(tmp_path / "a", "xz", lzma.compress(FIRST) + bytes(num_zeros) + later)
 
 
 def test_a_zst_window_that_is_too_wide_is_no_damage(tmp_path):

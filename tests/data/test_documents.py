@@ -4,10 +4,6 @@ import gzip
 import json
 import lzma
 import os
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow
 import pytest
@@ -15,6 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
+from test_bounded_memory import peak
 
 from bertsmith.data import documents, lines
 from bertsmith.data.documents import iter_documents
@@ -28,7 +25,7 @@ DOCUMENTS = [
     "中文。\n第二行。",
     "Last",
 ]
-COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+COMPRESS = {
     "": lambda data: data,
     ".gz": gzip.compress,
     ".xz": lzma.compress,
@@ -36,26 +33,24 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-def as_txt(texts: list[str]) -> bytes:
+def as_txt(texts):
     return "\n\n".join(texts).encode() + b"\n"
 
 
-def as_jsonl(texts: list[str]) -> bytes:
+def as_jsonl(texts):
     return "".join(json.dumps({"id": 1, "text": text}) + "\n" for text in texts).encode()
 
 
-def as_csv(texts: list[str]) -> bytes:
-    def quote(text: str) -> str:
-        return '"' + text.replace('"', '""') + '"'
-
-    return ("label,text\n" + "".join(f"1,{quote(text)}\n" for text in texts)).encode()
+def as_csv(texts):
+    quoted = ['"' + text.replace('"', '""') + '"' for text in texts]
+    return ("label,text\n" + "".join(f"1,{text}\n" for text in quoted)).encode()
 
 
-def as_parquet(texts: list[str | None]) -> bytes:
+def as_parquet(texts):
     return table_bytes(pyarrow.table({"n": range(len(texts)), "text": texts}))
 
 
-def table_bytes(table: pyarrow.Table) -> bytes:
+def table_bytes(table):
     sink = pyarrow.BufferOutputStream()
     parquet.write_table(table, sink)
     return sink.getvalue().to_pybytes()
@@ -64,7 +59,7 @@ def table_bytes(table: pyarrow.Table) -> bytes:
 FORMATS = {".txt": as_txt, ".jsonl": as_jsonl, ".csv": as_csv, ".parquet": as_parquet}
 
 
-def read(*paths: Path, **options: object) -> list[str]:
+def read(*paths, **options):
     return [document.text for document in iter_documents(paths, **options)]  # type: ignore[arg-type]
 
 
@@ -125,12 +120,10 @@ NOT_UTF8 = pyarrow.array([b"good", b"b\xffd"], pyarrow.binary()).view(pyarrow.st
 TWICE = pyarrow.Table.from_arrays([pyarrow.array(["a"])] * 2, names=["text", "text"])
 BAD = {
     "empty.txt": (b"", "the file is empty"),
-    "nul.txt": (b"some\0thing", "NUL byte at byte 4"),
-    "late_nul.txt": (b"a\n" * 9000 + b"\0", ":9001: a NUL byte at byte 18,000"),
+    "nul.txt": (b"a\n" * 9000 + b"\0", ":9001: a NUL byte at byte 18,000"),
     "latin.txt": (b"good\ncaf\xe9 noir\n", ":2: invalid UTF-8 (0xe9) at byte 8."),
     "utf16.txt": ("text".encode("utf-16"), "UTF-16"),
     "gzip.txt": (gzip.compress(b"text"), "gzip"),
-    "zip.csv": (b"PK\x03\x04...", "zip"),
     "cut.txt.gz": (gzip.compress(b"text" * 99)[:-9], "ends too early"),
     "cut.txt.xz": (lzma.compress(b"text" * 99)[:-9], "ends too early"),
     "cut.txt.zst": (COMPRESS[".zst"](b"text" * 99)[:-3], "ends too early"),
@@ -140,15 +133,12 @@ BAD = {
     "bad.parquet": (b"not a table at all", "damaged"),
     "bad.jsonl": (b'{"text": "a"}\n{"text": \n', ":2: not JSON"),
     "list.jsonl": (b"[1]\n", ":1: found a list, not an object"),
-    "deep.jsonl": (b"[" * 100_000, ":1: not JSON"),
     "number.jsonl": (b'{"text": 3}\n', ":1: column 'text' holds a number"),
     "half.jsonl": (b'{"text": "\\ud83d"}\n', ":1: column 'text' holds half of a surrogate pair"),
     "other.jsonl": (b'{"body": "a"}\n', ":1: no column 'text', found: 'body'"),
     "twice.csv": (b"text,id,text\na,1,b\n", ":1: several columns are called 'text'"),
-    "twice.tsv": (b"text\ttext\na\tb\n", ":1: several columns are called 'text'"),
     "key.jsonl": (b'{"text": "a", "text": "b"}\n', "the key 'text' stands twice"),
     "other.csv": (b"a,b\n1,2\n", ":1: no column 'text', found: 'a', 'b'"),
-    "other.tsv": (b"a\tb\n1\t2\n", ":1: no column 'text', found: 'a', 'b'"),
     "fields.csv": (b"text,n\na,1\nb\n", ":3: found 1 fields, the header names 2"),
     "open.csv": (b'text\na\n"b\nc\n', ":3: a quote that opens in this row is never closed"),
     "quote.csv": (b'text\n"a" b\n', ":2: the row cannot be read"),
@@ -234,20 +224,12 @@ def test_long_lines_and_documents_are_divided_and_lose_nothing(tmp_path, monkeyp
         assert report.cut["long_lines"] == (ending == ".txt")
 
 
-MEASURE = """
-import resource, sys
-from bertsmith.data.documents import iter_documents
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-size = sum(map(len, iter_documents(sys.argv[1:])))
-print(size, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
-"""
-
-
-def test_a_line_of_100_megabytes_takes_little_memory(tmp_path):
-    path = tmp_path / "a.txt.zst"
-    path.write_bytes(COMPRESS[".zst"](b"one long line " * (100_000_000 // 14)))
-    command = [sys.executable, "-c", MEASURE, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    size, megabytes = map(int, done.stdout.split())
-    assert size == pytest.approx(100_000_000, abs=1000)
-    assert megabytes < 100
+def test_a_line_without_end_takes_little_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 2**18)
+    monkeypatch.setattr(documents, "MAX_DOCUMENT_CHARS", 2**19)
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(COMPRESS[".gz"](b"one long line " * 2**19 * 5))  # 37 MB
+    found = []
+    held = peak(lambda: found.append(sum(map(len, iter_documents([path])))))
+    assert found == [pytest.approx(35 * 2**20, abs=1000)]
+    assert held < 2**24

@@ -108,16 +108,10 @@ def test_tables_of_usual_shapes(tmp_path, name, content, columns, expected):
     assert rows(write(tmp_path, name, content), **columns) == expected
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.text(st.characters(codec="utf-8", exclude_characters="\0")).filter(str.strip),
-            st.sampled_from(["a", "b"]),
-        ),
-        min_size=1,
-        max_size=9,
-    )
-)
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0")).filter(str.strip)
+
+
+@given(st.lists(st.tuples(TEXT, st.sampled_from(["a", "b"])), min_size=1, max_size=9))
 def test_any_text_survives_a_csv_file(tmp_path_factory, table):
     buffer = io.StringIO(newline="")
     csv.writer(buffer, quoting=csv.QUOTE_ALL).writerows([("text", "label"), *table])
@@ -203,8 +197,6 @@ JSON_ROW = '{"text": "a", "label": 1}\n'
     ("a.csv", "text,text,label\na,b,1\n", ["columns are called 'text'", "Give the number"]),
     ("a.tsv", "text\tLabel\tLABEL\na\t1\t0\n", ["called 'label'", "--label-column"]),
     ("a.csv", "text,label\rgood,1\r", [":1: a carriage return (CR) within the line", "LF"]),
-    ("a.tsv", "text\tlabel\rgood\t1\r", [":1: a carriage return (CR) within the line", "LF"]),
-    ("a.csv", "text,label\ngood,1\nso\rso,1\n", [":3: a carriage return"]),
     ("a.csv", "text,label\n", ["no complete rows"]),
     ("a.jsonl", JSON_ROW + '["b", 2]\n', [":2: found a list", "object"]),
     ("a.jsonl", JSON_ROW + '{"text": "b"}\n', [":2: no key 'label'", "--skip-incomplete"]),
@@ -212,7 +204,6 @@ JSON_ROW = '{"text": "a", "label": 1}\n'
     ("a.jsonl", '{"text": "a", "label": 1, "label": 0}', [":1: not JSON (the key 'label'"]),
     ("a.jsonl", '{"text": ["a"], "label": 1}\n', [":1: 'text' is a list", "a string"]),
     ("a.jsonl", '{"text": "a", "label": {"x": 1}}\n', [":1: 'label' is an object"]),
-    ("a.jsonl", '{"text": "a", "label": null}\n', [":1: 'label' is empty"]),
     ("a.jsonl", '{"text": "a", "label": ' + "7" * 5000 + "}", [":1: not JSON (Exceeds the"]),
     ("a.jsonl", '{"text": ' + "[" * 200_000, [":1: not JSON (lists or objects too deep)"]),
     ("a.jsonl", r'{"\ud83d": 1, "\ud83e": 2}', [":1: not JSON (two keys differ only in half"]),
@@ -260,15 +251,14 @@ def test_columns_that_do_not_fit(tmp_path, name, content, columns, pairs, messag
         list(ExampleReader(write(tmp_path, name, content), Columns(**columns), pairs=pairs))
 
 
-def test_a_pair_is_read_where_its_columns_are_named(tmp_path):
-    table = write(tmp_path, "a.tsv", PAIR)
-    for columns, pairs, expected in (
-        (Columns(text_column="sentence1"), False, ("a", None)),
-        (Columns(pair_column="sentence2"), False, ("a", "b")),
-        (Columns(pair_column="sentence2"), True, ("a", "b")),
-    ):
-        (example,) = ExampleReader(table, columns, pairs=pairs)
-        assert example.content == expected
+@pytest.mark.parametrize("columns, pairs, expected", [
+    ({"text_column": "sentence1"}, False, ("a", None)),
+    ({"pair_column": "sentence2"}, False, ("a", "b")),
+    ({"pair_column": "sentence2"}, True, ("a", "b")),
+])  # fmt: skip
+def test_a_pair_is_read_where_its_columns_are_named(tmp_path, columns, pairs, expected):
+    (example,) = ExampleReader(write(tmp_path, "a.tsv", PAIR), Columns(**columns), pairs=pairs)
+    assert example.content == expected
 
 
 def test_a_published_data_set(data_dir):

@@ -3,12 +3,7 @@
 import pytest
 
 from bertsmith.data.examples import ExampleReader, read_examples
-from bertsmith.data.glue import (
-    TASKS,
-    find_tasks,
-    iter_test_texts,
-    write_submission,
-)
+from bertsmith.data.glue import TASKS, find_tasks, iter_test_texts, write_submission
 from bertsmith.errors import ConfigError, InputError
 
 # First rows as the benchmark's own files have them, with invented texts.
@@ -73,12 +68,10 @@ def test_only_what_is_complete_is_found(root):
         find_tasks(root, ["RTE"])
     with pytest.raises(ConfigError, match=r"'SNLI' is none of GLUE's tasks\. Choose from: CoLA"):
         find_tasks(root, ["SNLI"])
-    for folder, message in (
-        (root / "MRPC", "none of GLUE's tasks"),
-        (root / "x", "no such folder"),
-    ):
-        with pytest.raises(InputError, match=message):
-            find_tasks(folder)
+    with pytest.raises(InputError, match="none of GLUE's tasks"):
+        find_tasks(root / "MRPC")
+    with pytest.raises(InputError, match="no such folder"):
+        find_tasks(root / "x")
     path = write(root, "test.tsv", ["index\tsentence", "0\tShe\tran."])
     with pytest.raises(InputError, match=r"test\.tsv:2: .* Fix the row\.$"):
         list(iter_test_texts(path, ("sentence",)))

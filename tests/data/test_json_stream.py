@@ -1,11 +1,11 @@
 """Elements of a list in a JSON file come one at a time, in chunks of any size."""
 
 import json
-import tracemalloc
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_bounded_memory import peak
 
 from bertsmith.data import text_files
 from bertsmith.data.json_stream import iter_elements
@@ -54,7 +54,6 @@ def test_elements_are_those_of_the_whole(
     ('{"data": [1]}\n{"data": [2]}', r":2: not JSON \(nothing more is expected at column 1"),
     ('{"data": [{"b": 1, "b": 2}]}', "the key 'b' stands twice in an object"),
     ('{"data": [1], "data": [2]}', "the key 'data' stands twice"),
-    ('{"data": [1]} and so on', "nothing more is expected"),
     ('{"data": ["a\tb"]}', "Invalid control character"),
     ('{"data": [' + "7" * 5000 + "]}", r"a\.json:1: not JSON \(Exceeds the limit"),
     ('{"data": ' + "[" * 200_000, r"a\.json:1: not JSON \(lists or objects too deep"),
@@ -72,24 +71,18 @@ def test_bytes_that_are_no_text(tmp_path, monkeypatch):
     path = tmp_path / "a.json"
     path.write_bytes(b'\xef\xbb\xbf{"data": ["\xc3\xa4"]}')
     assert list(iter_elements(path, "data")) == ["ä"]
-    path.write_bytes(b'{"data": ["\xe4"]}')
-    with pytest.raises(InputError, match="byte 11 is 0xe4, which is not UTF-8"):
-        list(iter_elements(path, "data"))
-    path.write_bytes(b'{"data": ["\xe4')
-    with pytest.raises(InputError, match="byte 11 is 0xe4, which is not UTF-8"):
-        list(iter_elements(path, "data"))
-    path.write_bytes(b"")
-    with pytest.raises(InputError, match="nothing in it"):
-        list(iter_elements(path, "data"))
+    for content, message in (
+        (b'{"data": ["\xe4"]}', "byte 11 is 0xe4, which is not UTF-8"),
+        (b'{"data": ["\xe4', "byte 11 is 0xe4, which is not UTF-8"),
+        (b"", "nothing in it"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=message):
+            list(iter_elements(path, "data"))
 
 
 def test_memory_is_that_of_an_element(tmp_path):
     path = tmp_path / "a.json"
     element = json.dumps({"text": "word " * 500})
     path.write_text('{"data": [' + f"{element}," * 4000 + "0]}")  # 10 MB
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in iter_elements(path, "data")) == 4001
-        assert tracemalloc.get_traced_memory()[1] < 4e6
-    finally:
-        tracemalloc.stop()
+    assert peak(lambda: sum(1 for _ in iter_elements(path, "data"))) < 4e6

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bertsmith.data.examples import Example
 from bertsmith.data.labels import class_names, class_numbers, numbers
@@ -24,13 +22,6 @@ def examples(labels):
 ])  # fmt: skip
 def test_names_are_sorted_by_value_or_by_name(labels, expected):
     assert class_names(examples(labels), PATH) == expected
-
-
-@given(st.permutations(["x", "y", "z", "y"]))
-def test_the_order_of_rows_changes_nothing(labels):
-    table = examples(labels)
-    names = class_names(table, PATH)
-    assert [names[number] for number in class_numbers(table, names, PATH)] == labels
 
 
 @pytest.mark.parametrize("labels, parts", [

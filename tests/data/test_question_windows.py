@@ -47,9 +47,7 @@ def test_rows_are_question_and_part_of_the_context():
     assert encoded.rows.ids[row].tolist() == whole.ids
     assert encoded.rows.type_ids[row].tolist() == whole.type_ids
     assert encoded.rows.ids[-1].tolist() == [cls, *asked, sep, sep]
-    assert [encoded.owners().tolist().count(i) for i in range(3)] == np.diff(
-        encoded.starts
-    ).tolist()
+    assert np.bincount(encoded.owners()).tolist() == np.diff(encoded.starts).tolist()
 
 
 @pytest.mark.parametrize("context", [
@@ -99,9 +97,7 @@ def test_an_answer_is_marked_in_every_window_that_holds_it():
 def test_marked_tokens_of_published_sets_give_the_answer_again(data_dir, data, vocabulary, same):
     tokenizer = load_tokenizer(data_dir / "vocabs" / vocabulary)
     questions = [q for q in QuestionReader(data_dir / data) if q.row % 29 == 0]
-    encoded = encode_questions(
-        tokenizer, questions, max_length=384, windowing=Windowing(stride=128)
-    )
+    encoded = encode_questions(tokenizer, questions, 384, Windowing(stride=128))
     labels = label_windows(questions, encoded)
     assert labels.num_unreachable == 0
     equal = []

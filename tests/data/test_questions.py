@@ -30,8 +30,9 @@ def write(path, *qas, context=CONTEXT):
 
 
 def test_questions_with_their_answers(tmp_path):
+    again = CONTEXT.rindex("Mars")
     qas = [
-        question("a", ("Mars", MARS), ("Mars", CONTEXT.rindex("Mars"))),
+        question("a", ("Mars", MARS), ("Mars", again)),
         question("b", ("شكرا", CONTEXT.index("شكرا")), is_impossible=False),
         question("c", (" ", 0), ("", -1), is_impossible=True),
     ]
@@ -39,10 +40,7 @@ def test_questions_with_their_answers(tmp_path):
     for _ in range(2):  # it can be read again
         first, second, third = reader
         assert (first.id, first.row, third.row) == ("a", 1, 3)
-        assert first.answers == (
-            GoldAnswer("Mars", MARS),
-            GoldAnswer("Mars", CONTEXT.rindex("Mars")),
-        )
+        assert first.answers == (GoldAnswer("Mars", MARS), GoldAnswer("Mars", again))
         assert CONTEXT[second.answers[0].start :] == "شكرا"
         assert third.answers == ()
         assert first.context is second.context
@@ -140,7 +138,6 @@ LISTED = r"data\[0\]"
 
 @pytest.mark.parametrize("source, message", [
     (question(7.5), r"qas\[0\]: 'id' is a number; a string is expected"),
-    (question(True), "'id' is true or false; a string"),
     (question("q", ("Ada", 0.5)), r"answers\[0\]: 'answer_start' is 0.5; a whole number is"),
     (question("q", ("Ada", None)), "'answer_start' is null; a whole number"),
     (question(question=None), r"'question' is null; a string"),
@@ -148,7 +145,6 @@ LISTED = r"data\[0\]"
     (question(answers={"text": ["a"], "answer_start": []}), "1 texts and 0 answer_starts"),
     (question(answers="Ada"), "'answers' is a string; a list"),
     (question(answers=["Ada"]), r"qas\[0\]\.answers\[0\] is a string; an object"),
-    (question("q", ("Ada", "0")), r"answers\[0\]: 'answer_start' is a string; a whole number"),
     (question("q", (["Ada"], 0)), "'text' is a list; a string"),
     ("Who?", rf"{LISTED}\.paragraphs\[0\]\.qas\[0\] is a string; an object"),
     (("a.json", '{"data": []}'), "no questions"),
@@ -156,7 +152,6 @@ LISTED = r"data\[0\]"
     (("a.json", '{"data": [{"paragraphs": [{"qas": []}]}]}'), "no key 'context'"),
     (("a.jsonl", '{"question": "a", "context": "b"}'), "line 1: no key 'answers'"),
     (("a.csv", "question"), "'.csv' is not a file of questions"),
-    (("a", "question"), "'no ending' is not a file of questions"),
     (("", None), "a folder"), (("none", None), "no such file"),
     ([question(7, ("Ada", 0.0)), question("7")], "row 2 .*: the id '7' belongs to an earlier"),
 ])  # fmt: skip

@@ -66,7 +66,6 @@ def test_sts_b(data_dir):
       for score in ("high", "nan", "inf", "1,5")),
     ([SCORED | {"score": ""}], None, "row 1 of the rows given: 'score' is empty"),
     ([PAIR], "scored", r"no column looks like the score.*--label-column"),
-    ([{"text": "a"}], None, r"no column looks like the pair.*--pair-column"),
     ([PAIR, {**PAIR, "score": 0.5}], None, r"row 2 .* has a score \('score'\).*lack"),
 ])  # fmt: skip
 def test_what_is_refused(rows, kind, message):

@@ -62,42 +62,35 @@ CHINESE = [
 
 
 @pytest.mark.parametrize("marked", ENGLISH + CHINESE)
-def test_sentences_end_where_a_reader_says(marked: str) -> None:
+def test_sentences_end_where_a_reader_says(marked):
     expected = [sentence.strip() for sentence in marked.split("|")]
     assert split_sentences(marked.replace("|", "")) == expected
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\n\n", "\u2028", "\f"])
-def test_a_line_end_always_ends_a_sentence(end: str) -> None:
-    assert split_sentences(f"the St.{end}of things and{end}so on") == [
-        "the St.",
-        "of things and",
-        "so on",
-    ]
+def test_a_line_end_always_ends_a_sentence(end):
+    found = split_sentences(f"the St.{end}of things and{end}so on")
+    assert found == ["the St.", "of things and", "so on"]
 
 
-pieces = st.one_of(
-    st.sampled_from(
-        [". ", "... ", "。", "！”", "Mr. ", "U.S. ", "\n", "? ", "<br />", "1. ", "…", " "]
-    ),
-    st.text(max_size=5),
-)
+SPECIAL = [". ", "... ", "。", "！”", "Mr. ", "U.S. ", "\n", "? ", "<br />", "1. ", "…", " "]
+PIECES = st.sampled_from(SPECIAL) | st.text(max_size=5)
 
 
-@given(st.lists(pieces, max_size=30).map("".join))
-def test_only_white_space_is_lost(text: str) -> None:
+@given(st.lists(PIECES, max_size=30).map("".join))
+def test_only_white_space_is_lost(text):
     sentences = split_sentences(text)
     assert "".join("".join(sentences).split()) == "".join(text.split())
     assert all(sentence == sentence.strip() != "" for sentence in sentences)
     assert all("\n" not in sentence and "\r" not in sentence for sentence in sentences)
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [".", "!", "。", "。”", ". ", ".)", "<br", "<br >", "… ", "[1]", "?!", '"', "Mr. ", "，。"],
-)
-def test_time_is_linear(unit: str) -> None:
-    text = unit * (1_000_000 // len(unit)) + "，"
+UNITS = [".", "!", "。", "。”", ". ", ".)", "<br", "<br >", "… ", "[1]", "?!", '"', "Mr. ", "，。"]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_time_is_linear(unit):
+    text = unit * (300_000 // len(unit)) + "，"
     started_at = time.process_time()
     assert "".join(split_sentences(text)).replace(" ", "") == text.replace(" ", "")
-    assert time.process_time() - started_at < 10  # quadratic time would be hours
+    assert time.process_time() - started_at < 10  # quadratic time would be an hour

@@ -4,7 +4,6 @@ import json
 import pickle
 import shutil
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ documents = st.lists(
 EXAMPLE = [[[5, 6, 7], [8]], [[9, 10]], [[11], [12], [13, 14, 15, 16, 17]]]
 
 
-def make_block(docs: Documents) -> DocumentBlock:
+def make_block(docs):
     sentences = [sentence for document in docs for sentence in document]
     return DocumentBlock(
         ids=np.array([id_ for sentence in sentences for id_ in sentence], np.uint32),
@@ -36,7 +35,7 @@ def make_block(docs: Documents) -> DocumentBlock:
     )
 
 
-def write(folder: Path, docs: Documents, vocab_size: int = 70_001, shard_tokens: int = 6) -> None:
+def write(folder, docs, vocab_size=70001, shard_tokens=6):
     writers = {name: SplitWriter(folder, name, vocab_size, shard_tokens) for name in SPLIT_NAMES}
     for document in docs:
         writers["train"].add(make_block([document]))
@@ -54,7 +53,7 @@ def write(folder: Path, docs: Documents, vocab_size: int = 70_001, shard_tokens:
 SPLIT_NAMES = ("train", "held_out")
 
 
-def read(corpus: Corpus) -> Documents:
+def read(corpus):
     return [
         [
             corpus.token_ids(*corpus.sentence_starts[sentence : sentence + 2]).tolist()
@@ -74,9 +73,9 @@ def test_documents_come_back_and_none_spans_two_shards(tmp_path_factory, docs):
     corpus = Corpus.open(folder)
     assert read(corpus) == docs
     assert read(pickle.loads(pickle.dumps(corpus))) == docs
-    assert corpus.num_documents == len(docs) == len(corpus.document_starts) - 1
-    assert corpus.num_sentences == sum(map(len, docs)) == len(corpus.sentence_starts) - 1
     lengths = [len(sentence) for document in docs for sentence in document]
+    assert corpus.num_documents == len(docs) == len(corpus.document_starts) - 1
+    assert corpus.num_sentences == len(lengths) == len(corpus.sentence_starts) - 1
     assert corpus.num_tokens == sum(lengths) == corpus.sentence_starts[-1]
     ids = [id_ for document in docs for sentence in document for id_ in sentence]
     counts = np.bincount(ids, minlength=corpus.vocab_size) if ids else 0 * corpus.count_tokens()
@@ -105,52 +104,46 @@ def test_files_are_standard_and_as_small_as_the_vocabulary_allows(tmp_path, voca
     assert not view.flags.writeable
 
 
-@pytest.mark.parametrize("kind", ["ids", "sentences", "documents"])
-@pytest.mark.parametrize("shard", ["train-00000", "train-00001"])
-def test_an_altered_shard_is_named(tmp_path, shard, kind):
+@pytest.mark.parametrize(
+    "file", ["train-00000.ids", "train-00001.sentences", "train-00001.documents"]
+)
+def test_an_altered_shard_is_named(tmp_path, file):
     write(tmp_path, EXAMPLE)
-    path = tmp_path / f"{shard}.{kind}.npy"
+    path = tmp_path / f"{file}.npy"
     content = path.read_bytes()
-
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(CorpusError, match=rf"{path.name}: SHA-256 .* the manifest says") as caught:
-        Corpus.open(tmp_path)
-    assert "Build the corpus again" in str(caught.value)
-
-    path.write_bytes(content[:-2])
-    for verify in (True, False):
-        with pytest.raises(CorpusError, match=rf"{path.name}: {len(content) - 2:,} bytes, .*says"):
+    for damaged, verify, message in (
+        (content[:-1] + bytes([content[-1] ^ 1]), True, "SHA-256 .* says.*Build the corpus again"),
+        (content[:-2], True, f"{len(content) - 2:,} bytes, .*says"),
+        (content[:-2], False, f"{len(content) - 2:,} bytes, .*says"),
+        (b"x" * len(content), False, "cannot be read"),
+    ):
+        path.write_bytes(damaged)
+        with pytest.raises(CorpusError, match=rf"{path.name}: {message}"):
             Corpus.open(tmp_path, verify=verify)
-
-    path.write_bytes(b"x" * len(content))
-    with pytest.raises(CorpusError, match=rf"{path.name}: cannot be read"):
-        Corpus.open(tmp_path, verify=False)
-
     path.unlink()
     with pytest.raises(CorpusError, match=rf"{path.name}: missing"):
         Corpus.open(tmp_path)
     Corpus.open(tmp_path, "held_out")  # untouched
 
 
-MANIFESTS = {
-    "not json": ("{", "not JSON"),
-    "another file": ('{"version": 1}', "not the manifest of a corpus"),
-    "a list": ("[]", "not the manifest of a corpus"),
-    "the future": ('{"format": "bertsmith corpus", "format_version": 2}', "version 2, .* reads"),
-    "a field less": ('{"format": "bertsmith corpus", "format_version": 1}', "damaged at tokenizer"),
-}
-
-
-@pytest.mark.parametrize("name", MANIFESTS)
-def test_a_manifest_that_cannot_be_read(tmp_path, name):
-    content, message = MANIFESTS[name]
-    (tmp_path / "manifest.json").write_text(content)
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ("{", "not JSON"),
+        ('{"version": 1}', "not the manifest of a corpus"),
+        ("[]", "not the manifest of a corpus"),
+        ('{"format": "bertsmith corpus", "format_version": 2}', "version 2, .* reads"),
+        ('{"format": "bertsmith corpus", "format_version": 1}', "damaged at tokenizer"),
+        (None, "not a corpus, it has no manifest"),
+    ],
+)
+def test_a_manifest_that_cannot_be_read(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(CorpusError, match=message):
         Corpus.open(tmp_path)
-    (tmp_path / "manifest.json").unlink()
-    for folder in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(CorpusError, match=r"not a corpus, it has no manifest|no such folder"):
-            Corpus.open(folder)
+    with pytest.raises(CorpusError, match="no such folder"):
+        Corpus.open(tmp_path / "missing")
 
 
 @pytest.mark.parametrize("change, message", [

@@ -9,7 +9,7 @@ from test_bounded_memory import peak
 from bertsmith.data.splits import HeldOutChoice, text_hash
 
 
-def place_all(texts: list[str], share: float) -> list[tuple[str, str]]:
+def place_all(texts, share):
     choice = HeldOutChoice(share)
     placed = [pair for text in texts for pair in choice.place(text, text_hash(text))]
     return [*placed, *choice.finish()]
@@ -19,9 +19,7 @@ def place_all(texts: list[str], share: float) -> list[tuple[str, str]]:
     st.lists(st.sampled_from([f"document {n}" for n in range(12)])),
     st.sampled_from([0.0, 0.01, 0.3, 0.99]),
 )
-def test_each_document_gets_one_split_and_equal_ones_the_same(
-    texts: list[str], share: float
-) -> None:
+def test_each_document_gets_one_split_and_equal_ones_the_same(texts, share):
     placed = place_all(texts, share)
     assert sorted(text for text, _ in placed) == sorted(texts)
     splits = defaultdict(set)
@@ -35,8 +33,8 @@ def test_each_document_gets_one_split_and_equal_ones_the_same(
         assert sides == {"train"}
 
 
-def test_copies_of_the_document_that_waits_take_no_memory() -> None:
-    def place(count: int) -> None:
+def test_copies_of_the_document_that_waits_take_no_memory():
+    def place(count):
         choice = HeldOutChoice(1e-9)
         choice.place("first", text_hash("first"))
         for _ in range(count):

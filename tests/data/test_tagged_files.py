@@ -77,9 +77,9 @@ def test_columns_however_they_are_written(tmp_path, content):
 
 def test_words_may_be_strange(tmp_path):
     strange = ["\u3000", "\u200b", "#", "\xa0", "\x1c", "-", "\ufeff", "\u2028", "\x85", '"', "{"]
-    rows = "".join(f"{word}\tO\n" for word in strange)
-    for content in (f"a\tO\n{rows}", f"a O\n{rows}".replace("\t", " ")):
-        assert pairs(write(tmp_path, content))[0][0] == ("a", *strange)
+    for border in "\t ":
+        rows = "".join(f"{word}{border}O\n" for word in ("a", *strange))
+        assert pairs(write(tmp_path, rows))[0][0] == ("a", *strange)
     assert pairs(write(tmp_path, "New York\tB-LOC\nis\tO\n"))[0][0] == ("New York", "is")
 
 
@@ -158,13 +158,8 @@ def test_conllu_has_its_words_labels_and_text(tmp_path):
 
 
 def test_objects_of_words():
-    first, second, third = read(
-        [
-            {"words": ["EU", "acts"], "labels": ["B-ORG", "O"]},
-            {"text": "EU  acts", "words": ["EU", "acts"], "labels": ["B-ORG", "O"]},
-            {"words": [], "labels": []},
-        ]
-    )
+    row = {"words": ["EU", "acts"], "labels": ["B-ORG", "O"]}
+    first, second, third = read([row, {"text": "EU  acts", **row}, {"words": [], "labels": []}])
     assert (first.words, first.labels, first.text) == (("EU", "acts"), ("B-ORG", "O"), "EU acts")
     assert (second.text, second.places) == ("EU  acts", ((0, 2), (4, 8)))
     assert third.words == third.labels == ()
@@ -241,11 +236,8 @@ def test_universal_dependencies_have_their_text_again(data_dir):
     sentences = read(file)
     texts = re.findall(r"^# text = (.*)$", file.read_text("utf-8"), re.MULTILINE)
     assert [sentence.text for sentence in sentences] == texts
-    assert all(
-        sentence.text[start:end] == word
-        for sentence in sentences
-        for word, (start, end) in zip(sentence.words, sentence.places, strict=True)
-    )
+    for sentence in sentences:
+        assert sentence.words == tuple(sentence.text[a:b] for a, b in sentence.places)
     assert sum(len(sentence.words) for sentence in sentences) == 25147
     assert remarks(sentences) == {"multiword_tokens": 359, "empty_nodes": 4}
 
@@ -313,15 +305,12 @@ BROKEN = [
     ("EU B-ORG\nin x O\nRome x B-LOC\n", ":1: found 2 columns where row 2 has 3."),
     ("a\tO\nb O\n", ":2: columns between spaces, where row 1 has them between tabs. Use one"),
     ("a x O\nb\tx\tO\n", ":2: columns between tabs, where row 1 has them between spaces."),
-    ("a x\tN O\nb x\tN O\n", ":1: the label 'N O' holds a space: tabs and spaces seem to be"),
     ("Li\tB-NP B-PER\nis\tO\n", ":1: the label 'B-NP B-PER' holds a space: tabs and spaces"),
-    ("a\tO\nb\t\n", ":2: the label is empty. Fix the row"),
     ("EU\tB-ORG\t\nin\t\t\n", ":2: the label is empty"), ("EU\t\nin\t\n", ":1: the label is empty"),
     ("a\tO\n\tO\n", ":2: the word is empty. Fix the row"),
     ("a\nb\n", ":1: column 1 of 1 is taken for both word and label"),
     ("a B-X\nb I-X\nc B-Y\nd Z\n", ": the label 'Z' (1 times) does not tell where a span"),
-    ("-DOCSTART- O\n\n", ": no sentence in it"), ("# a O\n# b\n", ": no sentence in it. Give at"),
-    ("\n", ": no sentence in it"), ("", ": nothing in it"),
+    ("-DOCSTART- O\n\n# a O\n", ": no sentence in it. Give at"), ("", ": nothing in it"),
     (b"a O\nb\xff O\n", ": byte 5 is 0xff, which is not UTF-8"),
     (b"a O\n\0", ": not text, found a NUL byte"), ("a O\nb\rc O\n", f":2: {RETURNS}"),
     (NEWS.replace("\n", "\r"), f":1: {RETURNS}"),
@@ -375,9 +364,7 @@ def test_columns_are_chosen_by_number_in_files_of_any_name(tmp_path):
         assert read(path, label_column="2")[0].scheme == "plain"
     path = write(tmp_path, "Li I-PER\nis O\n\nYu B-PER\nXi I-PER\n")
     sentences = read(path, repair=True, scheme="IOB2")
-    assert [(s.labels[0], s.remarks) for s in sentences] == [
-        ("B-PER", ("repaired",)),
-        ("B-PER", ()),
-    ]
+    assert [s.labels[0] for s in sentences] == ["B-PER", "B-PER"]
+    assert [s.remarks for s in sentences] == [("repaired",), ()]
     path = write(tmp_path, "EU\tB-ORG\t\nin\tO\t\n\nBo\tB-PER\n")  # tabs behind all columns
     assert pairs(path) == [(("EU", "in"), ("B-ORG", "O")), (("Bo",), ("B-PER",))]

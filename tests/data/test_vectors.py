@@ -1,7 +1,6 @@
 """Vectors come back from the file as they went in, and no file is ever half there."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ EXAMPLES = [
 ]
 
 
-def write(path: Path, *stops: int) -> None:
+def write(path, *stops):
     """Write the vectors in pieces that end at `stops`."""
     with vector_writer(path, VECTORS.shape[1]) as writer:
         for start, stop in zip((0, *stops), (*stops, 13), strict=True):
@@ -24,7 +23,7 @@ def write(path: Path, *stops: int) -> None:
 
 
 @pytest.mark.parametrize("stops", [(), (5,), (1, 2, 12)])
-def test_npy_is_one_array_whatever_the_pieces(tmp_path: Path, stops: tuple[int, ...]) -> None:
+def test_npy_is_one_array_whatever_the_pieces(tmp_path, stops):
     write(tmp_path / "v.npy", *stops)
     found = np.load(tmp_path / "v.npy", allow_pickle=False)
     assert found.dtype == np.float32
@@ -33,7 +32,7 @@ def test_npy_is_one_array_whatever_the_pieces(tmp_path: Path, stops: tuple[int, 
 
 
 @pytest.mark.parametrize("name", ["v.npy", "v.jsonl"])
-def test_an_error_on_the_way_leaves_what_was_there(tmp_path: Path, name: str) -> None:
+def test_an_error_on_the_way_leaves_what_was_there(tmp_path, name):
     (tmp_path / name).write_text("earlier")
     with pytest.raises(InputError, match="bad row"), vector_writer(tmp_path / name, 7) as writer:
         writer.write(EXAMPLES, VECTORS)
@@ -44,7 +43,7 @@ def test_an_error_on_the_way_leaves_what_was_there(tmp_path: Path, name: str) ->
         vector_writer(tmp_path / "v.txt", 7).__enter__()
 
 
-def test_jsonl_holds_rows_texts_and_the_exact_numbers(tmp_path: Path) -> None:
+def test_jsonl_holds_rows_texts_and_the_exact_numbers(tmp_path):
     write(tmp_path / "v.jsonl", 4)
     rows = [json.loads(line) for line in (tmp_path / "v.jsonl").read_bytes().split(b"\n")[:-1]]
     found = [(row["row"], row["text"], row.get("pair")) for row in rows]

@@ -1,15 +1,27 @@
-"""Windows show all of a text, share what they should, and are those of the tokenizers library."""
+"""Texts, windows and words as tokens: all of a text is shown, with the ids of the reference."""
 
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import numpy as np
 import pytest
+import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import tiny_tokenizer
 
-from bertsmith.data.windows import Windowing, encode_windowed, make_windows, window_spans
-from bertsmith.errors import ConfigError
+from bertsmith.data.encoded_texts import as_pairs, encode_texts, max_text_length
+from bertsmith.data.tagged_files import TaggedReader
+from bertsmith.data.windows import (
+    Windowing,
+    cut_words,
+    deciding_windows,
+    encode_windowed,
+    make_windows,
+    window_spans,
+)
+from bertsmith.errors import CheckpointError, ConfigError, InputError
+from bertsmith.tokenization.auto import load_tokenizer
+from bertsmith.tokenization.wordpiece import WordPieceTokenizer
 
 TOKENIZER = tiny_tokenizer()
 
@@ -91,3 +103,75 @@ def test_too_many_rows_are_thinned_evenly_and_counted():
     kept = [all_rows.index(few.rows.ids[row].tolist()) for row in few.rows_of(1)]
     assert kept == [len(all_rows) * i // 3 for i in range(3)]
     assert few.rows.ids[few.rows_of(2)[0]].tolist() == encoded.rows.ids[-1].tolist()
+
+
+TEXTS = st.text(st.sampled_from("goodbafilmsveryu. [MASK]"), max_size=80)
+
+
+@given(st.lists(st.tuples(TEXTS, st.none() | TEXTS), max_size=5), st.integers(4, 40))
+def test_equals_encoding_one_by_one(texts, max_length):
+    encoded = encode_texts(TOKENIZER, texts, max_length)
+    reference = [TOKENIZER.encode(text, pair, max_length=max_length) for text, pair in texts]
+    assert [row.tolist() for row in encoded.ids] == [row.ids for row in reference]
+    assert [row.tolist() for row in encoded.type_ids] == [row.type_ids for row in reference]
+    assert list(encoded.num_cut) == [row.num_truncated for row in reference]
+    assert encoded.num_truncated == sum(row.num_truncated > 0 for row in reference)
+    assert encoded.lengths == [len(row.ids) for row in reference]
+
+
+def test_texts_and_pairs_in_one_list():
+    assert as_pairs(["a", ("b", "c")]) == [("a", None), ("b", "c")]
+    with pytest.raises(InputError, match=r"texts\[1\]: found float nan.*Give a string"):
+        as_pairs(["a", float("nan")])
+
+
+@pytest.mark.parametrize("length", [-1, 3])
+def test_a_tokenizer_whose_own_limit_leaves_no_room(length):
+    tokenizer = WordPieceTokenizer(TOKENIZER.vocab, model_max_length=length)
+    named = rf"tokenizer_config\.json: model_max_length is {length}; allowed are 4 tokens or more"
+    with pytest.raises(CheckpointError, match=named):
+        max_text_length(tokenizer, 512, None)
+    assert max_text_length(tokenizer, 512, 128) == 128
+    assert [max_text_length(TOKENIZER, room, None) for room in (512, 19)] == [37, 19]
+    with pytest.raises(ConfigError, match="600; this model reads 4 to 512"):
+        max_text_length(TOKENIZER, 512, 600)
+
+
+ODD = ["\u200b", "\x07", "\u00ad", "\ufeff", " ", "\u3000", "\ud800", ""]
+
+
+def test_words_of_real_sentences_have_the_reference_ids(data_dir):
+    folder = data_dir / "vocabs" / "bert-base-cased"
+    ours = load_tokenizer(folder)
+    theirs = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    reader = TaggedReader(data_dir / "conll2003" / "eng.testb")
+    sentences = [sentence.words for sentence in islice(reader, 211)]
+    encodings = theirs.encode_batch(sentences, is_pretokenized=True, add_special_tokens=False)
+    for pieces, encoding in zip(cut_words(ours, sentences), encodings, strict=True):
+        assert pieces.ids.tolist() == encoding.ids
+        changes = np.diff(np.array(encoding.word_ids), prepend=-1)
+        assert pieces.first_pieces.tolist() == np.flatnonzero(changes).tolist()
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["a", "films", "aa", "中a", *ODD]), max_size=6), max_size=5)
+)
+def test_every_word_has_a_piece_and_sentences_do_not_touch(sentences):
+    found = cut_words(TOKENIZER, sentences)
+    assert len(found) == len(sentences)
+    for words, pieces in zip(sentences, found, strict=True):
+        expected, firsts = [], []
+        for word in words:
+            firsts.append(len(expected))
+            expected += TOKENIZER.encode_ids(word) or [TOKENIZER.unk_id]
+        assert pieces.ids.tolist() == expected
+        assert pieces.first_pieces.tolist() == firsts
+
+
+def test_the_window_with_most_context_decides():
+    windows = [(0, 11), (6, 17), (12, 23)]
+    decides = deciding_windows(np.arange(23), windows)
+    assert decides.tolist() == [0] * 9 + [1] * 6 + [2] * 8
+    for place, window in enumerate(decides):
+        contexts = [min(place - start, end - 1 - place) for start, end in windows]
+        assert contexts[window] == max(contexts) >= 0

@@ -7,10 +7,7 @@ from tiny_models import save_tiny, write_reviews
 
 from bertsmith.errors import CheckpointError, InputError
 from bertsmith.evaluation.evaluate import evaluate
-from bertsmith.evaluation.side_by_side import (
-    Trial,
-    compare,
-)
+from bertsmith.evaluation.side_by_side import Trial, compare
 from bertsmith.model.loading import load_model
 from bertsmith.model.model_folder import read_folder
 from bertsmith.tasks.auto import load_predictor

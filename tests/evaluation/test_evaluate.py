@@ -23,9 +23,8 @@ def test_figures_are_those_of_the_predictions(classifier, tmp_path):
     assert result.accuracy == sklearn.metrics.accuracy_score(true, predicted)
     assert result.macro_f1 == sklearn.metrics.f1_score(true, predicted, average="macro")
     assert result.matthews_correlation == sklearn.metrics.matthews_corrcoef(true, predicted)
-    assert [list(row) for row in result.confusion] == sklearn.metrics.confusion_matrix(
-        true, predicted
-    ).tolist()
+    confusion = sklearn.metrics.confusion_matrix(true, predicted)
+    assert [list(row) for row in result.confusion] == confusion.tolist()
     assert [row.label for row in result.classes] == ["neg", "pos"]
     assert result.num_texts == sum(row.support for row in result.classes) == 41
 

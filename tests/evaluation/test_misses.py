@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from test_bounded_memory import peak
 from tiny_models import reviews, save_tiny, write_reviews
+from tiny_runs import FP32
 
 from bertsmith.cli import main
 from bertsmith.data.examples import Example
@@ -17,15 +18,11 @@ from bertsmith.metrics.classification import Calibration
 from bertsmith.tasks.auto import load
 from bertsmith.tasks.scoring import Outcome
 
-FP32 = ("--device", "cpu", "--precision", "fp32")
-
 
 @pytest.fixture
 def place(tmp_path):
     save_tiny(tmp_path / "classifier", "classify", labels=("neg", "pos"))
-    save_tiny(tmp_path / "regressor", "regress")
     write_reviews(tmp_path / "data.csv", 61)
-    (tmp_path / "scores.csv").write_text("text,label\na film,3\ngood,-2.5\nbad <b>x</b>,7\n")
     return tmp_path
 
 

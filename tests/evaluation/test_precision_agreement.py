@@ -31,17 +31,13 @@ def test_cosines_of_an_encoder(tmp_path):
 def test_labels_of_a_classifier(tmp_path):
     folder = save_tiny(tmp_path, "classify", labels=("neg", "pos"))
     classifier = load(folder, device="cpu", precision="fp32")
-    assert agreement_with_fp32(classifier, reviews(71)).figures == {
-        "num_changed": 0,
-        "num_texts": 32,
-    }
+    found = agreement_with_fp32(classifier, reviews(71)).figures
+    assert found == {"num_changed": 0, "num_texts": 32}
     before = sum(found.label == "pos" for found in classifier(sample(TEXTS)))
     with torch.no_grad():
         classifier.loaded.model.heads["classify"].dense.bias[0] += 100.0
-    assert agreement_with_fp32(classifier, reviews(71)).figures == {
-        "num_changed": before,
-        "num_texts": 32,
-    }
+    found = agreement_with_fp32(classifier, reviews(71)).figures
+    assert found == {"num_changed": before, "num_texts": 32}
 
 
 def question(length):

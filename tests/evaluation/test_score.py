@@ -26,11 +26,7 @@ MULTI = ClassColumns(multi_label=True)
 def squad(path, answers, context="x y z"):
     """A file of questions whose answers are given by id."""
     qas = [
-        {
-            "id": id_,
-            "question": "?",
-            "answers": [{"text": text, "answer_start": 0} for text in texts],
-        }
+        {"id": id_, "question": "?", "answers": [{"text": x, "answer_start": 0} for x in texts]}
         for id_, texts in answers.items()
     ]
     path.write_text(json.dumps({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]}))
@@ -122,12 +118,12 @@ def test_several_labels(tmp_path, kind):
     gold.write_text("text,label\n" + "".join(f'some,"{x}"\n' for x in SETS[0]))
     true, given = ([[x.strip() for x in row.split(",") if x] for row in rows] for rows in SETS)
     if kind == "txt":
-        path.write_text("".join(f"{x}\n" for x in SETS[1]))
+        lines = SETS[1]
     elif kind == "csv":
-        path.write_text("id,prediction\n" + "".join(f'1,"{x}"\n' for x in SETS[1]))
+        lines = ["id,prediction", *(f'1,"{x}"' for x in SETS[1])]
     else:
-        rows = given if kind == "jsonl" else SETS[1]
-        path.write_text("".join(json.dumps({"labels": x}) + "\n" for x in rows))
+        lines = [json.dumps({"labels": x}) for x in (given if kind == "jsonl" else SETS[1])]
+    path.write_text("".join(f"{line}\n" for line in lines))
     report = score_class_files(gold, path, MULTI)
     flags = sklearn.preprocessing.MultiLabelBinarizer().fit([*true, *given])
     arrays = flags.transform(true), flags.transform(given)
@@ -172,9 +168,8 @@ def conll(path, *sentences):
 
 def test_labels_of_words_in_another_scheme(tmp_path):
     gold = conll(tmp_path / "gold.conll", (WORDS, IOB1), ("no name", "O O"))
-    given = conll(
-        tmp_path / "p.conll", (WORDS, "B-PER I-PER B-LOC O B-PER O"), ("no name", "O B-LOC")
-    )
+    iob2 = "B-PER I-PER B-LOC O B-PER O"
+    given = conll(tmp_path / "p.conll", (WORDS, iob2), ("no name", "O B-LOC"))
     report = score_tag_files(gold, given)
     assert (report.precision, report.recall) == (2 / 4, 2 / 3)
     assert report.accuracy == 6 / 8
@@ -238,7 +233,6 @@ ROWS = "text,label\n"
        rf"p\.jsonl:2: 'label' is {found}; a string or a number")
       for value, found in ((["b"], "a list"), ({"b": 1}, "an object"))),
     ("10", "p.txt", "1\n0.0", r"prediction 2 is '0\.0', the same number as '0' in row 3 of .*gold"),
-    ("1x", "p.txt", "none\n1.0", r"prediction 2 is '1\.0', the same number as '1' in row 2 of"),
     ("10", "p.txt", "2\n+2", r"prediction 2 is '\+2', the same number as '2' in prediction 1\. "),
     ("10", "p.txt", "1\nFalse", r"prediction 2 is 'False', the same as '0' in row 3 of"),
     (["1", "1.0"], "p.txt", "1\n1", r"gold\.csv:3: the label '1\.0' is the same number as '1' in"),
@@ -272,8 +266,6 @@ BAD_ANSWERS = [
     ('["x"]', r"found a list; an object is expected, from each question's id to its answer"),
     ('{"a": "x", "a": "y"}', "'a' stands twice"), ('{"a": 1.5}', "'a' is 1.5; a string"),
     ('{"a": null}', "'a' is null; a string .* is expected"), ('{"a": "x",\n}', "json:2: not JSON"),
-    ('{"a": ' + "7" * 5000 + "}", r"p\.json:1: not JSON \(Exceeds the limit"),
-    ('{"a": ' + "[" * 200_000, r"p\.json:1: not JSON \(lists or objects too deep"),
     ("", "nothing in it"),
 ]  # fmt: skip
 BAD_PROBS = [

@@ -109,7 +109,7 @@ def test_what_was_moved_lost_or_cut_is_told():
     assert "2 questions have an answer that is whole in no window" in notes
     assert "1 question or its passage is empty" in notes
     assert "windows hold part of an answer" in notes
-    assert not task.notes(questions[3:3], task.encode(tiny_tokenizer(), [], 17, labelled=True))
+    assert not task.notes([], task.encode(tiny_tokenizer(), [], 17, labelled=True))
     rows = encoded.rows_of(1)
     assert set(encoded.row_targets["start_positions"][rows.start : rows.stop]) == {NO_ANSWER}
 

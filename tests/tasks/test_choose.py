@@ -5,9 +5,7 @@ from tiny_models import NUM_POSITIONS, OTHER, tiny_tokenizer
 
 from bertsmith.data.multiple_choice import ChoiceExample
 from bertsmith.data.windows import Windowing
-from bertsmith.tasks.example_objective import (
-    collate,
-)
+from bertsmith.tasks.example_objective import collate
 from bertsmith.tasks.multiple_choice import Choose, choice_logits, encode_choices
 
 

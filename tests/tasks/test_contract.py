@@ -15,11 +15,8 @@ from samples import SAMPLES, Sample
 from tiny_models import NUM_POSITIONS, load_for_task, loss_of, save_tiny, tiny_tokenizer
 
 from bertsmith.cli import COMMANDS
-from bertsmith.data.batches import Batch
-from bertsmith.data.encoded_examples import EncodedExamples
 from bertsmith.evaluation.evaluate import evaluate
 from bertsmith.finetuning.run import finetune
-from bertsmith.model.bert import BertModel
 from bertsmith.model.model_folder import read_folder
 from bertsmith.model.saving import save_model
 from bertsmith.tasks.auto import load
@@ -27,7 +24,6 @@ from bertsmith.tasks.catalog import task_named, task_of_folder, tasks
 from bertsmith.tasks.example_objective import (
     FineTuning,
     HeldOutExamples,
-    TrainingExamples,
     training_examples,
 )
 from bertsmith.tasks.task import Task, TaskDataset
@@ -56,22 +52,22 @@ class Case:
     dataset: TaskDataset[Any]
 
     @property
-    def task(self) -> Task[Any, Any]:
+    def task(self):
         return self.dataset.task
 
-    def model(self, **changes: Any) -> BertModel:
+    def model(self, **changes):
         """Random weights, in evaluation mode."""
         folder = save_tiny(self.settings.out.parent / "start", **changes)
         return load_for_task(replace(self.settings, model=folder), self.dataset)[0].eval()
 
-    def encode(self, examples: Any = None) -> EncodedExamples:
+    def encode(self, examples=None):
         examples = self.dataset.train if examples is None else examples
         return self.task.encode(tiny_tokenizer(), examples, NUM_POSITIONS, labelled=True)
 
-    def training(self) -> TrainingExamples:
+    def training(self):
         return training_examples(self.task, self.encode(), Path("a.csv"), self.dataset.train)
 
-    def objective(self, **settings: Any) -> FineTuning:
+    def objective(self, **settings):
         held_out = HeldOutExamples(
             self.encode(self.dataset.held_out), Path("b.csv"), self.dataset.held_out
         )
@@ -111,30 +107,31 @@ def test_batches_are_a_function_of_seed_and_step(case):
         assert all_ids(first.micro_batches(step)) == all_ids(again.micro_batches(step))
     assert all_ids(first.micro_batches(1)) != all_ids(other.micro_batches(1))
     assert first.identity() == again.identity()
-
-
-def test_an_epoch_takes_everything_once_and_the_next_one_in_another_order(case):
-    objective = case.objective(batch_size=5)
-    steps = objective.steps_per_epoch
-    epochs = [[objective.chosen(1 + first + i) for i in range(steps)] for first in (0, steps)]
+    # An epoch takes everything once, and the next one in another order.
+    steps = first.steps_per_epoch
+    epochs = [[first.chosen(1 + begin + i) for i in range(steps)] for begin in (0, steps)]
     for epoch in epochs:
-        assert sorted(i for chosen in epoch for i in chosen) == list(range(len(objective.train)))
+        assert sorted(i for chosen in epoch for i in chosen) == list(range(len(first.train)))
     assert epochs[0] != epochs[1]
-    assert objective.describe(1).startswith("a.csv: rows ")
+    assert first.describe(1).startswith("a.csv: rows ")
 
 
-def test_counts_are_those_of_the_losses(case):
-    objective = case.objective(batch_size=7)
-    model = case.model()
-    for batch in objective.micro_batches(2):
+def test_rows_of_an_example_stay_together_and_losses_have_the_counts_foretold(case):
+    objective, model = case.objective(batch_size=12, micro_batch_tokens=60), case.model()
+    for batch in objective.micro_batches(1):
+        owners, places = batch.targets["example"].tolist(), batch.targets["place"].tolist()
+        assert len(set(zip(owners, places, strict=True))) == batch.num_sequences
+        assert sorted(set(owners)) == list(range(int(batch.targets["num_examples"])))
+        for owner in set(owners):
+            mine = [p for o, p in zip(owners, places, strict=True) if o == owner]
+            assert sorted(mine) == list(range(len(mine)))
         terms = objective.losses(model, batch)
         assert {name: term.count for name, term in terms.items()} == objective.counts(batch)
         assert list(terms) == [case.task.name]
-        for term in terms.values():
-            assert 0 <= term.correct <= term.count
+        assert all(0 <= term.correct <= term.count for term in terms.values())
 
 
-def gradients(case: Case, batches: list[Batch]) -> torch.Tensor:
+def gradients(case, batches):
     """Of the loss of a whole step, whatever its micro-batches."""
     model = case.model()
     count = sum(case.task.num_predictions(batch) for batch in batches)
@@ -153,17 +150,7 @@ def test_a_divided_step_has_the_gradients_of_a_whole_one(case):
     )
 
 
-def test_the_rows_of_an_example_stay_together(case):
-    for batch in case.objective(batch_size=12, micro_batch_tokens=60).micro_batches(1):
-        owners, places = batch.targets["example"].tolist(), batch.targets["place"].tolist()
-        assert len(set(zip(owners, places, strict=True))) == batch.num_sequences
-        assert sorted(set(owners)) == list(range(int(batch.targets["num_examples"])))
-        for owner in set(owners):
-            mine = [p for o, p in zip(owners, places, strict=True) if o == owner]
-            assert sorted(mine) == list(range(len(mine)))
-
-
-def test_order_and_company_change_no_prediction(case):
+def test_order_company_and_portions_change_no_prediction_and_no_figure(case):
     model, examples = case.model(), list(case.dataset.held_out)
     whole = case.task.predict(model, case.encode(examples), examples)
     back = examples[::-1]
@@ -172,6 +159,12 @@ def test_order_and_company_change_no_prediction(case):
     for one, other, third in zip(whole, reversed_, alone, strict=True):
         assert one.answer == pytest.approx(other.answer, abs=1e-5)
         assert one.answer == pytest.approx(third.answer, abs=1e-5)
+    together, portions = (case.task.accumulator(Path("b.csv")) for _ in range(2))
+    together.add(examples, whole)
+    for first in range(0, len(examples), 4):
+        portions.add(examples[first : first + 4], whole[first : first + 4])
+    assert portions.figures() == pytest.approx(together.figures())
+    assert portions.result(3).to_json() == together.result(3).to_json()
 
 
 def test_evaluation_has_a_loss_and_the_metric_and_leaves_the_mode(case):
@@ -179,65 +172,37 @@ def test_evaluation_has_a_loss_and_the_metric_and_leaves_the_mode(case):
     figures = case.objective().evaluate(model)
     assert model.training
     assert figures["held_out_loss"] == figures[f"held_out_{case.task.name}_loss"]
-    assert math.isfinite(figures[f"held_out_{case.task.name}_{case.settings.figure}"])
+    assert math.isfinite(figures[f"held_out_{case.task.name}_{case.sample.figure}"])
     assert all(math.isfinite(value) for value in figures.values())
 
 
-def test_a_tally_in_portions_is_one_of_the_whole(case):
-    model, examples = case.model(), list(case.dataset.held_out)
-    predictions = case.task.predict(model, case.encode(examples), examples)
-    whole, portions = case.task.accumulator(Path("b.csv")), case.task.accumulator(Path("b.csv"))
-    whole.add(examples, predictions)
-    for first in range(0, len(examples), 4):
-        portions.add(examples[first : first + 4], predictions[first : first + 4])
-    assert portions.figures() == pytest.approx(whole.figures())
-    assert portions.result(3).to_json() == whole.result(3).to_json()
-
-
-def saved(case: Case) -> Path:
-    """A folder with a random model of the task."""
-    save_model(case.model(), case.settings.out, tiny_tokenizer())
-    case.task.write_files(case.settings.out)
-    return case.settings.out
-
-
-def test_a_folder_knows_its_task(case):
-    folder = saved(case)
+def test_a_folder_knows_its_task_here_and_in_transformers(case):
+    folder, model = case.settings.out, case.model()
+    save_model(model, folder, tiny_tokenizer())
+    case.task.write_files(folder)
     assert task_of_folder(read_folder(folder)) is case.type
     predictor = load(folder, device="cpu", precision="fp32")
     assert predictor.definition == case.task
     assert predictor.task == PIPELINES[case.task.name]
-    examples = list(case.dataset.held_out)
-    encoded = case.encode(examples)
-    expected = case.task.predict(case.model(), encoded, examples)
-    found = predictor.predict(examples)
-    for one, other in zip(found, expected, strict=True):
-        assert one.answer == pytest.approx(other.answer, abs=1e-5)
     assert predictor.predict([]) == []
-
-
-def test_transformers_opens_the_folder(case):
-    folder = saved(case)
-    model, report = getattr(transformers, case.sample.transformers).from_pretrained(
-        folder, output_loading_info=True
-    )
-    assert not report["missing_keys"] and not report["unexpected_keys"]
-    assert not report["mismatched_keys"]
-    assert [type(model).__name__] == read_folder(folder).settings["architectures"]
-
-
-def test_what_is_said_of_an_example_is_plain_json_and_a_line(case):
-    predictor = load(saved(case), device="cpu", precision="fp32")
-    for example in case.dataset.held_out:
-        (prediction,) = predictor.predict([example])
-        row = {**example.to_json(), **prediction.to_json()}
+    examples = list(case.dataset.held_out)
+    expected = case.task.predict(model, case.encode(examples), examples)
+    for example, found, other in zip(examples, predictor.predict(examples), expected, strict=True):
+        assert found.answer == pytest.approx(other.answer, abs=1e-5)
+        # What is said of an example is plain JSON, and a line.
+        row = {**example.to_json(), **found.to_json()}
         assert json.loads(json.dumps(row, allow_nan=False)) == row
         assert row["row"] == example.row
-        assert "\n" not in str(prediction.line(example))
+        assert "\n" not in str(found.line(example))
         assert predictor.num_tokens(example) > 2
-        outcome = case.task.outcome(example, prediction)
+        outcome = case.task.outcome(example, found)
         assert outcome.text and outcome.gold and outcome.score <= 1
         assert outcome.confidence is None or 0 <= outcome.confidence <= 1
+    theirs, report = getattr(transformers, case.sample.transformers).from_pretrained(
+        folder, output_loading_info=True
+    )
+    assert not any(report[f"{kind}_keys"] for kind in ("missing", "unexpected", "mismatched"))
+    assert [type(theirs).__name__] == read_folder(folder).settings["architectures"]
 
 
 def test_finetuning_learns_and_evaluation_gives_the_same_scores(case, tmp_path):

@@ -1,13 +1,10 @@
 """Texts are read in groups, by as many threads as there are; neither changes what is found."""
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
 from tiny_models import tiny_model
 
 from bertsmith.data.encoded_texts import EncodedTexts
@@ -17,30 +14,30 @@ from bertsmith.tasks.text_vectors import mean_vectors
 
 
 @pytest.fixture(autouse=True)
-def torch_as_before() -> Iterator[None]:
+def torch_as_before():
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
 
 
-def texts(count: int) -> EncodedTexts:
+def texts(count):
     rng = np.random.default_rng(0)
     ids = [rng.integers(5, 9, rng.integers(2, 12)) for _ in range(count)]
     rows = tuple(row.astype(np.int32) for row in ids)
     return EncodedTexts(rows, tuple(np.zeros_like(row) for row in rows), (0,) * count)
 
 
-def text_at(rows: EncodedTexts, place: int) -> EncodedTexts:
+def text_at(rows, place):
     return EncodedTexts((rows.ids[place],), (rows.type_ids[place],), (0,))
 
 
-def vectors(rows: EncodedTexts, threads: int) -> NDArray[np.float32]:
+def vectors(rows, threads):
     torch.set_num_threads(threads)
     return compute_in_order(tiny_model(), rows, mean_vectors)
 
 
 @pytest.mark.parametrize("count", [1, 20, 100])
-def test_threads_do_not_change_what_is_computed(count: int) -> None:
+def test_threads_do_not_change_what_is_computed(count):
     rows = texts(count)
     alone = np.concatenate([vectors(text_at(rows, i), 1) for i in range(count)])
     for threads in (1, 2, 3):
@@ -49,12 +46,12 @@ def test_threads_do_not_change_what_is_computed(count: int) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_each_text_gets_the_vectors_of_its_own_tokens(threads: int) -> None:
+def test_each_text_gets_the_vectors_of_its_own_tokens(threads):
     rows = texts(300)
     torch.set_num_threads(threads)
     readers = set()
 
-    def ids(model: object, batch: object) -> torch.Tensor:
+    def ids(model, batch):
         readers.add(threading.get_ident())
         return batch.input_ids[:, None].float()  # type: ignore[attr-defined]
 
@@ -65,9 +62,7 @@ def test_each_text_gets_the_vectors_of_its_own_tokens(threads: int) -> None:
     assert (threading.get_ident() in readers) == (threads == 1)
 
 
-def test_the_machine_is_measured_before_threads_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_machine_is_measured_before_threads_read(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     torch.set_num_threads(2)
     attention_paths.measured_paths.cache_clear()

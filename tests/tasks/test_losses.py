@@ -1,13 +1,17 @@
-"""Losses are torch's or the paper's formula; weights are scikit-learn's or as given."""
+"""Losses are those of torch, sentence-transformers or a paper; weights are scikit-learn's."""
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from sentence_transformers.sentence_transformer import losses
 from sklearn.utils.class_weight import compute_class_weight
+from torch.distributions import Bernoulli, kl_divergence
 
 from bertsmith.errors import ConfigError
 from bertsmith.tasks.losses import BinaryLoss, ClassLoss, balanced, class_weights
+from bertsmith.tasks.sentence_embedding import contrastive_loss, cosine_loss
+from bertsmith.tasks.soft_targets import soft_binary_loss, soft_class_loss, soft_vector_loss
 
 WEIGHTS = (0.5, 2.0, 1.0, 0.25, 3.0)
 
@@ -85,3 +89,97 @@ def test_given_weights():
     ):
         with pytest.raises(ConfigError, match=message):
             class_weights(given, ("a", "b"), counts)
+
+
+def vectors(count, seed):
+    return torch.randn(count, 7, generator=torch.Generator().manual_seed(seed), requires_grad=True)
+
+
+@pytest.mark.parametrize("num_negatives", [0, 1, 2])
+def test_contrast_equals_multiple_negatives_ranking(num_negatives):
+    parts = [vectors(5, seed) for seed in range(2 + num_negatives)]
+    theirs = losses.MultipleNegativesRankingLoss(None, scale=20.0)
+    expected = theirs.compute_loss_from_embeddings(parts, torch.arange(5))
+    candidates = torch.cat(parts[1:])
+    excluded = torch.zeros(5, len(candidates), dtype=torch.bool)
+    loss, correct = contrastive_loss(parts[0], candidates, torch.arange(5), excluded, 20.0)
+    torch.testing.assert_close(loss / 5, expected)
+    mine = torch.autograd.grad(loss / 5, parts[0])[0]
+    torch.testing.assert_close(mine, torch.autograd.grad(expected, parts[0])[0])
+    cosines = F.cosine_similarity(parts[0][:, None], candidates[None], dim=-1)
+    assert correct == sum(int(row.argmax()) == place for place, row in enumerate(cosines))
+
+
+def test_what_is_excluded_has_no_part():
+    anchors, candidates = vectors(3, 0), vectors(4, 1)
+    excluded = torch.zeros(3, 4, dtype=torch.bool)
+    excluded[:, 3] = True
+    right = torch.arange(3)
+    without, _ = contrastive_loss(anchors, candidates[:3], right, excluded[:, :3], 7.0)
+    torch.testing.assert_close(
+        contrastive_loss(anchors, candidates, right, excluded, 7.0)[0], without
+    )
+
+
+def test_scored_pairs_equal_cosine_similarity():
+    first, second = vectors(11, 0), vectors(11, 1)
+    scores = torch.tensor([0.0, 0.2, 0.2, 1.0, 0.4, 0.6, 0.6, 0.6, 0.9, 0.1, 0.3])
+    cosines = F.cosine_similarity(first, second)
+    squares = losses.CosineSimilarityLoss(None).compute_loss_from_embeddings(
+        [first, second], scores
+    )
+    torch.testing.assert_close(cosine_loss(cosines, scores) / 11, squares)
+
+
+@pytest.fixture
+def pair():
+    generator = torch.Generator().manual_seed(0)
+    student, teacher = 3 * torch.randn(2, 17, 5, generator=generator)
+    return student.requires_grad_(), teacher
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.0, 7.0])
+def test_soft_classes_are_torchs_divergence(pair, temperature):
+    student, teacher = pair
+    loss, alike = soft_class_loss(student, teacher, temperature)
+    expected = temperature**2 * F.kl_div(
+        F.log_softmax(student / temperature, -1),
+        F.log_softmax(teacher / temperature, -1),
+        reduction="sum",
+        log_target=True,
+    )
+    torch.testing.assert_close(loss, expected)
+    gradients = [torch.autograd.grad(each, student)[0] for each in (loss, expected)]
+    torch.testing.assert_close(*gradients)
+    assert alike == (student.argmax(-1) == teacher.argmax(-1)).sum()
+    assert soft_class_loss(teacher, teacher, temperature) == (0, 17)
+
+
+def test_what_is_no_class_changes_no_soft_loss(pair):
+    student, teacher = pair
+    expected = soft_class_loss(student, teacher, 2.0)[0]
+    padded = [F.pad(each, (0, 3), value=-torch.inf) for each in pair]
+    loss, _ = soft_class_loss(*padded, 2.0)
+    torch.testing.assert_close(loss, expected)
+    gradients = [torch.autograd.grad(each, student)[0] for each in (loss, expected)]
+    torch.testing.assert_close(*gradients)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_soft_decisions_are_torchs_divergence(pair, temperature):
+    student, teacher = pair
+    loss, alike = soft_binary_loss(student, teacher, temperature, border=0.5)
+    of_teacher, of_student = (Bernoulli(logits=x / temperature) for x in (teacher, student))
+    expected = temperature**2 * kl_divergence(of_teacher, of_student).mean(1).sum()
+    torch.testing.assert_close(loss, expected)
+    assert alike == ((student >= 0.5) == (teacher >= 0.5)).all(1).sum()
+    assert soft_binary_loss(teacher, teacher, temperature)[1] == 17
+
+
+def test_soft_vectors(pair):
+    student, teacher = pair
+    loss, right = soft_vector_loss(student, teacher, close=0.4)
+    cosines = F.cosine_similarity(student, teacher)
+    torch.testing.assert_close(loss, (1 - cosines).sum())
+    assert right == (cosines >= 0.6).sum() > 0
+    torch.testing.assert_close(soft_vector_loss(3 * teacher, teacher, 0.1)[0], torch.tensor(0.0))

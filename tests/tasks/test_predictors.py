@@ -2,10 +2,7 @@
 
 import copy
 import pickle
-from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow
@@ -25,7 +22,7 @@ from bertsmith.tasks.text_classification import Classify
 from bertsmith.tasks.token_classification import Tag
 
 TEXT = {"text": "a good film"}
-CALLS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
+CALLS = {
     "classify": (("neg", "pos"), "text-classification", TEXT),
     "multi_label": (("neg", "pos"), "text-classification", TEXT | {"pair": "a bad one"}),
     "regress": ((), "text-classification", TEXT),
@@ -40,10 +37,10 @@ CALLS: dict[str, tuple[tuple[str, ...], str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def load(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
-    folders: dict[str, Path] = {}
+def load(tmp_path_factory):
+    folders = {}
 
-    def load(head: str, precision: str = "fp32") -> Any:
+    def load(head, precision="fp32"):
         if head not in folders:
             target = tmp_path_factory.mktemp("model") / "m"
             heads = [head] * (head not in ("", "embed"))
@@ -56,7 +53,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize("head", CALLS)
-def test_records_texts_and_examples_give_the_same(load: Callable[..., Any], head: str) -> None:
+def test_records_texts_and_examples_give_the_same(load, head):
     predictor, (_, task, record) = load(head), CALLS[head]
     assert type(predictor) is Predictor
     assert predictor.task == task
@@ -72,12 +69,12 @@ def test_records_texts_and_examples_give_the_same(load: Callable[..., Any], head
     assert predictor.encode(["a film", ("a", "film")]).shape == (2, 24)
 
 
-def rounded(answer: Any) -> Any:
+def rounded(answer):
     return np.round(answer, 5) if isinstance(answer, float | np.ndarray) else answer
 
 
 @pytest.mark.parametrize("head", CALLS)
-def test_what_is_no_record_or_text_is_refused(load: Callable[..., Any], head: str) -> None:
+def test_what_is_no_record_or_text_is_refused(load, head):
     predictor, record = load(head), CALLS[head][2]
     values = tuple(record.values())
     for given, message in (
@@ -98,7 +95,7 @@ def test_what_is_no_record_or_text_is_refused(load: Callable[..., Any], head: st
 
 
 @pytest.mark.parametrize("head", ["classify", "multi_label", "regress", "tag", "masked_lm", ""])
-def test_columns_of_texts_are_lists_of_texts(load: Callable[..., Any], head: str) -> None:
+def test_columns_of_texts_are_lists_of_texts(load, head):
     predictor = load(head)
     texts = ["a [MASK] film", "a dull [MASK]"]
     expected = predictor(texts)
@@ -109,7 +106,7 @@ def test_columns_of_texts_are_lists_of_texts(load: Callable[..., Any], head: str
         predictor(np.array(texts[0]))
 
 
-def test_several_texts_bring_their_own_companions(load: Callable[..., Any]) -> None:
+def test_several_texts_bring_their_own_companions(load):
     with pytest.raises(InputError, match="context: found str beside several"):
         load("answer")(["the film ?"], "a good film")
     for choices, found in (("good", "'choices': found str"), (["good"], "'choices': found 1"),
@@ -121,7 +118,7 @@ def test_several_texts_bring_their_own_companions(load: Callable[..., Any]) -> N
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("int8", marks=pytest.mark.skipif(
     not can_quantize(), reason="no int8 kernels here"))])  # fmt: skip
 @pytest.mark.parametrize("head", CALLS)
-def test_copies_predict_the_same(load: Callable[..., Any], head: str, precision: str) -> None:
+def test_copies_predict_the_same(load, head, precision):
     predictor, record = load(head, precision), CALLS[head][2]
     expected = predictor([record])
     for twin in (pickle.loads(pickle.dumps(predictor)), copy.deepcopy(predictor),
@@ -129,7 +126,7 @@ def test_copies_predict_the_same(load: Callable[..., Any], head: str, precision:
         assert_equal(twin([record]), expected)
 
 
-def assert_equal(found: Any, expected: Any) -> None:
+def assert_equal(found, expected):
     """Compare predictions and what they hold, arrays included, which have no single truth."""
     if is_dataclass(expected):
         found, expected = (list(vars_of(each).values()) for each in (found, expected))
@@ -143,11 +140,11 @@ def assert_equal(found: Any, expected: Any) -> None:
         assert found == expected
 
 
-def vars_of(prediction: Any) -> dict[str, Any]:
+def vars_of(prediction):
     return {field.name: getattr(prediction, field.name) for field in fields(prediction)}
 
 
-def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path: Path) -> None:
+def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path):
     from transformers import BertForPreTraining
 
     folder = save_tiny(tmp_path, "masked_lm", "next_sentence")
@@ -171,7 +168,7 @@ def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path: Path) -
     assert sorted(word.token for word in every) == sorted(tiny_tokenizer().vocab[5:])
 
 
-def test_masks_that_cannot_be_filled(load: Callable[..., Any]) -> None:
+def test_masks_that_cannot_be_filled(load):
     filler = load("masked_lm")
     long = "[MASK] " + "good " * NUM_POSITIONS + "[MASK]"
     for text, message in (("no mask at all", r"no \[MASK\] in the text\. Write \[MASK\]"),
@@ -190,7 +187,7 @@ def test_masks_that_cannot_be_filled(load: Callable[..., Any]) -> None:
     ("embed", ["a", "b"], 1, [["a"], ["a", "b", "c"], ["a", " "]]),
     ("pairs", ["a", "b", "c", "d"], 2, [["a"], ["a", "b", "c"]]),
 ])  # fmt: skip
-def test_typed_texts_make_as_many_examples(load, head, texts, size, bad) -> None:
+def test_typed_texts_make_as_many_examples(load, head, texts, size, bad):
     task = Regress(pairs=True) if head == "pairs" else load(head).definition
     examples = typed_examples(task, texts)
     assert [example.row for example in examples] == list(range(1, size + 1))
@@ -205,7 +202,7 @@ def test_typed_texts_make_as_many_examples(load, head, texts, size, bad) -> None
     ("regression", "problem_type is 'regression'"), ("vocabulary", "520 tokens, the embedding 20"),
     ("nothing", r"there is no config\.json"),
 ])  # fmt: skip
-def test_folders_that_do_not_fit_are_refused(tmp_path: Path, kind: Any, message: str) -> None:
+def test_folders_that_do_not_fit_are_refused(tmp_path, kind, message):
     if not isinstance(kind, str):
         with pytest.raises(CheckpointError, match=message):
             Predictor.load(save_tiny(tmp_path), kind)

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ KINDS = [{"type": f"sentence_transformers.models.{x}"} for x in ("Pooling", "Nor
 FIRST = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
 
 
-def write(folder: Path, files: dict[str, Any]) -> SmallFiles:
+def write(folder, files):
     for name, value in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(value if isinstance(value, str) else json.dumps(value))
@@ -52,7 +51,7 @@ def write(folder: Path, files: dict[str, Any]) -> SmallFiles:
         ),
     ],
 )  # fmt: skip
-def test_what_is_said_is_read(tmp_path: Path, files: dict[str, Any], expected: Any) -> None:
+def test_what_is_said_is_read(tmp_path, files, expected):
     assert SentenceFolder.read(write(tmp_path, files)) == SentenceFolder(*expected)
 
 
@@ -78,14 +77,12 @@ def test_what_is_said_is_read(tmp_path: Path, files: dict[str, Any], expected: A
         *((MODULES, rows, "found .* list of objects") for rows in (["x"], [{}, 5], [None])),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_refused(
-    tmp_path: Path, name: str, content: Any, message: str
-) -> None:
+def test_what_cannot_be_done_is_refused(tmp_path, name, content, message):
     with pytest.raises(CheckpointError, match=rf"{Path(name).name}: .*{message}"):
         SentenceFolder.read(write(tmp_path, {name: content}))
 
 
-def test_a_file_that_is_a_folder(tmp_path: Path) -> None:
+def test_a_file_that_is_a_folder(tmp_path):
     (tmp_path / MODULES).mkdir()
     with pytest.raises(CheckpointError, match=r"modules\.json: a folder"):
         SentenceFolder.read(SmallFiles(tmp_path))

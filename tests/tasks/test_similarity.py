@@ -129,9 +129,22 @@ def test_the_loss_is_that_of_the_vectors_by_hand():
     assert (term.correct, term.count) == (correct, 3)
 
 
-def test_what_is_right_too_is_no_negative():
+def test_what_is_right_too_is_no_negative(monkeypatch):
     """Doubled rows: without the mask a text's own would count against it."""
-    task, model = Embed(), tiny_model()
+    counted = []
+
+    def keep(anchors, candidates, right, is_excluded, scale):
+        counted.append((~is_excluded).sum(1).tolist())
+        return contrastive_loss(anchors, candidates, right, is_excluded, scale)
+
+    monkeypatch.setattr("bertsmith.tasks.sentence_embedding.contrastive_loss", keep)
+
+    def count(examples):
+        encoded = Embed().encode(tiny_tokenizer(), examples, 37, labelled=True)
+        batch = collate(encoded, range(len(examples)))
+        loss_of(Embed(), tiny_model(), batch)
+        return counted.pop()
+
     once = [RelatedTexts("a good film", "fine"), RelatedTexts("bad", "dull")]
     twice = [
         *once,
@@ -139,33 +152,11 @@ def test_what_is_right_too_is_no_negative():
         RelatedTexts("lovely story", "fine"),  # the same right text again
         RelatedTexts("fine film", "a good film"),  # the first text itself
     ]
-
-    def loss_of_first(examples):
-        encoded = task.encode(tiny_tokenizer(), examples, 37, labelled=True)
-        vectors = [torch.from_numpy(p.vectors) for p in task.predict(model, encoded, examples)]
-        batch = collate(encoded, range(len(examples)))
-        rows = torch.stack(
-            [vectors[int(o)][int(p)] for o, p in zip(batch.targets["example"],
-                                                     batch.targets["place"], strict=True)]
-        )  # fmt: skip
-        seen = {}
-        original = contrastive_loss
-
-        def keep(anchors, candidates, right, is_excluded, scale):
-            seen["counted"] = (~is_excluded).sum(1).tolist()
-            return original(anchors, candidates, right, is_excluded, scale)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("bertsmith.tasks.sentence_embedding.contrastive_loss", keep)
-            task._contrast(rows, batch)
-        return seen["counted"]
-
-    assert loss_of_first(once) == [2, 2]
+    assert count(once) == [2, 2]
     # Its own and "dull"; not "fine" again, not "lovely", not itself.
-    assert loss_of_first(twice)[0] == 2
-    assert loss_of_first(twice)[1] == 5
+    assert count(twice)[:2] == [2, 5]
     # Its own, "dull" and "bad"; not "lovely" as another's negative either.
-    assert loss_of_first([*twice, RelatedTexts("poor", "bad", ("lovely",))])[0] == 3
+    assert count([*twice, RelatedTexts("poor", "bad", ("lovely",))])[0] == 3
 
 
 def test_retrieval_knows_equal_texts():
@@ -194,8 +185,10 @@ def test_retrieval_holds_no_more_than_the_vectors_of_different_texts():
     assert accumulator.result().mrr == 1
 
 
-@pytest.mark.parametrize("kind, figure", [("scored", "spearman"), ("pairs", "mrr")])
-@pytest.mark.parametrize("pooling, normalize", [("mean", False), ("first_token", True)])
+@pytest.mark.parametrize(
+    "kind, figure, pooling, normalize",
+    [("scored", "spearman", "mean", False), ("pairs", "mrr", "first_token", True)],
+)
 def test_it_learns_and_sentence_transformers_opens_the_folder(
     place, tmp_path, kind, figure, pooling, normalize
 ):

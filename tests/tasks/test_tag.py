@@ -148,10 +148,8 @@ def test_predictions_can_be_read_again(tagger, tmp_path):
     path = tmp_path / "a.conll"
     path.write_text("".join(tagger.definition.formats[".conll"](pairs)))
     assert [s.labels for s in list(TaggedReader(path))] == [p.labels for p in predictions]
-    row = predictions[0].to_json()
-    assert [TEXT[e["start"] : e["end"]] for e in row["entities"]] == [
-        e["text"] for e in row["entities"]
-    ]
+    for entity in predictions[0].to_json()["entities"]:
+        assert TEXT[entity["start"] : entity["end"]] == entity["text"]
 
 
 def test_illegal_labels_are_counted_and_repaired_on_request(tagger):
@@ -166,10 +164,8 @@ def test_illegal_labels_are_counted_and_repaired_on_request(tagger):
         assert list(other.labels) == convert_labels(one.labels, "IOB2", "IOB2")
         assert [e[:4] for e in one.entities] == [e[:4] for e in other.entities]
     accumulator = tagger.definition.accumulator("x.conll")
-    gold = [
-        replace(e, labels=p.labels, scheme="IOB2") for e, p in zip(examples, repaired, strict=True)
-    ]
-    accumulator.add(gold, repaired)
+    pairs = zip(examples, repaired, strict=True)
+    accumulator.add([replace(e, labels=p.labels, scheme="IOB2") for e, p in pairs], repaired)
     assert accumulator.result().remarks["repaired_predictions"] == len(illegal)
     assert accumulator.result().num_illegal == 0
 
@@ -177,14 +173,9 @@ def test_illegal_labels_are_counted_and_repaired_on_request(tagger):
 def test_empty_sentences_are_no_examples_to_learn_from(tmp_path):
     asked = settings(tmp_path)
     train = asked.train.with_suffix(".jsonl")
-    rows = [
-        {"words": words, "labels": ["A", "B"][: len(words)]} for words in (["a", "b"], [], ["a"])
-    ]
+    rows = [{"words": ["ab", "c"][:n], "labels": ["A", "B"][:n]} for n in (2, 0, 1)]
     train.write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert [e.row for e in Tag.read(replace(asked, train=train, eval=train)).train] == [1, 3]
-    train.write_text(json.dumps({"words": [], "labels": []}))
-    with pytest.raises(InputError, match=r"a\.jsonl: no sentence with words in it"):
-        Tag.read(replace(asked, train=train))
 
 
 def test_a_folder_remembers_how_text_was_cut(tmp_path):
@@ -203,18 +194,6 @@ def test_the_scheme_of_a_foreign_folder_is_that_of_its_labels(tmp_path, labels, 
     tagger = load(save_tiny(tmp_path, "tag", labels=labels), **FP32)
     assert tagger.definition.scheme == scheme
     assert "entities" in tagger("a film").to_json() or scheme == "plain"
-
-
-@pytest.mark.parametrize("content, message", [
-    ("a O\nb O\n", ": the only label is 'O'"),
-    ("good B-PER\nfilm O\n\n" * 5001 + "a PERSON\n",
-     ":15004: the label 'PERSON' does not tell where"),
-])  # fmt: skip
-def test_labels_that_cannot_be_learnt(tmp_path, content, message):
-    asked = settings(tmp_path)
-    asked.train.write_text(content)
-    with pytest.raises(InputError, match=rf"a\.conll{message}"):
-        Tag.read(asked)
 
 
 @pytest.mark.parametrize("content, message", [

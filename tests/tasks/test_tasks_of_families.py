@@ -1,6 +1,4 @@
-"""Every task with two families, every family with several tasks: learnt, saved, opened again."""
-
-from pathlib import Path
+"""Every task with a family other than BERT: learnt, saved, opened again."""
 
 import pytest
 import transformers
@@ -18,11 +16,10 @@ from bertsmith.tasks.catalog import task_named, task_of_folder
 FAMILIES = ["albert", "distilbert", "electra", "roberta"]
 
 
-@pytest.mark.parametrize("name, family", [
-    (name, FAMILIES[(place + shift) % 4]) for place, name in enumerate(sorted(SAMPLES))
-    for shift in (0, 2 + place % 2)
-])  # fmt: skip
-def test_a_task_with_a_family(name: str, family: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name, family", [(name, FAMILIES[i % 4]) for i, name in enumerate(sorted(SAMPLES))]
+)
+def test_a_task_with_a_family(name, family, tmp_path):
     sample, task = SAMPLES[name], task_named(name.split()[0])
     for seed, folder in enumerate(("train", "eval")):
         (tmp_path / folder).mkdir()
@@ -30,14 +27,13 @@ def test_a_task_with_a_family(name: str, family: str, tmp_path: Path) -> None:
     settings = task.settings(
         model=save_tiny_of(tmp_path / "start", family), out=tmp_path / "out",
         train=tmp_path / "train" / sample.file, eval=tmp_path / "eval" / sample.file,
-        device="cpu", precision="fp32", steps=3, **sample.settings,
+        device="cpu", precision="fp32", steps=2, **sample.settings,
     )  # fmt: skip
     result = finetune(task, settings)
     assert task_of_folder(read_folder(settings.out)) is task
     assert read_folder(settings.out).settings["model_type"] == family
-    model = load_model(settings.out)
-    assert not model.load_report.missing
-    assert not model.load_report.unused
+    report = load_model(settings.out).load_report
+    assert not report.missing and not report.unused
     again = evaluate(load(settings.out, device="cpu", precision="fp32"), settings.eval)
     assert again.to_json() == close(result.evaluation.to_json())
     theirs, info = getattr(transformers, sample.transformers).from_pretrained(

@@ -1,0 +1,65 @@
+"""Files that no model can learn from or be scored by are refused before training begins."""
+
+import json
+
+import pytest
+from tiny_models import save_tiny
+
+from bertsmith.errors import BertsmithError, InputError
+from bertsmith.evaluation.evaluate import evaluate
+from bertsmith.finetuning.run import finetune
+from bertsmith.tasks.auto import load_predictor
+from bertsmith.tasks.question_answering import Answer
+from bertsmith.tasks.regression import Regress
+from bertsmith.tasks.sentence_embedding import Embed
+from bertsmith.tasks.text_classification import Classify
+from bertsmith.tasks.token_classification import Tag
+
+TEXT = "text,label\n"
+SCORED = "sentence1,sentence2,score\n"
+MULTI = {"multi_label": True, "label_separator": "|"}
+QUESTION = {"question": "the film ?", "context": "a good film", "answers": []}
+NONE = "".join(json.dumps({**QUESTION, "id": id_}) + "\n" for id_ in "ab")
+RIGHT = json.dumps({**QUESTION, "id": "a", "answers": [{"text": "good", "answer_start": 2}]})
+MANY = "good B-PER\nfilm O\n\n" * 5001
+
+
+@pytest.mark.parametrize("task, name, train, held_out, message", [
+    (Regress, "a.csv", "good,1\nbad,2\n", "fine,3\ndull,3\n", r"eval/a\.csv.* 3 in every row"),
+    (Regress, "a.csv", "a,1\nb,1.0\n", "", r"train/a\.csv.* in every row"),
+    (Regress, "a.csv", "a,1\nb,good\n", "", r"a\.csv:3: .*'good' is not a number"),
+    (Regress, "a.csv", "a,1\nb,nan\n", "", r"a\.csv:3: .*'nan' is not a number"),
+    (Regress, "a.csv", "a,1\nb,1e39\n", "", r"a\.csv:3: .*'1e39' is too large.* -3.4e\+38 to"),
+    (Embed, "a.csv", f"{SCORED}good,fine,5\ngood,bad,1\n", f"{SCORED}a,film,2\na,the,2\n",
+     "the score is 2 in every row"),
+    (Tag, "a.conll", "good B-X\nfilm O\n", "a O\nfilm O\n", "no label but O.*--metric accuracy"),
+    (Tag, "a.conll", "a O\nb O\n", "a B-X\n", r"a\.conll: the only label is 'O'"),
+    (Tag, "a.conll", f"{MANY}a PERSON\n", "a B-PER\n", r"a\.conll:15004: the label 'PERSON' does"),
+    (Tag, "a.jsonl", json.dumps({"words": [], "labels": []}), "", "no sentence with words in it"),
+    (Classify, "a.csv", 'good,x\nbad,"x|y"\n', "fine,\ndull,\n",
+     "no text has a label.*--metric accuracy"),
+    (Classify, "a.csv", "a,x\nb,y\n", "a,x | odd\n", r"a\.csv:2: the label 'odd' is not one"),
+    (Classify, "a.csv", "a,\nb,\n", "a,x\n", r"a\.csv: no row has a label"),
+    (Answer, "a.jsonl", RIGHT, NONE, r"a\.jsonl: none of the 2 questions has an answer"),
+])  # fmt: skip
+def test_what_is_refused(task, name, train, held_out, message, tmp_path):
+    settings = {"model": save_tiny(tmp_path / "m", "masked_lm"), "out": tmp_path / "out"}
+    settings |= MULTI if task is Classify else {}
+    for part, text in (("train", train), ("eval", held_out or train)):
+        (tmp_path / part).mkdir()
+        settings[part] = tmp_path / part / name
+        settings[part].write_text(TEXT + text if task in (Regress, Classify) else text)
+    with pytest.raises(InputError, match=message):
+        finetune(task, task.settings(**settings))
+    assert not (tmp_path / "out").exists()
+    if "--metric accuracy" in message:  # which needs no entities and no labels
+        assert len(task.read(task.settings(**settings, metric="accuracy")).held_out) > 0
+
+
+def test_questions_without_answers_are_no_gold(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text(NONE)
+    predictor = load_predictor(save_tiny(tmp_path / "m", "answer"), device="cpu", precision="fp32")
+    for limit in (None, 1):
+        with pytest.raises(BertsmithError, match="none of the 2 questions has an answer"):
+            evaluate(predictor, path, limit=limit)

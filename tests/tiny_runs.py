@@ -1,0 +1,35 @@
+"""The smallest runs, as words and as settings, and a run that ends before its last step."""
+
+from stop_at import StopAt
+
+from bertsmith.errors import BertsmithError
+from bertsmith.pretraining.job import PretrainJob
+from bertsmith.pretraining.model_settings import ModelSettings
+from bertsmith.pretraining.settings import PretrainingSettings
+from bertsmith.training.settings import TrainingSettings
+
+FP32 = ("--device", "cpu", "--precision", "fp32")
+LENGTHS = (
+    "--max-length", "16", "--batch-size", "4", "--eval-rows", "4", "--precision", "fp32",
+    "--threads", "1",
+)  # fmt: skip
+SIZE = (*LENGTHS, "--preset", "tiny", "--max-position-embeddings", "32")
+
+
+def small_job(corpus_dir, family="bert", **training):
+    """Make a pre-training of a tiny model on rows of 16 tokens."""
+    known = {"batch_size": 4, "eval_rows": 4, "threads": 1, "precision": "fp32"}
+    return PretrainJob(
+        corpus_dir,
+        ModelSettings("tiny", family=family, max_position_embeddings=32),
+        PretrainingSettings(16),
+        TrainingSettings(**known | training),
+    )
+
+
+class StopAtStep(StopAt):
+    """Ends a run in the middle of its steps."""
+
+    def write(self, entry, status):
+        if entry["step"] == self.step:
+            raise BertsmithError("stopped")
