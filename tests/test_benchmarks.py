@@ -1,4 +1,4 @@
-"""The benchmark's bookkeeping: contenders stop when told, ratios are right, the README agrees."""
+"""The benchmarks: contenders stop when told, ratios are right, pages and the README agree."""
 
 import io
 import json
@@ -6,17 +6,25 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from small_workers import one_thread
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # benchmarks/ is not installed
 
+from benchmarks import gpu  # noqa: E402
 from benchmarks.speed import readme  # noqa: E402
 from benchmarks.speed.contest import Claim, Contender, Contest, run  # noqa: E402
 from benchmarks.speed.plan import Plan  # noqa: E402
 from benchmarks.speed.protocol import Gate  # noqa: E402
 from benchmarks.speed.report import page  # noqa: E402
 from benchmarks.speed.roof import training_flops_per_token  # noqa: E402
+from benchmarks.tasks.__main__ import page as tasks_page  # noqa: E402
+from benchmarks.tasks.cases import CASES, our_settings  # noqa: E402
+from benchmarks.tasks.peer import PEERS, first_pieces  # noqa: E402
+from bertsmith.tasks.catalog import task_named  # noqa: E402
 
 CONTENDER = """
 import time
@@ -50,7 +58,7 @@ def leave(status: int) -> None:
     raise LeftError(status)
 
 
-def test_a_gate_stops_after_the_steps_that_were_asked_for() -> None:
+def test_a_gate_stops_after_the_steps_that_were_asked_for():
     answers = io.StringIO()
     gate = Gate(io.StringIO("go 2\ngo 1\n"), answers, leave)
     gate.wait(precision="fp32")
@@ -67,31 +75,33 @@ def test_a_gate_stops_after_the_steps_that_were_asked_for() -> None:
 
 
 @pytest.fixture
-def contest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
-    """Three contenders in processes of their own, of which one fails at its third step."""
+def run_contest(tmp_path, monkeypatch):
+    """Run a contest whose contenders are processes of their own."""
     (tmp_path / "contender_for_test.py").write_text(CONTENDER, encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    target = "contender_for_test:steady"
-    held = Contest(
-        title="Sleeping",
-        unit="tokens/s",
-        contenders=[
-            Contender("ours", target, {"pause": 0.0}),
-            Contender("peer", target, {"pause": 0.001}),
-            Contender("broken", target, {"pause": 0.0, "error_after": 2}),
-            Contender("absent", target, problem="it was not exported"),
-        ],
-        claims=[
-            Claim("R6 T+", "sleeping", ("ours",), ("peer",), (2, 3)),
-            Claim("R7", "sleeping", ("ours",), ("broken", "absent")),
-        ],
-        steps=2,
-    )
     plan = Plan(data=tmp_path, work=tmp_path, threads=1, is_quick=True)
-    return {**run(held, plan), "date": "2026-01-31 12:00"}
+    return lambda *settings, **more: run(Contest(*settings, **more), plan)
 
 
-def test_a_contender_that_fails_is_reported_and_the_others_go_on(contest) -> None:
+@pytest.fixture
+def contest(run_contest):
+    """Four contenders, of which one fails at its third step and one was never there."""
+    target = "contender_for_test:steady"
+    contenders = [
+        Contender("ours", target, {"pause": 0.0}),
+        Contender("peer", target, {"pause": 0.001}),
+        Contender("broken", target, {"pause": 0.0, "error_after": 2}),
+        Contender("absent", target, problem="it was not exported"),
+    ]
+    claims = [
+        Claim("R6 T+", "sleeping", ("ours",), ("peer",), (2, 3)),
+        Claim("R7", "sleeping", ("ours",), ("broken", "absent")),
+    ]
+    found = run_contest("Sleeping", "tokens/s", contenders, claims, steps=2)
+    return {**found, "date": "2026-01-31 12:00"}
+
+
+def test_a_contender_that_fails_is_reported_and_the_others_go_on(contest):
     found = contest["contenders"]
     assert [len(found[name]["bursts"]) for name in ("ours", "peer")] == [3, 3]
     assert found["ours"]["facts"] == {"precision": "fp32"}
@@ -99,19 +109,15 @@ def test_a_contender_that_fails_is_reported_and_the_others_go_on(contest) -> Non
     assert found["absent"] == {"facts": {}, "bursts": [], "error": "it was not exported"}
 
 
-def test_a_first_step_that_takes_long_does_not_make_turns_short(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "contender_for_test.py").write_text(CONTENDER, encoding="utf-8")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    contender = Contender("ours", "contender_for_test:slow_to_begin", {})
-    plan = Plan(data=tmp_path, work=tmp_path, threads=1, is_quick=True)
-    found = run(Contest("Beginning", "steps/s", [contender], []), plan)["contenders"]
-    assert all(burst["seconds"] > plan.seconds / 2 for burst in found["ours"]["bursts"])
+def test_a_first_step_that_takes_long_does_not_make_turns_short(run_contest, tmp_path):
+    slow = Contender("ours", "contender_for_test:slow_to_begin", {})
+    found = run_contest("Beginning", "steps/s", [slow], [])["contenders"]
+    least = Plan(data=tmp_path, work=tmp_path, threads=1, is_quick=True).seconds / 2
+    assert all(burst["seconds"] > least for burst in found["ours"]["bursts"])
 
 
 @pytest.fixture
-def result(contest, tmp_path: Path) -> Path:
+def result(contest, tmp_path):
     """A result file whose speeds are known: ours 300 to 500 tokens/s, the peer's 100."""
     for name, speeds in (("ours", (500, 300, 400)), ("peer", (100, 100, 100))):
         for burst, speed in zip(contest["contenders"][name]["bursts"], speeds, strict=True):
@@ -129,7 +135,7 @@ def result(contest, tmp_path: Path) -> Path:
     return path
 
 
-def test_the_page_has_ratios_by_round_padding_and_errors(result: Path) -> None:
+def test_the_page_has_ratios_by_round_padding_and_errors(result):
     text = page(json.loads(result.read_text(encoding="utf-8")))
     assert (
         "| ours: 400 tokens/s | peer: 100 tokens/s | **4.00×** (3.00 to 5.00) | 2× (3×) |" in text
@@ -139,27 +145,26 @@ def test_the_page_has_ratios_by_round_padding_and_errors(result: Path) -> None:
     assert re.search(r"\| broken \| failed \|.*no more steps", text)
 
 
-def test_the_page_has_a_table_for_each_text_that_was_learnt_from(result: Path) -> None:
+def test_the_page_has_a_table_for_each_text_that_was_learnt_from(result):
     learnt = {"steps": 900, "tokens": 3_400_000, "masked_lm_accuracy": 31.24,
               "sst2": {"keep": [68.0, 69.0, 70.0], "reset": [70.0, 71.0, 72.0]}}  # fmt: skip
     once = learnt | {"sst2": {"keep": [60.0, 61.0, 62.0]}}
+    about = {"minutes": 10, "threads": 2, "date": "2026-11-20"}
     texts = {
-        name: {"minutes": minutes, "threads": 2, "date": "2026-11-20",
-               "sides": {"bertsmith": learnt, "peer": side}}
-        for name, minutes, side in (("enwiki", 10, once), ("imdb", 5, {"error": "gone"}))
-    }  # fmt: skip
+        name: about | {"sides": {"bertsmith": learnt, "peer": side}}
+        for name, side in (("enwiki", once), ("imdb", {"error": "gone"}))
+    }
     lines = page(json.loads(result.read_text(encoding="utf-8")) | {"quality": texts}).splitlines()
-    assert (
-        lines.count("| R16 | bertsmith | 900 | 3.4 | 31.2 % | 69.0 ± 1.0 % | 71.0 ± 1.0 % |") == 2
-    )
+    ours = "| R16 | bertsmith | 900 | 3.4 | 31.2 % | 69.0 ± 1.0 % | 71.0 ± 1.0 % |"
+    assert lines.count(ours) == 2
     assert "| R16 | peer | 900 | 3.4 | 31.2 % | 61.0 ± 1.0 % | – |" in lines
     assert '| R16 | peer | "gone" | | | | |' in lines
     first, second = (line for line in lines if "from scratch" in line)
     assert first.startswith("10 minutes") and "`enwiki/small.txt`, 2026-11-20" in first
-    assert second.startswith("5 minutes") and "`imdb/train.csv.xz`" in second
+    assert "`imdb/train.csv.xz`" in second
 
 
-def test_the_readme_is_written_from_a_result(result: Path, tmp_path: Path) -> None:
+def test_the_readme_is_written_from_a_result_and_agrees_with_it(result, tmp_path):
     path = tmp_path / "README.md"
     path.write_text(f"before\n{readme.BEGIN}\nold\n{readme.END}\nafter\n", encoding="utf-8")
     readme.write(path, result)
@@ -167,19 +172,14 @@ def test_the_readme_is_written_from_a_result(result: Path, tmp_path: Path) -> No
     assert "| sleeping | ours: 400 tokens/s | peer: 100 tokens/s | **4.0×** |" in readme.shown(path)
     text = path.read_text(encoding="utf-8")
     assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    shown = readme.shown(readme.README)
+    named = re.search(r"\(benchmarks/results/(speed-[\w-]+)\.md\)", shown)
+    results = ROOT / "benchmarks" / "results"
+    expected = readme.table(results / f"{named[1]}.json") if named else readme.NOT_MEASURED
+    assert shown == expected
 
 
-def test_the_readme_agrees_with_the_result_that_it_names() -> None:
-    text = readme.shown(readme.README)
-    named = re.search(r"\(benchmarks/results/(speed-[\w-]+)\.md\)", text)
-    if named is None:
-        assert text == readme.NOT_MEASURED
-    else:
-        path = ROOT / "benchmarks" / "results" / f"{named[1]}.json"
-        assert text == readme.table(path)
-
-
-def test_arithmetic_of_a_step_counts_each_matrix_product_three_times() -> None:
+def test_arithmetic_of_a_step_counts_each_matrix_product_three_times():
     config = {"num_hidden_layers": 2, "hidden_size": 3, "vocab_size": 11}
     lengths, predicted = [5, 2], 1
     per_token = 2 * (4 * 3 * 3 + 2 * 3 * 12)  # query, key, value, output; up and down
@@ -187,3 +187,99 @@ def test_arithmetic_of_a_step_counts_each_matrix_product_three_times() -> None:
     head = predicted * 2 * (3 * 3 + 3 * 11)
     forward = 2 * (7 * per_token + attention) + head
     assert training_flops_per_token(config, lengths, predicted) == pytest.approx(3 * forward / 7)
+
+
+# The benchmark of tasks.
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_bertsmith_takes_the_settings_of_every_case(name, tmp_path):
+    case = CASES[name]
+    settings = our_settings(case, tmp_path, tmp_path / "model", tmp_path / "out", seed=1)
+    assert isinstance(settings, task_named(case.task).settings)
+    assert settings.learning_rate == case.learning_rate
+    assert case.task in PEERS
+
+
+def test_labels_stand_on_first_pieces():
+    assert first_pieces([None, 0, 0, 1, None], [5, 7]) == [-100, 5, -100, 7, -100]
+
+
+def task_run(score: float, seconds: float, machine: str = "this one") -> dict[str, object]:
+    """What a run of the benchmark leaves."""
+    return {"score": score, "steps": 9, "seconds": seconds, "peak_megabytes": 800.0,
+            "load_before": 0.1, "machine": machine}  # fmt: skip
+
+
+def test_the_page_has_means_and_what_they_cost_for_each_machine():
+    found = {
+        "rte/bertsmith/0": task_run(0.5, 10.0),
+        "rte/bertsmith/1": task_run(0.7, 20.0),
+        "rte/transformers/0": task_run(0.6, 40.0),
+        "rte/bertsmith/2": task_run(0.7, 20.0, "another"),
+        "rte/transformers/2": task_run(0.6, 20.0, "another"),
+        "imdb-whole/bertsmith/0": task_run(0.8, 30.0),
+    }
+    lines = tasks_page(found).splitlines()
+    rows = {lines[i - 4]: line for i, line in enumerate(lines) if line.startswith("| RTE")}
+    assert rows["this one"] == (
+        "| RTE | accuracy | 60.00 ± 14.14 | 60.00 | 10 | 40 | 0.25× | 800 | 800 | 2 and 1 |"
+    )
+    assert "1.00×" in rows["another"]
+    assert any(line.startswith("| IMDB, 1,000 whole reviews") for line in lines)
+
+
+# The GPU benchmark, on a CPU with a tiny model: the same code from the first row to the page.
+
+
+def test_the_whole_script(tmp_path, monkeypatch):
+    page = run_benchmark(tmp_path, monkeypatch)
+    found = json.loads(page.with_suffix(".json").read_text(encoding="utf-8"))
+    assert max(found["parity"]["tiny"][name] for name in ("loss", "gradients")) <= gpu.TOLERANCE
+    natural = found["contests"][0]
+    assert natural["title"] == "tiny, natural rows, dropout 0.1"
+    assert 0.1 < natural["padding"] < 0.9
+    failed = {name for name, each in natural["contenders"].items() if each["error"]}
+    assert failed == {gpu.FLASH_COMPILED}  # not on a CPU
+    losses = [each["facts"]["loss"] for each in natural["contenders"].values() if each["bursts"]]
+    assert all(loss == 0 or abs(loss - np.log(997 * 2)) < 0.5 for loss in losses)
+    text = page.read_text(encoding="utf-8")
+    assert "Parity of tiny in fp32 (allowed 1e-05) holds" in text
+    assert re.search(r"\| R12 \| tiny, natural.*\*\*[\d.]+×\*\*", text)
+    assert re.search(r"\| R13 \| tiny, full rows, dropout 0 \|.*\*\*[\d.]+ %\*\*", text)
+    assert "ImportError" in text
+
+
+def test_both_sides_get_the_same_rows():
+    scale = gpu.SMOKE
+    work = gpu.draw(scale, "natural", num_rows=5)
+    for each in work:
+        batch, padded = each.packed, each.padded
+        assert padded["attention_mask"].sum() == batch.num_tokens
+        assert each.cells == 5 * scale.max_length
+        for place, row in enumerate(batch.order):
+            start = sum(batch.lengths[:place])
+            ids = batch.input_ids[start : start + batch.lengths[place]]
+            assert torch.equal(padded["input_ids"][row][: len(ids)], ids)
+            assert ids[0] == gpu.CLS and ids[-1] == gpu.SEP and (ids == gpu.SEP).sum() == 2
+        assert (padded["labels"] != -100).sum() == len(batch.targets["masked_labels"])
+    tokens = sum(each.packed.num_tokens for each in work)
+    by_length = gpu.grouped(work)
+    assert sum(int(each.padded["attention_mask"].sum()) for each in by_length) == tokens
+    assert sum(each.cells for each in by_length) < sum(each.cells for each in work)
+
+
+def run_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Path:
+    """Run the script on a CPU; gives the page that it writes."""
+    words = ["gpu", "--device", "cpu", "--smoke", "--out", str(tmp_path), *more]
+    monkeypatch.setattr(sys, "argv", words)
+    with one_thread():
+        gpu.main()
+    (page,) = tmp_path.glob("gpu-*-smoke.md")
+    return page
+
+
+def test_nothing_begins_after_the_last_minute(tmp_path, monkeypatch):
+    text = run_benchmark(tmp_path, monkeypatch, "--minutes", "0").read_text(encoding="utf-8")
+    unmeasured = "parity, tiny; tiny, dropout 0.1; tiny, dropout 0."
+    assert f"Not measured, for want of time: {unmeasured}" in text

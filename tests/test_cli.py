@@ -30,7 +30,7 @@ def run_python(program: str, **environment: str) -> bytes:
     return subprocess.run(command, check=True, capture_output=True, env=env | environment).stdout
 
 
-def test_help_names_every_command_and_each_has_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_command_and_each_has_its_own(capsys):
     code, overview, _ = run(capsys, "--help")
     assert code == 0
     for name, command in COMMANDS.items():
@@ -45,7 +45,7 @@ def test_help_names_every_command_and_each_has_its_own(capsys: pytest.CaptureFix
     ]
 
 
-def test_unknown_commands_name_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_commands_name_the_nearest(capsys):
     for words, said in (
         ("pretrian", "Did you mean 'pretrain'?"),
         ("corpus make", "build, inspect"),
@@ -55,20 +55,20 @@ def test_unknown_commands_name_the_nearest(capsys: pytest.CaptureFixture[str]) -
         assert said in err
 
 
-def test_json_is_one_object_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_object_on_standard_output(capsys):
     code, out, _ = run(capsys, "hardware", "--json")
     assert code == 0
     assert json.loads(out)["device"]
 
 
-def test_public_names_are_sorted_and_can_be_used() -> None:
+def test_public_names_are_sorted_and_can_be_used():
     assert bertsmith.__all__ == sorted(bertsmith.__all__) == dir(bertsmith)
     assert all(getattr(bertsmith, name) is not None for name in bertsmith.__all__)
     with pytest.raises(AttributeError, match="no attribute 'loadd'"):
         _ = bertsmith.loadd
 
 
-def test_neither_the_overview_nor_the_tokenizer_loads_torch() -> None:
+def test_neither_the_overview_nor_the_tokenizer_loads_torch():
     run_python(
         "import sys; from bertsmith.cli import main; main(['--help']); "
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules; "
@@ -84,21 +84,19 @@ def test_neither_the_overview_nor_the_tokenizer_loads_torch() -> None:
         ({"LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"}, "no → folder \\udcff".encode()),
     ],
 )
-def test_what_the_terminal_cannot_show_is_replaced(
-    environment: dict[str, str], shown: bytes
-) -> None:
+def test_what_the_terminal_cannot_show_is_replaced(environment, shown):
     program = "from bertsmith.cli import main; main(['-V']); print('no → folder \\udcff')"
     assert shown in run_python(program, **environment)
 
 
-def test_streams_of_other_kinds_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_streams_of_other_kinds_are_left_alone(monkeypatch):
     monkeypatch.setattr("sys.stdout", shown := io.StringIO())
     main(["--version"])
     assert shown.getvalue() == f"bertsmith {bertsmith.__version__}\n"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device is always full")
-def test_a_result_that_finds_no_room_is_an_error_in_one_line() -> None:
+def test_a_result_that_finds_no_room_is_an_error_in_one_line():
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

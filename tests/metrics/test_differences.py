@@ -8,7 +8,7 @@ from bertsmith.metrics.differences import Difference, differences, t_quantile, t
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 6, 7, 11, 12, 29, 30, 101])
-def test_student_equals_scipy(freedom: int) -> None:
+def test_student_equals_scipy(freedom):
     for t in (0.0, 0.1, 0.7, 1.3, 2.9, 7.1, 41.0):
         expected = 1 - 2 * stats.t.sf(t, freedom)
         assert t_share(t, freedom) == pytest.approx(expected, abs=1e-13)
@@ -17,7 +17,7 @@ def test_student_equals_scipy(freedom: int) -> None:
         assert t_quantile(share, freedom) == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
-def test_of_several_the_noise_is_that_of_all() -> None:
+def test_of_several_the_noise_is_that_of_all():
     """Against the analysis of variance written out as a regression on recipes and seeds."""
     values = np.random.default_rng(1).normal(size=(4, 3)) + np.arange(3) * 5
     recipe, seed = np.repeat(np.arange(4), 3), np.tile(np.arange(3), 4)
@@ -36,7 +36,7 @@ def test_of_several_the_noise_is_that_of_all() -> None:
         assert found.is_clear == (p < 0.05)
 
 
-def test_without_spread_nothing_is_known_of_noise() -> None:
+def test_without_spread_nothing_is_known_of_noise():
     # Three thirds do not add up to one: what is left over is rounding, no noise.
     for first in (1.0, 1 / 3):
         (same, other) = differences(np.array([[first, 2.0], [first, 2.0], [first + 1, 3.0]]))

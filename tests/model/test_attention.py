@@ -27,17 +27,6 @@ def test_blocks_hold_every_sequence_once_and_little_padding(lengths):
         assert cells * lengths[first] <= MAX_SCORES or end - first == 1
 
 
-def test_equal_lengths_are_one_block():
-    for lengths, device, expected in (
-        ((32,) * 16, CPU, (16, 16, 32, True)),
-        ((31,) * 17, CPU, (17, 20, 32, False)),
-        ((31,) * 17, torch.device("meta"), (17, 17, 31, True)),
-    ):
-        (block,) = BlockLayout(lengths, device).view().blocks
-        found = (block.num_sequences, block.num_rows, block.length, block.bias is None)
-        assert found == expected
-
-
 @given(st.integers(1, 10**6))
 def test_a_rounded_count_is_little_more_and_few_occur(count):
     """Each shape costs oneDNN milliseconds the first time; see model/shape_buckets.py."""

@@ -8,7 +8,6 @@ import torch
 import transformers
 
 from bertsmith.errors import CheckpointError, ConfigError
-from bertsmith.model.bert import BertModel
 from bertsmith.model.electra_pair import (
     SHARED,
     ElectraPair,
@@ -16,7 +15,6 @@ from bertsmith.model.electra_pair import (
     generator_config,
     load_generator,
 )
-from bertsmith.model.families import build_heads
 from bertsmith.model.families.electra import ElectraConfig
 from bertsmith.model.loading import load_model
 from bertsmith.model.masked_lm_loss import SAMPLED_BLOCK, sample_tokens
@@ -108,12 +106,15 @@ def test_all_embeddings_are_one(embedding_size):
         assert other.embeddings.word.weight is other.generator.embeddings.word.weight
 
 
-def test_both_folders_are_as_transformers_has_them(tmp_path):
+def test_a_pair_comes_back_from_its_folder_which_transformers_reads(tmp_path):
     model = pair()
     save_model(model, tmp_path)
-    ids, types = torch.randint(0, VOCAB, (2, 37)), torch.randint(0, 2, (2, 37))
     mask = torch.tensor([[1] * 37, [1] * 19 + [0] * 18])
-    inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": types}
+    inputs = {
+        "input_ids": torch.randint(0, VOCAB, (2, 37)),
+        "attention_mask": mask,
+        "token_type_ids": torch.randint(0, 2, (2, 37)),
+    }
     for name, ours, folder in (
         ("ElectraForPreTraining", model, tmp_path),
         ("ElectraForMaskedLM", model.generator, tmp_path / "generator"),
@@ -125,11 +126,6 @@ def test_both_folders_are_as_transformers_has_them(tmp_path):
             expected, found = theirs.eval()(**inputs).logits, ours(**inputs).logits
         real = mask.bool()
         torch.testing.assert_close(found[real], expected[real], atol=1e-5, rtol=1e-5)
-
-
-def test_a_pair_comes_back_from_its_folder(tmp_path):
-    model = pair()
-    save_model(model, tmp_path)
     again = build_trained(read_folder(tmp_path))
     assert isinstance(again, ElectraPair) and not again.training
     assert again.embeddings.word is again.generator.embeddings.word
@@ -137,21 +133,17 @@ def test_a_pair_comes_back_from_its_folder(tmp_path):
     assert again.generator.config == model.generator.config
     mine, theirs = dict(model.named_parameters()), dict(again.named_parameters())
     assert mine.keys() == theirs.keys()
-    assert all(theirs[name].requires_grad for name in mine)
-    assert all(torch.equal(value, theirs[name]) for name, value in mine.items())
+    for name, value in mine.items():
+        assert torch.equal(value, theirs[name]) and theirs[name].requires_grad, name
+    again.set_dropout(0.25)
+    assert again.generator.config.hidden_dropout_prob == 0.25
     alone = load_model(tmp_path)
     assert not isinstance(alone, ElectraPair)
     assert set(alone.heads) == {"replaced_token"}
-    again.set_dropout(0.25)
-    assert again.generator.config.hidden_dropout_prob == 0.25
-
-
-def test_models_of_other_runs_are_no_pair(tmp_path):
-    shape = config()
-    alone = BertModel(shape, build_heads(shape, ["replaced_token"]))
+    # Models of other runs are no pair.
     with pytest.raises(ConfigError, match=r"embeddings\.word\.weight .* differ"):
-        ElectraPair.of(alone, BertModel(generator_config(shape, 0.5), build_heads(shape, [])))
-    save_model(alone, tmp_path)
-    assert not isinstance(build_trained(read_folder(tmp_path)), ElectraPair)
+        ElectraPair.of(alone, pair(initializer_range=0.1).generator)
+    save_model(alone, tmp_path / "alone")
+    assert not isinstance(build_trained(read_folder(tmp_path / "alone")), ElectraPair)
     with pytest.raises(CheckpointError, match="there is no generator/"):
-        load_generator(tmp_path)
+        load_generator(tmp_path / "alone")

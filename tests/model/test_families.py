@@ -1,7 +1,6 @@
 """Every family equals transformers, in memory and both ways through disk, and uses our engine."""
 
 import json
-import pickle
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -393,16 +392,6 @@ def test_packed_rows_are_padded_ones(name):
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=0.0)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_model_comes_back_from_a_folder_and_from_another_process(name, tmp_path):
-    model = build(name, "tag", num_labels=5)
-    save_model(model, tmp_path)
-    for again in (load_model(tmp_path), pickle.loads(pickle.dumps(model))):
-        assert again.config == model.config
-        assert_same_weights(again, model)
-        assert len(list(again.parameters())) == len(list(model.parameters()))
-
-
 @pytest.mark.parametrize("name", ["bert", *FAMILIES])
 @pytest.mark.parametrize(
     ("way", "dtype", "allowed"),
@@ -431,14 +420,11 @@ def test_a_text_may_be_as_long_as_there_are_positions_behind_padding():
         model(torch.full((1, 30), 7))
     with pytest.raises(ConfigError, match="begins at position 4"):
         build("roberta", pad_token_id=3, max_position_embeddings=4)
-
-
-def test_segments_are_not_told_apart_where_there_are_none():
-    ids = [np.arange(5, 12)]
+    # Of one segment, the types that are given change nothing.
     for name in ("roberta-one-type", "distilbert"):
-        model = build(name)
+        ids, model = [np.arange(5, 12)], build(name)
         found = model.encode(pack(ids, [np.array([0, 0, 0, 1, 1, 1, 1])]))
-        torch.testing.assert_close(found, model.encode(pack(ids)), atol=0, rtol=0)
+        assert torch.equal(found, model.encode(pack(ids)))
 
 
 @pytest.mark.parametrize("shared", ["attention", "feed_forward", "none"])

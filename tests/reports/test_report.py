@@ -3,7 +3,6 @@
 import math
 import re
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ points = st.lists(st.tuples(finite, finite), min_size=1, max_size=30)
 
 
 @given(points)
-def test_everything_is_drawn_inside_the_frame(values: list[tuple[float, float]]) -> None:
+def test_everything_is_drawn_inside_the_frame(values):
     chart = Chart("title", "x", "y", [Series("s", values, "dots")])
     for x, y in chart.curves[0].dots:
         assert chart.left <= x <= chart.right + 1e-6
@@ -38,14 +37,14 @@ def test_everything_is_drawn_inside_the_frame(values: list[tuple[float, float]])
 
 
 @given(st.floats(1e-6, 1e9))
-def test_axis_has_a_readable_number_of_round_marks(high: float) -> None:
+def test_axis_has_a_readable_number_of_round_marks(high):
     step = round_step(high)
     assert 2 < len(ticks(0, high)) <= 8
     assert math.isclose(float(f"{step:.0e}"), step)
 
 
 @given(points, st.integers(1, 10))
-def test_thinned_curve_keeps_its_mean(values: list[tuple[float, float]], limit: int) -> None:
+def test_thinned_curve_keeps_its_mean(values, limit):
     thinned = thin(values, limit)
     assert len(thinned) <= limit
     assert min(y for _, y in values) - 1e-6 <= min(y for _, y in thinned)
@@ -53,37 +52,26 @@ def test_thinned_curve_keeps_its_mean(values: list[tuple[float, float]], limit: 
         assert thinned == values
 
 
-def test_reference_is_a_level_line() -> None:
-    series = [Series("s", [(0.0, 0.0), (2.0, 1.0)]), Series("r", [(0.0, 0.5)], "reference")]
-    chart = Chart("title", "x", "y", series)
-    assert chart.curves[1].path == f"M{chart.left} {(chart.top + chart.bottom) / 2:.1f}H426"
-    assert chart.summary == "title. s: from 0.00 to 1.00."
-
-
-@pytest.fixture
-def template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def test_text_is_escaped_and_a_missing_value_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "page.html").write_text("<p>{{ text }} {{ share|percent }}</p>", encoding="utf-8")
     monkeypatch.setattr(report, "TEMPLATES_DIR", tmp_path)
-    return "page.html"
-
-
-def test_text_is_escaped(template: str) -> None:
-    shown = render(template, text="<script>alert(1)</script>", share=0.5)
+    shown = render("page.html", text="<script>alert(1)</script>", share=0.5)
     assert shown == "<p>&lt;script&gt;alert(1)&lt;/script&gt; 50.0%</p>"
-
-
-def test_missing_value_is_an_error(template: str, tmp_path: Path) -> None:
     with pytest.raises(UndefinedError, match="'text' is undefined"):
-        write_report(tmp_path / "out.html", template, share=0.5)
+        write_report(tmp_path / "out.html", "page.html", share=0.5)
     assert not (tmp_path / "out.html").exists()
 
 
-def test_a_band_is_drawn_around_its_curve_and_inside_the_frame() -> None:
-    bounds = [(1.0, 1.5, 2.5), (2.0, 0.5, 3.5)]
-    mean = Series("m", [(1.0, 2.0), (2.0, 2.0)], "mean", 3, Band(bounds))
-    chart = Chart("title", "x", "y", [mean])
+def test_a_band_is_drawn_around_its_curve_and_inside_the_frame():
+    mean = Series(
+        "m", [(1.0, 2.0), (2.0, 2.0)], "mean", 3, Band([(1.0, 1.5, 2.5), (2.0, 0.5, 3.5)])
+    )
+    level = Series("r", [(0.0, 0.0)], "reference")
+    chart = Chart("title", "x", "y", [mean, level])
     assert chart.y_max >= 3.5
-    (curve,) = chart.curves
+    curve, reference = chart.curves
+    assert reference.path == f"M{chart.left} {chart.bottom:.1f}H426"
+    assert chart.summary == "title. m: from 2.00 to 2.00."
     places = [tuple(map(float, pair.split())) for pair in curve.area[1:-1].split("L")]
     assert len(places) == 4
     assert places[0][0] == places[-1][0]  # there and back
@@ -121,7 +109,7 @@ def lab(rgb: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_curves_can_be_told_apart_by_all(scheme: str) -> None:
+def test_curves_can_be_told_apart_by_all(scheme):
     style = (report.TEMPLATES_DIR / "reports" / "report.html").read_text(encoding="utf-8")
     part = style.split("@media (prefers-color-scheme: dark)")[scheme == "dark"]
     colors = dict(re.findall(r"--(c\d|card): (#\w{6})", part))

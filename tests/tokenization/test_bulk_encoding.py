@@ -17,18 +17,11 @@ def letters(chunk):
     return [code for code in chunk.lower() if code >= 32]
 
 
-def expected(texts):
-    return [[code for code in letters(text.encode()) if code != 32] for text in texts]
-
-
-def found(encoder, texts):
+def check(encoder, texts):
     ids, lengths = encoder.encode(text.encode() for text in texts)
     assert ids.dtype == np.int32
-    return [part.tolist() for part in np.split(ids, lengths.cumsum())[:-1]]
-
-
-def random_texts(rng, count):
-    return ["".join(rng.choices(CHARACTERS, k=rng.randrange(30))) for _ in range(count)]
+    found = [part.tolist() for part in np.split(ids, lengths.cumsum())[:-1]]
+    assert found == [[code for code in letters(text.encode()) if code != 32] for text in texts]
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
@@ -40,10 +33,10 @@ def test_nothing_depends_on_blocks_or_memory(
     monkeypatch.setattr(bulk_encoding, "MAX_KEPT", max_kept)
     monkeypatch.setattr(chunk_table, "ROW_BITS", row_bits)
     monkeypatch.setattr(chunk_table, "MAX_KEYS", 1 << (row_bits - 1))
-    encoder = BulkEncoder(letters, lowercase=lowercase)
-    texts = random_texts(random.Random(31), 500)
-    assert found(encoder, texts) == expected(texts)
-    assert found(encoder, texts[::-1]) == expected(texts[::-1])
+    rng, encoder = random.Random(31), BulkEncoder(letters, lowercase=lowercase)
+    texts = ["".join(rng.choices(CHARACTERS, k=rng.randrange(30))) for _ in range(500)]
+    check(encoder, texts)
+    check(encoder, texts[::-1])
 
 
 def test_texts_without_tokens_and_every_length_of_chunk_at_every_place():
@@ -52,7 +45,7 @@ def test_texts_without_tokens_and_every_length_of_chunk_at_every_place():
     asked = []
     encoder = BulkEncoder(lambda chunk: asked.append(chunk) or letters(chunk), lowercase=True)
     for given in ([], [""], ["", " ", "\t"], ["a", "", "b"], ["\x00", "a\x00"], texts, texts):
-        assert found(encoder, given) == expected(given)
+        check(encoder, given)
     assert len(asked) == len(set(asked))  # each is worked out once
 
 

@@ -66,6 +66,16 @@ def test_parts_of_json_that_are_missing_or_other(kind, name, tmp_path):
         load_tokenizer(tmp_path)
 
 
+def save_older_files(kind, name, folder):
+    """Save a tokenizer without its JSON files; gives the path of `name`."""
+    TINY[kind]().save(folder)
+    for newer in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / newer).unlink()
+    if kind == "unigram":
+        (folder / name).write_bytes(sentencepiece_file(SENTENCEPIECES))
+    return folder / name
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -76,12 +86,7 @@ def test_parts_of_json_that_are_missing_or_other(kind, name, tmp_path):
     ],
 )
 def test_bytes_that_are_other_or_cut_off(kind, name, tmp_path):
-    TINY[kind]().save(tmp_path)
-    for newer in ("tokenizer.json", "tokenizer_config.json"):
-        (tmp_path / newer).unlink()
-    path, rng, refused = tmp_path / name, random.Random(42), 0
-    if kind == "unigram":
-        path.write_bytes(sentencepiece_file(SENTENCEPIECES))
+    path, rng, refused = save_older_files(kind, name, tmp_path), random.Random(42), 0
     intact = path.read_bytes()
     for _ in range(120):
         damaged = bytearray(intact)
@@ -93,9 +98,50 @@ def test_bytes_that_are_other_or_cut_off(kind, name, tmp_path):
     assert refused > 20
 
 
-@pytest.mark.parametrize("kind", TINY)
-def test_lengths_and_numbers_that_are_none(kind, tmp_path):
-    TINY[kind]().save(tmp_path)
+INTACT = sentencepiece_file(SENTENCEPIECES)
+UNKNOWN_LESS = sentencepiece_file([SENTENCEPIECES[0], *SENTENCEPIECES[2:]])
+TWICE = sentencepiece_file([*SENTENCEPIECES, SENTENCEPIECES[-1]])
+BAD_TABLE = sentencepiece_file(SENTENCEPIECES, charsmap=b"\x40\0\0\0xy")
+
+
+@pytest.mark.parametrize(("kind", "name", "content", "message"), [  # "+": behind what is there
+    ("wordpiece", "vocab.txt", b"", "empty"),
+    ("wordpiece", "vocab.txt", b"[UNK]\n[CLS]\n[SEP]\n[MASK]\na", r"lacks \[PAD\]"),
+    ("wordpiece", "vocab.txt", b"+the", "'the' twice"),
+    ("wordpiece", "vocab.txt", b"+ab\xff", r"vocab\.txt:\d+: .*not UTF-8"),
+    ("wordpiece", "vocab.txt", None, r"has neither tokenizer\.json nor vocab\.txt"),
+    ("byte-bpe", "merges.txt", b"#version: 0.2\nt h\nx\n", r"merges\.txt:3: found 'x'"),
+    ("byte-bpe", "merges.txt", "Ġ t\nqqq z\n".encode(), r"merges\.txt: cut off, or of another v"),
+    ("byte-bpe", "merges.txt", b"+qqq z\n", "joins 'qqq' and 'z', but the vocabulary lacks 'q"),
+    ("byte-bpe", "merges.txt", b"t h\n\xff x", "not UTF-8"),
+    ("byte-bpe", "vocab.json", b'{"a": 0}', "lacks 255 of the 256 bytes"),
+    ("byte-bpe", "vocab.json", b'{"a": 0, "b": 0}', "Ids must run from 0"),
+    ("byte-bpe", "vocab.json", b'{"a": ', "not valid JSON"),
+    ("byte-bpe", "vocab.json", None, "vocab.json: missing"),
+    ("unigram", "spiece.model", b"", "holds no pieces"),
+    *(("unigram", "spiece.model", INTACT[:size], "damaged") for size in (5, len(INTACT) - 3)),
+    ("unigram", "spiece.model", b"\x0b" + INTACT, "wire type 3"),
+    ("unigram", "spiece.model", b"\xff" * 20, "damaged"),
+    ("unigram", "spiece.model", sentencepiece_file(SENTENCEPIECES, 2), "of the kind BPE"),
+    ("unigram", "spiece.model", UNKNOWN_LESS, "0 unknown pieces"),
+    ("unigram", "spiece.model", TWICE, "'▁' twice"),
+    ("unigram", "spiece.model", BAD_TABLE, "normalization table has 6 bytes"),
+])  # fmt: skip
+def test_damage_is_named(kind, name, content, message, tmp_path):
+    path = save_older_files(kind, name, tmp_path)
+    intact = path.read_bytes()
+    path.unlink()
+    if content is not None:
+        added = content.removeprefix(b"+")
+        path.write_bytes(content if added == content else intact + added)
+    with pytest.raises(CheckpointError, match=message) as caught:
+        load_tokenizer(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_lengths_and_numbers_that_are_none(tmp_path):
+    TINY["wordpiece"]().save(tmp_path)
     path = tmp_path / "tokenizer_config.json"
     intact = json.loads(path.read_text())
     for length in (-1, 0, 2, -math.inf, math.inf, math.nan):
@@ -105,12 +151,10 @@ def test_lengths_and_numbers_that_are_none(kind, tmp_path):
     for length in (3, 512, 10**30, 1e30, 1000000000000000019884624838656):
         path.write_text(json.dumps({**intact, "model_max_length": length}))
         assert load_tokenizer(tmp_path).model_max_length == int(length)
-    if kind == "wordpiece":
-        path = tmp_path / "tokenizer.json"
-        root = json.loads(path.read_text())
-        for number in (-1, 0):
-            root["model"]["max_input_chars_per_word"] = number
-            path.write_text(json.dumps(root))
-            said = rf"'max_input_chars_per_word' is {number}, and .*1 or"
-            with pytest.raises(CheckpointError, match=said):
-                load_tokenizer(tmp_path)
+    path = tmp_path / "tokenizer.json"
+    root = json.loads(path.read_text())
+    for number in (-1, 0):
+        root["model"]["max_input_chars_per_word"] = number
+        path.write_text(json.dumps(root))
+        with pytest.raises(CheckpointError, match=rf"chars_per_word' is {number}, and .*1 or"):
+            load_tokenizer(tmp_path)

@@ -11,7 +11,7 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from unicode_strings import unicode_string
 
 from bertsmith.tokenization import unicode_tables
-from bertsmith.tokenization.normalize import Normalizer, locate_words, split_words, unit_pattern
+from bertsmith.tokenization.normalize import Normalizer, locate_words, split_words
 
 SURROGATES = range(0xD800, 0xE000)
 SETTINGS = list(itertools.product((False, True), (False, True)))
@@ -50,29 +50,6 @@ def test_every_code_point_is_as_in_the_library(codes, lowercase, strip_accents):
 def test_chinese_characters_stay_together_where_asked(lowercase, strip_accents):
     for codes in (range(0x2E00, 0xB000), range(0xF900, 0x10000), range(0x20000, 0x20200)):
         assert disagreements(codes, lowercase, strip_accents, tokenize_chinese_chars=False) == []
-
-
-@pytest.mark.parametrize(("lowercase", "strip_accents"), [*SETTINGS, (True, None), (False, None)])
-def test_characters_in_any_order_are_as_in_the_library(lowercase, strip_accents):
-    rng = random.Random(11)
-    ours = Normalizer(lowercase, strip_accents)
-    theirs = BertNormalizer(lowercase=lowercase, strip_accents=strip_accents)
-    for _ in range(1500):
-        text = unicode_string(rng)
-        assert ours.normalize(text) == theirs.normalize_str(text), ascii(text)
-
-
-@pytest.mark.parametrize(("lowercase", "strip_accents"), SETTINGS)
-def test_units_do_not_touch_each_other(lowercase, strip_accents):
-    rng = random.Random(12)
-    for chinese in (True, False):
-        normalizer = Normalizer(lowercase, strip_accents, chinese)
-        for _ in range(400):
-            text = unicode_string(rng)
-            units = unit_pattern(chinese).findall(text)
-            assert "".join(units) == text
-            words = [word for unit in units for word in normalizer.words(unit)]
-            assert words == normalizer.words(text), ascii(text)
 
 
 def test_aligned_text_has_one_origin_per_character_and_words_stand_where_they_are_located():
