@@ -57,7 +57,7 @@ COMMANDS = {
             "embed": "make vectors that tell how alike texts are",
         }.items()
     },
-    "evaluate": Command("Task", "score a fine-tuned model on labelled data"),
+    "evaluate": Command("Task", "score a model on labelled data, or a masked LM on minimal pairs"),
     "predict": Command("Task", "let a fine-tuned model answer for new texts"),
     "embed": Command("Task", "turn texts into vectors that tell how alike they are"),
     "compress": Command("Task", "make a model smaller: fewer layers, attention heads or tokens"),
