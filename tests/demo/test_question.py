@@ -1,5 +1,7 @@
 """The question gives no library away, and no module is in two of its parts."""
 
+from itertools import product
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,17 +76,17 @@ def test_names_in_all_spellings():
 
 def test_parts_share_no_module_and_have_about_their_share(documents):
     question = ask(documents, SIZE)
+    parts = [part_of(document) for document in documents]
     part_by_text = {
-        remove_names(text): part_of(document)
-        for document in documents
+        remove_names(text): part
+        for document, part in zip(documents, parts, strict=True)
         for text in document.paragraphs
     }
-    drawn = {"train": [e for draw in question.draws for e in draw], "dev": question.dev}
-    for part, examples in {**drawn, "test": question.test}.items():
+    train = [example for draw in question.draws for example in draw]
+    for part, examples in (("train", train), ("dev", question.dev), ("test", question.test)):
         assert {part_by_text[example.text] for example in examples} == {part}
-    parts = [part_of(document) for document in documents]
-    assert parts.count("test") / len(parts) == pytest.approx(TEST_PERCENT / 100, abs=0.05)
-    assert parts.count("dev") / len(parts) == pytest.approx(DEV_PERCENT / 100, abs=0.05)
+    for part, percent in (("test", TEST_PERCENT), ("dev", DEV_PERCENT)):
+        assert parts.count(part) / len(parts) == pytest.approx(percent / 100, abs=0.05)
     for document, part in zip(documents, parts, strict=True):
         assert is_for_corpus(document) == (document.library not in LABELS or part != "test")
 
@@ -112,14 +114,12 @@ def test_no_module_gives_more_than_its_share():
 
 
 def test_paragraphs_that_differ_by_a_name_only_are_asked_once():
-    documents = [
-        Document(library, f"m{i}.py", (paragraph("Use", library, "for", i), paragraph(library, i)))
-        for i in range(60)
-        for library in ("torch", "numpy")
-    ]
-    documents += [Document("scipy", f"m{i}.py", (paragraph(i, "text"),)) for i in range(60)]
-    texts = [example.text for example in ask(documents, QuestionSize(test=1000)).test]
-    assert len(set(texts)) == len(texts) > 20
+    documents = [Document("scipy", f"m{i}.py", (paragraph(i, "text"),)) for i in range(60)]
+    for i, library in product(range(60), ("torch", "numpy")):
+        texts = paragraph("Use", library, "for", i), paragraph(library, i)
+        documents.append(Document(library, f"m{i}.py", texts))
+    asked = [example.text for example in ask(documents, QuestionSize(test=1000)).test]
+    assert len(set(asked)) == len(asked) > 20
 
 
 def test_libraries_without_enough_text_are_not_asked_for(documents):

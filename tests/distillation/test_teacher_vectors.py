@@ -1,11 +1,17 @@
-"""A pre-trained teacher's vectors, kept: the same numbers, once computed, and nobody else's."""
+"""A pre-trained teacher: its loss terms, its workers, and its vectors, kept for nobody else."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from small_workers import small_model, small_objective
+from small_workers import (
+    check_same_as_one_process,
+    small_model,
+    small_objective,
+    small_workers,
+    train,
+)
 
 from bertsmith.distillation.cache_folder import load_array, open_cache, save_array
 from bertsmith.distillation.objective import Teaching
@@ -41,6 +47,50 @@ def losses_of(task, step=1):
 
 def kept(cache):
     return sorted(cache.directory.glob("*.npy"))
+
+
+def new_team(task):
+    dtype = next(task.teacher.model.parameters()).dtype
+    return small_workers(task, 2, dtype, small_model("masked_lm", num_hidden_layers=1))
+
+
+@pytest.mark.parametrize(("dtype", "is_cached"), [(torch.float32, True), (torch.bfloat16, False)])
+def test_workers_do_what_one_process_would(corpus_dir, tmp_path, dtype, is_cached):
+    cache = None
+    if is_cached:  # the first two steps are read, the others written
+        cache = cache_in(tmp_path / "cache", dtype=dtype)
+        train(new_team(objective(corpus_dir, cache, dtype=dtype)), 1, 3)
+    alone, together = (objective(corpus_dir, kept, dtype=dtype) for kept in (None, cache))
+    check_same_as_one_process(new_team(alone), new_team(together))
+    if cache is not None:
+        assert cache.facts()["cached_batches"] == 4 * 2
+
+
+def test_terms_of_the_triple_loss(corpus_dir):
+    task = objective(corpus_dir)
+    model, teacher = small_model("masked_lm", num_hidden_layers=1).eval(), task.teacher.model
+    for batch in task.micro_batches(1):
+        terms = task.losses(model, batch)
+        assert {name: term.count for name, term in terms.items()} == task.counts(batch)
+        weights = {name: term.weight for name, term in terms.items()}
+        assert weights == pytest.approx({"mlm": 0.3, "soft": 0.7, "hidden": 0.2})
+        assert torch.equal(terms["mlm"].sum, task.pretraining.losses(model, batch)["mlm"].sum)
+        places = batch.targets["masked_positions"]
+        with torch.no_grad():
+            logits, taught = (
+                one.heads["masked_lm"](one.encode(batch)[places], one.embeddings.word.weight) / 2
+                for one in (model, teacher)
+            )
+        soft = 4 * torch.nn.functional.kl_div(
+            logits.log_softmax(-1), taught.softmax(-1), reduction="sum"
+        )
+        torch.testing.assert_close(terms["soft"].sum.detach(), soft, rtol=1e-4, atol=1e-5)
+        own = task.losses(teacher, batch)
+        assert own["soft"].sum.item() == pytest.approx(0, abs=1e-3)
+        assert own["hidden"].correct == batch.num_tokens
+    assert task.identity()["teaching"]["soft_temperature"] == 2.0
+    assert "held_out_mlm_loss" in task.evaluate(model)
+    assert task.describe(1) == task.pretraining.describe(1)
 
 
 @pytest.mark.parametrize("hidden_weight", [0.2, 0.0])

@@ -51,7 +51,7 @@ def journal(out):
     return [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
 
 
-def load_for_names(settings, names):
+def load_for_names(settings, *names):
     return load_for_task(settings, TaskDataset(Classify(names), [], []))
 
 
@@ -80,10 +80,9 @@ def untimed(out):
 
 
 def test_from_scratch_keeps_shape_and_words_but_no_weight(settings):
-    given, tokenizer = load_for_names(settings, ("neg", "pos"))
-    fresh, same_tokenizer = load_for_names(replace(settings, from_scratch=True), ("neg", "pos"))
-    assert fresh.config == given.config
-    assert same_tokenizer.fingerprint == tokenizer.fingerprint
+    given, tokenizer = load_for_names(settings, "neg", "pos")
+    fresh, same = load_for_names(replace(settings, from_scratch=True), "neg", "pos")
+    assert (fresh.config, same.fingerprint) == (given.config, tokenizer.fingerprint)
     before = given.state_dict()
     for name, weight in fresh.state_dict().items():
         is_constant = "norm" in name or "bias" in name  # ones and zeros in any new model
@@ -112,15 +111,13 @@ def test_frozen_layers_keep_their_weights_through_a_stop(settings, tmp_path):
 def test_a_head_is_kept_only_for_the_same_labels(settings, tmp_path):
     stored = save_tiny(tmp_path / "fine-tuned", "classify", labels=("neg", "pos"))
     settings = replace(settings, model=stored)
+    models = {names: load_for_names(settings, *names)[0] for names in (("neg", "pos"), "01", "abc")}
+    kept, fresh, more = (model.heads["classify"].dense.weight for model in models.values())
     weight = load_model(stored).heads["classify"].dense.weight
-    kept, _ = load_for_names(settings, ("neg", "pos"))
-    assert torch.equal(kept.heads["classify"].dense.weight, weight)
-    fresh, _ = load_for_names(settings, ("0", "1"))
-    assert not torch.equal(fresh.heads["classify"].dense.weight, weight)
-    assert fresh.id2label == {0: "0", 1: "1"}
-    more, _ = load_for_names(settings, ("a", "b", "c"))
-    assert more.heads["classify"].dense.weight.shape == (3, 24)
-    assert fresh.heads["classify"].dense.weight.detach().std().item() == pytest.approx(0.2, rel=0.3)
+    assert torch.equal(kept, weight) and not torch.equal(fresh, weight)
+    assert models["01"].id2label == {0: "0", 1: "1"}
+    assert more.shape == (3, 24)
+    assert fresh.detach().std().item() == pytest.approx(0.2, rel=0.3)
 
 
 def test_it_learns_and_saves_the_best_weights(whole):
@@ -173,12 +170,12 @@ def test_a_run_stopped_before_its_scores_is_scored_and_not_trained_again(setting
     expected = finetune(Classify, settings)
     path, weights = settings.out / "run.json", settings.out / "model.safetensors"
     run = json.loads(path.read_text())
-    written, entries = weights.stat().st_mtime_ns, journal(settings.out)
+    before = weights.stat().st_mtime_ns, journal(settings.out)
     path.write_text(json.dumps({k: v for k, v in run.items() if k != "result"}))
     again = finetune(Classify, replace(settings, resume=True))
     assert again.to_json() == expected.to_json()
     assert json.loads(path.read_text()) == run
-    assert (weights.stat().st_mtime_ns, journal(settings.out)) == (written, entries)
+    assert (weights.stat().st_mtime_ns, journal(settings.out)) == before
 
 
 def test_patience_ends_a_run_early_and_macro_f1_may_decide(settings):

@@ -149,20 +149,10 @@ def test_figures_of_glue(tmp_path):
     classes = [{"label": "0", "f1": 0.25}, {"label": "1", "f1": 0.75}]
     report = {"accuracy": 0.5, "macro_f1": 0.5, "classes": classes}
     assert official(mrpc, report) == {"accuracy": 0.5, "f1": 0.75}  # that of the label 1
-    scores = {
-        "CoLA": [{"matthews_correlation": 0.4}, {"matthews_correlation": 0.42}],
-        "MRPC": [{"accuracy": 0.8, "f1": 0.9}, {"accuracy": 0.8, "f1": 0.8}],
-    }
-    runs = {
-        name: [GlueRun(name, i, tmp_path, {name: each}, 61.4) for i, each in enumerate(values)]
-        for name, values in scores.items()
-    }
-    rows = [" ".join(line.split()) for line in str(GlueReport(tmp_path, runs, ())).splitlines()]
-    assert rows[1:4] == [
-        "CoLA MCC 41.0 ± 1.4 41.0 ± 1.4 123 s",
-        "MRPC accuracy 80.0 ± 0.0, F1 85.0 ± 7.1 82.5 ± 3.5 123 s",
-        "average 61.7 ± 1.1",
-    ]
+    scores = [{"accuracy": 0.8, "f1": 0.9}, {"accuracy": 0.8, "f1": 0.8}]
+    runs = [GlueRun("MRPC", i, tmp_path, {"MRPC": each}, 61.4) for i, each in enumerate(scores)]
+    _, row, *_ = str(GlueReport(tmp_path, {"MRPC": runs}, ())).splitlines()
+    assert " ".join(row.split()) == "MRPC accuracy 80.0 ± 0.0, F1 85.0 ± 7.1 82.5 ± 3.5 123 s"
 
 
 def test_mnli_is_scored_twice_and_submissions_hold_every_row(settings):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bertsmith.data.shards import Corpus
-from bertsmith.errors import ConfigError, CorpusError
+from bertsmith.errors import BertsmithError
 from bertsmith.model.shape_buckets import rounded_up
 from bertsmith.pretraining import estimate as plan
 from bertsmith.pretraining.build import build_objective
@@ -146,10 +146,12 @@ def test_what_a_run_refuses_is_refused(job, tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "available_bytes", lambda: 10**6)
     found = forecast(job, seconds=5)  # it does not fit
     assert found.trial is None and "GB are free" in found.problem
-    with pytest.raises(ConfigError, match="no length"):
-        forecast(replace(job, training=TrainingSettings()), seconds=0)
-    with pytest.raises(CorpusError, match="no such folder"):
-        forecast(replace(job, corpus=tmp_path / "none"), seconds=0)
+    for changes, message in (
+        ({"training": TrainingSettings()}, "no length"),
+        ({"corpus": tmp_path / "none"}, "no such folder"),
+    ):
+        with pytest.raises(BertsmithError, match=message):
+            forecast(replace(job, **changes), seconds=0)
     for flops, efficiency in ((0.0, 0.4), (1e9, 1.2), (math.inf, 1.0)):
-        with pytest.raises(ConfigError, match=r"--flops|--efficiency"):
+        with pytest.raises(BertsmithError, match=r"--flops|--efficiency"):
             accelerators((), flops, efficiency)

@@ -59,8 +59,7 @@ def test_pairs_are_cut_to_a_length_as_encode_does(kind):
 @kinds
 def test_windows_show_every_token_and_never_grow_too_long(kind):
     tokenizer = TINY[kind]()
-    long = tokenizer.encode_ids(TEXT)
-    short = tokenizer.encode_ids("who runs?")
+    long, short = (tokenizer.encode_ids(text) for text in (TEXT, "who runs?"))
     for parts, windowed in (([long], 0), ([short, long], 1), ([long, short], 0)):
         seen = set()
         for window in make_windows(tokenizer, parts, 31, stride=5, windowed=windowed).rows:

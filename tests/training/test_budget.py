@@ -7,18 +7,9 @@ from bertsmith.training.budget import (
     EVALUATION_LIMIT,
     MAX_ROWS,
     MAX_TIMES,
-    Budget,
     EvaluationPlan,
     is_due,
 )
-
-
-def test_seconds_keep_room_for_the_last_evaluation():
-    budget = Budget(steps=None, seconds=60, reserve=10)
-    assert budget.progress(7, elapsed=25) == 0.5
-    assert budget.progress(7, elapsed=59) == 1
-    assert not budget.is_done(7, 45, step_seconds=2)
-    assert budget.is_done(7, 49.5, step_seconds=2)
 
 
 @given(st.lists(st.floats(0, 0.2), max_size=40), st.sampled_from([0.1, 0.25]))

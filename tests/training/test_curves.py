@@ -23,12 +23,10 @@ def journal(num_steps):
 
 @pytest.mark.parametrize("num_steps", [0, 1500])
 def test_a_png_is_drawn(tmp_path, num_steps):
-    path = tmp_path / "curves.png"
-    draw_curves(journal(num_steps), path, reference_loss=6.0)
-    content = path.read_bytes()
+    draw_curves(journal(num_steps), tmp_path / "curves.png", reference_loss=6.0)
+    content = (tmp_path / "curves.png").read_bytes()
     assert content.startswith(b"\x89PNG")
-    width, height = struct.unpack(">II", content[16:24])
-    assert (width, height) == (1320, 504)
+    assert struct.unpack(">II", content[16:24]) == (1320, 504)
     assert [file.name for file in tmp_path.iterdir()] == ["curves.png"]
 
 
