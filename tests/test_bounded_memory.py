@@ -1,9 +1,8 @@
 """Files of any size are scored and predicted in the memory of a portion."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
+from memory_peak import peak
 from tiny_models import GOOD, OTHER, save_tiny
 
 from bertsmith.commands.predict import main
@@ -27,14 +26,8 @@ UNCOLLECTED = 60_000
 def growth(work, files):
     """Return how many more bytes Python and numpy held at once for the second file."""
     work(files[0])  # what is made once
-    peaks = []
-    for file in files:
-        tracemalloc.start()
-        before = tracemalloc.get_traced_memory()[0]
-        work(file)
-        peaks.append(tracemalloc.get_traced_memory()[1] - before)
-        tracemalloc.stop()
-    return peaks[1] - peaks[0]
+    small, large = (peak(lambda file=file: work(file)) for file in files)
+    return large - small
 
 
 def write_texts(path, count, task):

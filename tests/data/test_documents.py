@@ -10,8 +10,8 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from memory_peak import peak
 from pyarrow import parquet
-from test_bounded_memory import peak
 
 from bertsmith.data import documents, lines
 from bertsmith.data.documents import iter_documents

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 import zstandard
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertsmith.data.examples import (
@@ -111,6 +111,7 @@ def test_tables_of_usual_shapes(tmp_path, name, content, columns, expected):
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0")).filter(str.strip)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(TEXT, st.sampled_from(["a", "b"])), min_size=1, max_size=9))
 def test_any_text_survives_a_csv_file(tmp_path_factory, table):
     buffer = io.StringIO(newline="")

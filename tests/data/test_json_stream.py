@@ -5,7 +5,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_bounded_memory import peak
+from memory_peak import peak
 
 from bertsmith.data import text_files
 from bertsmith.data.json_stream import iter_elements

@@ -3,7 +3,7 @@
 import gzip
 
 import pytest
-from test_bounded_memory import peak
+from memory_peak import peak
 
 from bertsmith.data import conll, documents, json_stream, tables, text_files
 from bertsmith.data.documents import iter_documents

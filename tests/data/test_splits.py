@@ -4,7 +4,7 @@ from collections import defaultdict
 
 from hypothesis import given
 from hypothesis import strategies as st
-from test_bounded_memory import peak
+from memory_peak import peak
 
 from bertsmith.data.splits import HeldOutChoice, text_hash
 

@@ -5,7 +5,7 @@ import re
 
 import numpy as np
 import pytest
-from test_bounded_memory import peak
+from memory_peak import peak
 from tiny_models import reviews, save_tiny, write_reviews
 from tiny_runs import FP32
 

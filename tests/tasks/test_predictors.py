@@ -129,7 +129,8 @@ def test_copies_predict_the_same(load, head, precision):
 def assert_equal(found, expected):
     """Compare predictions and what they hold, arrays included, which have no single truth."""
     if is_dataclass(expected):
-        found, expected = (list(vars_of(each).values()) for each in (found, expected))
+        names = [field.name for field in fields(expected)]
+        found, expected = ([getattr(each, name) for name in names] for each in (found, expected))
     if isinstance(expected, np.ndarray):
         np.testing.assert_array_equal(found, expected)
     elif isinstance(expected, list | tuple):
@@ -138,10 +139,6 @@ def assert_equal(found, expected):
             assert_equal(one, other)
     else:
         assert found == expected
-
-
-def vars_of(prediction):
-    return {field.name: getattr(prediction, field.name) for field in fields(prediction)}
 
 
 def test_filled_masks_are_the_likeliest_tokens_of_transformers(tmp_path):
