@@ -1,4 +1,4 @@
-"""What several rooms' tests share: real data where there is some, and a small corpus."""
+"""What several rooms' tests share: real data, a small corpus, a command as it is typed."""
 
 import os
 import signal
@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 from measurements import store
 
+from bertsmith.cli import main
 from bertsmith.data.corpus import CorpusSettings, build_corpus
 from bertsmith.model.attention_paths import measured_paths
 from bertsmith.tokenization.wordpiece import WordPieceTokenizer
@@ -80,3 +81,38 @@ def remember(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
     measured_paths.cache_clear()
     yield store
     measured_paths.cache_clear()
+
+
+@pytest.fixture
+def typed(capsys):
+    """Run a command line; gives what it printed: `out` and `err`."""
+
+    def run(*words):
+        capsys.readouterr()
+        main([str(word) for word in words])
+        return capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def bertsmith(typed):
+    """Run a command line; gives its standard output."""
+    return lambda *words: typed(*words).out
+
+
+@pytest.fixture
+def refused(capsys):
+    """Run a command line that must fail; gives the one line of its message."""
+
+    def run(*words):
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as caught:
+            main([str(word) for word in words])
+        captured = capsys.readouterr()
+        assert (caught.value.code, captured.out) == (2, "")
+        line = captured.err.splitlines()[-1]
+        assert line.startswith("bertsmith")  # so the message has one line
+        return line
+
+    return run

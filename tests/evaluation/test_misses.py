@@ -9,7 +9,6 @@ from memory_peak import peak
 from tiny_models import reviews, save_tiny, write_reviews
 from tiny_runs import FP32
 
-from bertsmith.cli import main
 from bertsmith.data.examples import Example
 from bertsmith.data.tables import read_csv
 from bertsmith.errors import ConfigError
@@ -26,14 +25,16 @@ def place(tmp_path):
     return tmp_path
 
 
-def evaluate(capsys, *args):
-    main(["evaluate", *map(str, args), *FP32, "--json"])
-    return json.loads(capsys.readouterr().out)
+@pytest.fixture
+def evaluate(bertsmith, place):
+    """Evaluate the classifier on the table; gives the JSON that is printed."""
+    words = ("evaluate", place / "classifier", "--data", place / "data.csv", *FP32, "--json")
+    return lambda *more: json.loads(bertsmith(*words, *more))
 
 
-def test_every_miss_the_most_confident_first(place, capsys):
+def test_every_miss_the_most_confident_first(evaluate, place):
     out = place / "errors.jsonl"
-    report = evaluate(capsys, place / "classifier", "--data", place / "data.csv", "--errors", out)
+    report = evaluate("--errors", out)
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     classifier = load(place / "classifier", device="cpu", precision="fp32")
     examples = reviews(61)
@@ -84,11 +85,11 @@ def test_many_misses_need_little_memory(tmp_path):
     assert len((tmp_path / "a.jsonl").read_bytes().splitlines()) == 5000
 
 
-def test_the_page_shows_what_the_figures_say(place, capsys):
+def test_the_page_shows_what_the_figures_say(evaluate, place):
     page = place / "report.html"
-    report = evaluate(capsys, place / "classifier", "--data", place / "data.csv", "--report", page)
+    report = evaluate("--report", page)
     text = page.read_text()
-    assert report == evaluate(capsys, place / "classifier", "--data", place / "data.csv")
+    assert report == evaluate()
     classifier = load(place / "classifier", device="cpu", precision="fp32")
     found = classifier([example.text for example in reviews(61)])
     calibration = Calibration()

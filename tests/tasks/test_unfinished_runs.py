@@ -10,7 +10,6 @@ from samples import write_questions
 from tiny_models import save_tiny
 
 import bertsmith
-from bertsmith.cli import main
 from bertsmith.errors import BertsmithWarning, CheckpointError
 from bertsmith.finetuning.run import finetune
 from bertsmith.system.files import hold_folder
@@ -51,15 +50,7 @@ def settings(place, tmp_path):
     )  # fmt: skip
 
 
-def refused(capsys, *words):
-    with pytest.raises(SystemExit) as stop:
-        main([*map(str, words)])
-    assert stop.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    return line
-
-
-def test_what_was_not_scored_is_refused_until_it_is_resumed(settings, tmp_path, capsys):
+def test_what_was_not_scored_is_refused_until_it_is_resumed(settings, tmp_path, refused):
     with pytest.raises(KilledError):
         finetune(KilledBeforeScoring, settings)
     out, data, student = settings.out, settings.train, settings.model
@@ -74,7 +65,7 @@ def test_what_was_not_scored_is_refused_until_it_is_resumed(settings, tmp_path, 
          tmp_path / "next"),
         ("params", out),
     ):  # fmt: skip
-        line = refused(capsys, *words)
+        line = refused(*words)
         assert f"{out}: this fine-tuning was stopped before its end" in line, words
         assert "--resume" in line
     with pytest.raises(CheckpointError, match="trained, but not scored"):
