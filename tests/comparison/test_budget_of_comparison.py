@@ -1,13 +1,10 @@
 """A budget becomes a length: tokens are counted, operations are those that torch counts."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from bertsmith.comparison.budget import Budget, count_flops, steps_for
-from bertsmith.errors import ConfigError
 from bertsmith.pretraining.build import build_model, build_objective
 from bertsmith.pretraining.job import PretrainJob
 from bertsmith.pretraining.model_settings import ModelSettings
@@ -44,9 +41,3 @@ def test_steps_cost_the_amount(job):
     assert steps_for(1e6, lambda step: 50 if step < 1000 else 100) == pytest.approx(10500, rel=0.1)
     assert Budget(7, "steps").of(job) == {"minutes": None, "steps": 7}
     assert Budget(1.5, "minutes").of(job) == {"minutes": 1.5, "steps": None}
-
-
-def test_what_cannot_be_run_is_said_before_it_begins(job):
-    small = replace(job, model=ModelSettings("tiny", max_position_embeddings=16))
-    with pytest.raises(ConfigError, match="max_length: found 29"):
-        Budget(3, "minutes").of(small)

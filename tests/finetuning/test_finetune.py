@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 from stop_at import StopAt
@@ -11,7 +10,6 @@ from tiny_models import load_for_task, reviews, save_tiny, save_tiny_of, write_r
 from tiny_tokenizers import TINY
 
 from bertsmith.errors import BertsmithError, CheckpointError, ConfigError, Interrupted
-from bertsmith.finetuning.resolve import default_rate, resolve_steps
 from bertsmith.finetuning.run import finetune
 from bertsmith.model.loading import load_model
 from bertsmith.tasks.auto import load
@@ -198,13 +196,7 @@ def test_what_was_read_is_counted(settings):
     assert load(settings.out).loaded.max_length == 7  # as it was trained
 
 
-def test_the_length_and_the_rate_of_a_run(settings):
-    for given, examples, steps in (
-        ({}, 2_000, 500), ({}, 200, 100), ({"epochs": 2}, 200, 26), ({"steps": 7}, 200, 7)
-    ):  # fmt: skip
-        run = replace(settings, **{"steps": None, **given})
-        assert resolve_steps(run, steps_per_epoch=-(-examples // 16)) == steps
-    np.testing.assert_allclose([default_rate(768), default_rate(384)], [5e-5, 1e-4])
+def test_impossible_settings_are_refused(settings):
     for changes, words in (
         ({"epochs": 2}, "--epochs and --steps"),
         ({"batch_size": 0}, "--batch-size: found 0"),

@@ -124,14 +124,6 @@ def test_windows_are_full_and_stay_in_their_document():
     assert (windows.b_ends == windows.b_starts).all()
 
 
-@given(st.integers(0, 500), st.integers(1, 90))
-def test_anchors_are_random_access(first, count):
-    whole = Anchors(1009, 31, seed=3).positions(0, 600)
-    assert Anchors(1009, 31, seed=3).positions(first, count).tolist() == (
-        whole[first : first + count].tolist()
-    )
-
-
 def test_an_epoch_covers_the_text_evenly_in_an_order_of_its_own():
     anchors = Anchors(10_007, 101, seed=1)
     count = anchors.num_anchors

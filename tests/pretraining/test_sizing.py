@@ -1,12 +1,9 @@
 """Sizes are tried from the smallest on, and the largest that gets enough tokens is taken."""
 
-import json
-
 import pytest
 import torch
 from small_workers import small_objective
 
-from bertsmith import cli
 from bertsmith.errors import ConfigError
 from bertsmith.model.config import BertConfig
 from bertsmith.pretraining import auto_size as sizing
@@ -33,19 +30,3 @@ def test_the_largest_size_that_gets_enough_tokens_is_taken(corpus_dir, monkeypat
     assert choose_preset(objective, SHAPES, 10.0, MACHINE).preset == "mini"
     with pytest.raises(ConfigError, match="'auto' without a time"):
         choose_preset(objective, SHAPES, None, MACHINE)
-
-
-def test_a_run_keeps_the_size_it_chose(corpus_dir, tmp_path, capsys):
-    out = tmp_path / "run"
-    threads = torch.get_num_threads()
-    cli.main(
-        ["pretrain", "--preset", "auto", "--minutes", "0.01", "--max-length", "16",
-         "--batch-size", "4", "--eval-rows", "4", "--max-position-embeddings", "32",
-         "--threads", "1", "--precision", "fp32", "--corpus", str(corpus_dir), "--out", str(out)]
-    )  # fmt: skip
-    assert "size tiny" in capsys.readouterr().err
-    run = json.loads((out / "run.json").read_text())
-    assert run["config"]["preset"] == "tiny"
-    assert "size tiny" in run["computing"]
-    assert json.loads((out / "config.json").read_text())["hidden_size"] == 128
-    assert torch.get_num_threads() == threads
