@@ -9,7 +9,6 @@ from random import Random
 
 import pytest
 
-from bertsmith import cli
 from bertsmith.config import read_recipe
 from bertsmith.data.examples import read_examples
 from bertsmith.demo.corpus import STANDARD_LIBRARY, Installation
@@ -97,35 +96,30 @@ def test_page_says_what_the_figures_say(demo):
     assert "url(" not in html and "@import" not in html
 
 
-def test_commands_on_the_page_work(demo, capsys):
+def test_commands_on_the_page_work(demo, bertsmith):
     """Those of the first box, as they stand."""
     out, results, html = demo
-    cli.main(["evaluate", str(out / "classifier"), "--data", f"{out}/question/test.csv", "--json"])
-    shown = json.loads(capsys.readouterr().out)
+    test = out / "question" / "test.csv"
+    shown = json.loads(bertsmith("evaluate", out / "classifier", "--data", test, "--json"))
     row = next(row for row in results["comparison"] if row["name"] == "pretrained")
     assert shown["accuracy"] == row["accuracy"]["values"][0]
     assert shown["confusion"] == [list(row) for row in results["confusion"]]
-    cli.main(["fill", str(out / "pretrained"), "The function returns a [MASK].", "--json"])
-    assert len(json.loads(capsys.readouterr().out)["masks"]) == 1
+    sentence = "The function returns a [MASK]."
+    found = json.loads(bertsmith("fill", out / "pretrained", sentence, "--json"))
+    assert len(found["masks"]) == 1
     text = Page(html).text
-    assert f"evaluate {out}/classifier --data {out}/question/test.csv" in text
-    assert f'fill {out}/pretrained "The function returns a [MASK]."' in text
+    assert f"evaluate {out}/classifier --data {test}" in text
+    assert f'fill {out}/pretrained "{sentence}"' in text
 
 
-def test_a_demo_that_cannot_be(tmp_path, capsys):
+def test_a_demo_that_cannot_be(tmp_path, refused):
     (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["demo", "--out", str(tmp_path), "--quick"])
-    captured = capsys.readouterr()
-    assert (stopped.value.code, captured.out) == (2, "")
-    assert captured.err.startswith(f"bertsmith: {tmp_path}: holds other things than a demo")
+    told = refused("demo", "--out", tmp_path, "--quick")
+    assert told.startswith(f"bertsmith: {tmp_path}: holds other things than a demo")
     (tmp_path / "lib").mkdir()
-    settings, empty = (
-        DemoSettings(out=tmp_path / "demo", quick=True),
-        Installation(tmp_path / "lib", ()),
-    )
+    settings = DemoSettings(out=tmp_path / "demo", quick=True)
     with pytest.raises(InputError, match="0 of the 8 libraries"):
-        run_demo(settings, installation=empty)
+        run_demo(settings, installation=Installation(tmp_path / "lib", ()))
     assert {path.name for path in tmp_path.iterdir()} == {"thesis.txt", "lib"}
     for minutes in (0, float("nan"), float("inf")):
         with pytest.raises(ConfigError, match="--minutes"):

@@ -2,13 +2,13 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from close_figures import close
 from tiny_models import reviews, save_tiny
 
-from bertsmith.cli import main
 from bertsmith.data.glue import TASKS
 from bertsmith.errors import ConfigError, InputError
 from bertsmith.evaluation.evaluate import evaluate
@@ -100,14 +100,11 @@ def test_every_task_with_its_own_scores_and_no_run_twice(settings):
     ]
 
 
-def test_as_it_is_typed_seeds_and_tasks_may_be_added(settings, capsys):
-    def glue(*more):
-        words = ["glue", "--model", settings.model, "--data", settings.data, "--out", settings.out,
-                 "--steps", 2, "--device", "cpu", "--precision", "fp32", "--threads", 1,
-                 "--sample", 7, *more]  # fmt: skip
-        main([str(word) for word in words])
-        return capsys.readouterr()
-
+def test_as_it_is_typed_seeds_and_tasks_may_be_added(settings, typed):
+    glue = partial(
+        typed, "glue", "--model", settings.model, "--data", settings.data, "--out", settings.out,
+        "--steps", 2, "--device", "cpu", "--precision", "fp32", "--threads", 1, "--sample", 7,
+    )  # fmt: skip
     assert set(json.loads(glue("--tasks", "cola", "--seeds", 1, "--json").out)["tasks"]) == {"CoLA"}
     printed = glue("--tasks", "CoLA", "RTE", "--seeds", 2)
     assert printed.err.count("was done before") == 1

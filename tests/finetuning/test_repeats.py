@@ -11,7 +11,6 @@ import pytest
 from stop_at import StopAt
 from tiny_models import reviews, save_tiny, write_reviews
 
-from bertsmith.cli import main
 from bertsmith.data.squad import Question
 from bertsmith.errors import CheckpointError, ConfigError, InputError, Interrupted
 from bertsmith.finetuning.run import NOTES, finetune
@@ -62,13 +61,12 @@ def whole(tmp_path_factory):
     return settings, finetune_repeatedly(Classify, series, say=said.append), said
 
 
-def test_folds_are_scored_on_what_they_hold_out(settings, capsys):
-    main([
-        "finetune", "classify", "--model", str(settings.model), "--train", str(settings.train),
-        "--out", str(settings.out), "--folds", "4", "--steps", "2", "--device", "cpu",
-        "--precision", "fp32", "--json", "--threads", "1",
-    ])  # fmt: skip
-    result = json.loads(capsys.readouterr().out)
+def test_folds_are_scored_on_what_they_hold_out(settings, bertsmith):
+    result = json.loads(bertsmith(
+        "finetune", "classify", "--model", settings.model, "--train", settings.train, "--out",
+        settings.out, "--folds", 4, "--steps", 2, "--device", "cpu", "--precision", "fp32",
+        "--json", "--threads", 1,
+    ))  # fmt: skip
     assert [row["evaluation"]["num_texts"] for row in result["results"]] == [10] * 4
     assert [row["num_train"] for row in result["results"]] == [30] * 4
     assert result["names"] == ["fold-1", "fold-2", "fold-3", "fold-4"]

@@ -8,7 +8,6 @@ import torch
 import transformers
 from tiny_models import write_reviews
 
-from bertsmith import cli
 from bertsmith.commands.pretrain import describe
 from bertsmith.data.shards import Corpus
 from bertsmith.errors import ConfigError
@@ -36,31 +35,27 @@ def test_every_family_can_be_asked_for():
         ("distilbert", "wordpiece", "[MASK]"),
     ],
 )
-def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_path, capsys):
-    text = str(corpus_dir.parent / "text.txt")
-    tokens, corpus, out, task = (
-        str(tmp_path / name) for name in ("tokens", "corpus", "run", "task")
-    )
-    cli.main(["tokenizer", "train", text, "--kind", kind, "--vocab-size", "300", "--out", tokens])
-    cli.main(["corpus", "build", text, "--tokenizer", tokens, "--out", corpus, "--held-out",
-              "0.15", "--processes", "1"])  # fmt: skip
-    capsys.readouterr()
+def test_from_text_to_a_fine_tuned_model(family, kind, mask, corpus_dir, tmp_path, bertsmith):
+    text = corpus_dir.parent / "text.txt"
+    tokens, corpus, out, task = (tmp_path / name for name in ("tokens", "corpus", "run", "task"))
+    bertsmith("tokenizer", "train", text, "--kind", kind, "--vocab-size", 300, "--out", tokens)
+    bertsmith("corpus", "build", text, "--tokenizer", tokens, "--out", corpus, "--held-out", 0.15,
+              "--processes", 1)  # fmt: skip
     how = ["--family", family] if family == "distilbert" else [family]  # the others have a recipe
-    cli.main(["pretrain", *how, "--corpus", corpus, "--out", out, *SMALL, "--json"])
-    result = json.loads(capsys.readouterr().out) | {"held_out_mlm_loss": 0.0}
-    guesser = f"{out}/generator" if family == "electra" else out
-    assert f'bertsmith fill {guesser} "… {mask} …"' in describe(result)
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["model_type"] == family
+    result = bertsmith("pretrain", *how, "--corpus", corpus, "--out", out, *SMALL, "--json")
+    guesser = out / "generator" if family == "electra" else out
+    told = describe(json.loads(result) | {"held_out_mlm_loss": 0.0})
+    assert f'bertsmith fill {guesser} "… {mask} …"' in told
+    assert json.loads((out / "config.json").read_text())["model_type"] == family
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(guesser).eval()
     ids = torch.randint(5, 100, (3, 31), generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         found, expected = load_model(guesser)(ids).logits, theirs(ids).logits
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
-    cli.main(["fill", guesser, f"baba {mask} ceba"])
-    assert f"{mask} 1:" in capsys.readouterr().out
-    rows = [str(write_reviews(tmp_path / name, 20)) for name in ("train.csv", "eval.csv")]
-    cli.main(["finetune", "classify", "--model", out, "--train", rows[0], "--eval", rows[1],
-              "--out", task, "--epochs", "1", "--max-length", "24", *MACHINE])  # fmt: skip
+    assert f"{mask} 1:" in bertsmith("fill", guesser, f"baba {mask} ceba")
+    train, held_out = (write_reviews(tmp_path / name, 20) for name in ("train.csv", "eval.csv"))
+    bertsmith("finetune", "classify", "--model", out, "--train", train, "--eval", held_out,
+              "--out", task, "--epochs", 1, "--max-length", 24, *MACHINE)  # fmt: skip
     assert load_model(task).config.model_type == family
 
 
@@ -91,11 +86,10 @@ def test_sizes_are_those_of_the_papers(corpus_dir):
     assert shared.num_hidden_groups == 4
 
 
-def test_what_a_family_has_not_is_refused_before_anything_is_written(corpus_dir, tmp_path, capsys):
-    words = ["--family", "roberta", "--corpus", str(corpus_dir), "--out", str(tmp_path / "run")]
-    with pytest.raises(SystemExit):
-        cli.main(["pretrain", *words, *SMALL, "--pairs", "next_sentence"])
-    assert "family roberta have no head for it. Pass --pairs none" in capsys.readouterr().err
+def test_what_a_family_has_not_is_refused_before_anything_is_written(corpus_dir, tmp_path, refused):
+    words = ["--family", "roberta", "--corpus", corpus_dir, "--out", tmp_path / "run", *SMALL]
+    told = refused("pretrain", *words, "--pairs", "next_sentence")
+    assert "family roberta have no head for it. Pass --pairs none" in told
     assert not (tmp_path / "run").exists()
     with pytest.raises(ConfigError, match="Only albert's layers share weights"):
         ModelSettings(family="electra", shared="all")
